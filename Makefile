@@ -17,8 +17,6 @@ RUN := "$(VENV)/bin/python"
 .DEFAULT_GOAL := help
 # The tests start hundreds of Python processes: without bytecode beside the sources each of them would compile the package anew.
 export PYTHONDONTWRITEBYTECODE :=
-# What `make check` leaves out; conftest.py says which tests these are.
-PARTS := spark or dask or scale or browser or app or experiments or boosters or torch or slow
 SPREAD := -n 2
 
 .PHONY: help demo test check test-processors bench bench-scale bench-peers bench-models learners reproduce reproduce-quick docs dist lint lock clean
@@ -32,8 +30,8 @@ demo: $(STAMP)  ## debias a real data set and show the certificate
 test: $(STAMP)  ## run every test and every example in the documentation of the code
 	@$(RUN) -m pytest $(SPREAD) $(PYTEST_ARGS)
 
-check: $(STAMP)  ## check style, types and the core in two minutes: no Spark, Dask, scans, browser, app, experiments, boosters, torch
-	@$(RUN) -m pytest $(SPREAD) -m "not ($(PARTS))" $(PYTEST_ARGS)
+check: $(STAMP)  ## run the unit tests, style and types included, in about a minute
+	@$(RUN) -m pytest $(SPREAD) -m "not integration and not slow" $(PYTEST_ARGS)
 
 test-processors: $(STAMP)  ## run every test as on an old, a usual and a new processor (three times as long as make test)
 	@$(RUN) scripts/test_processors.py $(PROCESSORS) -- $(SPREAD) $(PYTEST_ARGS)

@@ -1,10 +1,12 @@
 """Solve problems nobody chose and judge the answers by separate arithmetic: ``python benchmarks/campaign.py --seed 1 --count 1000``.
 
-Every problem follows from the seed and its number (``campaign_draws.py``) and is judged without the package's certificate
-(``campaign_judge.py``). Counted are answers that are wrong (called solved and not so, called infeasible although one label for all rows
-meets every bound drawn here, or an error), short (another status), and slow (more than 20 seconds of processor time, or killed at the
-limit). The JSON has the draws of everything that is not clean, and ``--replay 17,99`` solves some again; ``--join one.json other.json``
-puts stretches of a campaign that ran apart into one. Needs NumPy beside r2b; numba where it is installed.
+Every problem follows from the seed and its number (``campaign_draws.py``) and is judged without the
+package's certificate (``campaign_judge.py``). Counted are answers that are wrong (called solved and
+not so, called infeasible although one label for all rows meets every bound drawn here, or an
+error), short (another status), and slow (more than 20 seconds of processor time, or killed at the
+limit). The JSON has the draws of everything that is not clean, and ``--replay 17,99`` solves some
+again; ``--join one.json other.json`` puts stretches of a campaign that ran apart into one. Needs
+NumPy beside r2b; numba where it is installed.
 """
 
 from __future__ import annotations
@@ -44,14 +46,26 @@ def solve(seed: int, number: int) -> dict[str, Any]:
             warnings.simplefilter("ignore")
             fair = r2b.debias(**problem.arguments, threads=1)
     except Exception:  # whatever it is, the campaign counts it and goes on
-        return {**problem.facts, "verdict": "wrong", "status": "error", "fault": traceback.format_exc(limit=-3)}
+        return {
+            **problem.facts,
+            "verdict": "wrong",
+            "status": "error",
+            "fault": traceback.format_exc(limit=-3),
+        }
     seconds = time.process_time() - begun
     found = judge(problem, fair.soft_labels, fair.prices, [str(name) for name in fair.groups])
     if fair.status.ok:
         verdict = "wrong" if not clean(found) else "slow" if seconds > SLOW else "clean"
     else:
         verdict = "wrong" if fair.status.value == "infeasible" else "short"
-    return {**problem.facts, "verdict": verdict, "status": fair.status.value, "seconds": seconds, "steps": len(fair.history), **found}
+    return {
+        **problem.facts,
+        "verdict": verdict,
+        "status": fair.status.value,
+        "seconds": seconds,
+        "steps": len(fair.history),
+        **found,
+    }
 
 
 def compile_kernels() -> None:
@@ -105,7 +119,9 @@ class Worker:
         self.line.close()
 
 
-def run(seed: int, numbers: Iterable[int], processes: int, limit: float) -> Iterator[dict[str, Any]]:
+def run(
+    seed: int, numbers: Iterable[int], processes: int, limit: float
+) -> Iterator[dict[str, Any]]:
     """Give the outcome of every problem as it comes; one that does not end within the limit, or whose process dies, is counted as such."""
     left = iter(numbers)
     workers = [Worker(seed) for _ in range(processes)]
@@ -138,7 +154,12 @@ def run(seed: int, numbers: Iterable[int], processes: int, limit: float) -> Iter
 def _unanswered(seed: int, number: int, fault: str) -> dict[str, Any]:
     from campaign_draws import draw
 
-    return {**draw(seed, number).facts, "verdict": "slow" if "within" in fault else "wrong", "status": "killed", "fault": fault}
+    return {
+        **draw(seed, number).facts,
+        "verdict": "slow" if "within" in fault else "wrong",
+        "status": "killed",
+        "fault": fault,
+    }
 
 
 def summary(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
@@ -148,7 +169,9 @@ def summary(outcomes: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "problems": len(outcomes),
         **{verdict: counts[verdict] for verdict in ("clean", "wrong", "short", "slow")},
-        "short_by_status": dict(Counter(one["status"] for one in outcomes if one["verdict"] == "short")),
+        "short_by_status": dict(
+            Counter(one["status"] for one in outcomes if one["verdict"] == "short")
+        ),
         "median_seconds": seconds[len(seconds) // 2] if seconds else None,
         "longest_seconds": seconds[-1] if seconds else None,
     }
@@ -165,11 +188,22 @@ def joined(reports: list[dict[str, Any]]) -> dict[str, Any]:
     spans = sorted((one["seed"], one["first"], one["first"] + one["problems"]) for one in reports)
     for (seed, _, end), (other, first, _) in itertools.pairwise(spans):
         if seed == other and first < end:
-            raise SystemExit(f"Two of these have problem {first} of seed {seed}: give each stretch once.")
+            raise SystemExit(
+                f"Two of these have problem {first} of seed {seed}: give each stretch once."
+            )
     unclean = [one for report in reports for one in report["not_clean"]]
-    runs = [{name: value for name, value in report.items() if name not in ("format", "not_clean")} for report in reports]
+    runs = [
+        {name: value for name, value in report.items() if name not in ("format", "not_clean")}
+        for report in reports
+    ]
     total = {name: sum(report[name] for report in reports) for name in COUNTED}
-    return {"format": 1, **total, "longest_seconds": max(one["longest_seconds"] for one in reports), "not_clean": unclean, "runs": runs}
+    return {
+        "format": 1,
+        **total,
+        "longest_seconds": max(one["longest_seconds"] for one in reports),
+        "not_clean": unclean,
+        "runs": runs,
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -191,7 +225,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(json.dumps(outcome), flush=True)
         if time.monotonic() - told > 30 or len(outcomes) == len(numbers):
             told = time.monotonic()
-            print(f"{len(outcomes):,} of {len(numbers):,} in {told - begun:.0f} s", file=sys.stderr, flush=True)
+            print(
+                f"{len(outcomes):,} of {len(numbers):,} in {told - begun:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
             _write(options, outcomes)
     print(json.dumps(summary(outcomes), indent=1))
     return 1 if any(one["verdict"] == "wrong" for one in outcomes) else 0
@@ -200,8 +238,16 @@ def main(arguments: list[str] | None = None) -> int:
 def _write(options: argparse.Namespace, outcomes: list[dict[str, Any]]) -> None:
     if options.replay and options.output == LATEST:
         return  # some problems solved again are no campaign
-    unclean = sorted((one for one in outcomes if one["verdict"] != "clean"), key=lambda one: int(one["number"]))
-    report = {"format": 1, "seed": options.seed, "first": options.first, **summary(outcomes), "not_clean": unclean}
+    unclean = sorted(
+        (one for one in outcomes if one["verdict"] != "clean"), key=lambda one: int(one["number"])
+    )
+    report = {
+        "format": 1,
+        "seed": options.seed,
+        "first": options.first,
+        **summary(outcomes),
+        "not_clean": unclean,
+    }
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
@@ -212,9 +258,20 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=1000, help="how many problems")
     parser.add_argument("--first", type=int, default=0, help="the number of the first")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds after which a problem's process is killed")
-    parser.add_argument("--replay", type=lambda text: [int(part) for part in text.split(",")], help="numbers to solve again: 17,99")
-    parser.add_argument("--join", type=Path, nargs="+", help="reports to put into one, instead of solving anything")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=120.0,
+        help="seconds after which a problem's process is killed",
+    )
+    parser.add_argument(
+        "--replay",
+        type=lambda text: [int(part) for part in text.split(",")],
+        help="numbers to solve again: 17,99",
+    )
+    parser.add_argument(
+        "--join", type=Path, nargs="+", help="reports to put into one, instead of solving anything"
+    )
     parser.add_argument("--output", type=Path, default=LATEST, help="where the JSON goes")
     return parser.parse_args(arguments)
 

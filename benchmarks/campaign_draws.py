@@ -1,9 +1,10 @@
 """Problems nobody chose: one drawn for every pair of a seed and a number, with all that separate arithmetic needs to judge an answer.
 
-The distribution: 2 to 150 classes, 2 to 25 groups and 20 to 3,000 rows, each log-uniform; epsilon 0 one time in five and else log-uniform
-from 1e-9 to 1; lambda 1 one time in four and else log-uniform from .05 to 10; weights 10^U(-3, 3) half of the time; labels as classes,
-one-hot rows, soft rows of drawn sharpness or rows on a grid; groups of one column, of two (families crossed, marginal or both) or
-memberships in probability; the paper's bound half of the time, else to_overall, ratio or target.
+The distribution: 2 to 150 classes, 2 to 25 groups and 20 to 3,000 rows, each log-uniform; epsilon 0
+one time in five and else log-uniform from 1e-9 to 1; lambda 1 one time in four and else log-uniform
+from .05 to 10; weights 10^U(-3, 3) half of the time; labels as classes, one-hot rows, soft rows of
+drawn sharpness or rows on a grid; groups of one column, of two (families crossed, marginal or both)
+or memberships in probability; the paper's bound half of the time, else to_overall, ratio or target.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Drawn:
 def draw(seed: int, number: int) -> Drawn:
     """Draw the problem with this number."""
     rng = np.random.default_rng([seed, number])
-    n_rows, n_classes, n_groups = (round(_log_uniform(rng, *span)) for span in ((20, 3000), (2, 150), (2, 25)))
+    n_rows, n_classes, n_groups = (
+        round(_log_uniform(rng, *span)) for span in ((20, 3000), (2, 150), (2, 25))
+    )
     epsilon = 0.0 if rng.random() < 0.2 else _log_uniform(rng, 1e-9, 1.0)
     lam = 1.0 if rng.random() < 0.25 else _log_uniform(rng, 0.05, 10.0)
     weight = 10.0 ** rng.uniform(-3, 3, n_rows) if rng.random() < 0.5 else np.ones(n_rows)
@@ -60,7 +63,8 @@ def draw(seed: int, number: int) -> Drawn:
     features, members, tilt = _groups(rng, kind, families, n_rows, n_groups)
     form = str(rng.choice(LABELS))
     y, labels = _labels(rng, form, tilt, n_classes)
-    if bound == "ratio" and form != "classes":  # an empty class has no ratio between groups, and is refused by name
+    # an empty class has no ratio between groups, and is refused by name
+    if bound == "ratio" and form != "classes":
         y = labels = labels[:, labels.any(axis=0)]
     n_classes = labels.shape[1]
     arguments: dict[str, Any] = {
@@ -109,16 +113,27 @@ def _groups(
         part = rng.dirichlet(np.full(n_groups, _log_uniform(rng, 0.1, 3.0)), n_rows)
         if rng.random() < 0.5:  # few distinct rows, as of a table of names or places
             part = part[rng.integers(0, min(n_rows, int(_log_uniform(rng, 3, 100))), n_rows)]
-        return r2b.Membership(part), [{str(j): part[:, j] for j in range(n_groups)}], part.argmax(axis=1)
+        return (
+            r2b.Membership(part),
+            [{str(j): part[:, j] for j in range(n_groups)}],
+            part.argmax(axis=1),
+        )
     if kind == "column":
         codes = _codes(rng, n_rows, n_groups)
         return codes, [_indicators(codes, codes.astype(str))], codes
     first = _codes(rng, n_rows, max(2, round(float(np.sqrt(n_groups)))))
     second = _codes(rng, n_rows, max(2, round(n_groups / int(first.max() + 1))))
     crossed = first * (second.max() + 1) + second
-    names = [np.array([f"a={value}" for value in first]), np.array([f"b={value}" for value in second])]
+    names = [
+        np.array([f"a={value}" for value in first]),
+        np.array([f"b={value}" for value in second]),
+    ]
     both = np.array([f"{one}, {other}" for one, other in zip(*names, strict=True)])
-    members = [_indicators(first, names[0]), _indicators(second, names[1])] if families != "crossed" else []
+    members = (
+        [_indicators(first, names[0]), _indicators(second, names[1])]
+        if families != "crossed"
+        else []
+    )
     if families != "marginal":
         members.append(_indicators(crossed, both))
     return {"a": first, "b": second}, members, crossed
@@ -126,7 +141,9 @@ def _groups(
 
 def _codes(rng: np.random.Generator, n_rows: int, n_groups: int) -> NDArray[np.int64]:
     """Give groups of unequal sizes; at least two occur."""
-    codes = rng.choice(n_groups, n_rows, p=rng.dirichlet(np.full(n_groups, _log_uniform(rng, 0.3, 10.0))))
+    codes = rng.choice(
+        n_groups, n_rows, p=rng.dirichlet(np.full(n_groups, _log_uniform(rng, 0.3, 10.0)))
+    )
     codes[:2] = (0, 1)
     return np.asarray(codes, dtype=np.int64)
 
@@ -136,10 +153,14 @@ def _indicators(codes: NDArray[np.int64], names: NDArray[Any]) -> dict[str, Floa
     return {str(names[row]): (codes == codes[row]).astype(np.float64) for row in first}
 
 
-def _labels(rng: np.random.Generator, form: str, tilt: NDArray[np.int64], n_classes: int) -> tuple[Any, Floats]:
+def _labels(
+    rng: np.random.Generator, form: str, tilt: NDArray[np.int64], n_classes: int
+) -> tuple[Any, Floats]:
     """Give the labels as they are passed and as probabilities; two classes or more occur."""
     n_rows = len(tilt)
-    logits = _log_uniform(rng, 0.1, 2.0) * rng.standard_normal((int(tilt.max()) + 1, n_classes))[tilt]
+    logits = (
+        _log_uniform(rng, 0.1, 2.0) * rng.standard_normal((int(tilt.max()) + 1, n_classes))[tilt]
+    )
     logits -= rng.choice((0.0, 1.0)) * np.log(np.arange(1, n_classes + 1))
     if form in ("classes", "one-hot"):
         codes = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
@@ -149,10 +170,13 @@ def _labels(rng: np.random.Generator, form: str, tilt: NDArray[np.int64], n_clas
             return values[codes], np.eye(len(values))[codes]
         matrix = np.eye(n_classes)[codes]
         return matrix, matrix
-    probabilities = _softmax(logits + _log_uniform(rng, 0.1, 10.0) * rng.standard_normal(logits.shape))
+    probabilities = _softmax(
+        logits + _log_uniform(rng, 0.1, 10.0) * rng.standard_normal(logits.shape)
+    )
     if form == "grid":
         steps = int(rng.choice((1, 2, 4, 8, 16)))
-        sure = rng.random(n_rows) < rng.random()  # some rows are sure of a class, as labels of one annotator are
+        # some rows are sure of a class, as labels of one annotator are
+        sure = rng.random(n_rows) < rng.random()
         counts = np.array([rng.multinomial(steps, row) for row in probabilities])
         counts[sure] = steps * np.eye(n_classes, dtype=np.int64)[probabilities[sure].argmax(axis=1)]
         probabilities = counts / steps

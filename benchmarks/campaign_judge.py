@@ -1,9 +1,11 @@
 """Judge an answer by arithmetic of its own: nothing here is taken from the package's certificate, and nothing imports the package.
 
-What is read of an answer is the matrix of new labels and one price per group and class. From these and the data: the largest violation of
-the simplex and of each bound, and the duality gap. Means of groups lie between 0 and 1, so the support functions below are taken over means
-that do, which makes them finite: any prices give a valid lower bound. The gap is what rows lose against their best response to the prices,
-and what prices times means lack of the support function; no large numbers cancel in it.
+What is read of an answer is the matrix of new labels and one price per group and class. From these
+and the data: the largest violation of the simplex and of each bound, and the duality gap. Means of
+groups lie between 0 and 1, so the support functions below are taken over means that do, which makes
+them finite: any prices give a valid lower bound. The gap is what rows lose against their best
+response to the prices, and what prices times means lack of the support function; no large numbers
+cancel in it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-ALLOWED = 1.1e-9  # what a certificate lets pass is 1e-9; a tenth more is for the rounding of these sums
+# what a certificate lets pass is 1e-9; a tenth more is for the rounding of these sums
+ALLOWED = 1.1e-9
 
 
 def judge(problem: Drawn, answer: Floats, prices: Floats, names: Sequence[str]) -> dict[str, Any]:
@@ -25,7 +28,8 @@ def judge(problem: Drawn, answer: Floats, prices: Floats, names: Sequence[str]) 
     share = problem.weight / problem.weight.sum()
     shift = np.zeros_like(problem.labels)
     excess, unused, at = 0.0, 0.0, 0
-    whole = answer / answer.sum(axis=1, keepdims=True)  # prices may be large, and times what a row lacks of 1 they would hide the gap
+    # prices may be large, and times what a row lacks of 1 they would hide the gap
+    whole = answer / answer.sum(axis=1, keepdims=True)
     epsilon, bound = float(problem.arguments["epsilon"]), str(problem.arguments["bound"])
     for member in problem.members:
         mine = list(names[at : at + len(member)])
@@ -35,11 +39,17 @@ def judge(problem: Drawn, answer: Floats, prices: Floats, names: Sequence[str]) 
         own = prices[at : at + len(member)]
         at += len(member)
         weight = share @ part
-        if bound in ("range", "to_overall"):  # a constant for all groups of a family buys nothing, and large ones cost digits
+        # a constant for all groups of a family buys nothing, and large ones cost digits
+        if bound in ("range", "to_overall"):
             own = own - weight @ own / weight.sum()
         counted = (part * share[:, None]).T
-        excess = max(excess, _violation(bound, counted @ answer / weight[:, None], weight, epsilon, problem.target))
-        unused += _support(bound, own, weight, epsilon, problem.target) - float((own * (counted @ whole)).sum())
+        excess = max(
+            excess,
+            _violation(bound, counted @ answer / weight[:, None], weight, epsilon, problem.target),
+        )
+        unused += _support(bound, own, weight, epsilon, problem.target) - float(
+            (own * (counted @ whole)).sum()
+        )
         shift += part @ own
     lam = float(problem.arguments["lam"])
     worth = problem.labels - shift
@@ -56,7 +66,9 @@ def judge(problem: Drawn, answer: Floats, prices: Floats, names: Sequence[str]) 
 
 def clean(verdict: dict[str, Any]) -> bool:
     """Tell whether an answer is what the certificate says it is; a gap below zero would be a bound above the optimum."""
-    return "fault" not in verdict and bool(max(verdict["simplex"], verdict["excess"], abs(verdict["gap"])) <= ALLOWED)
+    return "fault" not in verdict and bool(
+        max(verdict["simplex"], verdict["excess"], abs(verdict["gap"])) <= ALLOWED
+    )
 
 
 def project(rows: Floats) -> Floats:
@@ -74,7 +86,9 @@ def project(rows: Floats) -> Floats:
     return np.asarray(np.maximum(rows - level, 0.0))
 
 
-def _violation(bound: str, means: Floats, weight: Floats, epsilon: float, target: Floats | None) -> float:
+def _violation(
+    bound: str, means: Floats, weight: Floats, epsilon: float, target: Floats | None
+) -> float:
     if bound == "range":
         return float((np.ptp(means, axis=0) - epsilon).max())
     if bound == "to_overall":
@@ -85,7 +99,9 @@ def _violation(bound: str, means: Floats, weight: Floats, epsilon: float, target
     return float((np.abs(means - target) - epsilon / 2).max())
 
 
-def _support(bound: str, prices: Floats, weight: Floats, epsilon: float, target: Floats | None) -> float:
+def _support(
+    bound: str, prices: Floats, weight: Floats, epsilon: float, target: Floats | None
+) -> float:
     """Give the most that prices times means can be, means within the bound."""
     heavy = weight[:, None] * prices
     up, total = np.maximum(heavy, 0.0).sum(axis=0), heavy.sum(axis=0)
@@ -96,9 +112,15 @@ def _support(bound: str, prices: Floats, weight: Floats, epsilon: float, target:
     if bound == "target":
         assert target is not None
         return float(total @ target + epsilon / 2 * np.abs(heavy).sum())
-    # Deviations of at most epsilon that sum to zero by weight: a knapsack, whose price is a weighted median.
+    # Deviations of at most epsilon that sum to zero by weight: a knapsack, whose price is a
+    # weighted median.
     centre = np.array([_median(column, weight) for column in prices.T])
-    return float((np.maximum(total, 0.0) + epsilon * (weight[:, None] * np.abs(prices - centre)).sum(axis=0)).sum())
+    return float(
+        (
+            np.maximum(total, 0.0)
+            + epsilon * (weight[:, None] * np.abs(prices - centre)).sum(axis=0)
+        ).sum()
+    )
 
 
 def _median(values: Floats, weight: Floats) -> float:

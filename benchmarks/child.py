@@ -21,12 +21,20 @@ from r2b.errors import NotSolvedWarning
 def memory(table: dict[str, Any], epsilon: float, warm: bool) -> dict[str, Any]:
     """Give the peak of memory of one ``debias`` above inputs and loaded libraries."""
     data = build(**table)
-    if warm:  # the compiled kernel and its compiler are loaded once per process, whatever the size of the table
+    # the compiled kernel and its compiler are loaded once per process, whatever the size of the
+    # table
+    if warm:
         tiny = soft(500, 4, 2)
         r2b.debias(tiny.labels, sensitive_features=tiny.groups, kernel="compiled")
         r2b.debias(np.arange(100) % 3, sensitive_features=np.arange(100) % 7 % 2)
-    extra, way = peak_extra(lambda: r2b.debias(data.labels, sensitive_features=data.groups, epsilon=epsilon))
-    return {"extra_bytes": extra, "measured_by": way, "input_bytes": data.labels.nbytes + data.groups.nbytes}
+    extra, way = peak_extra(
+        lambda: r2b.debias(data.labels, sensitive_features=data.groups, epsilon=epsilon)
+    )
+    return {
+        "extra_bytes": extra,
+        "measured_by": way,
+        "input_bytes": data.labels.nbytes + data.groups.nbytes,
+    }
 
 
 def many(table: dict[str, Any], epsilon: float, time_limit: float) -> dict[str, Any]:
@@ -39,7 +47,9 @@ def many(table: dict[str, Any], epsilon: float, time_limit: float) -> dict[str, 
         begun = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotSolvedWarning)  # the status says it
-            fair = r2b.debias(data.labels, sensitive_features=data.groups, epsilon=epsilon, time_limit=time_limit)
+            fair = r2b.debias(
+                data.labels, sensitive_features=data.groups, epsilon=epsilon, time_limit=time_limit
+            )
         total = time.perf_counter() - begun
     stages: dict[str, int] = {}
     for line in fair.history:

@@ -1,16 +1,19 @@
 """Fair decisions from drawn scores: `debias(objective="agreement")` against LinearPost on the same scores, and against plain reads.
 
-    python benchmarks/decisions.py --linearpost FOLDER          # 5,000 x 16 with HiGHS; a checkout of uiuctml/fair-classification
-    python benchmarks/decisions.py --adult --linearpost FOLDER  # the scores of boosted trees on 5,000 rows of Adult, by sex
-    python benchmarks/decisions.py                              # its linear programme, written anew and given to SciPy's HiGHS
-    python benchmarks/decisions.py --reads --rows 1000000       # against one sum of the scores
-    python benchmarks/decisions.py --rows 200 --classes 4 --cases 30 --criterion equalized_odds
+    python benchmarks/decisions.py --linearpost FOLDER          # 5,000 x 16 with HiGHS; a checkout
+    of uiuctml/fair-classification python benchmarks/decisions.py --adult --linearpost FOLDER  # the
+    scores of boosted trees on 5,000 rows of Adult, by sex python benchmarks/decisions.py
+    # its linear programme, written anew and given to SciPy's HiGHS python benchmarks/decisions.py
+    --reads --rows 1000000       # against one sum of the scores python benchmarks/decisions.py
+    --rows 200 --classes 4 --cases 30 --criterion equalized_odds
 
-Each case draws P(group, class | x) for every row: scores that are sharp, flat, or tied as those of a small tree are, 2 to 8 groups that the
-features show more or less of, epsilon 0.001 to 0.1. LinearPost calls it alpha, and gets no noise, so that both solve the same
-problem; its time is that of its `fit`. Times are of the processor, on one thread, the least of `--repeats` calls (of the other side as
-many as begin within five seconds); ratios are within one run. An answer counts where it is as good: the difference of the optima is
-printed, and by how much each one's rows are above epsilon.
+Each case draws P(group, class | x) for every row: scores that are sharp, flat, or tied as those of
+a small tree are, 2 to 8 groups that the features show more or less of, epsilon 0.001 to 0.1.
+LinearPost calls it alpha, and gets no noise, so that both solve the same problem; its time is that
+of its `fit`. Times are of the processor, on one thread, the least of `--repeats` calls (of the
+other side as many as begin within five seconds); ratios are within one run. An answer counts where
+it is as good: the difference of the optima is printed, and by how much each one's rows are above
+epsilon.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ from scipy.optimize import linprog
 
 import r2b
 
-CRITERIA = {"demographic_parity": "sp", "equal_opportunity": "eopp", "equalized_odds": "eo"}  # and LinearPost's names
+# and LinearPost's names
+CRITERIA = {"demographic_parity": "sp", "equal_opportunity": "eopp", "equalized_odds": "eo"}
 SHAPES = ("sharp", "flat", "tied")
 _PATIENCE = 5.0  # seconds after which no other call of the other side begins
 
@@ -57,7 +61,10 @@ class Case:
         every = np.arange(self.joint.shape[2])
         if self.criterion == "demographic_parity":
             return [(self.joint.sum(axis=2), every)]
-        return [(self.joint[:, :, k], every if self.criterion == "equalized_odds" else every[[k]]) for k in every]
+        return [
+            (self.joint[:, :, k], every if self.criterion == "equalized_odds" else every[[k]])
+            for k in every
+        ]
 
 
 @dataclass(frozen=True)
@@ -73,10 +80,15 @@ class Answer:
 def drawn(seed: int, n_rows: int, n_classes: int, n_groups: int | None, criterion: str) -> Case:
     """Draw a case; the shape of its scores takes turns."""
     rng = np.random.default_rng([seed, n_rows, n_classes])
-    shape, n_groups = SHAPES[seed % len(SHAPES)], int(rng.integers(2, 9)) if n_groups is None else n_groups
+    shape, n_groups = (
+        SHAPES[seed % len(SHAPES)],
+        int(rng.integers(2, 9)) if n_groups is None else n_groups,
+    )
     n_leaves = max(20, n_rows // 50) if shape == "tied" else n_rows
     leaning = 0.5 * rng.normal(size=(n_groups, n_classes))
-    logits = leaning + (4.0 if shape == "sharp" else 1.0) * rng.normal(size=(n_leaves, 1, n_classes))
+    logits = leaning + (4.0 if shape == "sharp" else 1.0) * rng.normal(
+        size=(n_leaves, 1, n_classes)
+    )
     logits = logits + rng.uniform(0.3, 3.0) * rng.normal(size=(n_leaves, n_groups, 1))
     joint = np.exp(logits - logits.max(axis=(1, 2), keepdims=True))
     if shape == "tied":
@@ -91,14 +103,22 @@ def of_adult(seed: int, epsilon: float) -> Case:
 
     table = r2b.datasets.load_adult(as_frame="pandas").dropna()
     X = table.drop(columns=["education", "education-num", "sex", "race", "fnlwgt"], errors="ignore")
-    X = X.apply(lambda column: column if column.dtype.kind in "if" else column.astype("category").cat.codes)
+    X = X.apply(
+        lambda column: column if column.dtype.kind in "if" else column.astype("category").cat.codes
+    )
     order = np.random.default_rng(seed).permutation(len(X))[:8_000]
     train, scored = order[:3_000], order[3_000:]
     found = []
     for name in ("sex", "education"):
-        model = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, early_stopping=False, random_state=0)
-        found.append(model.fit(X.iloc[train], table[name].iloc[train]).predict_proba(X.iloc[scored]))
-    return Case(seed, "Adult", "demographic_parity", epsilon, found[0][:, :, None] * found[1][:, None, :])
+        model = HistGradientBoostingClassifier(
+            max_iter=40, max_leaf_nodes=15, early_stopping=False, random_state=0
+        )
+        found.append(
+            model.fit(X.iloc[train], table[name].iloc[train]).predict_proba(X.iloc[scored])
+        )
+    return Case(
+        seed, "Adult", "demographic_parity", epsilon, found[0][:, :, None] * found[1][:, None, :]
+    )
 
 
 def ours(case: Case, clock: Callable[[], float], threads: int | None) -> tuple[Answer, np.ndarray]:
@@ -110,9 +130,16 @@ def ours(case: Case, clock: Callable[[], float], threads: int | None) -> tuple[A
         sensitive[str(place)] = r2b.Membership(part, partial=case.criterion != "demographic_parity")
         families.append(r2b.Family(str(place), epsilon=bounds))
     scores = case.scores
-    warnings.simplefilter("ignore", UserWarning)  # the status is printed, and small groups are drawn on purpose
+    # the status is printed, and small groups are drawn on purpose
+    warnings.simplefilter("ignore", UserWarning)
     begun = clock()
-    fair = r2b.debias(scores, sensitive_features=sensitive, families=families, objective="agreement", threads=threads)
+    fair = r2b.debias(
+        scores,
+        sensitive_features=sensitive,
+        families=families,
+        objective="agreement",
+        threads=threads,
+    )
     seconds = clock() - begun
     rows = np.asarray(fair.soft_labels)
     return judged(case, rows, seconds, fair.status.value), rows
@@ -126,7 +153,14 @@ def linear_post(case: Case, clock: Callable[[], float], folder: Path) -> Answer:
     spec.loader.exec_module(module)
     _, n_groups, n_classes = case.joint.shape
     begun = clock()
-    method = module.PostProcessor(n_classes, n_groups, criterion=CRITERIA[case.criterion], alpha=case.epsilon, noise=0.0, seed=0)
+    method = module.PostProcessor(
+        n_classes,
+        n_groups,
+        criterion=CRITERIA[case.criterion],
+        alpha=case.epsilon,
+        noise=0.0,
+        seed=0,
+    )
     method.fit(p_ay_x=case.joint, p_a_x=case.joint.sum(axis=2), p_y_x=case.scores, solver="HIGHS")
     return judged(case, np.asarray(method.pi_), clock() - begun)
 
@@ -142,7 +176,12 @@ def stand_in(case: Case, clock: Callable[[], float]) -> Answer:
         means.append(sparse.kron(sparse.csr_array((part / part.sum(axis=0)).T), chosen))
         levels.append(sparse.kron(np.ones((part.shape[1], 1)), sparse.eye_array(len(classes))))
     mean, level = sparse.vstack(means), sparse.block_diag(levels)
-    whole = sparse.hstack([sparse.kron(sparse.eye_array(n), np.ones((1, n_classes))), sparse.csr_array((n, level.shape[1]))])
+    whole = sparse.hstack(
+        [
+            sparse.kron(sparse.eye_array(n), np.ones((1, n_classes))),
+            sparse.csr_array((n, level.shape[1])),
+        ]
+    )
     found = linprog(
         np.append(-scores.ravel() / n, np.zeros(level.shape[1])),
         A_ub=sparse.vstack([sparse.hstack([mean, -level]), sparse.hstack([-mean, level])]),
@@ -172,13 +211,26 @@ def least(call: Callable[[], Answer], repeats: int, patience: float = np.inf) ->
     return min(answers, key=lambda answer: answer.seconds)
 
 
-def report(case: Case, options: argparse.Namespace, clock: Callable[[], float], threads: int | None) -> dict[str, Any]:
+def report(
+    case: Case, options: argparse.Namespace, clock: Callable[[], float], threads: int | None
+) -> dict[str, Any]:
     """Solve one case both ways and print a line."""
     rows = ours(case, clock, threads)[1]
     mine = least(lambda: ours(case, clock, threads)[0], options.repeats)
     n, n_groups, n_classes = case.joint.shape
-    line: dict[str, Any] = {"seed": case.seed, "shape": case.shape, "rows": n, "classes": n_classes, "groups": n_groups}
-    line |= {"criterion": case.criterion, "epsilon": case.epsilon, "ours": asdict(mine), "split": int((rows.max(axis=1) < 1 - 1e-9).sum())}
+    line: dict[str, Any] = {
+        "seed": case.seed,
+        "shape": case.shape,
+        "rows": n,
+        "classes": n_classes,
+        "groups": n_groups,
+    }
+    line |= {
+        "criterion": case.criterion,
+        "epsilon": case.epsilon,
+        "ours": asdict(mine),
+        "split": int((rows.max(axis=1) < 1 - 1e-9).sum()),
+    }
     name = f"seed {case.seed} {case.criterion} {case.shape} {n:,} x {n_classes}, {n_groups} groups, epsilon {case.epsilon}"
     if options.reads:
         scores, read = case.scores, np.inf
@@ -187,28 +239,52 @@ def report(case: Case, options: argparse.Namespace, clock: Callable[[], float], 
             scores.sum()
             read = min(read, clock() - begun)
         line |= {"read": read, "ratio": mine.seconds / read}
-        print(f"{name}: {mine.status}, {mine.seconds:.2f} s, {line['ratio']:.0f} plain reads", flush=True)
+        print(
+            f"{name}: {mine.status}, {mine.seconds:.2f} s, {line['ratio']:.0f} plain reads",
+            flush=True,
+        )
         return line
-    solve = stand_in if options.linearpost is None else partial(linear_post, folder=options.linearpost)
+    solve = (
+        stand_in if options.linearpost is None else partial(linear_post, folder=options.linearpost)
+    )
     other = least(lambda: solve(case, clock), options.repeats, _PATIENCE)
-    line |= {"other": asdict(other), "ratio": other.seconds / mine.seconds, "apart": mine.accuracy - other.accuracy}
+    line |= {
+        "other": asdict(other),
+        "ratio": other.seconds / mine.seconds,
+        "apart": mine.accuracy - other.accuracy,
+    }
     detail = f"accuracy {mine.accuracy:.6f}, {line['apart']:+.0e} beside it; above epsilon {mine.above:.0e} and {other.above:.0e}"
-    print(f"{name}: {mine.status}, {mine.seconds:.3f} s against {other.seconds:.2f} s, {line['ratio']:.0f} times; {detail}", flush=True)
+    print(
+        f"{name}: {mine.status}, {mine.seconds:.3f} s against {other.seconds:.2f} s, {line['ratio']:.0f} times; {detail}",
+        flush=True,
+    )
     return line
 
 
 def main() -> None:
     """Draw cases, solve them, print the worst ratio beside the best."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
     parser.add_argument("--cases", type=int, default=3)
     parser.add_argument("--rows", type=int, default=5_000)
     parser.add_argument("--classes", type=int, default=16)
     parser.add_argument("--groups", type=int, help="drawn from 2 to 8 where left out")
     parser.add_argument("--criterion", choices=tuple(CRITERIA), default="demographic_parity")
-    parser.add_argument("--adult", action="store_true", help="scores of Adult instead of drawn ones, at four epsilons for each case")
-    parser.add_argument("--linearpost", type=Path, help="folder with LinearPost's postprocess.py; SciPy's HiGHS stands in without it")
-    parser.add_argument("--reads", action="store_true", help="compare with one sum of the scores instead")
+    parser.add_argument(
+        "--adult",
+        action="store_true",
+        help="scores of Adult instead of drawn ones, at four epsilons for each case",
+    )
+    parser.add_argument(
+        "--linearpost",
+        type=Path,
+        help="folder with LinearPost's postprocess.py; SciPy's HiGHS stands in without it",
+    )
+    parser.add_argument(
+        "--reads", action="store_true", help="compare with one sum of the scores instead"
+    )
     parser.add_argument("--wall", action="store_true", help="time by the wall, on all cores")
     parser.add_argument("--repeats", type=int, default=5, help="calls of which the fastest counts")
     parser.add_argument("--json", type=Path)
@@ -220,15 +296,35 @@ def main() -> None:
     if options.adult:
         cases = [of_adult(seed, epsilon) for seed in every for epsilon in (0.0, 0.001, 0.01, 0.05)]
     else:
-        cases = [drawn(seed, options.rows, options.classes, options.groups, options.criterion) for seed in every]
+        cases = [
+            drawn(seed, options.rows, options.classes, options.groups, options.criterion)
+            for seed in every
+        ]
     lines = [report(case, options, clock, threads) for case in cases]
     ratios = sorted(line["ratio"] for line in lines)
-    against = "plain reads" if options.reads else "SciPy's HiGHS" if options.linearpost is None else "LinearPost"
+    against = (
+        "plain reads"
+        if options.reads
+        else "SciPy's HiGHS"
+        if options.linearpost is None
+        else "LinearPost"
+    )
     worst, best = (ratios[-1], ratios[0]) if options.reads else (ratios[0], ratios[-1])
-    summary: dict[str, Any] = {"against": against, "worst": worst, "median": float(np.median(ratios)), "best": best}
-    apart = "" if options.reads else f"; accuracies at most {max(abs(line['apart']) for line in lines):.0e} apart"
+    summary: dict[str, Any] = {
+        "against": against,
+        "worst": worst,
+        "median": float(np.median(ratios)),
+        "best": best,
+    }
+    apart = (
+        ""
+        if options.reads
+        else f"; accuracies at most {max(abs(line['apart']) for line in lines):.0e} apart"
+    )
     solved = sum(line["ours"]["status"] == "solved" for line in lines)
-    print(f"{len(lines)} cases, {solved} solved, {against}: worst {worst:.1f}, median {summary['median']:.1f}, best {best:.1f}{apart}")
+    print(
+        f"{len(lines)} cases, {solved} solved, {against}: worst {worst:.1f}, median {summary['median']:.1f}, best {best:.1f}{apart}"
+    )
     if options.json is not None:
         options.json.write_text(json.dumps({**summary, "cases": lines}, indent=1))
 

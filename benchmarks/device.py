@@ -2,10 +2,11 @@
 
     python benchmarks/device.py --json out.json --seed 0
 
-Needs torch with CUDA and Triton beside r2b's own needs (NumPy, narwhals, threadpoolctl); runs from a checkout with PYTHONPATH=src. Data are
-on the device when the clock starts, except for batches. The first call compiles and does not count; each figure is the least of several,
-with the device waited for. Solves are whole calls of ``r2b.engines.torch.debias``: reading and checking the labels, sampling, solving,
-and the certificate from a last walk over the data and the labels that go out.
+Needs torch with CUDA and Triton beside r2b's own needs (NumPy, narwhals, threadpoolctl); runs from
+a checkout with PYTHONPATH=src. Data are on the device when the clock starts, except for batches.
+The first call compiles and does not count; each figure is the least of several, with the device
+waited for. Solves are whole calls of ``r2b.engines.torch.debias``: reading and checking the labels,
+sampling, solving, and the certificate from a last walk over the data and the labels that go out.
 """
 
 from __future__ import annotations
@@ -34,11 +35,20 @@ EPSILON = 0.01
 GOALS = {"10,000,000 x 100": 100.0, "1,000,000 x 1,000": 150.0}  # milliseconds
 
 
-def labels(n_rows: int, n_classes: int, n_groups: int, *, sharp: float, seed: int = 0, zipf: float | None = None) -> tuple[Any, Any]:
+def labels(
+    n_rows: int,
+    n_classes: int,
+    n_groups: int,
+    *,
+    sharp: float,
+    seed: int = 0,
+    zipf: float | None = None,
+) -> tuple[Any, Any]:
     """Softmax rows whose group means differ by more than epsilon in some classes, in float32, and groups, in no order."""
     rng = torch.Generator("cuda").manual_seed(seed)
     shift = 0.5 * torch.randn(n_groups, n_classes, generator=rng, device="cuda")
-    if zipf is None:  # among many even classes none would be common enough for two groups to differ by epsilon in it
+    # among many even classes none would be common enough for two groups to differ by epsilon in it
+    if zipf is None:
         zipf = 0.7 if n_classes >= 500 else 0.0
     shift -= zipf * torch.log(torch.arange(1, n_classes + 1, device="cuda", dtype=torch.float32))
     groups = torch.randint(0, n_groups, (n_rows,), generator=rng, device="cuda")
@@ -91,10 +101,17 @@ def walks(y: Any, groups: Any, repeats: int) -> dict[str, float]:
         "walk, thresholds of prices 1e-4 away": onward,
         "walk with curvature of all rows": lambda: (onward(), oracle.curvature(prices, 1.0)),
         "certificate": lambda: oracle.inspect(prices, 1.0),
-        "labels written in float32": lambda: kernel.answer(y, rows, line_of(prices, 1.0, y.device), out),
-        "sort of every row in torch": lambda: [torch.sort(part, dim=1) for part in y.split(1 << 20)],
+        "labels written in float32": lambda: kernel.answer(
+            y, rows, line_of(prices, 1.0, y.device), out
+        ),
+        "sort of every row in torch": lambda: [
+            torch.sort(part, dim=1) for part in y.split(1 << 20)
+        ],
     }
-    return {name: least_ms(call, min(repeats, 3) if "sort" in name else repeats) for name, call in calls.items()}
+    return {
+        name: least_ms(call, min(repeats, 3) if "sort" in name else repeats)
+        for name, call in calls.items()
+    }
 
 
 def solve(y: Any, groups: Any, repeats: int, **asked: Any) -> tuple[Any, dict[str, Any]]:
@@ -102,7 +119,9 @@ def solve(y: Any, groups: Any, repeats: int, **asked: Any) -> tuple[Any, dict[st
     found: list[Any] = [None]
 
     def call() -> None:
-        found[0] = r2b.engines.torch.debias(y, sensitive_features=groups, **{"epsilon": EPSILON, **asked})
+        found[0] = r2b.engines.torch.debias(
+            y, sensitive_features=groups, **{"epsilon": EPSILON, **asked}
+        )
 
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
@@ -170,17 +189,28 @@ def case(
     fair, figures = solve(y, groups, arguments.repeats, epsilon=epsilon)
     again = r2b.engines.torch.debias(y, sensitive_features=groups, epsilon=epsilon)
     name = f"{n_rows:,} x {n_classes:,}"
-    found: dict[str, Any] = {"rows": n_rows, "classes": n_classes, "groups": n_groups, "sharp": sharp, "epsilon": epsilon, "solve": figures}
+    found: dict[str, Any] = {
+        "rows": n_rows,
+        "classes": n_classes,
+        "groups": n_groups,
+        "sharp": sharp,
+        "epsilon": epsilon,
+        "solve": figures,
+    }
     found["goal_ms"] = GOALS.get(name) if goal is None else goal
     found["same_bits_again"] = bool((again.prices == fair.prices).all())
-    found["history"] = [(step.stage, step.residual, round(1e3 * step.seconds, 1)) for step in fair.history]
+    found["history"] = [
+        (step.stage, step.residual, round(1e3 * step.seconds, 1)) for step in fair.history
+    ]
     if thorough:
         found["walks_ms"] = walks(y, groups, arguments.repeats)
         found["equal_means_ms"] = solve(y, groups, 2, epsilon=0.0)[1]
         found["batches"] = batches(y, groups, fair, max(1, n_rows // 20))
         if not arguments.no_host:
             found["agreement"] = agreement(y, groups, fair)
-    print(json.dumps({name: found["solve"], "goal_ms": found["goal_ms"]}), file=sys.stderr, flush=True)
+    print(
+        json.dumps({name: found["solve"], "goal_ms": found["goal_ms"]}), file=sys.stderr, flush=True
+    )
     return found
 
 
@@ -191,7 +221,9 @@ def classes(arguments: argparse.Namespace) -> dict[str, Any]:
     groups = torch.randint(0, 5, (n_rows,), generator=rng, device="cuda")
     y = (torch.rand(n_rows, generator=rng, device="cuda") * (12 + groups)).long()
     fair, figures = solve(y, groups, arguments.repeats)
-    return figures | {"soft_labels_ms": least_ms(lambda: fair.soft(torch.float32), arguments.repeats)}
+    return figures | {
+        "soft_labels_ms": least_ms(lambda: fair.soft(torch.float32), arguments.repeats)
+    }
 
 
 def drawn(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -200,15 +232,26 @@ def drawn(arguments: argparse.Namespace) -> dict[str, Any]:
     several = specs(arguments.seed, arguments.draws, (low, high))
     each = [_one_drawn(replace(spec, dtype="float32"), arguments) for spec in several]
     ratios = [one["ratio"] for one in each]
-    return {"seed": arguments.seed, **summary(ratios), "not_solved": sum(not one["ok"] for one in each), "tables": each}
+    return {
+        "seed": arguments.seed,
+        **summary(ratios),
+        "not_solved": sum(not one["ok"] for one in each),
+        "tables": each,
+    }
 
 
 def _one_drawn(spec: Spec, arguments: argparse.Namespace) -> dict[str, Any]:
-    y, groups = labels(spec.rows, spec.n_classes, spec.n_groups, sharp=spec.sharp, seed=spec.seed, zipf=spec.zipf)
+    y, groups = labels(
+        spec.rows, spec.n_classes, spec.n_groups, sharp=spec.sharp, seed=spec.seed, zipf=spec.zipf
+    )
     fair, figures = solve(y, groups, min(arguments.repeats, 3), epsilon=spec.epsilon, lam=spec.lam)
     read_ms = least_ms(y.sum, arguments.repeats)
     found = {**spec.to_json(), "read_ms": read_ms, "ratio": figures["ms"] / read_ms, **figures}
-    print(json.dumps({str(spec): [figures["ms"], read_ms, figures["status"], figures["steps"]]}), file=sys.stderr, flush=True)
+    print(
+        json.dumps({str(spec): [figures["ms"], read_ms, figures["status"], figures["steps"]]}),
+        file=sys.stderr,
+        flush=True,
+    )
     del y, groups, fair
     torch.cuda.empty_cache()
     return found
@@ -217,26 +260,44 @@ def _one_drawn(spec: Spec, arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """Run all cases."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="where to write the figures; they are printed as well")
+    parser.add_argument(
+        "--json", type=Path, help="where to write the figures; they are printed as well"
+    )
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--shrink", type=int, default=1, help="divide the rows of every table by this, to try the script")
+    parser.add_argument(
+        "--shrink",
+        type=int,
+        default=1,
+        help="divide the rows of every table by this, to try the script",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the tables that are drawn")
     parser.add_argument("--draws", type=int, default=20, help="how many tables are drawn")
-    parser.add_argument("--only", type=lambda text: text.split(";"), help="the cases to run, by name: drawn;classes")
+    parser.add_argument(
+        "--only", type=lambda text: text.split(";"), help="the cases to run, by name: drawn;classes"
+    )
     parser.add_argument("--no-host", action="store_true", help="leave out the solves on the host")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("torch finds no CUDA device.")
     small = arguments.shrink
     figures: dict[str, Any] = {
-        "versions": {"r2b": r2b.__version__, "torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()},
+        "versions": {
+            "r2b": r2b.__version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
         "device": torch.cuda.get_device_name(),
     }
     cases: dict[str, Callable[[], dict[str, Any]]] = {
         "long, two groups": lambda: case(10_000_000 // small, 100, 2, 1.5, arguments),
         "long, sharp rows": lambda: case(10_000_000 // small, 100, 5, 4.0, arguments),
-        "long, sharp rows, equal means": lambda: case(10_000_000 // small, 100, 5, 4.0, arguments, epsilon=0.0, goal=60.0),
-        "wide, sharp rows": lambda: case(1_000_000 // small, 1000, 8, 4.0, arguments, epsilon=0.001, goal=150.0),
+        "long, sharp rows, equal means": lambda: case(
+            10_000_000 // small, 100, 5, 4.0, arguments, epsilon=0.0, goal=60.0
+        ),
+        "wide, sharp rows": lambda: case(
+            1_000_000 // small, 1000, 8, 4.0, arguments, epsilon=0.001, goal=150.0
+        ),
         "short": lambda: case(200_000 // small, 16, 5, 1.5, arguments, goal=5.0),
         "classes": lambda: classes(arguments),
         "wide": lambda: case(1_000_000 // small, 1000, 5, 1.0, arguments, thorough=True),

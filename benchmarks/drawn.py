@@ -1,10 +1,12 @@
 """Tables nobody chose: what the benchmarks draw, from a seed. Device and host draw from the same distribution, in sizes of their own.
 
-Classes are log-uniform from 4 to 1,000 and entries too, from 1 to 20 million (on a device from 20 million to a billion), which makes the
-rows, 1,000 at least; groups are log-uniform from 2 to 20. Rows are softmax draws of a normal times a sharpness, log-uniform from .3 to 10:
-from all but uniform to all but sure of a class. Logits differ by group with standard deviation .5, and classes are even half of the time,
-else the k-th is as common as 1 / k. Epsilon is 0 one time in five, else log-uniform from 1e-4 to .1; lambda is 1 half of the time, else
-log-uniform from .2 to 5; numbers are float32 half of the time, on a device always.
+Classes are log-uniform from 4 to 1,000 and entries too, from 1 to 20 million (on a device from 20
+million to a billion), which makes the rows, 1,000 at least; groups are log-uniform from 2 to 20.
+Rows are softmax draws of a normal times a sharpness, log-uniform from .3 to 10: from all but
+uniform to all but sure of a class. Logits differ by group with standard deviation .5, and classes
+are even half of the time, else the k-th is as common as 1 / k. Epsilon is 0 one time in five, else
+log-uniform from 1e-4 to .1; lambda is 1 half of the time, else log-uniform from .2 to 5; numbers
+are float32 half of the time, on a device always.
 """
 
 from __future__ import annotations
@@ -46,7 +48,10 @@ class Spec:
 
 def specs(seed: int, count: int, entries: tuple[int, int]) -> list[Spec]:
     """Draw ``count`` tables; the first ones are the same for any count."""
-    return [_spec(np.random.default_rng([seed, number]), 1000 * seed + number, entries) for number in range(count)]
+    return [
+        _spec(np.random.default_rng([seed, number]), 1000 * seed + number, entries)
+        for number in range(count)
+    ]
 
 
 def _spec(rng: np.random.Generator, seed: int, entries: tuple[int, int]) -> Spec:
@@ -72,7 +77,9 @@ def build(spec: Spec) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Make the probabilities and the groups of a draw, a block of rows at a time."""
     rng = np.random.default_rng(spec.seed)
     groups = rng.integers(0, spec.n_groups, spec.rows)
-    shift = 0.5 * rng.standard_normal((spec.n_groups, spec.n_classes)) - spec.zipf * np.log(np.arange(1, spec.n_classes + 1))
+    shift = 0.5 * rng.standard_normal((spec.n_groups, spec.n_classes)) - spec.zipf * np.log(
+        np.arange(1, spec.n_classes + 1)
+    )
     y = np.empty((spec.rows, spec.n_classes), spec.dtype)
     size = max(1, 1_000_000 // spec.n_classes)
     for start in range(0, spec.rows, size):

@@ -1,8 +1,9 @@
 """Measure the driver of a Spark cluster: ``python benchmarks/driver.py [--rows N ...] [--groups G ...] [--soft N ...] [--heap 512m]``.
 
-Two executors in processes of their own (``local-cluster[2,1,1024]``), rows that Spark makes as it goes. For each table, in a process of its
-own: the seconds of solve, borders of whole labels and write, and the peak of resident memory of the driver's Python and of its Java in each
-phase. Writes JSON for docs/planning.md.
+Two executors in processes of their own (``local-cluster[2,1,1024]``), rows that Spark makes as it
+goes. For each table, in a process of its own: the seconds of solve, borders of whole labels and
+write, and the peak of resident memory of the driver's Python and of its Java in each phase. Writes
+JSON for docs/planning.md.
 """
 
 from __future__ import annotations
@@ -41,14 +42,19 @@ def session(heap: str) -> Any:
     import pyspark
     from pyspark.sql import SparkSession
 
-    # Workers keep a folder for every executor in the home of Spark, which is therefore one of links.
+    # Workers keep a folder for every executor in the home of Spark, which is therefore one of
+    # links.
     home = Path(tempfile.mkdtemp(prefix="r2b-spark-"))
     for part in Path(pyspark.__file__).parent.iterdir():
         if part.name != "work":
             (home / part.name).symlink_to(part)
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)}
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("driver").config("spark.driver.memory", heap)
+    builder = (
+        SparkSession.builder.master("local-cluster[2,1,1024]")
+        .appName("driver")
+        .config("spark.driver.memory", heap)
+    )
     for setting, value in SETTINGS.items():
         builder = builder.config(setting, value)
     return builder.getOrCreate()
@@ -61,11 +67,18 @@ def people(spark: Any, rows: int, groups: int, soft: bool) -> Any:
     if not soft:
         # The lesser of two draws, for some groups more often.
         label = f"least(pmod(hash(id, 2), {CLASSES}), if(pmod(hash(id, 3), 100) < 20 + pmod(grp, 60), pmod(hash(id, 4), {CLASSES}), 99))"
-        return made.selectExpr("id", f"{group} AS grp").selectExpr("id", "concat('group ', grp) AS grp", f"{label} AS label")
-    parts = ", ".join(f"float(1 + pmod(hash(id, {k + 10}), 1000) * if(pmod(grp, {CLASSES}) = {k}, 2, 1))" for k in range(CLASSES))
+        return made.selectExpr("id", f"{group} AS grp").selectExpr(
+            "id", "concat('group ', grp) AS grp", f"{label} AS label"
+        )
+    parts = ", ".join(
+        f"float(1 + pmod(hash(id, {k + 10}), 1000) * if(pmod(grp, {CLASSES}) = {k}, 2, 1))"
+        for k in range(CLASSES)
+    )
     made = made.selectExpr("id", f"{group} AS grp").selectExpr("id", "grp", f"array({parts}) AS w")
     total = "aggregate(w, 0D, (a, x) -> a + x)"
-    return made.selectExpr("id", "concat('group ', grp) AS grp", f"transform(w, x -> float(x / {total})) AS label")
+    return made.selectExpr(
+        "id", "concat('group ', grp) AS grp", f"transform(w, x -> float(x / {total})) AS label"
+    )
 
 
 class Peaks:
@@ -85,7 +98,10 @@ class Peaks:
         begun = time.perf_counter()
         found = work()
         taken = time.perf_counter() - begun
-        self.phases[phase] = {"seconds": taken, **{name: high_water(place) for name, place in self.places.items()}}
+        self.phases[phase] = {
+            "seconds": taken,
+            **{name: high_water(place) for name, place in self.places.items()},
+        }
         print(phase, self.phases[phase], file=sys.stderr, flush=True)
         return found
 
@@ -104,7 +120,10 @@ def measured(rows: int, groups: int, soft: bool, heap: str) -> dict[str, Any]:
     peaks, folder = Peaks(), Path(tempfile.mkdtemp(prefix="r2b-driver-"))
     frame = people(spark, rows, groups, soft)
     try:
-        fair = peaks.watched("solve", lambda: r2b.scan(frame).debias("label", sensitive_features="grp", epsilon=EPSILON))
+        fair = peaks.watched(
+            "solve",
+            lambda: r2b.scan(frame).debias("label", sensitive_features="grp", epsilon=EPSILON),
+        )
         form = "soft" if soft else "round"
         made = peaks.watched("round", lambda: fair.frame(form, **({} if soft else {"key": "id"})))
         peaks.watched("write", lambda: made.write.parquet(str(folder / "out")))
@@ -114,17 +133,43 @@ def measured(rows: int, groups: int, soft: bool, heap: str) -> dict[str, Any]:
         spark.stop()
     assert written == rows, (written, rows)
     proof = fair.certificate
-    facts = {"status": fair.status.value, "parity_before": proof.parity_before, "parity": proof.parity, "gap": proof.relative_gap}
-    return {"rows": rows, "groups": groups, "classes": CLASSES, "soft": soft, "heap": heap, "phases": peaks.phases, **facts}
+    facts = {
+        "status": fair.status.value,
+        "parity_before": proof.parity_before,
+        "parity": proof.parity,
+        "gap": proof.relative_gap,
+    }
+    return {
+        "rows": rows,
+        "groups": groups,
+        "classes": CLASSES,
+        "soft": soft,
+        "heap": heap,
+        "phases": peaks.phases,
+        **facts,
+    }
 
 
 def main() -> int:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rows", type=int, nargs="*", default=[10_000_000, 100_000_000], help="rows of class labels")
-    parser.add_argument("--soft", type=int, nargs="*", default=[1_000_000, 10_000_000], help="rows of probabilities")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        nargs="*",
+        default=[10_000_000, 100_000_000],
+        help="rows of class labels",
+    )
+    parser.add_argument(
+        "--soft", type=int, nargs="*", default=[1_000_000, 10_000_000], help="rows of probabilities"
+    )
     parser.add_argument("--groups", type=int, nargs="*", default=[200, 5_000])
-    parser.add_argument("--heap", nargs="*", default=["1g", "512m"], help="spark.driver.memory, which is 1g unless it is set")
+    parser.add_argument(
+        "--heap",
+        nargs="*",
+        default=["1g", "512m"],
+        help="spark.driver.memory, which is 1g unless it is set",
+    )
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -140,14 +185,24 @@ def main() -> int:
     ]
     tables: list[dict[str, Any]] = []
     for one in asked:
-        done = subprocess.run([sys.executable, __file__, "--one", json.dumps(one)], stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, __file__, "--one", json.dumps(one)],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
         tables.append(json.loads(done.stdout.strip().splitlines()[-1]))
         shown = {
             phase: f"{each['seconds']:.0f} s, {each['python'] / MB:.0f} + {each['java'] / MB:.0f} MB"
             for phase, each in tables[-1]["phases"].items()
         }
-        print(f"{one['rows']:,} rows, {one['groups']:,} groups, {one['heap']}{', probabilities' * one['soft']}: {shown}", flush=True)
-    options.output.write_text(json.dumps({"format": 1, "environment": environment(), "tables": tables}, indent=1) + "\n")
+        print(
+            f"{one['rows']:,} rows, {one['groups']:,} groups, {one['heap']}{', probabilities' * one['soft']}: {shown}",
+            flush=True,
+        )
+    options.output.write_text(
+        json.dumps({"format": 1, "environment": environment(), "tables": tables}, indent=1) + "\n"
+    )
     return 0
 
 

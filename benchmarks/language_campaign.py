@@ -2,11 +2,13 @@
 
     python benchmarks/language_campaign.py --seed 0 --count 500
 
-A problem follows from its number alone: labels (classes or probabilities), weights, groups, memberships (whole and partial), a continuous
-attribute, missing values, strata, families with bounds of their own, epsilon, offsets, lam, costs and the objective. The other side is
-written out row by row (`tests/families_qp.py`): the least violation of all bounds by a linear programme (HiGHS) tells whether any labels
-meet them, a quadratic programme (Clarabel) or the linear one what the best cost. Every disagreement in status or optimum is printed with
-its number; the exit status is 1 where there is one.
+A problem follows from its number alone: labels (classes or probabilities), weights, groups,
+memberships (whole and partial), a continuous attribute, missing values, strata, families with
+bounds of their own, epsilon, offsets, lam, costs and the objective. The other side is written out
+row by row (`tests/support/families_qp.py`): the least violation of all bounds by a linear programme (HiGHS)
+tells whether any labels meet them, a quadratic programme (Clarabel) or the linear one what the best
+cost. Every disagreement in status or optimum is printed with its number; the exit status is 1 where
+there is one.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from families_qp import Rule, Table, closest, fewest, indicators, least_violation, people, violation
 
@@ -58,10 +60,15 @@ def drawn(seed: int) -> Drawn:
         gone[-1] = True
         race = np.where(gone, None, race)
         sensitive["race"] = race
-    lam = 1.0 if missing == "exclude" or agreement else float(rng.choice([0.05, 0.3, 1.0, 1.0, 3.0]))
+    lam = (
+        1.0 if missing == "exclude" or agreement else float(rng.choice([0.05, 0.3, 1.0, 1.0, 3.0]))
+    )
     columns = {
         "sex": (who.sex, np.ones(n, bool)),
-        "race": (np.where(gone, "zz", who.race), ~gone if missing == "exclude" else np.ones(n, bool)),
+        "race": (
+            np.where(gone, "zz", who.race),
+            ~gone if missing == "exclude" else np.ones(n, bool),
+        ),
     }
     extra = str(rng.choice(["none", "none", "membership", "tiny membership", "age"]))
     if "membership" in extra:
@@ -82,7 +89,11 @@ def drawn(seed: int) -> Drawn:
     control = extra == "none" and rng.random() < 0.25
     if control:
         strata = [(value, who.job == value) for value in "uv"]
-    arguments: dict[str, object] = {"sensitive_features": sensitive, "sample_weight": who.weight, "lam": lam}
+    arguments: dict[str, object] = {
+        "sensitive_features": sensitive,
+        "sample_weight": who.weight,
+        "lam": lam,
+    }
     if missing != "none":
         arguments["missing"] = missing
     if agreement:
@@ -96,7 +107,11 @@ def drawn(seed: int) -> Drawn:
         arguments["costs"] = costs
     families, rules, told = _families(rng, extra, strata, columns, who)
     arguments["families"] = families
-    offsets = {} if control or missing == "group" else _offsets(np.random.default_rng([seed, 29]), chosen_names(families), rules)
+    offsets = (
+        {}
+        if control or missing == "group"
+        else _offsets(np.random.default_rng([seed, 29]), chosen_names(families), rules)
+    )
     if offsets:
         arguments["offsets"] = offsets
         told.append(f"offsets of {', '.join(offsets)}")
@@ -111,17 +126,38 @@ def _families(rng, extra, strata, columns, who):  # type: ignore[no-untyped-def]
     """Draw families with bounds of their own; give them for `debias`, as rules over rows, and in words."""
     families, rules, told = [], [], []
     classes = who.n_classes
-    pool = [("sex",), ("race",), ("sex", "race")] + ([("town",)] if "membership" in extra else []) + ([("age",)] if extra == "age" else [])
-    chosen = [pool[place] for place in sorted(rng.choice(len(pool), size=int(rng.integers(1, len(pool) + 1)), replace=False))]
+    pool = (
+        [("sex",), ("race",), ("sex", "race")]
+        + ([("town",)] if "membership" in extra else [])
+        + ([("age",)] if extra == "age" else [])
+    )
+    chosen = [
+        pool[place]
+        for place in sorted(
+            rng.choice(len(pool), size=int(rng.integers(1, len(pool) + 1)), replace=False)
+        )
+    ]
     if extra != "none" and pool[-1] not in chosen:
         chosen.append(pool[-1])
-    one_bound = str(rng.choice(["range", "to_overall", "ratio", "target", "population"])) if rng.random() < 0.6 else None
+    one_bound = (
+        str(rng.choice(["range", "to_overall", "ratio", "target", "population"]))
+        if rng.random() < 0.6
+        else None
+    )
     one_epsilon = _epsilon(rng, classes) if rng.random() < 0.7 else None
     for names in chosen:
-        bound = one_bound or str(rng.choice(["range", "to_overall", "ratio", "target", "population"]))
+        bound = one_bound or str(
+            rng.choice(["range", "to_overall", "ratio", "target", "population"])
+        )
         bound = "range" if names == ("age",) else bound
         epsilon = _epsilon(rng, classes) if one_epsilon is None else one_epsilon
-        target = rng.dirichlet(np.full(classes, 3.0)) if bound == "target" else "population" if bound == "population" else None
+        target = (
+            rng.dirichlet(np.full(classes, 3.0))
+            if bound == "target"
+            else "population"
+            if bound == "population"
+            else None
+        )
         kind = "target" if bound == "population" else bound
         families.append(r2b.Family(list(names), epsilon=epsilon, bound=kind, target=target))
         told.append(f"{' x '.join(names)} {bound} {np.round(epsilon, 6).tolist()}")
@@ -135,7 +171,9 @@ def chosen_names(families: list[r2b.Family]) -> list[str]:
     return [" x ".join(family.names) for family in families]
 
 
-def _offsets(rng: np.random.Generator, names: list[str], rules: list[Rule]) -> dict[str, np.ndarray]:
+def _offsets(
+    rng: np.random.Generator, names: list[str], rules: list[Rule]
+) -> dict[str, np.ndarray]:
     """Draw offsets for some families of one problem in three, and put them into their rules; families of one group have no rule."""
     if len(names) != len(rules) or rng.random() > 1 / 3:
         return {}
@@ -152,7 +190,10 @@ def _epsilon(rng: np.random.Generator, classes: int) -> np.ndarray:
     shape = rng.choice(["zero", "tiny", "small", "wide", "array"])
     if shape == "array":
         return rng.choice([0.0, 1e-6, 0.01, 0.1, 0.3], classes)
-    return np.full(classes, {"zero": 0.0, "tiny": 10.0 ** rng.uniform(-9, -4), "small": 0.02, "wide": 0.2}[str(shape)])
+    return np.full(
+        classes,
+        {"zero": 0.0, "tiny": 10.0 ** rng.uniform(-9, -4), "small": 0.02, "wide": 0.2}[str(shape)],
+    )
 
 
 def _rules(names, kind, epsilon, target, inside, columns, who):  # type: ignore[no-untyped-def]
@@ -186,10 +227,18 @@ def disagreement(problem: Drawn, limit: float = 60.0) -> str | None:
             fair = r2b.debias(problem.y, time_limit=limit, **problem.arguments)
     except ParameterError as error:
         if "contradict" in str(error) or "add up to 1" in str(error):
-            return None if least > FEASIBLE else f"refused, but labels within {least:.1e} of all bounds exist: {error}"
+            return (
+                None
+                if least > FEASIBLE
+                else f"refused, but labels within {least:.1e} of all bounds exist: {error}"
+            )
         return None if "is empty in" in str(error) else f"refused: {error}"
     if fair.status is r2b.Status.INFEASIBLE:
-        return None if least > FEASIBLE else f"infeasible, but labels within {least:.1e} of all bounds exist"
+        return (
+            None
+            if least > FEASIBLE
+            else f"infeasible, but labels within {least:.1e} of all bounds exist"
+        )
     if least >= INFEASIBLE:
         return f"{fair.status.value}, but no labels come nearer than {least:.1e} to all bounds"
     if not fair.status.ok:
@@ -202,7 +251,11 @@ def disagreement(problem: Drawn, limit: float = 60.0) -> str | None:
         best = fewest(problem.table) if problem.table.lam == 0 else closest(problem.table)[0]
     except AssertionError:
         return None  # the other side has no answer to compare with
-    return f"costs {mine:.9f}, the other side {best:.9f}" if abs(mine - best) > CLOSE * max(1.0, abs(best)) else None
+    return (
+        f"costs {mine:.9f}, the other side {best:.9f}"
+        if abs(mine - best) > CLOSE * max(1.0, abs(best))
+        else None
+    )
 
 
 def main() -> int:
@@ -220,7 +273,9 @@ def main() -> int:
         if fault is not None:
             found += 1
             print(f"{seed}: {fault}\n    {problem.what}", flush=True)
-    print(f"{chosen.count} problems from {chosen.seed} on: {found} disagreements; the slowest, {slowest[1]}, took {slowest[0]:.1f} s")
+    print(
+        f"{chosen.count} problems from {chosen.seed} on: {found} disagreements; the slowest, {slowest[1]}, took {slowest[0]:.1f} s"
+    )
     return 1 if found else 0
 
 

@@ -38,7 +38,14 @@ class Split:
 
     def head(self, n_rows: int) -> Split:
         """Keep the first training rows only; they are in random order already."""
-        return Split(self.X[:n_rows], self.y[:n_rows], self.sex[:n_rows], self.X_test, self.y_test, self.sex_test)
+        return Split(
+            self.X[:n_rows],
+            self.y[:n_rows],
+            self.sex[:n_rows],
+            self.X_test,
+            self.y_test,
+            self.sex_test,
+        )
 
 
 @cache
@@ -141,8 +148,9 @@ def trained(learner: Learner, way: str, split: Split) -> Predictor:
     ----------
     learner : Learner
     way : str
-        A form; a form on labels with the fewest changes instead of the smallest distance ("sample, agreement"); "baseline",
-        on the labels as they came; "argmax", on the likeliest class of each fair row, which nothing but this benchmark does.
+        A form; a form on labels with the fewest changes instead of the smallest distance ("sample,
+        agreement"); "baseline", on the labels as they came; "argmax", on the likeliest class of
+        each fair row, which nothing but this benchmark does.
     split : Split
     """
     form, _, objective = way.partition(", ")
@@ -151,14 +159,17 @@ def trained(learner: Learner, way: str, split: Split) -> Predictor:
         fair = r2b.debias(y, sensitive_features=split.sex)
         y = fair.classes[fair.soft_labels.argmax(axis=1)]
     if form in ("argmax", "baseline"):
-        form, options = learner.own, {"epsilon": 1.0}  # met by any labels, which are then returned as they came
+        # met by any labels, which are then returned as they came
+        form, options = learner.own, {"epsilon": 1.0}
     make = learner.makers[form]
     if make is boosted:
         return boosted(y, split, **options)
     from r2b.sklearn import ParityClassifier
 
     # What is measured is training on fair labels alone, the way of the paper.
-    model = ParityClassifier(make(), groups="given", decisions="likeliest", form=form, random_state=0, **options)
+    model = ParityClassifier(
+        make(), groups="given", decisions="likeliest", form=form, random_state=0, **options
+    )
     model.fit(split.X, y, sensitive_features=split.sex)
     return lambda X: (model.predict_proba(X), model.classes_)
 
@@ -172,7 +183,9 @@ def boosted(y: Array, split: Split, **options: Any) -> Predictor:
     from r2b.models.boosting import train_lightgbm
 
     fair = r2b.debias(y, sensitive_features=split.sex, **options)
-    model = train_lightgbm(fair, split.X, {**BOOSTING, "num_threads": 1, "verbosity": -1}, num_boost_round=ROUNDS)
+    model = train_lightgbm(
+        fair, split.X, {**BOOSTING, "num_threads": 1, "verbosity": -1}, num_boost_round=ROUNDS
+    )
     return lambda X: (model.predict_proba(X), model.classes)
 
 
@@ -197,19 +210,29 @@ def learners() -> tuple[Learner, ...]:
         return RandomForestClassifier(50, max_depth=5, max_samples=0.25, random_state=0)
 
     def forest_per_class() -> Any:
-        return MultiOutputRegressor(RandomForestRegressor(10, max_depth=5, max_samples=0.25, random_state=0))
+        return MultiOutputRegressor(
+            RandomForestRegressor(10, max_depth=5, max_samples=0.25, random_state=0)
+        )
 
     def boosting() -> Any:
-        return HistGradientBoostingClassifier(max_iter=ROUNDS, learning_rate=0.2, max_leaf_nodes=15, random_state=0)
+        return HistGradientBoostingClassifier(
+            max_iter=ROUNDS, learning_rate=0.2, max_leaf_nodes=15, random_state=0
+        )
 
     def boosting_per_class() -> Any:
-        return HistGradientBoostingRegressor(max_iter=ROUNDS, learning_rate=0.2, max_leaf_nodes=15, random_state=0)
+        return HistGradientBoostingRegressor(
+            max_iter=ROUNDS, learning_rate=0.2, max_leaf_nodes=15, random_state=0
+        )
 
     def network() -> Any:
-        return MLPClassifier(hidden_layer_sizes=(64,), batch_size=256, max_iter=10, tol=0, random_state=0)
+        return MLPClassifier(
+            hidden_layer_sizes=(64,), batch_size=256, max_iter=10, tol=0, random_state=0
+        )
 
     def network_on_soft() -> Any:
-        return MLPRegressor(hidden_layer_sizes=(64,), batch_size=256, max_iter=10, tol=0, random_state=0)
+        return MLPRegressor(
+            hidden_layer_sizes=(64,), batch_size=256, max_iter=10, tol=0, random_state=0
+        )
 
     def lightgbm() -> Any:
         return LGBMClassifier(n_estimators=ROUNDS, n_jobs=1, verbosity=-1, **BOOSTING)
@@ -222,7 +245,14 @@ def learners() -> tuple[Learner, ...]:
         Learner("random forest, one per class", {"soft": forest_per_class}),
         Learner("random forest", any_of(forest)),
         Learner("gradient boosting", {**any_of(boosting, "round"), "soft": boosting_per_class}),
-        Learner("kNN", {"sample": KNeighborsClassifier, "round": KNeighborsClassifier, "soft": KNeighborsRegressor}),
+        Learner(
+            "kNN",
+            {
+                "sample": KNeighborsClassifier,
+                "round": KNeighborsClassifier,
+                "soft": KNeighborsRegressor,
+            },
+        ),
         Learner("MLP", {**any_of(network), "soft": network_on_soft}),
         Learner("LightGBM", {**any_of(lightgbm, "round"), "soft": boosted}),
     )

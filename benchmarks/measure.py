@@ -23,7 +23,13 @@ MB = 1e6
 LIBRARIES = ("r2b", "numpy", "numba", "scipy", "cvxpy", "clarabel", "osqp", "scs", "piqp")
 
 
-def minima(calls: Mapping[str, Callable[[], object]], *, repeats: int, seconds: float = 20.0, fewest: int = 3) -> dict[str, float]:
+def minima(
+    calls: Mapping[str, Callable[[], object]],
+    *,
+    repeats: int,
+    seconds: float = 20.0,
+    fewest: int = 3,
+) -> dict[str, float]:
     """Time calls in turn, so that noise hits all of them, and give the least seconds of each.
 
     Parameters
@@ -54,7 +60,8 @@ def minima(calls: Mapping[str, Callable[[], object]], *, repeats: int, seconds: 
 def peak_extra(call: Callable[[], object]) -> tuple[float, str]:
     """Call once, and give by how many bytes resident memory rose above where it stood, with the way it was measured.
 
-    Meant for a fresh process: the mark only means something where nothing larger went before it, or where it can be set back.
+    Meant for a fresh process: the mark only means something where nothing larger went before it, or
+    where it can be set back.
     """
     import psutil  # type: ignore[import-untyped]
 
@@ -78,13 +85,18 @@ def high_water() -> int:
 
 
 def _maxrss() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
-def in_own_process(task: str, *, timeout: float, memory: float | None = None, **arguments: object) -> dict[str, Any]:
+def in_own_process(
+    task: str, *, timeout: float, memory: float | None = None, **arguments: object
+) -> dict[str, Any]:
     """Run a task of ``child.py`` in a fresh process.
 
-    Where it dies or runs out of time the answer says so under ``failure``, beside whatever the task had reported by then.
+    Where it dies or runs out of time the answer says so under ``failure``, beside whatever the task
+    had reported by then.
     """
     request = json.dumps({"task": task, "memory": memory, "arguments": arguments})
     command = [sys.executable, str(Path(__file__).with_name("child.py")), request]
@@ -96,12 +108,21 @@ def in_own_process(task: str, *, timeout: float, memory: float | None = None, **
     if done.returncode < 0:
         return {**report, "failure": f"killed by {signal.Signals(-done.returncode).name}"}
     if done.returncode or not report:
-        return {**report, "failure": (done.stderr.decode(errors="replace").strip().splitlines() or ["no output"])[-1][:200]}
+        return {
+            **report,
+            "failure": (done.stderr.decode(errors="replace").strip().splitlines() or ["no output"])[
+                -1
+            ][:200],
+        }
     return report
 
 
 def _last_report(output: bytes | None) -> dict[str, Any]:
-    lines = [line for line in (output or b"").decode(errors="replace").splitlines() if line.startswith("{") and line.endswith("}")]
+    lines = [
+        line
+        for line in (output or b"").decode(errors="replace").splitlines()
+        if line.startswith("{") and line.endswith("}")
+    ]
     report: dict[str, Any] = json.loads(lines[-1]) if lines else {}
     return report
 
@@ -156,7 +177,11 @@ def phase_clock() -> Iterator[dict[str, float]]:
             stack.enter_context(mock.patch.object(job, name, watched(name, getattr(job, name))))
         oracle = job.MemoryOracle
         for name in ORACLE_PHASES:
-            stack.enter_context(mock.patch.object(oracle, name, watched(f"oracle {name.strip('_')}", getattr(oracle, name))))
+            stack.enter_context(
+                mock.patch.object(
+                    oracle, name, watched(f"oracle {name.strip('_')}", getattr(oracle, name))
+                )
+            )
         yield seconds
 
 

@@ -1,8 +1,9 @@
 """Accuracy against parity of models: ``python -m benchmarks.models [--splits 10] [--rows 12000] [--linearpost FOLDER] [--only NAME ...]``.
 
-Every method is trained on the same rows of the same tables by the same learners, and measured on rows that nobody has seen, beside chance.
-Writes JSON, from which ``scripts/make_models_page.py`` writes docs/models.md and draws its figure, and judges itself: what holds and what
-is missed, the worst beside the best. With ``--resume`` splits that are missing are added to what is there.
+Every method is trained on the same rows of the same tables by the same learners, and measured on
+rows that nobody has seen, beside chance. Writes JSON, from which ``scripts/make_models_page.py``
+writes docs/models.md and draws its figure, and judges itself: what holds and what is missed, the
+worst beside the best. With ``--resume`` splits that are missing are added to what is there.
 """
 
 from __future__ import annotations
@@ -21,14 +22,30 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.models_cases import TABLES, TEST_SHARE, Remembered, Split, Unavailable, learners, split_of
+from benchmarks.models_cases import (
+    TABLES,
+    TEST_SHARE,
+    Remembered,
+    Split,
+    Unavailable,
+    learners,
+    split_of,
+)
 from benchmarks.models_judge import Row, extremes, verdicts
 from benchmarks.models_methods import Answer, NoAnswer, methods
 from r2b.metrics import demographic_parity
 from r2b.metrics.chance import sampling_level
 
 RESULTS = Path(__file__).resolve().parent / "results" / "models.json"
-MEASURES = ("probabilities", "probabilities_chance", "decisions", "decisions_chance", "accuracy", "drawn", "seconds")
+MEASURES = (
+    "probabilities",
+    "probabilities_chance",
+    "decisions",
+    "decisions_chance",
+    "accuracy",
+    "drawn",
+    "seconds",
+)
 LIBRARIES = ("r2b", "numpy", "scikit-learn", "lightgbm", "fairlearn", "cvxpy", "highspy")
 PERMUTATIONS = 20
 
@@ -65,7 +82,10 @@ def run(task: Task) -> list[Row]:
                 found.append({**head, "method": name, "status": str(reason)})
                 continue
             seconds = processor_seconds() - begun + Remembered.charged
-            found += [{**head, "method": one, **measured(answer, split), "seconds": seconds} for one, answer in answers.items()]
+            found += [
+                {**head, "method": one, **measured(answer, split), "seconds": seconds}
+                for one, answer in answers.items()
+            ]
     return found
 
 
@@ -78,7 +98,10 @@ def processor_seconds() -> float:
 def measured(answer: Answer, split: Split) -> Row:
     """Compare with the test rows: parity by true group and what chance shows, accuracy, and the chance that a draw is right."""
     groups = {"sensitive_features": split.groups_test}
-    row: Row = {"decisions": demographic_parity(answer.decisions, **groups), "accuracy": float((answer.decisions == split.y_test).mean())}
+    row: Row = {
+        "decisions": demographic_parity(answer.decisions, **groups),
+        "accuracy": float((answer.decisions == split.y_test).mean()),
+    }
     row["decisions_chance"] = chance(answer.decisions, split)
     if answer.probabilities is not None:
         row["probabilities"] = demographic_parity(answer.probabilities, **groups)
@@ -92,10 +115,15 @@ def measured(answer: Answer, split: Split) -> Row:
 def chance(predictions: Any, split: Split) -> float:
     """Give the parity that these predictions show on average when groups are handed out by chance: to rows, or to whole clusters."""
     if split.clusters_test is None:
-        return sampling_level(predictions, sensitive_features=split.groups_test, n_permutations=PERMUTATIONS).mean
+        return sampling_level(
+            predictions, sensitive_features=split.groups_test, n_permutations=PERMUTATIONS
+        ).mean
     _, first, place = np.unique(split.clusters_test, return_index=True, return_inverse=True)
     rng, of_cluster = np.random.default_rng(0), split.groups_test[first]
-    found = [demographic_parity(predictions, sensitive_features=rng.permutation(of_cluster)[place]) for _ in range(PERMUTATIONS)]
+    found = [
+        demographic_parity(predictions, sensitive_features=rng.permutation(of_cluster)[place])
+        for _ in range(PERMUTATIONS)
+    ]
     return float(np.mean(found))
 
 
@@ -104,7 +132,9 @@ def gathered(rows: Iterable[Row]) -> list[Row]:
     together: dict[tuple[str, ...], Row] = {}
     for row in sorted(rows, key=lambda row: row["split"]):
         key = row["table"], row["learner"], row["method"]
-        into = together.setdefault(key, {"table": key[0], "learner": key[1], "method": key[2], "splits": []})
+        into = together.setdefault(
+            key, {"table": key[0], "learner": key[1], "method": key[2], "splits": []}
+        )
         if "status" in row:
             into["status"] = row["status"]
             continue
@@ -123,22 +153,55 @@ def apart(rows: Iterable[Row]) -> list[Row]:
         if not row["splits"]:
             found.append({**head, "split": 0, "status": row["status"]})
         for place, split in enumerate(row["splits"]):
-            found.append({**head, "split": split, **{name: row[name][place] for name in MEASURES if name in row}})
+            found.append(
+                {
+                    **head,
+                    "split": split,
+                    **{name: row[name][place] for name in MEASURES if name in row},
+                }
+            )
     return found
 
 
-def write(path: Path, rows: list[Row], facts: list[Row], options: argparse.Namespace, left_out: dict[str, str]) -> None:
+def write(
+    path: Path,
+    rows: list[Row],
+    facts: list[Row],
+    options: argparse.Namespace,
+    left_out: dict[str, str],
+) -> None:
     """Write the figures and what they were made with; one line per row, so that a change shows where it is."""
     measured_on = {row["table"] for row in rows}
-    facts = sorted((one for one in facts if one["name"] in measured_on), key=lambda one: list(TABLES).index(one["name"]))
-    setting = {"rows": options.rows, "test_share": round(TEST_SHARE, 4), "tables": facts, "left_out": left_out}
-    head = {"format": 1, "setting": setting, "versions": {name: version(name) for name in LIBRARIES}}
+    facts = sorted(
+        (one for one in facts if one["name"] in measured_on),
+        key=lambda one: list(TABLES).index(one["name"]),
+    )
+    setting = {
+        "rows": options.rows,
+        "test_share": round(TEST_SHARE, 4),
+        "tables": facts,
+        "left_out": left_out,
+    }
+    head = {
+        "format": 1,
+        "setting": setting,
+        "versions": {name: version(name) for name in LIBRARIES},
+    }
     order = [list(TABLES), list(learners())]
     places = {row["method"]: place for place, row in enumerate(reversed(rows))}
-    rows = sorted(rows, key=lambda row: (order[0].index(row["table"]), order[1].index(row["learner"]), -places[row["method"]]))
+    rows = sorted(
+        rows,
+        key=lambda row: (
+            order[0].index(row["table"]),
+            order[1].index(row["learner"]),
+            -places[row["method"]],
+        ),
+    )
     body = ",\n  ".join(json.dumps(row) for row in rows)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(head, indent=1)[:-2] + f',\n "rows": [\n  {body}\n ]\n}}\n', encoding="utf-8")
+    path.write_text(
+        json.dumps(head, indent=1)[:-2] + f',\n "rows": [\n  {body}\n ]\n}}\n', encoding="utf-8"
+    )
 
 
 def judge(rows: list[Row]) -> bool:
@@ -146,25 +209,59 @@ def judge(rows: list[Row]) -> bool:
     judged = verdicts(rows)
     print("\n".join(map(str, judged)))
     for worst, best, holding, n in extremes(judged):
-        print(f"\n{worst.method}, {worst.what}: {holding} of {n} hold\n  worst  {worst}\n  best   {best}")
+        print(
+            f"\n{worst.method}, {worst.what}: {holding} of {n} hold\n  worst  {worst}\n  best   {best}"
+        )
     return all(one.holds for one in judged)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--splits", type=int, default=10)
-    parser.add_argument("--rows", type=int, default=12_000, help="rows of a table that a split draws; a third of them to measure on")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        default=12_000,
+        help="rows of a table that a split draws; a third of them to measure on",
+    )
     parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(TABLES))
     parser.add_argument("--learners", nargs="+", choices=list(learners()), default=list(learners()))
-    parser.add_argument("--only", nargs="+", default=[], metavar="METHOD", help="methods whose name begins like this")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="METHOD",
+        help="methods whose name begins like this",
+    )
     place, other = os.environ.get("R2B_LINEARPOST"), os.environ.get("R2B_FAIRPROJECTION")
-    parser.add_argument("--linearpost", type=Path, default=place, metavar="FOLDER", help="holds postprocess.py; or set R2B_LINEARPOST")
-    parser.add_argument("--fairprojection", type=Path, default=other, metavar="FOLDER", help="holds coreMP.py; or set R2B_FAIRPROJECTION")
-    parser.add_argument("--fairprojection-python", default="python3", metavar="PYTHON", help="an interpreter that has TensorFlow and CVXPY")
-    parser.add_argument("--seconds", type=float, default=120.0, help="limit of time of FairProjection")
+    parser.add_argument(
+        "--linearpost",
+        type=Path,
+        default=place,
+        metavar="FOLDER",
+        help="holds postprocess.py; or set R2B_LINEARPOST",
+    )
+    parser.add_argument(
+        "--fairprojection",
+        type=Path,
+        default=other,
+        metavar="FOLDER",
+        help="holds coreMP.py; or set R2B_FAIRPROJECTION",
+    )
+    parser.add_argument(
+        "--fairprojection-python",
+        default="python3",
+        metavar="PYTHON",
+        help="an interpreter that has TensorFlow and CVXPY",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=120.0, help="limit of time of FairProjection"
+    )
     parser.add_argument("--workers", type=int, default=1, help="processes beside each other")
     parser.add_argument("--resume", action="store_true", help="add to the results that are there")
-    parser.add_argument("--check", action="store_true", help="exit status 1 where a limit is missed")
+    parser.add_argument(
+        "--check", action="store_true", help="exit status 1 where a limit is missed"
+    )
     parser.add_argument("--output", type=Path, default=RESULTS)
     return parser.parse_args(arguments)
 
@@ -183,10 +280,18 @@ def main(arguments: list[str] | None = None) -> int:
     if options.resume and options.output.exists():
         kept = json.loads(options.output.read_text(encoding="utf-8"))
         found = apart(kept["rows"])
-        facts += [one for one in kept["setting"]["tables"] if one["name"] not in {fact["name"] for fact in facts}]
+        facts += [
+            one
+            for one in kept["setting"]["tables"]
+            if one["name"] not in {fact["name"] for fact in facts}
+        ]
     paths = {"linearpost": options.linearpost, "fairprojection": options.fairprojection}
     paths |= {"python": options.fairprojection_python, "seconds": options.seconds}
-    done = {(row["table"], row["learner"], row["split"]) for row in found} if not options.only else set()
+    done = (
+        {(row["table"], row["learner"], row["split"]) for row in found}
+        if not options.only
+        else set()
+    )
     names = [name for name in options.tables if name not in left_out]
     # Split after split, so that a run that is stopped leaves every table with as many.
     tasks = [
@@ -200,9 +305,16 @@ def main(arguments: list[str] | None = None) -> int:
     with ProcessPoolExecutor(options.workers) as pool:
         for task, rows in zip(tasks, pool.map(run, tasks), strict=True):
             new = {(row["table"], row["learner"], row["method"], row["split"]) for row in rows}
-            found = [row for row in found if (row["table"], row["learner"], row["method"], row["split"]) not in new] + rows
+            found = [
+                row
+                for row in found
+                if (row["table"], row["learner"], row["method"], row["split"]) not in new
+            ] + rows
             write(options.output, gathered(found), facts, options, left_out)
-            print(f"{time.perf_counter() - begun:6.0f} s  {task.table}, {task.learner}, split {task.split}", flush=True)
+            print(
+                f"{time.perf_counter() - begun:6.0f} s  {task.table}, {task.learner}, split {task.split}",
+                flush=True,
+            )
     holds = judge(gathered(found))
     return 1 if options.check and not holds else 0
 

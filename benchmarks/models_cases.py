@@ -40,7 +40,12 @@ class Table:
     def facts(self) -> dict[str, Any]:
         """What the page says of it."""
         names, counts = np.unique(self.groups, return_counts=True)
-        sizes = {"rows": len(self.y), "features": self.X.shape[1], "classes": len(np.unique(self.y)), "groups": len(names)}
+        sizes = {
+            "rows": len(self.y),
+            "features": self.X.shape[1],
+            "classes": len(np.unique(self.y)),
+            "groups": len(names),
+        }
         return {
             "name": self.name,
             "title": self.title,
@@ -98,7 +103,13 @@ def education(attribute: str) -> Table:
     """Adult: 16 classes of education, by sex or by race."""
     table = _adult()
     title = f"Adult, education by {attribute}"
-    return Table(f"education-{attribute}", title, _adult_features(("race",)), _codes(table["education"]), table[attribute].astype(str))
+    return Table(
+        f"education-{attribute}",
+        title,
+        _adult_features(("race",)),
+        _codes(table["education"]),
+        table[attribute].astype(str),
+    )
 
 
 def income(attribute: str) -> Table:
@@ -107,16 +118,27 @@ def income(attribute: str) -> Table:
     place = {name: k for k, name in enumerate(table.education_order)}
     years = np.array([place[name] for name in table["education"].tolist()], float)
     X = np.column_stack([_adult_features(("race", "income")), years])
-    return Table(f"income-{attribute}", f"Adult, income by {attribute}", X, _codes(table["income"]), table[attribute].astype(str))
+    return Table(
+        f"income-{attribute}",
+        f"Adult, income by {attribute}",
+        X,
+        _codes(table["income"]),
+        table[attribute].astype(str),
+    )
 
 
 @cache
 def _dermatology() -> tuple[Array, Any]:
     root = os.environ.get("R2B_DATA")
     if not root:
-        raise Unavailable("HAM10000 is not part of the package: set R2B_DATA to the folder that holds ham10000")
+        raise Unavailable(
+            "HAM10000 is not part of the package: set R2B_DATA to the folder that holds ham10000"
+        )
     folder = Path(root) / "ham10000"
-    files = folder / "HAM10000_metadata.csv.gz", folder / "ham10000_efficientnet_lite0_pca256.parquet"
+    files = (
+        folder / "HAM10000_metadata.csv.gz",
+        folder / "ham10000_efficientnet_lite0_pca256.parquet",
+    )
     if missing := [path.name for path in files if not path.exists()]:
         raise Unavailable(f"the folder of R2B_DATA has no ham10000/{missing[0]}")
     import pandas as pd
@@ -135,10 +157,21 @@ def diagnosis(attribute: str) -> Table:
         keep = np.isin(groups, ("female", "male"))
     else:
         age = metadata["age"].to_numpy(float)
-        groups = np.select([(age >= low) & (age < high) for low, high, _ in AGES], [name for *_, name in AGES], "unknown")
+        groups = np.select(
+            [(age >= low) & (age < high) for low, high, _ in AGES],
+            [name for *_, name in AGES],
+            "unknown",
+        )
         keep = groups != "unknown"
     y, lesions = _codes(metadata["dx"].to_numpy(str)), metadata["lesion_id"].to_numpy(str)
-    return Table(f"diagnosis-{attribute}", f"HAM10000, diagnosis by {attribute}", X[keep], y[keep], groups[keep], lesions[keep])
+    return Table(
+        f"diagnosis-{attribute}",
+        f"HAM10000, diagnosis by {attribute}",
+        X[keep],
+        y[keep],
+        groups[keep],
+        lesions[keep],
+    )
 
 
 TABLES: dict[str, Callable[[], Table]] = {
@@ -153,7 +186,11 @@ TABLES: dict[str, Callable[[], Table]] = {
 def split_of(table: Table, n_rows: int, seed: int) -> Split:
     """Draw rows of a table, a third of them to measure on; rows of one cluster stay on one side. Training rows scale the features."""
     rng = np.random.default_rng(seed)
-    units = np.arange(len(table.y)) if table.clusters is None else np.unique(table.clusters, return_inverse=True)[1]
+    units = (
+        np.arange(len(table.y))
+        if table.clusters is None
+        else np.unique(table.clusters, return_inverse=True)[1]
+    )
     place = rng.permutation(units.max() + 1)[units]  # of a row's cluster in a random order
     order = np.argsort(place, kind="stable")[:n_rows]
     n_test = int(TEST_SHARE * len(order))
@@ -162,13 +199,23 @@ def split_of(table: Table, n_rows: int, seed: int) -> Split:
     test, train = order[:n_test], order[n_test:]
     X = (table.X - table.X[train].mean(axis=0)) / np.maximum(table.X[train].std(axis=0), 1e-9)
     together = [None if table.clusters is None else table.clusters[rows] for rows in (train, test)]
-    return Split(X[train], table.y[train], table.groups[train], together[0], X[test], table.y[test], table.groups[test], together[1])
+    return Split(
+        X[train],
+        table.y[train],
+        table.groups[train],
+        together[0],
+        X[test],
+        table.y[test],
+        table.groups[test],
+        together[1],
+    )
 
 
 class Remembered(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A learner that is trained once on the same rows: methods that train alike share the model.
 
-    Each of them is charged the processor time of that one fit, through ``charged``, so that nobody gains by coming later.
+    Each of them is charged the processor time of that one fit, through ``charged``, so that nobody
+    gains by coming later.
     """
 
     known: dict[bytes, tuple[Any, float]] = {}  # noqa: RUF012 - one memory for all clones
@@ -181,7 +228,10 @@ class Remembered(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         words = hashlib.sha256(repr(self.estimator).encode())
         for given in (X, y, sample_weight):
             array = np.ascontiguousarray(given)
-            words.update(repr((array.dtype.str, array.shape)).encode() + (b"none" if given is None else array.tobytes()))
+            words.update(
+                repr((array.dtype.str, array.shape)).encode()
+                + (b"none" if given is None else array.tobytes())
+            )
         key = words.digest()
         if key not in Remembered.known:
             begun = time.process_time()
@@ -207,8 +257,22 @@ def learners() -> dict[str, Callable[[], Any]]:
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
 
-    boosting = {"n_estimators": 30, "num_leaves": 15, "learning_rate": 0.15, "n_jobs": 1, "verbosity": -1, "random_state": 0}
-    forest = {"n_estimators": 20, "max_depth": 8, "max_samples": 0.3, "min_samples_leaf": 5, "n_jobs": 1, "random_state": 0}
+    boosting = {
+        "n_estimators": 30,
+        "num_leaves": 15,
+        "learning_rate": 0.15,
+        "n_jobs": 1,
+        "verbosity": -1,
+        "random_state": 0,
+    }
+    forest = {
+        "n_estimators": 20,
+        "max_depth": 8,
+        "max_samples": 0.3,
+        "min_samples_leaf": 5,
+        "n_jobs": 1,
+        "random_state": 0,
+    }
     return {
         "logistic regression": lambda: Remembered(LogisticRegression(tol=1e-3, max_iter=300)),
         "LightGBM": lambda: Remembered(LGBMClassifier(**boosting)),

@@ -1,7 +1,8 @@
 """FairProjection, run by whatever interpreter has TensorFlow: ``python benchmarks/models_foreign.py REQUEST`` with a request as JSON.
 
-Reads scores from ``given.npz`` and writes fair probabilities of the test rows to ``found.npy``; prints a note. The rival's own functions
-solve and predict; the constraint matrix is built here as its documentation of statistical parity says.
+Reads scores from ``given.npz`` and writes fair probabilities of the test rows to ``found.npy``;
+prints a note. The rival's own functions solve and predict; the constraint matrix is built here as
+its documentation of statistical parity says.
 """
 
 from __future__ import annotations
@@ -40,8 +41,12 @@ def main(request: dict[str, str]) -> None:
     place = Path(request["place"])
     given = np.load(place / "given.npz")
     share, n_classes = given["groups"].mean(axis=0), given["classes"].shape[1]
-    prices = coreMP.admm_tf(constraints(given["groups"], share, n_classes), inside(given["classes"]), max_iter=ROUNDS)
-    found = coreMP.predict(prices, constraints(given["test_groups"], share, n_classes), inside(given["test_classes"]))
+    prices = coreMP.admm_tf(
+        constraints(given["groups"], share, n_classes), inside(given["classes"]), max_iter=ROUNDS
+    )
+    found = coreMP.predict(
+        prices, constraints(given["test_groups"], share, n_classes), inside(given["test_classes"])
+    )
     np.save(place / "found.npy", found[:, :, 0])
     print(f"{ROUNDS} rounds")
 

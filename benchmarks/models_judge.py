@@ -14,7 +14,8 @@ TIMES_CHANCE = 1.5
 ABOVE = {"probabilities": 0.003, "decisions": 0.005}
 LESS_ACCURATE = 0.003  # than LinearPost, at the same parity
 RIVAL = "LinearPost"
-ALONG = "ParityPostprocessor"  # and with larger epsilons: the path along which accuracy is read at another's parity
+# and with larger epsilons: the path along which accuracy is read at another's parity
+ALONG = "ParityPostprocessor"
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,16 @@ def mean(row: Row, measure: str) -> float:
 
 def along(rows: Iterable[Row], table: str, learner: str) -> list[tuple[float, float]]:
     """Give parity and accuracy of our decisions along epsilons, in rising order of epsilon."""
-    found = [row for row in rows if (row["table"], row["learner"]) == (table, learner) and "decisions" in row]
-    on_path = [row for row in found if row["method"] == ALONG or row["method"].startswith(f"{ALONG}, epsilon")]
+    found = [
+        row
+        for row in rows
+        if (row["table"], row["learner"]) == (table, learner) and "decisions" in row
+    ]
+    on_path = [
+        row
+        for row in found
+        if row["method"] == ALONG or row["method"].startswith(f"{ALONG}, epsilon")
+    ]
     ordered = sorted(on_path, key=lambda row: float(row["method"].partition("epsilon ")[2] or 0.0))
     return [(mean(row, "decisions"), mean(row, "accuracy")) for row in ordered]
 
@@ -65,7 +74,11 @@ def verdicts(rows: Iterable[Row]) -> list[Verdict]:
         if row["method"] == RIVAL and (points := along(rows, *key[:2])):
             ours = float(np.interp(mean(row, "decisions"), *zip(*sorted(points), strict=True)))
             limit = mean(row, "accuracy") - LESS_ACCURATE
-            found.append(Verdict(*key[:2], ALONG, f"accuracy at the parity of {RIVAL}", ours, limit, ours - limit))
+            found.append(
+                Verdict(
+                    *key[:2], ALONG, f"accuracy at the parity of {RIVAL}", ours, limit, ours - limit
+                )
+            )
     return found
 
 

@@ -1,7 +1,8 @@
 """The methods that ``models.py`` compares. Each is trained on the same rows, and gives decisions, and probabilities where it has them.
 
-LinearPost and FairProjection are other people's code, taken from paths; nothing of them is kept here. Both are handed the scores and the
-predictions of the group that ours work on, out of fold and by the same learner, which is more than they ask for.
+LinearPost and FairProjection are other people's code, taken from paths; nothing of them is kept
+here. Both are handed the scores and the predictions of the group that ours work on, out of fold and
+by the same learner, which is more than they ask for.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def _known(attribute: str, split: Split) -> dict[str, Any]:
 def _fitted(model: Any, split: Split) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is above epsilon is measured here on other rows
-        further = {} if split.clusters is None or not model._cross_fits else {"clusters": split.clusters}
+        further = (
+            {} if split.clusters is None or not model._cross_fits else {"clusters": split.clusters}
+        )
         return model.fit(split.X, split.y, sensitive_features=split.groups, **further)
 
 
@@ -72,7 +75,11 @@ def plain(learner: Any, split: Split) -> Mapping[str, Answer]:
 def by_true_group(learner: Any, split: Split) -> Mapping[str, Answer]:
     """The paper: labels made fair by the true groups, and the likeliest class."""
     model = _fitted(ParityClassifier(clone(learner), groups="given", decisions="likeliest"), split)
-    return {"labels by true group": Answer(model.predict(split.X_test), model.predict_proba(split.X_test))}
+    return {
+        "labels by true group": Answer(
+            model.predict(split.X_test), model.predict_proba(split.X_test)
+        )
+    }
 
 
 def classifier(learner: Any, split: Split) -> Mapping[str, Answer]:
@@ -87,22 +94,39 @@ def classifier(learner: Any, split: Split) -> Mapping[str, Answer]:
 
 def classifier_given(learner: Any, split: Split) -> Mapping[str, Answer]:
     """``ParityClassifier`` with the attribute at prediction."""
-    model, known = _fitted(ParityClassifier(clone(learner), attribute="given", frontier=0), split), _known("given", split)
-    answer = Answer(model.predict(split.X_test, **known), model.predict_proba(split.X_test, **known))
+    model, known = (
+        _fitted(ParityClassifier(clone(learner), attribute="given", frontier=0), split),
+        _known("given", split),
+    )
+    answer = Answer(
+        model.predict(split.X_test, **known), model.predict_proba(split.X_test, **known)
+    )
     return {"ParityClassifier, attribute given": answer}
 
 
-def postprocessor(learner: Any, split: Split, attribute: str = "predicted", epsilon: float = 0.0) -> Mapping[str, Answer]:
+def postprocessor(
+    learner: Any, split: Split, attribute: str = "predicted", epsilon: float = 0.0
+) -> Mapping[str, Answer]:
     """``ParityPostprocessor``, without the attribute at prediction or with it."""
-    model = _fitted(ParityPostprocessor(clone(learner), attribute=attribute, epsilon=epsilon, frontier=0), split)
+    model = _fitted(
+        ParityPostprocessor(clone(learner), attribute=attribute, epsilon=epsilon, frontier=0), split
+    )
     known = _known(attribute, split)
-    name = "ParityPostprocessor" + (", attribute given" if attribute == "given" else f", epsilon {epsilon:g}" if epsilon else "")
-    return {name: Answer(model.predict(split.X_test, **known), model.predict_proba(split.X_test, **known))}
+    name = "ParityPostprocessor" + (
+        ", attribute given" if attribute == "given" else f", epsilon {epsilon:g}" if epsilon else ""
+    )
+    return {
+        name: Answer(
+            model.predict(split.X_test, **known), model.predict_proba(split.X_test, **known)
+        )
+    }
 
 
 def _out_of_fold(learner: Any, split: Split, target: Array) -> tuple[Array, Array]:
     """Predict codes out of fold for the training rows, in the folds that our classes use, and for the test rows."""
-    strata = np.unique(split.groups, return_inverse=True)[1] * len(split.classes) + np.searchsorted(split.classes, split.y)
+    strata = np.unique(split.groups, return_inverse=True)[1] * len(split.classes) + np.searchsorted(
+        split.classes, split.y
+    )
     folds, n = make_folds(strata, FOLDS, 0, split.clusters), int(target.max()) + 1
 
     def predict(left: Array, held: Array) -> tuple[Array, Any]:
@@ -116,11 +140,20 @@ def _out_of_fold(learner: Any, split: Split, target: Array) -> tuple[Array, Arra
 def _scores(learner: Any, split: Split) -> dict[str, Array]:
     """What both rivals are handed: P(class | x) and P(group | x) of training rows, out of fold, and of test rows."""
     classes, test_classes = _out_of_fold(learner, split, np.searchsorted(split.classes, split.y))
-    groups, test_groups = _out_of_fold(learner, split, np.unique(split.groups, return_inverse=True)[1])
-    return {"classes": classes, "groups": groups, "test_classes": test_classes, "test_groups": test_groups}
+    groups, test_groups = _out_of_fold(
+        learner, split, np.unique(split.groups, return_inverse=True)[1]
+    )
+    return {
+        "classes": classes,
+        "groups": groups,
+        "test_classes": test_classes,
+        "test_groups": test_groups,
+    }
 
 
-def linear_post(learner: Any, split: Split, folder: Path, alpha: float = ALPHA) -> Mapping[str, Answer]:
+def linear_post(
+    learner: Any, split: Split, folder: Path, alpha: float = ALPHA
+) -> Mapping[str, Answer]:
     """LinearPost, which also needs no attribute at prediction. It gives decisions alone."""
     sys.path.insert(0, str(folder))
     try:
@@ -129,7 +162,9 @@ def linear_post(learner: Any, split: Split, folder: Path, alpha: float = ALPHA) 
     finally:
         sys.path.remove(str(folder))
     given = _scores(learner, split)
-    model = PostProcessor(len(split.classes), given["groups"].shape[1], criterion="sp", alpha=alpha, seed=0)
+    model = PostProcessor(
+        len(split.classes), given["groups"].shape[1], criterion="sp", alpha=alpha, seed=0
+    )
     try:
         model.fit(p_a_x=given["groups"], p_y_x=given["classes"], solver=cvxpy.HIGHS)
     except (cvxpy.error.SolverError, TypeError) as error:
@@ -138,20 +173,32 @@ def linear_post(learner: Any, split: Split, folder: Path, alpha: float = ALPHA) 
     return {"LinearPost": Answer(split.classes[codes])}
 
 
-def fair_projection(learner: Any, split: Split, folder: Path, python: str, seconds: float) -> Mapping[str, Answer]:
+def fair_projection(
+    learner: Any, split: Split, folder: Path, python: str, seconds: float
+) -> Mapping[str, Answer]:
     """FairProjection, in a process of the interpreter that has TensorFlow. Its decisions are the likeliest classes."""
     with tempfile.TemporaryDirectory(prefix="r2b-models-") as place:
         np.savez(Path(place) / "given.npz", **_scores(learner, split))  # type: ignore[arg-type]
         script = Path(__file__).with_name("models_foreign.py")
         call = [python, str(script), json.dumps({"folder": str(folder), "place": place})]
         try:
-            done = subprocess.run(call, capture_output=True, text=True, timeout=seconds, check=False)
+            done = subprocess.run(
+                call, capture_output=True, text=True, timeout=seconds, check=False
+            )
         except subprocess.TimeoutExpired as late:
             raise NoAnswer(f"no answer in {seconds:g} s") from late
         if done.returncode:
-            raise NoAnswer(done.stderr.strip().splitlines()[-1][:160] if done.stderr.strip() else f"exit status {done.returncode}")
+            raise NoAnswer(
+                done.stderr.strip().splitlines()[-1][:160]
+                if done.stderr.strip()
+                else f"exit status {done.returncode}"
+            )
         found = np.load(Path(place) / "found.npy")
-    return {"FairProjection": Answer(split.classes[found.argmax(axis=1)], found, note=done.stdout.strip())}
+    return {
+        "FairProjection": Answer(
+            split.classes[found.argmax(axis=1)], found, note=done.stdout.strip()
+        )
+    }
 
 
 def exponentiated_gradient(learner: Any, split: Split) -> Mapping[str, Answer]:
@@ -159,9 +206,15 @@ def exponentiated_gradient(learner: Any, split: Split) -> Mapping[str, Answer]:
     from fairlearn.reductions import DemographicParity, ExponentiatedGradient
 
     target = (split.y == split.classes[1]).astype(int)
-    model = ExponentiatedGradient(clone(learner), DemographicParity(difference_bound=0.005), eps=0.005, max_iter=25)
+    model = ExponentiatedGradient(
+        clone(learner), DemographicParity(difference_bound=0.005), eps=0.005, max_iter=25
+    )
     model.fit(split.X, target, sensitive_features=split.groups)
-    return {"ExponentiatedGradient": Answer(split.classes[np.asarray(model.predict(split.X_test, random_state=0))])}
+    return {
+        "ExponentiatedGradient": Answer(
+            split.classes[np.asarray(model.predict(split.X_test, random_state=0))]
+        )
+    }
 
 
 def threshold_optimizer(learner: Any, split: Split) -> Mapping[str, Answer]:
@@ -169,14 +222,20 @@ def threshold_optimizer(learner: Any, split: Split) -> Mapping[str, Answer]:
     from fairlearn.postprocessing import ThresholdOptimizer
 
     target = (split.y == split.classes[1]).astype(int)
-    model = ThresholdOptimizer(estimator=clone(learner), constraints="demographic_parity", predict_method="predict_proba")
+    model = ThresholdOptimizer(
+        estimator=clone(learner), constraints="demographic_parity", predict_method="predict_proba"
+    )
     model.fit(split.X, target, sensitive_features=split.groups)
     found = model.predict(split.X_test, sensitive_features=split.groups_test, random_state=0)
     return {"ThresholdOptimizer, attribute given": Answer(split.classes[np.asarray(found)])}
 
 
 def methods(
-    n_classes: int, linearpost: Path | None, fairprojection: Path | None = None, python: str = sys.executable, seconds: float = 120.0
+    n_classes: int,
+    linearpost: Path | None,
+    fairprojection: Path | None = None,
+    python: str = sys.executable,
+    seconds: float = 120.0,
 ) -> dict[str, Method]:
     """Give every method that can be run on a table."""
     found: dict[str, Method] = {
@@ -185,15 +244,21 @@ def methods(
         "ParityClassifier": classifier,
         "ParityPostprocessor": postprocessor,
         "ParityClassifier, attribute given": classifier_given,
-        "ParityPostprocessor, attribute given": lambda learner, split: postprocessor(learner, split, "given"),
+        "ParityPostprocessor, attribute given": lambda learner, split: postprocessor(
+            learner, split, "given"
+        ),
     }
     for epsilon in PATH:
-        found[f"ParityPostprocessor, epsilon {epsilon:g}"] = lambda learner, split, e=epsilon: postprocessor(learner, split, epsilon=e)  # type: ignore[misc]
+        found[f"ParityPostprocessor, epsilon {epsilon:g}"] = lambda learner, split, e=epsilon: (
+            postprocessor(learner, split, epsilon=e)
+        )  # type: ignore[misc]
     if n_classes == 2:
         found["ExponentiatedGradient"] = exponentiated_gradient
         found["ThresholdOptimizer, attribute given"] = threshold_optimizer
     if linearpost is not None:
         found["LinearPost"] = lambda learner, split: linear_post(learner, split, linearpost)
     if fairprojection is not None:
-        found["FairProjection"] = lambda learner, split: fair_projection(learner, split, fairprojection, python, seconds)
+        found["FairProjection"] = lambda learner, split: fair_projection(
+            learner, split, fairprojection, python, seconds
+        )
     return found

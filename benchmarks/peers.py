@@ -1,8 +1,9 @@
 """Compare with everyone else: ``python benchmarks/peers.py [--quick] [--only CASE,...] [--original FOLDER] [--holisticai PYTHON]``.
 
-Each rival runs on each table in a process of its own, with a limit of time and of memory, and its labels are scored by the same lines.
-Writes JSON, from which ``scripts/make_benchmark_page.py`` writes docs/benchmark.md. ``--device`` measures the GPU path alone, on a machine
-that has one, and writes the figures that later runs merge in.
+Each rival runs on each table in a process of its own, with a limit of time and of memory, and its
+labels are scored by the same lines. Writes JSON, from which ``scripts/make_benchmark_page.py``
+writes docs/benchmark.md. ``--device`` measures the GPU path alone, on a machine that has one, and
+writes the figures that later runs merge in.
 """
 
 from __future__ import annotations
@@ -30,9 +31,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and write JSON."""
     options = _options(arguments)
     begun = time.perf_counter()
-    cases = [case for case in all_cases(options.quick) if not options.only or case.name in options.only]
-    memory = None if options.device else options.memory * 1e9  # CUDA reserves more addresses than any machine has memory
-    limits = Limits(options.seconds or (20.0 if options.quick else 30.0), memory, 0.3 if options.quick else 1.0)
+    cases = [
+        case for case in all_cases(options.quick) if not options.only or case.name in options.only
+    ]
+    # CUDA reserves more addresses than any machine has memory
+    memory = None if options.device else options.memory * 1e9
+    limits = Limits(
+        options.seconds or (20.0 if options.quick else 30.0), memory, 0.3 if options.quick else 1.0
+    )
     with tempfile.TemporaryDirectory(prefix="r2b-peers-") as folder:
         bench = Bench(limits, Path(folder), options.original, options.holisticai)
         measure = _device if options.device else _compared
@@ -49,7 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
         report["device"] = _device_name()
     else:
         left_out = options.no_instructions or options.quick
-        report["instructions"] = [{"status": "not counted in this run"}] if left_out else peers_instructions.counted()
+        report["instructions"] = (
+            [{"status": "not counted in this run"}] if left_out else peers_instructions.counted()
+        )
         _print_instructions(report["instructions"])
     report["seconds"] = round(time.perf_counter() - begun, 1)
     output = options.output or (DEVICE if options.device else PEERS)
@@ -63,12 +71,30 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     names = [case.name for case in all_cases(quick=False)]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="a few small tables, about a minute")
-    parser.add_argument("--only", type=lambda text: text.split(","), metavar="CASE,...", help=f"of {', '.join(names)}")
-    parser.add_argument("--original", type=Path, metavar="FOLDER", help="the folder that holds ml_debiaser, the original implementation")
-    parser.add_argument("--holisticai", metavar="PYTHON", help="an interpreter that has holisticai[bias]")
+    parser.add_argument(
+        "--only",
+        type=lambda text: text.split(","),
+        metavar="CASE,...",
+        help=f"of {', '.join(names)}",
+    )
+    parser.add_argument(
+        "--original",
+        type=Path,
+        metavar="FOLDER",
+        help="the folder that holds ml_debiaser, the original implementation",
+    )
+    parser.add_argument(
+        "--holisticai", metavar="PYTHON", help="an interpreter that has holisticai[bias]"
+    )
     parser.add_argument("--seconds", type=float, help="limit of time of a process")
-    parser.add_argument("--memory", type=float, default=12.0, help="limit of memory of a process, in GB")
-    parser.add_argument("--no-instructions", action="store_true", help="do not count instructions; a quick run never does")
+    parser.add_argument(
+        "--memory", type=float, default=12.0, help="limit of memory of a process, in GB"
+    )
+    parser.add_argument(
+        "--no-instructions",
+        action="store_true",
+        help="do not count instructions; a quick run never does",
+    )
     parser.add_argument("--device", action="store_true", help="measure the GPU path alone")
     parser.add_argument("--output", type=Path, help="where the JSON goes")
     return parser.parse_args(arguments)
@@ -81,10 +107,16 @@ def _compared(bench: Bench, cases: list[Case]) -> tuple[list[Row], list[Row]]:
         facts = case.save(bench.folder)
         _print_case(facts)
         found = [_shown(row) for row in bench.ours(case)]
-        proven = next((row for row in found if row["method"] == OURS["auto"] and "distance" in row), None)
+        proven = next(
+            (row for row in found if row["method"] == OURS["auto"] and "distance" in row), None
+        )
         if proven is None:
             raise SystemExit(f"r2b gave no answer on {case.name}: {found[0]['status']}")
-        facts |= {"optimum": proven["distance"], "gap": proven.pop("gap"), "parity_before": proven.pop("parity_before")}
+        facts |= {
+            "optimum": proven["distance"],
+            "gap": proven.pop("gap"),
+            "parity_before": proven.pop("parity_before"),
+        }
         found += [_shown(row) for row in bench.others(case, facts)]
         found += [row for row in elsewhere if row["case"] == case.name]
         all_facts.append(facts)
@@ -120,24 +152,38 @@ def _device_name() -> str | None:
 
 def _related(row: Row, optimum: float) -> Row:
     """Add how far above the optimum the labels are; below it are labels that violate their limits."""
-    kept = {name: value for name, value in row.items() if name not in ("gap", "parity_before", "accurate")}
+    kept = {
+        name: value
+        for name, value in row.items()
+        if name not in ("gap", "parity_before", "accurate")
+    }
     return kept | ({"above": row["distance"] / optimum - 1.0} if "distance" in row else {})
 
 
 def _print_case(facts: Row) -> None:
-    print(f"\n{facts['title']}: {facts['rows']:,} rows, {facts['classes']} classes, {facts['groups']} groups, epsilon {facts['epsilon']:g}")
-    print(f"  {'':30}{'seconds':>11}{'alone':>11}{'peak MB':>9}{'parity':>10}{'distance':>12}  status")
+    print(
+        f"\n{facts['title']}: {facts['rows']:,} rows, {facts['classes']} classes, {facts['groups']} groups, epsilon {facts['epsilon']:g}"
+    )
+    print(
+        f"  {'':30}{'seconds':>11}{'alone':>11}{'peak MB':>9}{'parity':>10}{'distance':>12}  status"
+    )
 
 
 def _shown(row: Row) -> Row:
     name = row["method"] + (f" ({row['setting']})" if "setting" in row else "")
-    figures = [row.get(key) for key in ("seconds", "solver_seconds", "peak_bytes", "parity", "distance")]
+    figures = [
+        row.get(key) for key in ("seconds", "solver_seconds", "peak_bytes", "parity", "distance")
+    ]
     forms = ("11.4g", "11.4g", "9.0f", "10.1e", "12.8f")
     figures[2] = None if figures[2] is None else figures[2] / 1e6
     cells = [
-        f"{value:{form}}" if value is not None else "-".rjust(int(form.split(".")[0])) for value, form in zip(figures, forms, strict=True)
+        f"{value:{form}}" if value is not None else "-".rjust(int(form.split(".")[0]))
+        for value, form in zip(figures, forms, strict=True)
     ]
-    print(f"  {name:30}{''.join(cells)}  {row.get('status', '')} {row.get('note', '')}".rstrip(), flush=True)
+    print(
+        f"  {name:30}{''.join(cells)}  {row.get('status', '')} {row.get('note', '')}".rstrip(),
+        flush=True,
+    )
     return row
 
 

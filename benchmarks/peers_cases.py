@@ -30,7 +30,8 @@ class Case:
     series : str
         "classes" or "soft" where it belongs to a figure, else "".
     patience : float
-        Seconds that a rival with rounds may take to be run whole; the others are timed for a few binary solves and scaled.
+        Seconds that a rival with rounds may take to be run whole; the others are timed for a few
+        binary solves and scaled.
     all_rows : bool
         Whether QP solvers also get class labels row by row.
     epsilon : float
@@ -55,15 +56,30 @@ class Case:
         np.save(folder / "labels.npy", labels)
         np.save(folder / "groups.npy", groups.astype(np.int64))
         np.save(folder / "sizes.npy", np.array([n_classes, n_groups]))
-        kept = {name: value for name, value in asdict(self).items() if name not in ("build", "patience", "all_rows")}
-        return {**kept, "soft": labels.ndim == 2, "rows": len(groups), "classes": n_classes, "groups": n_groups}
+        kept = {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in ("build", "patience", "all_rows")
+        }
+        return {
+            **kept,
+            "soft": labels.ndim == 2,
+            "rows": len(groups),
+            "classes": n_classes,
+            "groups": n_groups,
+        }
 
 
 def adult(*attributes: str) -> Columns:
     """Education by the crossing of attributes."""
     data = load_adult()
-    crossed = ["|".join(values) for values in zip(*(np.asarray(data[name]).astype(str) for name in attributes), strict=True)]
-    return np.unique(data["education"], return_inverse=True)[1], np.unique(crossed, return_inverse=True)[1]
+    crossed = [
+        "|".join(values)
+        for values in zip(*(np.asarray(data[name]).astype(str) for name in attributes), strict=True)
+    ]
+    return np.unique(data["education"], return_inverse=True)[1], np.unique(
+        crossed, return_inverse=True
+    )[1]
 
 
 def mixture(n_classes: int) -> Columns:
@@ -89,16 +105,31 @@ def soft(rows: int, n_classes: int) -> Columns:
 def _scaled(kind: str, rows: int, n_classes: int) -> Case:
     make = classes if kind == "classes" else soft
     what = "class labels" if kind == "classes" else "probabilities"
-    return Case(f"{kind}-{rows}x{n_classes}", f"{rows:,} rows of {what}, {n_classes} classes", lambda: make(rows, n_classes), kind)
+    return Case(
+        f"{kind}-{rows}x{n_classes}",
+        f"{rows:,} rows of {what}, {n_classes} classes",
+        lambda: make(rows, n_classes),
+        kind,
+    )
 
 
 def all_cases(quick: bool) -> list[Case]:
     """Give the cases, smaller sizes of a series before larger ones, so that it is known what is out of reach."""
     whole = {"patience": 1.0 if quick else 60.0, "all_rows": not quick, "epsilon": PAPER}
     by_sex = Case("adult-sex", "Adult, education by sex", lambda: adult("sex"), **whole)
-    by_both = Case("adult-sex-race", "Adult, education by sex and race", lambda: adult("sex", "race"), epsilon=PAPER)
+    by_both = Case(
+        "adult-sex-race",
+        "Adult, education by sex and race",
+        lambda: adult("sex", "race"),
+        epsilon=PAPER,
+    )
     paper = [
-        Case(f"mixture-{n}", f"The paper's mixture, {n} classes", lambda n=n: mixture(n), epsilon=PAPER)  # type: ignore[misc]
+        Case(
+            f"mixture-{n}",
+            f"The paper's mixture, {n} classes",
+            lambda n=n: mixture(n),
+            epsilon=PAPER,
+        )  # type: ignore[misc]
         for n in (4, 16, 64)
     ]
     if quick:
@@ -106,8 +137,29 @@ def all_cases(quick: bool) -> list[Case]:
         chosen = [by_sex]
     else:
         sizes = {
-            "classes": [(1_000, 16), (10_000, 16), (100_000, 4), (100_000, 16), (100_000, 100), (1_000_000, 16), (1_000_000, 100)],
-            "soft": [(1_000, 4), (1_000, 16), (1_000, 100), (10_000, 16), (100_000, 4), (100_000, 16), (100_000, 100), (1_000_000, 16)],
+            "classes": [
+                (1_000, 16),
+                (10_000, 16),
+                (100_000, 4),
+                (100_000, 16),
+                (100_000, 100),
+                (1_000_000, 16),
+                (1_000_000, 100),
+            ],
+            "soft": [
+                (1_000, 4),
+                (1_000, 16),
+                (1_000, 100),
+                (10_000, 16),
+                (100_000, 4),
+                (100_000, 16),
+                (100_000, 100),
+                (1_000_000, 16),
+            ],
         }
         chosen = [by_sex, by_both, *paper]
-    return chosen + [_scaled(kind, rows, n_classes) for kind, shapes in sizes.items() for rows, n_classes in shapes]
+    return chosen + [
+        _scaled(kind, rows, n_classes)
+        for kind, shapes in sizes.items()
+        for rows, n_classes in shapes
+    ]

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from peers_score import Table, fastest, limit_memory, peak_of, scaled_seconds, scored
 
-ACCURACY_ENTRIES = 400_000  # up to which the published rounds are also run to their end on probabilities, for their accuracy
+# up to which the published rounds are also run to their end on probabilities, for their accuracy
+ACCURACY_ENTRIES = 400_000
 
 
 def ours(table: Table, epsilon: float, kernels: list[str], seconds: float) -> dict[str, Any]:
@@ -24,7 +25,9 @@ def ours(table: Table, epsilon: float, kernels: list[str], seconds: float) -> di
         options = arguments.get(kernel, {"kernel": kernel})
 
         def debias(options: dict[str, Any] = options) -> r2b.FairLabels:
-            return r2b.debias(table.labels, sensitive_features=table.groups, epsilon=epsilon, **options)
+            return r2b.debias(
+                table.labels, sensitive_features=table.groups, epsilon=epsilon, **options
+            )
 
         def whole(debias: Callable[[], r2b.FairLabels] = debias) -> r2b.FairLabels:
             fair = debias()
@@ -68,7 +71,12 @@ def _warm_up(options: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     groups = np.arange(600) % 2
     few = rng.standard_gamma(1.0 + groups[:, None] * np.arange(4), (600, 4))
-    r2b.debias(few / few.sum(axis=1, keepdims=True), sensitive_features=groups, merge_rows="never", **options)
+    r2b.debias(
+        few / few.sum(axis=1, keepdims=True),
+        sensitive_features=groups,
+        merge_rows="never",
+        **options,
+    )
     r2b.debias(np.arange(100) % 3, sensitive_features=np.arange(100) % 7 % 2, **options)
 
 
@@ -88,7 +96,10 @@ def device(table: Table, epsilon: float, seconds: float, place: str = "cuda") ->
 
     from r2b.engines.torch import debias
 
-    labels, groups = torch.from_numpy(table.labels).to(place), torch.from_numpy(table.groups).to(place)
+    labels, groups = (
+        torch.from_numpy(table.labels).to(place),
+        torch.from_numpy(table.groups).to(place),
+    )
     gpu = labels.is_cuda
 
     def run() -> Any:
@@ -124,13 +135,20 @@ def reweighing(table: Table, epsilon: float) -> dict[str, Any]:
     parity = float(np.ptp(sums / sums.sum(axis=1, keepdims=True), axis=0).max())
     empty = int((np.bincount(table.joint, minlength=size) == 0).sum())
     status = "weights, no labels" + (f"; {empty} empty cells keep their bias" if empty else "")
-    return {"seconds": fastest(run), "peak_bytes": peak, "status": status, "parity": parity, "excess": max(0.0, parity - epsilon)}
+    return {
+        "seconds": fastest(run),
+        "peak_bytes": peak,
+        "status": status,
+        "parity": parity,
+        "excess": max(0.0, parity - epsilon),
+    }
 
 
 def published(table: Table, epsilon: float, patience: float) -> dict[str, Any]:
     """The published procedure, written anew (``published.py``): timed for some binary solves, scaled to all.
 
-    Its accuracy is that of 100 rounds whose binary problems are solved exactly, which is what their steps come to at best.
+    Its accuracy is that of 100 rounds whose binary problems are solved exactly, which is what their
+    steps come to at best.
     """
     import published as procedure
 
@@ -143,10 +161,14 @@ def published(table: Table, epsilon: float, patience: float) -> dict[str, Any]:
 
     expected, timed = scaled_seconds(one_class, table.n_classes, settings.rounds, patience)
     answer: dict[str, Any] = {"seconds": expected, "scaled": True}
-    answer["status"] = f"scaled from {timed:,} of {settings.rounds * table.n_classes:,} binary solves"
+    answer["status"] = (
+        f"scaled from {timed:,} of {settings.rounds * table.n_classes:,} binary solves"
+    )
     print(json.dumps(answer), flush=True)  # so that it is known even if the rest is stopped
     # What a round keeps, without the binary solves, which work in place.
-    run = procedure.admm(matrix, lambda scores: np.clip(scores / settings.width, 0.0, 1.0), settings.tau)
+    run = procedure.admm(
+        matrix, lambda scores: np.clip(scores / settings.width, 0.0, 1.0), settings.tau
+    )
     _, answer["peak_bytes"] = peak_of(lambda: next(run))
     if table.soft and matrix.size > ACCURACY_ENTRIES:
         return answer

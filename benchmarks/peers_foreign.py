@@ -1,7 +1,8 @@
 """Rivals that are installed elsewhere, run by whatever interpreter has them: the original implementation and HolisticAI's port of it.
 
-``python benchmarks/peers_foreign.py REQUEST`` with a request as JSON prints JSON. Needs NumPy and the rival alone, whose public classes are
-called as their documentation says. Nothing of them is kept here.
+``python benchmarks/peers_foreign.py REQUEST`` with a request as JSON prints JSON. Needs NumPy and
+the rival alone, whose public classes are called as their documentation says. Nothing of them is
+kept here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from peers_score import Table, limit_memory, peak_of, scaled_seconds, scored
 SGD_STEPS, EPOCHS, BATCH = 10_000, 1_000, 256  # the defaults of both
 ORIGINAL_ROUNDS, HOLISTICAI_ROUNDS = 100, 5  # likewise
 GAMMA, ETA = 1.0, 0.5
-FEW_ENTRIES = 2_000_000  # up to which the rival's own loops over rows are walked once more for their memory
+# up to which the rival's own loops over rows are walked once more for their memory
+FEW_ENTRIES = 2_000_000
 
 
 def original(table: Table, epsilon: float, patience: float, path: str) -> dict[str, Any]:
@@ -31,12 +33,25 @@ def original(table: Table, epsilon: float, patience: float, path: str) -> dict[s
 
     def one_class(k: int) -> None:
         binary = RandomizedThreshold(gamma=GAMMA + ETA, eps=epsilon)
-        binary.fit(matrix[:, k], table.groups, SGD_STEPS, EPOCHS, verbose=False, batch_size=BATCH, ignore_warnings=True)
+        binary.fit(
+            matrix[:, k],
+            table.groups,
+            SGD_STEPS,
+            EPOCHS,
+            verbose=False,
+            batch_size=BATCH,
+            ignore_warnings=True,
+        )
         binary.predict(matrix[:, k], table.groups, ignore_warnings=True)
 
     def run(rounds: int = ORIGINAL_ROUNDS, steps: int = SGD_STEPS, epochs: int = EPOCHS) -> Any:
         whole = Reduce2Binary(gamma=GAMMA, eps=epsilon, eta=ETA, num_classes=table.n_classes)
-        settings = {"sgd_steps": steps, "full_gradient_epochs": epochs, "batch_size": BATCH, "max_admm_iter": rounds}
+        settings = {
+            "sgd_steps": steps,
+            "full_gradient_epochs": epochs,
+            "batch_size": BATCH,
+            "max_admm_iter": rounds,
+        }
         return whole.fit(matrix, table.groups, verbose=False, **settings)
 
     answer = _whole_or_scaled(table, epsilon, patience, one_class, run, ORIGINAL_ROUNDS)
@@ -45,7 +60,9 @@ def original(table: Table, epsilon: float, patience: float, path: str) -> dict[s
     return answer
 
 
-def holisticai(table: Table, epsilon: float, patience: float, path: str | None = None) -> dict[str, Any]:
+def holisticai(
+    table: Table, epsilon: float, patience: float, path: str | None = None
+) -> dict[str, Any]:
     """Run MLDebiaser for its default of five rounds; it knows two groups."""
     if table.n_groups != 2:
         return {"status": "two groups only"}
@@ -70,16 +87,27 @@ def holisticai(table: Table, epsilon: float, patience: float, path: str | None =
     }
 
 
-def _whole_or_scaled(table: Table, epsilon: float, patience: float, one_class: Any, run: Any, rounds: int) -> dict[str, Any]:
+def _whole_or_scaled(
+    table: Table, epsilon: float, patience: float, one_class: Any, run: Any, rounds: int
+) -> dict[str, Any]:
     expected, timed = scaled_seconds(one_class, table.n_classes, rounds, min(patience, 3.0))
     all_of_them = rounds * table.n_classes
-    answer: dict[str, Any] = {"seconds": expected, "status": f"scaled from {timed:,} of {all_of_them:,} binary solves", "scaled": True}
+    answer: dict[str, Any] = {
+        "seconds": expected,
+        "status": f"scaled from {timed:,} of {all_of_them:,} binary solves",
+        "scaled": True,
+    }
     print(json.dumps(answer), flush=True)  # so that it is known even if the whole run is stopped
     if expected > patience:
         return answer
     begun = time.perf_counter()
     x, peak = peak_of(run)
-    answer = {"seconds": time.perf_counter() - begun, "status": f"{rounds} rounds", "scaled": False, "peak_bytes": peak}
+    answer = {
+        "seconds": time.perf_counter() - begun,
+        "status": f"{rounds} rounds",
+        "scaled": False,
+        "peak_bytes": peak,
+    }
     return answer | scored(lambda part: x[part], table, epsilon)
 
 

@@ -1,7 +1,8 @@
 """Count the instructions of the hot loop under callgrind: one pass of the compiled kernel over rows, without curvature.
 
-A count does not depend on how busy the machine is. Two processes differ in the number of passes alone, so that start-up, the making of rows
-and the loading of compiled code drop out. Valgrind does not know AVX-512, so the kernel is compiled for AVX2.
+A count does not depend on how busy the machine is. Two processes differ in the number of passes
+alone, so that start-up, the making of rows and the loading of compiled code drop out. Valgrind does
+not know AVX-512, so the kernel is compiled for AVX2.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from typing import Any
 ROWS, GROUPS, PASSES = 16_384, 5, 10
 CLASSES = (16, 100)
 COLD, WARM = "cold", "warm"
-TARGET = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx,+avx2,+bmi,+bmi2,+fma,+lzcnt,+popcnt,+sse4.2"}
+TARGET = {
+    "NUMBA_CPU_NAME": "haswell",
+    "NUMBA_CPU_FEATURES": "+avx,+avx2,+bmi,+bmi2,+fma,+lzcnt,+popcnt,+sse4.2",
+}
 QUIET = {"NUMBA_DISABLE_INTEL_SVML": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 LIMIT = 600.0
 Row = dict[str, Any]
@@ -33,23 +37,36 @@ def counted() -> list[Row]:
         return [{"status": f"not counted: {missing}"}]
     try:
         return _counted([(classes, kind) for classes in CLASSES for kind in (WARM, COLD)])
-    except (subprocess.SubprocessError, RuntimeError) as error:  # a processor that valgrind does not know, say
+    # a processor that valgrind does not know, say
+    except (subprocess.SubprocessError, RuntimeError) as error:
         return [{"status": f"not counted: {type(error).__name__} under valgrind"}]
 
 
 def _counted(chosen: list[tuple[int, str]]) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="r2b-callgrind-") as folder:
         for classes, kind in chosen:  # compiled and cached once, by the bare machine
-            subprocess.run(_command(classes, kind, 1), env=_environment(folder), check=True, timeout=LIMIT)
+            subprocess.run(
+                _command(classes, kind, 1), env=_environment(folder), check=True, timeout=LIMIT
+            )
         first = [(classes, WARM, 1) for classes in dict.fromkeys(classes for classes, _ in chosen)]
         runs = [*first, *((classes, kind, 1 + PASSES) for classes, kind in chosen)]
         with ThreadPoolExecutor(2) as pool:
-            found = dict(zip(runs, pool.map(lambda run: _instructions(folder, *run), runs), strict=True))
+            found = dict(
+                zip(runs, pool.map(lambda run: _instructions(folder, *run), runs), strict=True)
+            )
     rows = []
     for classes, kind in chosen:
         extra = found[classes, kind, 1 + PASSES] - found[classes, WARM, 1]
         per_row = extra / (PASSES * ROWS)
-        rows.append({"pass": kind, "classes": classes, "rows": ROWS, "per_row": per_row, "per_entry": per_row / classes})
+        rows.append(
+            {
+                "pass": kind,
+                "classes": classes,
+                "rows": ROWS,
+                "per_row": per_row,
+                "per_entry": per_row / classes,
+            }
+        )
     return rows
 
 
@@ -71,9 +88,18 @@ def _environment(folder: str) -> dict[str, str]:
 
 def _instructions(folder: str, classes: int, kind: str, passes: int) -> int:
     output = Path(folder) / f"{classes}-{kind}-{passes}.callgrind"
-    command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}", *_command(classes, kind, passes)]
-    subprocess.run(command, env=_environment(folder), check=True, timeout=LIMIT, capture_output=True)
-    total = re.search(r"^(?:summary|totals): (\d+)", output.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    command = [
+        "valgrind",
+        "--tool=callgrind",
+        f"--callgrind-out-file={output}",
+        *_command(classes, kind, passes),
+    ]
+    subprocess.run(
+        command, env=_environment(folder), check=True, timeout=LIMIT, capture_output=True
+    )
+    total = re.search(
+        r"^(?:summary|totals): (\d+)", output.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
     if total is None:
         raise RuntimeError(f"callgrind wrote no total for {output.name}")
     return int(total.group(1))
@@ -95,7 +121,15 @@ def walk(classes: int, kind: str, passes: int) -> None:
     for turn in range(passes):
         if kind == COLD and turn:
             levels.fill(np.nan)
-        compiled.evaluate(labels, groups, ones, prices * (1.0 + 0.01 * (turn % 2)), 1.0, levels, [sums, totals, np.empty((0, 0, 0))])
+        compiled.evaluate(
+            labels,
+            groups,
+            ones,
+            prices * (1.0 + 0.01 * (turn % 2)),
+            1.0,
+            levels,
+            [sums, totals, np.empty((0, 0, 0))],
+        )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,12 @@ from peers_cases import Case
 
 HERE = Path(__file__).resolve().parent
 NAMES = {"CLARABEL": "Clarabel", "OSQP": "OSQP", "SCS": "SCS", "PIQP": "PIQP"}
-OURS = {"auto": "r2b", "one thread": "r2b, one thread", "compiled": "r2b, compiled kernel", "numpy": "r2b, NumPy kernel"}
+OURS = {
+    "auto": "r2b",
+    "one thread": "r2b, one thread",
+    "compiled": "r2b, compiled kernel",
+    "numpy": "r2b, NumPy kernel",
+}
 SETTINGS = ("default", "accurate")
 Row = dict[str, Any]
 
@@ -63,9 +68,23 @@ class Bench:
     holisticai: str | None = None
     taken: dict[tuple[str, str, str], tuple[int, float]] = field(default_factory=dict)
 
-    def run(self, task: str, *, interpreter: str = sys.executable, script: str = "peers_child.py", **arguments: Any) -> Row:
+    def run(
+        self,
+        task: str,
+        *,
+        interpreter: str = sys.executable,
+        script: str = "peers_child.py",
+        **arguments: Any,
+    ) -> Row:
         """Run one task; where it dies or runs out of time, whatever it had reported by then comes back with a ``failure``."""
-        request = json.dumps({"task": task, "folder": str(self.folder), "memory": self.limits.memory, "arguments": arguments})
+        request = json.dumps(
+            {
+                "task": task,
+                "folder": str(self.folder),
+                "memory": self.limits.memory,
+                "arguments": arguments,
+            }
+        )
         command = [interpreter, str(HERE / script), request]
         limit = self.limits.seconds + arguments.get("patience", 0.0)
         try:
@@ -73,7 +92,10 @@ class Bench:
         except subprocess.TimeoutExpired as late:
             return {**_last_report(late.stdout), "failure": f"no answer within {limit:g} s"}
         if done.returncode < 0:
-            return {**_last_report(done.stdout), "failure": f"killed by {signal.Signals(-done.returncode).name}"}
+            return {
+                **_last_report(done.stdout),
+                "failure": f"killed by {signal.Signals(-done.returncode).name}",
+            }
         if done.returncode:
             words = (done.stderr.decode(errors="replace").strip().splitlines() or ["no output"])[-1]
             failure = "out of memory" if "MemoryError" in words else f"failed: {words[:120]}"
@@ -82,18 +104,32 @@ class Bench:
 
     def ours(self, case: Case) -> Iterator[Row]:
         """Run ours: the kernels, and the default on one thread."""
-        compiled = ["auto", "one thread", "compiled"] if importlib.util.find_spec("numba") else ["auto", "one thread"]
+        compiled = (
+            ["auto", "one thread", "compiled"]
+            if importlib.util.find_spec("numba")
+            else ["auto", "one thread"]
+        )
         for kernels in (compiled, ["numpy"]):
-            found = self.run("ours", epsilon=case.epsilon, kernels=kernels, seconds=self.limits.timing)
+            found = self.run(
+                "ours", epsilon=case.epsilon, kernels=kernels, seconds=self.limits.timing
+            )
             for kernel in kernels:
                 known = found.get("kernels", {}).get(kernel)
-                yield {"method": OURS[kernel], **(known or {"status": found.get("failure", "no answer")})}
+                yield {
+                    "method": OURS[kernel],
+                    **(known or {"status": found.get("failure", "no answer")}),
+                }
 
     def others(self, case: Case, facts: Row) -> Iterator[Row]:
         """Run everyone else; the optimum is known by now."""
         if not facts["soft"]:
             yield self._one("Reweighing", "reweighing", epsilon=case.epsilon)
-        yield self._one("published procedure", "published", epsilon=case.epsilon, patience=min(case.patience, self.limits.timing * 3))
+        yield self._one(
+            "published procedure",
+            "published",
+            epsilon=case.epsilon,
+            patience=min(case.patience, self.limits.timing * 3),
+        )
         yield self._original(case)
         yield self._holisticai(case)
         yield from self._solvers(case, facts)
@@ -101,9 +137,14 @@ class Bench:
     def _one(self, method: str, task: str, **arguments: Any) -> Row:
         found = self.run(task, **arguments)
         failure = found.pop("failure", None)
-        if failure and "seconds" in found:  # the figure that matters was there before it was stopped
+        # the figure that matters was there before it was stopped
+        if failure and "seconds" in found:
             return {"method": method, **found, "note": failure}
-        return {"method": method, **found} if not failure else {"method": method, **found, "status": failure}
+        return (
+            {"method": method, **found}
+            if not failure
+            else {"method": method, **found, "status": failure}
+        )
 
     def _original(self, case: Case) -> Row:
         method = "ml_debiaser"
@@ -117,7 +158,13 @@ class Bench:
         if self.holisticai is None:
             return {"method": method, "status": "not run: no --holisticai"}
         arguments = {"epsilon": case.epsilon, "patience": case.patience}
-        return self._one(method, "holisticai", interpreter=self.holisticai, script="peers_foreign.py", **arguments)
+        return self._one(
+            method,
+            "holisticai",
+            interpreter=self.holisticai,
+            script="peers_foreign.py",
+            **arguments,
+        )
 
     def _solvers(self, case: Case, facts: Row) -> Iterator[Row]:
         """Run the QP solvers, on merged rows for class labels, and on all rows of Adult by sex as well."""
@@ -125,28 +172,55 @@ class Bench:
             ways = [False] if facts["soft"] else [True, False] if case.all_rows else [True]
             for merged in ways:
                 name = NAMES[solver] + ("" if facts["soft"] or merged else ", all rows")
-                beyond = {setting: None if merged else self._beyond(name, setting, case, facts) for setting in SETTINGS}
+                beyond = {
+                    setting: None if merged else self._beyond(name, setting, case, facts)
+                    for setting in SETTINGS
+                }
                 if beyond["default"]:
-                    yield from ({"method": name, "setting": setting, "status": beyond["default"]} for setting in SETTINGS)
+                    yield from (
+                        {"method": name, "setting": setting, "status": beyond["default"]}
+                        for setting in SETTINGS
+                    )
                     continue
-                arguments = {"solver": solver, "epsilon": case.epsilon, "optimum": facts["optimum"], "merged": merged}
+                arguments = {
+                    "solver": solver,
+                    "epsilon": case.epsilon,
+                    "optimum": facts["optimum"],
+                    "merged": merged,
+                }
                 found = self.run("qp", **arguments, highest=1 if beyond["accurate"] else None)
                 yield from self._rungs(name, case, facts, found, beyond["accurate"])
 
-    def _rungs(self, name: str, case: Case, facts: Row, found: Row, beyond: str | None) -> Iterator[Row]:
+    def _rungs(
+        self, name: str, case: Case, facts: Row, found: Row, beyond: str | None
+    ) -> Iterator[Row]:
         """Give two lines: the defaults, and the first rung that is accurate."""
         rungs, failure = found.get("rungs", []), found.get("failure")
-        first = {"method": name, **(rungs[0] if rungs else {"status": failure or "no answer"}), "setting": "default"}
+        first = {
+            "method": name,
+            **(rungs[0] if rungs else {"status": failure or "no answer"}),
+            "setting": "default",
+        }
         good = next((rung for rung in rungs if rung.get("accurate")), None)
         second: Row = {"method": name, "setting": "accurate"}
         if good is not None:
-            second = {**second, **good, "setting": "accurate", "note": f"tolerance {good['setting']}"}
+            second = {
+                **second,
+                **good,
+                "setting": "accurate",
+                "note": f"tolerance {good['setting']}",
+            }
         else:
-            second["status"] = beyond or failure or f"not reached by tolerance {rungs[-1]['setting']}"
+            second["status"] = (
+                beyond or failure or f"not reached by tolerance {rungs[-1]['setting']}"
+            )
         for row in (first, second):
             if case.series and facts["soft"] and not (row is second and beyond):
                 seconds = row.get("seconds", self.limits.seconds)
-                self.taken[name, row["setting"], case.series] = (facts["rows"] * facts["classes"], seconds)
+                self.taken[name, row["setting"], case.series] = (
+                    facts["rows"] * facts["classes"],
+                    seconds,
+                )
             yield row
 
     def _beyond(self, name: str, setting: str, case: Case, facts: Row) -> str | None:
@@ -168,6 +242,10 @@ def solvers() -> list[str]:
 
 
 def _last_report(output: bytes | None) -> Row:
-    lines = [line for line in (output or b"").decode(errors="replace").splitlines() if line.startswith("{") and line.endswith("}")]
+    lines = [
+        line
+        for line in (output or b"").decode(errors="replace").splitlines()
+        if line.startswith("{") and line.endswith("}")
+    ]
     report: Row = json.loads(lines[-1]) if lines else {}
     return report

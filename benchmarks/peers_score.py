@@ -52,10 +52,13 @@ def scored(answer: Callable[[slice], Any], table: Table, epsilon: float) -> dict
     Returns
     -------
     dict
-        The largest difference between group means, what of it is above epsilon, how far rows are off the simplex, and the mean squared
-        distance to the old labels.
+        The largest difference between group means, what of it is above epsilon, how far rows are
+        off the simplex, and the mean squared distance to the old labels.
     """
-    sums, sizes = np.zeros((table.n_groups, table.n_classes)), np.bincount(table.groups, minlength=table.n_groups)
+    sums, sizes = (
+        np.zeros((table.n_groups, table.n_classes)),
+        np.bincount(table.groups, minlength=table.n_groups),
+    )
     violation, distance = 0.0, 0.0
     for start in range(0, len(table.groups), BLOCK):
         part = slice(start, start + BLOCK)
@@ -75,7 +78,9 @@ def scored(answer: Callable[[slice], Any], table: Table, epsilon: float) -> dict
 
 def accurate(scores: dict[str, float], optimum: float) -> bool:
     """Say whether labels are as good as the optimum: parity and simplex to 1e-6, distance to a relative 1e-6."""
-    return max(scores["excess"], scores["simplex"], abs(scores["distance"] / optimum - 1.0)) <= ENOUGH
+    return (
+        max(scores["excess"], scores["simplex"], abs(scores["distance"] / optimum - 1.0)) <= ENOUGH
+    )
 
 
 def peak_of(call: Callable[[], Any]) -> tuple[Any, float | None]:
@@ -112,11 +117,13 @@ def fastest(call: Callable[[], Any], *, seconds: float = 1.0, repeats: int = 9) 
     return best
 
 
-def scaled_seconds(one_class: Callable[[int], object], n_classes: int, rounds: int, patience: float) -> tuple[float, int]:
+def scaled_seconds(
+    one_class: Callable[[int], object], n_classes: int, rounds: int, patience: float
+) -> tuple[float, int]:
     """Time the binary solves of one class after another, and scale the least time to all classes and rounds.
 
-    Every class takes the same steps over the same rows in every round, so the least time of any of them stands for all: a busy machine must
-    not make a rival look slow.
+    Every class takes the same steps over the same rows in every round, so the least time of any of
+    them stands for all: a busy machine must not make a rival look slow.
 
     Returns
     -------

@@ -1,8 +1,9 @@
 """The published procedure, written anew from its description: ADMM rounds around one stochastic binary solve per class and group.
 
-Each binary solve (the randomised threshold optimiser) finds the shift of one class in one group by minibatch SGD from zero, averages
-its iterates, and goes on with full-gradient steps. Its target is the mean of the class over all rows in round 0, within epsilon / 2.
-Every step here is vectorised over its rows, so this is, if anything, faster than the original. No code was copied.
+Each binary solve (the randomised threshold optimiser) finds the shift of one class in one group by
+minibatch SGD from zero, averages its iterates, and goes on with full-gradient steps. Its target is
+the mean of the class over all rows in round 0, within epsilon / 2. Every step here is vectorised
+over its rows, so this is, if anything, faster than the original. No code was copied.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 BinarySolves = Callable[[Floats], Floats]
 
-_ONE_SIDED = 1e-3  # epsilon / 2 up to which the procedure keeps one signed multiplier instead of two
+# epsilon / 2 up to which the procedure keeps one signed multiplier instead of two
+_ONE_SIDED = 1e-3
 _DRAWN_AT_ONCE = 500  # minibatches whose rows are drawn in one call
 
 
@@ -86,7 +88,8 @@ class RowByRow:
     target : ndarray of shape (L,)
     settings : Settings
     seconds : list of float
-        How long each binary solve of a class took, over all groups, in the order in which they were done.
+        How long each binary solve of a class took, over all groups, in the order in which they were
+        done.
     """
 
     groups: NDArray[np.integer]
@@ -96,7 +99,9 @@ class RowByRow:
 
     def __post_init__(self) -> None:
         self._rng = np.random.default_rng(self.settings.seed)
-        self._members = [np.flatnonzero(self.groups == group) for group in range(int(self.groups.max()) + 1)]
+        self._members = [
+            np.flatnonzero(self.groups == group) for group in range(int(self.groups.max()) + 1)
+        ]
 
     def __call__(self, scores: Floats) -> Floats:
         answers = np.empty_like(scores)
@@ -105,7 +110,9 @@ class RowByRow:
             column, answer = np.ascontiguousarray(scores[:, k]), np.empty(len(scores))
             for mine in self._members:
                 own = column[mine]
-                answer[mine] = np.clip((own - self._solve(own, float(self.target[k]))) / self.settings.width, 0.0, 1.0)
+                answer[mine] = np.clip(
+                    (own - self._solve(own, float(self.target[k]))) / self.settings.width, 0.0, 1.0
+                )
             answers[:, k] = answer
             self.seconds.append(time.perf_counter() - begun)
         return answers
@@ -116,8 +123,14 @@ class RowByRow:
         upper: Floats | float = 0.0
         lower: Floats | float = 0.0
         for start in range(0, s.sgd_steps, _DRAWN_AT_ONCE):
-            for batch in scores[self._rng.integers(0, len(scores), (min(_DRAWN_AT_ONCE, s.sgd_steps - start), s.batch))]:
-                found.step(s.sgd_step, _mean_answer(batch, float(found.shift), s.width, batch), target)
+            for batch in scores[
+                self._rng.integers(
+                    0, len(scores), (min(_DRAWN_AT_ONCE, s.sgd_steps - start), s.batch)
+                )
+            ]:
+                found.step(
+                    s.sgd_step, _mean_answer(batch, float(found.shift), s.width, batch), target
+                )
                 upper += found.upper
                 lower += found.lower
         if s.sgd_steps:
@@ -140,9 +153,11 @@ def _mean_answer(scores: Floats, shift: float, width: float, room: Floats) -> fl
 class ByCounts:
     """The same binary solves for class labels, on distinct rows: all classes and groups side by side.
 
-    A minibatch drawn with replacement enters a step only by how often it holds each distinct row, and those counts are multinomial; every
-    class and group has minibatches of its own, as published. So the answers have the distribution of the published ones, for a fraction of
-    the work. Merging equal rows is not part of the published procedure: this is for its accuracy, not for its time.
+    A minibatch drawn with replacement enters a step only by how often it holds each distinct row,
+    and those counts are multinomial; every class and group has minibatches of its own, as
+    published. So the answers have the distribution of the published ones, for a fraction of the
+    work. Merging equal rows is not part of the published procedure: this is for its accuracy, not
+    for its time.
 
     Attributes
     ----------
@@ -162,12 +177,18 @@ class ByCounts:
     def __call__(self, scores: Floats) -> Floats:
         s = self.settings
         n_groups, n_classes = self.share.shape
-        own = scores.reshape(n_groups, n_classes, n_classes).transpose(0, 2, 1).copy()  # group, class to decide on, old class
+        # group, class to decide on, old class
+        own = scores.reshape(n_groups, n_classes, n_classes).transpose(0, 2, 1).copy()
         found = Multipliers(np.zeros((n_groups, n_classes)), np.zeros((n_groups, n_classes)), s)
         upper, lower = np.zeros((n_groups, n_classes)), np.zeros((n_groups, n_classes))
         for start in range(0, s.sgd_steps, _DRAWN_AT_ONCE):
             size = (min(_DRAWN_AT_ONCE, s.sgd_steps - start), n_classes)
-            counts = np.stack([self._rng.multinomial(s.batch, share, size) for share in self.share], axis=1) / s.batch
+            counts = (
+                np.stack(
+                    [self._rng.multinomial(s.batch, share, size) for share in self.share], axis=1
+                )
+                / s.batch
+            )
             for drawn in counts:
                 found.step(s.sgd_step, self._mean_answer(own, found, drawn), self.target)
                 upper += found.upper
@@ -175,7 +196,9 @@ class ByCounts:
         if s.sgd_steps:
             found.upper, found.lower = upper / s.sgd_steps, lower / s.sgd_steps
         for _ in range(s.epochs):
-            found.step(s.width / 2, self._mean_answer(own, found, self.share[:, None, :]), self.target)
+            found.step(
+                s.width / 2, self._mean_answer(own, found, self.share[:, None, :]), self.target
+            )
         answers = np.clip((own - np.asarray(found.shift)[:, :, None]) / s.width, 0.0, 1.0)
         by_row: Floats = answers.transpose(0, 2, 1).reshape(scores.shape)
         return by_row

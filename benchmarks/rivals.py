@@ -1,6 +1,7 @@
 """General QP solvers on the same problem through CVXPY, at their default tolerances, and what their answers are worth.
 
-Everything a solver returns is scored by the same few lines, ours included; no solver's own word is taken for it.
+Everything a solver returns is scored by the same few lines, ours included; no solver's own word is
+taken for it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def installed() -> list[str]:
 
 def scored(x: Floats, table: Table, epsilon: float) -> dict[str, float]:
     """Measure labels: parity above epsilon, how far rows are off the simplex, and mean squared distance to the old labels."""
-    means = np.stack([x[table.groups == group].mean(axis=0) for group in range(int(table.groups.max()) + 1)])
+    means = np.stack(
+        [x[table.groups == group].mean(axis=0) for group in range(int(table.groups.max()) + 1)]
+    )
     return {
         "parity_excess": max(0.0, float(np.ptp(means, axis=0).max()) - epsilon),
         "simplex_violation": float(max(-x.min(), np.abs(x.sum(axis=1) - 1.0).max())),
@@ -39,7 +42,9 @@ def scored(x: Floats, table: Table, epsilon: float) -> dict[str, float]:
     }
 
 
-def compare(table: Table, solver: str, epsilon: float, *, merged: bool, repeats: int = 7) -> dict[str, Any]:
+def compare(
+    table: Table, solver: str, epsilon: float, *, merged: bool, repeats: int = 7
+) -> dict[str, Any]:
     """Solve one table with ours and with a QP solver.
 
     Parameters
@@ -51,9 +56,12 @@ def compare(table: Table, solver: str, epsilon: float, *, merged: bool, repeats:
     merged : bool
         Give the solver distinct weighted rows instead of all rows; class labels only.
     repeats : int
-        Of ours; the least time counts. The other is run once: the time of its solver alone, and of the whole call through CVXPY.
+        Of ours; the least time counts. The other is run once: the time of its solver alone, and of
+        the whole call through CVXPY.
     """
-    taken = phases(lambda: r2b.debias(table.labels, sensitive_features=table.groups, epsilon=epsilon), repeats)
+    taken = phases(
+        lambda: r2b.debias(table.labels, sensitive_features=table.groups, epsilon=epsilon), repeats
+    )
     fair = r2b.debias(table.labels, sensitive_features=table.groups, epsilon=epsilon)
     optimum = fair.soft_labels
     # Who gets merged rows is spared reading and merging; so are we then.
@@ -71,17 +79,24 @@ def compare(table: Table, solver: str, epsilon: float, *, merged: bool, repeats:
     except MemoryError:
         return {**answer, "failure": "out of memory"}
     except Exception as error:  # a solver that gives up says so in its own way; that is a result
-        return {**answer, "failure": f"{type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}"}
+        return {
+            **answer,
+            "failure": f"{type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}",
+        }
     answer.update(solved)
     if x is None:
         return {**answer, "failure": f"status {solved['status']}"}
     answer["theirs"] = scored(x, table, epsilon)
-    answer["theirs"]["relative_distance_to_optimum"] = answer["theirs"]["distance"] / answer["ours"]["distance"] - 1.0
+    answer["theirs"]["relative_distance_to_optimum"] = (
+        answer["theirs"]["distance"] / answer["ours"]["distance"] - 1.0
+    )
     answer["theirs"]["largest_difference"] = float(np.abs(x - optimum).max())
     return answer
 
 
-def _solve(table: Table, solver: str, epsilon: float, merged: bool) -> tuple[Floats | None, dict[str, Any]]:
+def _solve(
+    table: Table, solver: str, epsilon: float, merged: bool
+) -> tuple[Floats | None, dict[str, Any]]:
     from scipy import sparse
 
     cp: Any = import_module("cvxpy")
@@ -93,14 +108,23 @@ def _solve(table: Table, solver: str, epsilon: float, merged: bool) -> tuple[Flo
     else:
         groups, labels = table.groups, table.matrix
     begun = time.perf_counter()
-    averaging = sparse.csr_array((weight / np.bincount(groups, weight)[groups], (groups, np.arange(len(groups)))))
+    averaging = sparse.csr_array(
+        (weight / np.bincount(groups, weight)[groups], (groups, np.arange(len(groups))))
+    )
     x, level = cp.Variable(labels.shape), cp.Variable((1, labels.shape[1]))
     means = averaging @ x
     root = np.sqrt(weight)[:, None]
-    objective = cp.sum_squares(x if not merged else cp.multiply(np.broadcast_to(root, labels.shape), x)) / 2
+    objective = (
+        cp.sum_squares(x if not merged else cp.multiply(np.broadcast_to(root, labels.shape), x)) / 2
+    )
     objective -= cp.sum(cp.multiply(weight[:, None] * labels, x))
     ones = np.ones((means.shape[0], 1))
-    limits = [x >= 0, cp.sum(x, axis=1) == 1, means >= ones @ level, means <= ones @ level + epsilon]
+    limits = [
+        x >= 0,
+        cp.sum(x, axis=1) == 1,
+        means >= ones @ level,
+        means <= ones @ level + epsilon,
+    ]
     problem = cp.Problem(cp.Minimize(objective), limits)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an inaccurate answer is scored like any other

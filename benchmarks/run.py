@@ -1,6 +1,7 @@
 """Measure what the project promises: ``python benchmarks/run.py [--only adult,soft,drawn] [--seed 0] [--quick] [--output FILE]``.
 
-Prints a table of ratios, each taken side by side in this run, and writes the figures behind it as JSON.
+Prints a table of ratios, each taken side by side in this run, and writes the figures behind it as
+JSON.
 """
 
 from __future__ import annotations
@@ -40,18 +41,29 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"    {result.note}")
             sys.stdout.flush()
     seconds = time.perf_counter() - begun
-    report = {"format": 1, "quick": effort.quick, "seed": effort.seed, "seconds": seconds, "environment": facts}
+    report = {
+        "format": 1,
+        "quick": effort.quick,
+        "seed": effort.seed,
+        "seconds": seconds,
+        "environment": facts,
+    }
     report["results"] = [one.to_json() for one in results]
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(report, indent=1) + "\n")
     missed = [one.compared for one in results if one.holds is False]
-    print(f"\n{len(results)} comparisons in {seconds:.0f} s. " + (f"Bounds missed: {'; '.join(missed)}." if missed else "All bounds hold."))
+    print(
+        f"\n{len(results)} comparisons in {seconds:.0f} s. "
+        + (f"Bounds missed: {'; '.join(missed)}." if missed else "All bounds hold.")
+    )
     return 1 if missed and options.check else 0
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--only", type=_names, default=list(CASES), metavar=",".join(CASES), help="the cases to run")
+    parser.add_argument(
+        "--only", type=_names, default=list(CASES), metavar=",".join(CASES), help="the cases to run"
+    )
     parser.add_argument("--quick", action="store_true", help="smaller tables, under a minute")
     parser.add_argument("--seed", type=int, default=0, help="of the tables that are drawn")
     parser.add_argument("--check", action="store_true", help="exit with 1 where a bound is missed")
@@ -63,14 +75,29 @@ def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in CASES]
     if unknown or not names:
-        raise argparse.ArgumentTypeError(f"no such case: {', '.join(unknown) or 'none given'}; there are {', '.join(CASES)}")
+        raise argparse.ArgumentTypeError(
+            f"no such case: {', '.join(unknown) or 'none given'}; there are {', '.join(CASES)}"
+        )
     return names
 
 
 def _cells(result: Result) -> tuple[str, ...]:
     holds = "" if result.holds is None else "yes" if result.holds else "NO"
-    ratio = "-" if result.ratio is None else f"{result.ratio:,.0f}" if result.ratio >= 1000 else f"{result.ratio:.3g}"
-    return (result.compared, _amount(result.ours, result.unit), _amount(result.other, result.unit), ratio, result.required, holds)
+    ratio = (
+        "-"
+        if result.ratio is None
+        else f"{result.ratio:,.0f}"
+        if result.ratio >= 1000
+        else f"{result.ratio:.3g}"
+    )
+    return (
+        result.compared,
+        _amount(result.ours, result.unit),
+        _amount(result.other, result.unit),
+        ratio,
+        result.required,
+        holds,
+    )
 
 
 def _amount(value: float | None, unit: str) -> str:

@@ -15,18 +15,30 @@ ROW_GROUP = 1 << 20
 def classes(rows: int, path: Path, n_classes: int = 16, n_groups: int = 5, seed: int = 0) -> None:
     """Write class labels by group, and three other columns: a number, an amount and a date."""
     rng = np.random.default_rng(seed)
-    # Whole blocks of classes are drawn by group: labels that differ between groups, none of them missing one.
+    # Whole blocks of classes are drawn by group: labels that differ between groups, none of them
+    # missing one.
     shares = rng.dirichlet(np.full(n_classes, 8.0), n_groups).cumsum(axis=1)
     names = pa.array([f"class {k:02d}" for k in range(n_classes)])
     groups = pa.array([f"group {s:02d}" for s in range(n_groups)])
-    schema = pa.schema([("id", pa.int64()), ("label", pa.string()), ("group", pa.string()), ("amount", pa.float32()), ("day", pa.date32())])
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("label", pa.string()),
+            ("group", pa.string()),
+            ("amount", pa.float32()),
+            ("day", pa.date32()),
+        ]
+    )
     with pq.ParquetWriter(path, schema, compression="snappy") as writer:
         for start in range(0, rows, ROW_GROUP):
             n = min(ROW_GROUP, rows - start)
             group = rng.integers(0, n_groups, n).astype(np.int16)
             draw = rng.random(n)
             label = np.minimum(
-                (draw[:, None] > shares[group]).sum(axis=1) if n_classes <= 64 else _searched(shares, group, draw), n_classes - 1
+                (draw[:, None] > shares[group]).sum(axis=1)
+                if n_classes <= 64
+                else _searched(shares, group, draw),
+                n_classes - 1,
             )
             columns = [
                 pa.array(np.arange(start, start + n)),
@@ -57,7 +69,9 @@ def soft(rows: int, path: Path, n_classes: int = 16, n_groups: int = 5, seed: in
         for start in range(0, rows, ROW_GROUP):
             n = min(ROW_GROUP, rows - start)
             group = rng.integers(0, n_groups, n).astype(np.int16)
-            matrix = rng.standard_exponential((n, n_classes), np.float32) ** 2 * tilt[group].astype(np.float32)
+            matrix = rng.standard_exponential((n, n_classes), np.float32) ** 2 * tilt[group].astype(
+                np.float32
+            )
             matrix /= matrix.sum(axis=1, keepdims=True)
             lists = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), n_classes)
             columns = [pa.array(np.arange(start, start + n)), lists, groups.take(pa.array(group))]

@@ -28,7 +28,9 @@ def count(path: str) -> dict[str, Any]:
 
     connection = duckdb.connect()
     begun = clocks()
-    found = connection.execute(f"select label, \"group\", count(*) from read_parquet('{path}') group by all").fetchall()
+    found = connection.execute(
+        f"select label, \"group\", count(*) from read_parquet('{path}') group by all"
+    ).fetchall()
     return {**taken(begun), "combinations": len(found)}
 
 
@@ -65,7 +67,12 @@ def debias(path: str, output: str | None = None, form: str = "round") -> dict[st
         fair.write(output, form)  # type: ignore[arg-type]
     times = taken(begun) | solve | taken(solved, "write")
     proof = fair.certificate
-    facts = {"status": fair.status.value, "parity_before": proof.parity_before, "parity": proof.parity, "gap": proof.relative_gap}
+    facts = {
+        "status": fair.status.value,
+        "parity_before": proof.parity_before,
+        "parity": proof.parity,
+        "gap": proof.relative_gap,
+    }
     return {**times, **facts}
 
 
@@ -76,11 +83,22 @@ def soft(path: str) -> dict[str, Any]:
     begun = clocks()
     fair = r2b.scan(path).debias("scores", sensitive_features="group", epsilon=0.01)
     proof = fair.certificate
-    facts = {"status": fair.status.value, "parity_before": proof.parity_before, "parity": proof.parity, "gap": proof.relative_gap}
+    facts = {
+        "status": fair.status.value,
+        "parity_before": proof.parity_before,
+        "parity": proof.parity,
+        "gap": proof.relative_gap,
+    }
     return {**taken(begun), "steps": [line.stage for line in fair.history], **facts}
 
 
-TASKS: dict[str, Callable[..., dict[str, Any]]] = {"count": count, "copy": copy, "audit": audit, "debias": debias, "soft": soft}
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+    "count": count,
+    "copy": copy,
+    "audit": audit,
+    "debias": debias,
+    "soft": soft,
+}
 
 if __name__ == "__main__":
     request = json.loads(sys.argv[1])

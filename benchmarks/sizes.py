@@ -1,7 +1,8 @@
 """Measure what the arithmetic of docs/planning.md is made of, in bytes and passes: ``python benchmarks/sizes.py``.
 
-No rates, so that it does not matter what else the machine does. What partitions send is what Spark's workers pack for real partitions. The
-passes that whole labels take are those of the real search, asked about counts that are drawn for any number of rows.
+No rates, so that it does not matter what else the machine does. What partitions send is what
+Spark's workers pack for real partitions. The passes that whole labels take are those of the real
+search, asked about counts that are drawn for any number of rows.
 """
 
 from __future__ import annotations
@@ -34,12 +35,21 @@ ROWS = (10**8, 10**9, 10**10, 10**11)
 def partition(groups: int, rows: int, soft: bool) -> Any:
     """Make a partition: classes, or float32 probabilities."""
     rng = np.random.default_rng(0)
-    group = pa.array([f"group {s}" for s in range(groups)]).take(pa.array(rng.integers(0, groups, rows)))
+    group = pa.array([f"group {s}" for s in range(groups)]).take(
+        pa.array(rng.integers(0, groups, rows))
+    )
     if not soft:
-        return pa.record_batch({"id": np.arange(rows), "label": rng.integers(0, CLASSES, rows), "group": group})
+        return pa.record_batch(
+            {"id": np.arange(rows), "label": rng.integers(0, CLASSES, rows), "group": group}
+        )
     scores = rng.standard_exponential((rows, CLASSES), np.float32)
     scores /= scores.sum(axis=1, keepdims=True)
-    return pa.record_batch({"label": pa.FixedSizeListArray.from_arrays(pa.array(scores.ravel()), CLASSES), "group": group})
+    return pa.record_batch(
+        {
+            "label": pa.FixedSizeListArray.from_arrays(pa.array(scores.ravel()), CLASSES),
+            "group": group,
+        }
+    )
 
 
 def sent(groups: int) -> dict[str, int]:
@@ -48,10 +58,16 @@ def sent(groups: int) -> dict[str, int]:
     found = {"count": len(packed(Count(("label", "group")).make(Batch(record)), counts=True))}
     codes = np.random.default_rng(1).integers(0, groups * CLASSES, PARTITION)
     whole = np.full((groups * CLASSES, CLASSES), 10**9 // (groups * CLASSES**2))
-    found["draws counted in bins"] = len(packed(Search.of(whole).look(codes, draws_of(row_numbers(0, PARTITION), 0)), counts=True))
+    found["draws counted in bins"] = len(
+        packed(Search.of(whole).look(codes, draws_of(row_numbers(0, PARTITION), 0)), counts=True)
+    )
     block = _block(groups)
     prices = np.zeros((groups, CLASSES))
-    for name, task in {"means": Evaluate(prices, 1.0, False), "certificate": Inspect(prices, 1.0), "sums": First(groups)}.items():
+    for name, task in {
+        "means": Evaluate(prices, 1.0, False),
+        "certificate": Inspect(prices, 1.0),
+        "sums": First(groups),
+    }.items():
         found[name] = len(packed(task(block)))
     return found
 
@@ -93,7 +109,11 @@ def passes(rows: int, groups: int) -> dict[str, int]:
     most = {"passes": 0, "counters": 0, "draws": 0}
     while isinstance(search, Search):
         found = drawn(search, rng)
-        most = {"passes": most["passes"] + 1, "counters": max(most["counters"], len(found[0])), "draws": max(most["draws"], len(found[1]))}
+        most = {
+            "passes": most["passes"] + 1,
+            "counters": max(most["counters"], len(found[0])),
+            "draws": max(most["draws"], len(found[1])),
+        }
         search = search.borders(found)
     return most
 
@@ -106,12 +126,19 @@ def drawn(search: Search, rng: np.random.Generator) -> Found:
     for place in range(n_bins):
         counted[:, place] = rng.binomial(left, 1.0 / (n_bins - place))
         left -= counted[:, place]
-    wanted = np.ones(counted.shape, bool) if not look.bits else look.wanted if look.wanted is not None else np.zeros(counted.shape, bool)
+    wanted = (
+        np.ones(counted.shape, bool)
+        if not look.bits
+        else look.wanted
+        if look.wanted is not None
+        else np.zeros(counted.shape, bool)
+    )
     slot, place = np.nonzero(wanted)
     rows = counted[slot, place]
     slot, place = np.repeat(slot, rows), np.repeat(place, rows)
     spare = BITS - look.used - look.bits
-    draws = (place << spare) + rng.integers(0, 1 << spare, len(place))  # what the bits before say is the same for all rows of a slot
+    # what the bits before say is the same for all rows of a slot
+    draws = (place << spare) + rng.integers(0, 1 << spare, len(place))
     return (counted.ravel() if look.bits else np.empty(0, np.int64)), slot.astype(np.int32), draws
 
 
@@ -126,7 +153,11 @@ def main() -> int:
         "sent": {str(groups): sent(groups) for groups in GROUPS},
         "sample": {str(groups): sampled(groups) for groups in GROUPS},
         "kept": kept(5),
-        "whole": [{"rows": rows, "groups": groups, **passes(rows, groups)} for groups in GROUPS for rows in ROWS],
+        "whole": [
+            {"rows": rows, "groups": groups, **passes(rows, groups)}
+            for groups in GROUPS
+            for rows in ROWS
+        ],
     }
     options.output.write_text(json.dumps(found, indent=1) + "\n")
     print(options.output.read_text())

@@ -43,11 +43,23 @@ def adult(rows: int | None = None, seed: int = 0) -> Table:
     table = load_adult()
     names, codes = np.unique(table["education"], return_inverse=True)
     _, sex = np.unique(table["sex"], return_inverse=True)
-    chosen = slice(None) if rows is None else np.random.default_rng(seed).choice(len(codes), rows, replace=False)
+    chosen = (
+        slice(None)
+        if rows is None
+        else np.random.default_rng(seed).choice(len(codes), rows, replace=False)
+    )
     return Table(codes[chosen].astype(np.int64), sex[chosen].astype(np.int64), len(names))
 
 
-def classes(rows: int, n_classes: int, n_groups: int, *, spread: float = 0.5, zipf: float = 0.0, seed: int = 0) -> Table:
+def classes(
+    rows: int,
+    n_classes: int,
+    n_groups: int,
+    *,
+    spread: float = 0.5,
+    zipf: float = 0.0,
+    seed: int = 0,
+) -> Table:
     """Class labels as int64 codes.
 
     Parameters
@@ -61,7 +73,9 @@ def classes(rows: int, n_classes: int, n_groups: int, *, spread: float = 0.5, zi
     """
     rng = np.random.default_rng(seed)
     groups = rng.integers(0, n_groups, rows)
-    log = -zipf * np.log(np.arange(1, n_classes + 1)) + spread * rng.standard_normal((n_groups, n_classes))
+    log = -zipf * np.log(np.arange(1, n_classes + 1)) + spread * rng.standard_normal(
+        (n_groups, n_classes)
+    )
     probability = np.exp(log)
     probability /= probability.sum(axis=1, keepdims=True)
     labels = np.empty(rows, np.int64)
@@ -73,7 +87,9 @@ def classes(rows: int, n_classes: int, n_groups: int, *, spread: float = 0.5, zi
     return Table(labels, groups, n_classes)
 
 
-def soft(rows: int, n_classes: int, n_groups: int = 5, *, seed: int = 0, dtype: str = "float64") -> Table:
+def soft(
+    rows: int, n_classes: int, n_groups: int = 5, *, seed: int = 0, dtype: str = "float64"
+) -> Table:
     """Probabilities: rows of gamma draws over their sums, whose shapes differ by group."""
     rng = np.random.default_rng(seed)
     groups = rng.integers(0, n_groups, rows)

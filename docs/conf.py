@@ -35,8 +35,15 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_templates", "gallery", "examples/*.ipynb", "examples/*.py", "examples/sg_execution_times.rst"]
-# Every reference has to lead somewhere; with -W, which `make docs` passes, one that does not ends the build.
+exclude_patterns = [
+    "_templates",
+    "gallery",
+    "examples/*.ipynb",
+    "examples/*.py",
+    "examples/sg_execution_times.rst",
+]
+# Every reference has to lead somewhere; with -W, which `make docs` passes, one that does not ends
+# the build.
 nitpicky = True
 suppress_warnings = ["config.cache"]
 
@@ -90,7 +97,10 @@ copybutton_prompt_is_regexp = True
 
 def lacking() -> list[str]:
     """Name the examples that cannot run here: their pages then show the code, and the build says why."""
-    needs = {"network": find_spec("torch") is not None, "spark": shutil.which("java") is not None and find_spec("pyspark") is not None}
+    needs = {
+        "network": find_spec("torch") is not None,
+        "spark": shutil.which("java") is not None and find_spec("pyspark") is not None,
+    }
     return [name for name, there in needs.items() if not there]
 
 
@@ -114,8 +124,12 @@ def make_accessible(app: Any, error: Exception | None) -> None:
     """Give headings of the navigation a level, and what scrolls a place in the order of the keyboard: the theme leaves both out."""
     for path in () if error else Path(app.outdir).rglob("*.html"):
         text = path.read_text(encoding="utf-8")
-        better = text.replace('role="heading">', 'role="heading" aria-level="2">').replace("<pre>", '<pre tabindex="0">')
-        better = re.sub(r'<div class="(table-wrapper[^"]*)">', r'<div class="\1" tabindex="0">', better)
+        better = text.replace('role="heading">', 'role="heading" aria-level="2">').replace(
+            "<pre>", '<pre tabindex="0">'
+        )
+        better = re.sub(
+            r'<div class="(table-wrapper[^"]*)">', r'<div class="\1" tabindex="0">', better
+        )
         if better != text:
             path.write_text(better, encoding="utf-8")
 

@@ -1,6 +1,7 @@
 """The paper's experiments, rerun: every run one row, every table and figure from rows, our numbers beside the paper's.
 
-``reproduce("adult")`` or ``python -m experiments adult`` runs one; :mod:`experiments.experiment` says how another plugs in.
+``reproduce("adult")`` or ``python -m experiments adult`` runs one; :mod:`experiments.experiment`
+says how another plugs in.
 """
 
 from __future__ import annotations
@@ -53,7 +54,12 @@ def find(name: str) -> Experiment:
     """
     if name not in MODULES:
         known = ", ".join(MODULES)
-        raise ParameterError(f"There is no experiment {name!r}.", remedy=f"Choose one of {known}.", name=name, names=tuple(MODULES))
+        raise ParameterError(
+            f"There is no experiment {name!r}.",
+            remedy=f"Choose one of {known}.",
+            name=name,
+            names=tuple(MODULES),
+        )
     experiment: Experiment = import_module(MODULES[name]).EXPERIMENT
     return experiment
 
@@ -92,14 +98,15 @@ def reproduce(
     quick : bool
         A small setting that takes minutes instead of the paper's.
     output : path, optional
-        The folder to write to: ``NAME.parquet`` with one row per run, ``NAME.md`` with the tables, ``NAME-*.svg``. By default ``results``,
-        and ``results/quick`` for the small setting.
+        The folder to write to: ``NAME.parquet`` with one row per run, ``NAME.md`` with the tables,
+        ``NAME-*.svg``. By default ``results``, and ``results/quick`` for the small setting.
     data : path, optional
         Where the experiment's data is, for those that need some.
     seeds : sequence of int, optional
         Instead of the experiment's own.
     jobs : int
-        Processes at a time. Scripts that ask for more than one need the usual ``if __name__ == "__main__":``.
+        Processes at a time. Scripts that ask for more than one need the usual ``if __name__ ==
+        "__main__":``.
     resume : bool
         Keep rows that are finished; False does them again.
     progress : callable, optional
@@ -130,6 +137,15 @@ def reproduce(
     experiment = find(name)
     folder = Path(output) if output is not None else Path("results", "quick" if quick else "")
     place = Path(data) if data is not None else None
-    rows = run_experiment(experiment, quick=quick, output=folder, data=place, seeds=seeds, jobs=jobs, resume=resume, progress=progress)
+    rows = run_experiment(
+        experiment,
+        quick=quick,
+        output=folder,
+        data=place,
+        seeds=seeds,
+        jobs=jobs,
+        resume=resume,
+        progress=progress,
+    )
     write_files(experiment, rows, folder)
     return rows

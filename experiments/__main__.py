@@ -15,9 +15,13 @@ from r2b.errors import R2BError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for; 0 if all of it worked."""
-    parser = argparse.ArgumentParser(prog="python -m experiments", description="Rerun an experiment of the paper.")
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments", description="Rerun an experiment of the paper."
+    )
     parser.add_argument(
-        "name", choices=[*MODULES, "all", "page"], help="the experiment, all of them, or the page from results that are there"
+        "name",
+        choices=[*MODULES, "all", "page"],
+        help="the experiment, all of them, or the page from results that are there",
     )
     parser.add_argument("--quick", action="store_true", help="a small setting that takes minutes")
     parser.add_argument("--output", help="folder for results (default: results, or results/quick)")
@@ -25,18 +29,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, help="how many seeds instead of the experiment's own")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default 2)")
     parser.add_argument("--restart", action="store_true", help="do finished runs again")
-    parser.add_argument("--png", action="store_true", help="also draw the figures as PNG, by a Chromium that is installed")
+    parser.add_argument(
+        "--png",
+        action="store_true",
+        help="also draw the figures as PNG, by a Chromium that is installed",
+    )
     asked = parser.parse_args(arguments)
     if asked.name == "page":
         return _page(Path(asked.output or "results"), png=asked.png)
     folder = Path(asked.output) if asked.output else Path("results", "quick" if asked.quick else "")
     names, left_out = within_reach(asked.data) if asked.name == "all" else ([asked.name], [])
     if left_out:
-        print(f"Left out, since they need --data or R2B_DATA: {', '.join(left_out)}", file=sys.stderr)
+        print(
+            f"Left out, since they need --data or R2B_DATA: {', '.join(left_out)}", file=sys.stderr
+        )
     for name in names:
         try:
             seeds = None if asked.seeds is None else range(asked.seeds)
-            choices = {"quick": asked.quick, "output": folder, "data": asked.data, "seeds": seeds, "jobs": asked.jobs}
+            choices = {
+                "quick": asked.quick,
+                "output": folder,
+                "data": asked.data,
+                "seeds": seeds,
+                "jobs": asked.jobs,
+            }
             reproduce(name, **choices, resume=not asked.restart, progress=_tell)
         except R2BError as error:
             print(f"{name}: {error}", file=sys.stderr)
@@ -66,9 +82,18 @@ def _draw(drawings: Iterable[Path]) -> None:
 
 def _tell(progress: Progress) -> None:
     # A terminal sees one line that changes, a log only the milestones.
-    milestone = progress.done == progress.total or progress.left is None or progress.done % max(1, progress.total // 20) == 0
+    milestone = (
+        progress.done == progress.total
+        or progress.left is None
+        or progress.done % max(1, progress.total // 20) == 0
+    )
     if sys.stderr.isatty():
-        print(f"\r{progress}   ", end="\n" if progress.done == progress.total else "", file=sys.stderr, flush=True)
+        print(
+            f"\r{progress}   ",
+            end="\n" if progress.done == progress.total else "",
+            file=sys.stderr,
+            flush=True,
+        )
     elif milestone:
         print(progress, file=sys.stderr, flush=True)
 

@@ -1,7 +1,8 @@
 """Adult: predict education (16 classes), fair to sex, with the paper's labels as they are (p = 0) and with bias injected (p = 0.5).
 
-The paper leaves much open. What is chosen here is what its numbers support: rows without a missing value, classes in the order of
-``education-num``, men as 1, 29 features without sex, parity of predicted probabilities, one forest per class, drawn labels for kNN.
+The paper leaves much open. What is chosen here is what its numbers support: rows without a missing
+value, classes in the order of ``education-num``, men as 1, 29 features without sex, parity of
+predicted probabilities, one forest per class, drawn labels for kNN.
 """
 
 from __future__ import annotations
@@ -29,7 +30,14 @@ from experiments.labelling import (
     visible_labels,
     weights_of,
 )
-from experiments.learners import NEIGHBOURS, measures_of, per_class_forest, scikit_forest, scikit_neighbours, vote
+from experiments.learners import (
+    NEIGHBOURS,
+    measures_of,
+    per_class_forest,
+    scikit_forest,
+    scikit_neighbours,
+    vote,
+)
 from experiments.neighbours import nearest
 from r2b.datasets import load_adult
 from r2b.methods import DPRemover
@@ -40,7 +48,15 @@ Codes = NDArray[np.int64]
 N_CLASSES: Final = 16
 TEST_SHARE: Final = 0.25
 NUMBERS: Final = ("age", "fnlwgt", "capital-gain", "capital-loss", "hours-per-week")
-TEXTS: Final = ("workclass", "marital-status", "relationship", "occupation", "race", "native-country", "income")
+TEXTS: Final = (
+    "workclass",
+    "marital-status",
+    "relationship",
+    "occupation",
+    "race",
+    "native-country",
+    "income",
+)
 ONE_HOT: Final = {
     "mixed": ("workclass", "marital-status", "relationship"),
     "ordinal": (),
@@ -69,7 +85,9 @@ class Split:
 @lru_cache(maxsize=1)
 def _table() -> tuple[Columns, Codes, Codes]:
     table = load_adult().complete()
-    columns: Columns = {name: table[name].astype(float) for name in NUMBERS} | {name: table[name] for name in TEXTS}
+    columns: Columns = {name: table[name].astype(float) for name in NUMBERS} | {
+        name: table[name] for name in TEXTS
+    }
     place = {name: k for k, name in enumerate(table.education_order)}
     y = np.array([place[name] for name in table["education"].tolist()])
     return columns, y, (table["sex"] == "Male").astype(np.int64)
@@ -78,7 +96,8 @@ def _table() -> tuple[Columns, Codes, Codes]:
 def split_of(configuration: Configuration, seed: int) -> Split:
     """Split into 75 and 25 %, and inject bias: with chance p a label becomes the sex, 0 or 1.
 
-    The split depends on the seed alone, so that the neighbours of a row are the same with and without injected bias.
+    The split depends on the seed alone, so that the neighbours of a row are the same with and
+    without injected bias.
     """
     columns, y, sex = _table()
     if configuration["order"] == "frequency":
@@ -96,48 +115,78 @@ def split_of(configuration: Configuration, seed: int) -> Split:
 def repaired(split: Split, seed: int, repair: str) -> Split:
     """Move columns onto the distribution that men and women share.
 
-    ``repair`` says which: "columns" are all of them, texts by their place in the alphabet, rounded to a text again; "numbers" and "texts"
-    leave the others as they are; "shares" moves texts as categories, from those that are too common in a group to those that are too rare.
+    ``repair`` says which: "columns" are all of them, texts by their place in the alphabet, rounded
+    to a text again; "numbers" and "texts" leave the others as they are; "shares" moves texts as
+    categories, from those that are too common in a group to those that are too rare.
     """
     values = {name: np.unique(_table()[0][name]) for name in TEXTS}
-    # A country with one person may be missing from the training rows, and a category that was not fitted has no share.
+    # A country with one person may be missing from the training rows, and a category that was not
+    # fitted has no share.
     ranked = {"numbers": (), "shares": ("native-country",)}.get(repair, TEXTS)
     moved = {"numbers": NUMBERS, "texts": TEXTS}.get(repair, (*NUMBERS, *TEXTS))
 
     def numbers(columns: Columns) -> Columns:
-        return {name: np.searchsorted(values[name], columns[name]).astype(float) if name in ranked else columns[name] for name in moved}
+        return {
+            name: np.searchsorted(values[name], columns[name]).astype(float)
+            if name in ranked
+            else columns[name]
+            for name in moved
+        }
 
     def columns(before: Columns, after: Columns) -> Columns:
-        return before | after | {name: values[name][np.rint(after[name]).astype(int)] for name in ranked}
+        return (
+            before
+            | after
+            | {name: values[name][np.rint(after[name]).astype(int)] for name in ranked}
+        )
 
     # A Generator, so that ranks inside ties are drawn anew for the test rows.
-    remover = DPRemover(random_state=np.random.default_rng([seed, 2])).fit(numbers(split.columns), sensitive_features=split.sex)
+    remover = DPRemover(random_state=np.random.default_rng([seed, 2])).fit(
+        numbers(split.columns), sensitive_features=split.sex
+    )
     train = remover.transform(numbers(split.columns), sensitive_features=split.sex)
     test = remover.transform(numbers(split.columns_test), sensitive_features=split.sex_test)
-    return replace(split, columns=columns(split.columns, train), columns_test=columns(split.columns_test, test))
+    return replace(
+        split, columns=columns(split.columns, train), columns_test=columns(split.columns_test, test)
+    )
 
 
 def encoded(columns: Columns, features: str) -> Floats:
     """Code columns as numbers."""
     coded = [np.asarray(columns[name], dtype=float) for name in NUMBERS]
-    values = {name: np.unique(_table()[0][name]) for name in TEXTS if name != "income" or features != "without income"}
+    values = {
+        name: np.unique(_table()[0][name])
+        for name in TEXTS
+        if name != "income" or features != "without income"
+    }
     for name in values:
         if name in ONE_HOT[features]:
             coded += [(columns[name] == value).astype(float) for value in values[name]]
-    coded += [np.searchsorted(values[name], columns[name]).astype(float) for name in values if name not in ONE_HOT[features]]
+    coded += [
+        np.searchsorted(values[name], columns[name]).astype(float)
+        for name in values
+        if name not in ONE_HOT[features]
+    ]
     return np.column_stack(coded)
 
 
 @lru_cache(maxsize=2)
-def scaled_features(features: str, n_rows: int | None, seed: int, repair: str | None) -> tuple[Floats, Floats]:
+def scaled_features(
+    features: str, n_rows: int | None, seed: int, repair: str | None
+) -> tuple[Floats, Floats]:
     """Give training and test features, scaled by the training rows to 0 and 1."""
     split = split_of({"order": None, "rows": n_rows, "p": 0.0}, seed)
     if repair is not None and repair != "codes":
         split = repaired(split, seed, repair)
     X, X_test = encoded(split.columns, features), encoded(split.columns_test, features)
     if repair == "codes":
-        remover = DPRemover(random_state=np.random.default_rng([seed, 2])).fit(X, sensitive_features=split.sex)
-        X, X_test = remover.transform(X, sensitive_features=split.sex), remover.transform(X_test, sensitive_features=split.sex_test)
+        remover = DPRemover(random_state=np.random.default_rng([seed, 2])).fit(
+            X, sensitive_features=split.sex
+        )
+        X, X_test = (
+            remover.transform(X, sensitive_features=split.sex),
+            remover.transform(X_test, sensitive_features=split.sex_test),
+        )
     low, high = X.min(axis=0), X.max(axis=0)
     X, X_test = ((Z - low) / np.where(high > low, high - low, 1.0) for Z in (X, X_test))
     return X, X_test
@@ -156,7 +205,12 @@ def _bins(features: str, n_rows: int | None, seed: int, repair: str | None) -> B
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Train one learner on what one method makes of the training rows, and measure it on the test rows."""
     method, split = configuration["method"], split_of(configuration, seed)
-    which = configuration["features"], configuration["rows"], seed, configuration["repair"] if method == "DPR" else None
+    which = (
+        configuration["features"],
+        configuration["rows"],
+        seed,
+        configuration["repair"] if method == "DPR" else None,
+    )
     channel = channel_of(method, split.y, split.sex, N_CLASSES)
     asked = (configuration[name] for name in ("features", "order", "rows", "p"))
     soft = _visible(*asked, seed) if method == VISIBLE else channel[split.sex, split.y]
@@ -170,7 +224,11 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     elif configuration.get("labels") == "soft":
         scores = soft[_neighbours(*which)].mean(axis=1)
     else:
-        labels = drawn_from_rows(soft, rng) if method == VISIBLE else drawn_labels(channel, split.y, split.sex, rng)
+        labels = (
+            drawn_from_rows(soft, rng)
+            if method == VISIBLE
+            else drawn_labels(channel, split.y, split.sex, rng)
+        )
         if learner == "scikit-learn knn":
             scores = scikit_neighbours(*scaled_features(*which), labels, N_CLASSES)
         else:
@@ -178,8 +236,12 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     unchanged = np.broadcast_to(np.eye(N_CLASSES), channel.shape)
     return {
         "data_parity": parity_of_channel(unchanged, split.y, split.sex),
-        "label_parity": parity_of_rows(soft, split.sex) if method == VISIBLE else parity_of_channel(channel, split.y, split.sex),
-        **measures_of(scores, split.y_test, split.sex_test, ties=configuration.get("ties", "average")),
+        "label_parity": parity_of_rows(soft, split.sex)
+        if method == VISIBLE
+        else parity_of_channel(channel, split.y, split.sex),
+        **measures_of(
+            scores, split.y_test, split.sex_test, ties=configuration.get("ties", "average")
+        ),
     }
 
 
@@ -190,7 +252,9 @@ def _visible(features: str, order: str, n_rows: int | None, p: float, seed: int)
 
     split = split_of({"order": order, "rows": n_rows, "p": p}, seed)
     X, _ = scaled_features(features, n_rows, seed, None)
-    return visible_labels(X, split.y, split.sex, HistGradientBoostingClassifier(random_state=0), seed)
+    return visible_labels(
+        X, split.y, split.sex, HistGradientBoostingClassifier(random_state=0), seed
+    )
 
 
 def configurations(quick: bool) -> list[Configuration]:
@@ -215,7 +279,11 @@ def configurations(quick: bool) -> list[Configuration]:
 
 def together(configuration: Configuration, seed: int) -> Hashable:
     """Name the split and the features: neighbours serve both p, forests are worth a process per p."""
-    return configuration["learner"], seed, None if "knn" in configuration["learner"] else configuration["p"]
+    return (
+        configuration["learner"],
+        seed,
+        None if "knn" in configuration["learner"] else configuration["p"],
+    )
 
 
 EXPERIMENT: Final = Experiment(

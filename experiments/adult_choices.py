@@ -1,6 +1,7 @@
 """What was tried where the paper says too little: Adult under other ways to code features, to number classes and to hand over labels.
 
-Its rows are the evidence for the choices of :mod:`experiments.adult`, and for the numbers that no choice reaches.
+Its rows are the evidence for the choices of :mod:`experiments.adult`, and for the numbers that no
+choice reaches.
 """
 
 from __future__ import annotations
@@ -21,15 +22,31 @@ _AS_IT_IS: Final = {"features": "mixed", "order": "education-num", "repair": "co
 def configurations(quick: bool) -> list[Configuration]:
     """List other codes, numberings and repairs, kNN on probabilities and with other ties, and the learners of scikit-learn."""
     n_rows, trees = (QUICK_ROWS, QUICK_TREES) if quick else (None, TREES)
-    both: list[Configuration] = [{"method": "BL", **_AS_IT_IS, "features": features} for features in ONE_HOT]
+    both: list[Configuration] = [
+        {"method": "BL", **_AS_IT_IS, "features": features} for features in ONE_HOT
+    ]
     both += [{"method": method, **_AS_IT_IS, "order": "frequency"} for method in ("BL", "Exact")]
-    both += [{"method": "DPR", **_AS_IT_IS, "repair": repair} for repair in ("codes", "shares", "numbers", "texts")]
-    kept = [method for method in (*LABEL_METHODS, VISIBLE) if method != "R2B0"]  # on class labels R2B_0 is HTO
-    soft: list[Configuration] = [{"method": method, **_AS_IT_IS, "labels": "soft"} for method in kept]
-    lowest: list[Configuration] = [{"method": method, **_AS_IT_IS, "ties": "lowest"} for method in ("BL", *kept)]
+    both += [
+        {"method": "DPR", **_AS_IT_IS, "repair": repair}
+        for repair in ("codes", "shares", "numbers", "texts")
+    ]
+    # on class labels R2B_0 is HTO
+    kept = [method for method in (*LABEL_METHODS, VISIBLE) if method != "R2B0"]
+    soft: list[Configuration] = [
+        {"method": method, **_AS_IT_IS, "labels": "soft"} for method in kept
+    ]
+    lowest: list[Configuration] = [
+        {"method": method, **_AS_IT_IS, "ties": "lowest"} for method in ("BL", *kept)
+    ]
     lowest += [{**each, "ties": "lowest"} for each in soft]
     listed: list[Configuration] = [
-        {"learner": learner, "p": p, "rows": n_rows, "trees": trees if learner == "rf" else None, **choice}
+        {
+            "learner": learner,
+            "p": p,
+            "rows": n_rows,
+            "trees": trees if learner == "rf" else None,
+            **choice,
+        }
         for learner in ("knn", "rf")
         for p in (0.0, 0.5)
         for choice in (both + soft + lowest if learner == "knn" else both)
@@ -37,10 +54,19 @@ def configurations(quick: bool) -> list[Configuration]:
     few = min(trees, SCIKIT_TREES)
     for p in (0.0, 0.5):
         known = {"p": p, "rows": n_rows, **_AS_IT_IS}
-        listed += [{"learner": "scikit-learn", "trees": few, "method": method, **known} for method in (*METHODS, VISIBLE)]
+        listed += [
+            {"learner": "scikit-learn", "trees": few, "method": method, **known}
+            for method in (*METHODS, VISIBLE)
+        ]
         # Its votes take no weights of rows, so that reweighing has no place there.
         listed += [
-            {"learner": "scikit-learn knn", "trees": None, "method": method, "ties": "lowest", **known}
+            {
+                "learner": "scikit-learn knn",
+                "trees": None,
+                "method": method,
+                "ties": "lowest",
+                **known,
+            }
             for method in (*METHODS, VISIBLE)
             if method != "RW"
         ]

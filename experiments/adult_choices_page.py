@@ -16,7 +16,18 @@ SCIKIT: Final = {"rf": "scikit-learn", "knn": "scikit-learn knn"}
 
 _CHOICES: Final = ("features", "order", "repair", "labels", "ties")
 _SHOWN: Final = ("parity", "top-1", "top-2", "top-3", "error parity")
-_HEAD: Final = ("p", "learner", "method", "features", "classes by", "repair", "labels", "ties", "bias of the data", *_SHOWN)
+_HEAD: Final = (
+    "p",
+    "learner",
+    "method",
+    "features",
+    "classes by",
+    "repair",
+    "labels",
+    "ties",
+    "bias of the data",
+    *_SHOWN,
+)
 
 _WORDS: Final = """\
 Means over seeds. "mixed", "education-num", "columns", "drawn" and ties "at random" are the choices of the section above; "frequency"
@@ -44,23 +55,53 @@ def section(rows: Sequence[Row]) -> str:
             known = {**READ_AS, "Exact": "R2B", VISIBLE: "R2B"}.get(method, method)
             if found and known != last:
                 last = known
-                paper = [ADULT_DATA_PARITY[p], *(ADULT[measure, p, learner, known] for measure in MEASURES)]
+                paper = [
+                    ADULT_DATA_PARITY[p],
+                    *(ADULT[measure, p, learner, known] for measure in MEASURES),
+                ]
                 numbers = [f"{value.mean:.1f}" for value in paper]
-                body.append([f"{p:g}", LEARNERS[learner], SPOKEN.get(known, known), "*paper*", "", "", "", "", *numbers])
+                body.append(
+                    [
+                        f"{p:g}",
+                        LEARNERS[learner],
+                        SPOKEN.get(known, known),
+                        "*paper*",
+                        "",
+                        "",
+                        "",
+                        "",
+                        *numbers,
+                    ]
+                )
             choices = dict.fromkeys(tuple(row.get(name) for name in _CHOICES) for row in found)
-            body += [_line(chosen(found, **dict(zip(_CHOICES, choice, strict=True)))) for choice in choices]
+            body += [
+                _line(chosen(found, **dict(zip(_CHOICES, choice, strict=True))))
+                for choice in choices
+            ]
     return f"{_WORDS}\n\n{markdown(_HEAD, body)}"
 
 
 def _line(rows: Sequence[Row]) -> list[str]:
     first = rows[0]
     knn = first["learner"] == "knn"
-    labels, ties = ((first.get("labels") or "drawn"), (first.get("ties") or "at random")) if knn else ("", "")
+    labels, ties = (
+        ((first.get("labels") or "drawn"), (first.get("ties") or "at random")) if knn else ("", "")
+    )
     repair = first["repair"] if first["method"] == "DPR" else ""
     cells = [cell(rows, measure) for measure in ("data_parity", *MEASURES)]
     numbers = [MISSING if value is None else f"{value.mean:.1f}" for value in cells]
     named = SPOKEN.get(first["method"], first["method"])
-    return [f"{first['p']:g}", LEARNERS[first["learner"]], named, first["features"], first["order"], repair, labels, ties, *numbers]
+    return [
+        f"{first['p']:g}",
+        LEARNERS[first["learner"]],
+        named,
+        first["features"],
+        first["order"],
+        repair,
+        labels,
+        ties,
+        *numbers,
+    ]
 
 
 def beside_ours(results: Mapping[str, Sequence[Row]]) -> str:
@@ -71,11 +112,27 @@ def beside_ours(results: Mapping[str, Sequence[Row]]) -> str:
         for method in (*METHODS, VISIBLE):
             known = chosen(theirs, p=p, learner=SCIKIT[learner], method=method)
             seeds = {row["seed"] for row in known}
-            same = [row for row in chosen(ours, p=p, learner=learner, method=method) if row["seed"] in seeds]
+            same = [
+                row
+                for row in chosen(ours, p=p, learner=learner, method=method)
+                if row["seed"] in seeds
+            ]
             pairs = [(cell(same, measure), cell(known, measure)) for measure in MEASURES]
-            numbers = [f"{one.mean:.1f} / {other.mean:.1f}" for one, other in pairs if one is not None and other is not None]
+            numbers = [
+                f"{one.mean:.1f} / {other.mean:.1f}"
+                for one, other in pairs
+                if one is not None and other is not None
+            ]
             if len(numbers) == len(MEASURES):
-                body.append([f"{p:g}", LEARNERS[learner], SPOKEN.get(method, method), str(len(seeds)), *numbers])
+                body.append(
+                    [
+                        f"{p:g}",
+                        LEARNERS[learner],
+                        SPOKEN.get(method, method),
+                        str(len(seeds)),
+                        *numbers,
+                    ]
+                )
                 one, other = pairs[0]
                 apart[f"{SPOKEN.get(method, method)}, {LEARNERS[learner]}, p = {p:g}", method] = (
                     abs(one.mean - other.mean) if one and other else 0.0
@@ -84,6 +141,9 @@ def beside_ours(results: Mapping[str, Sequence[Row]]) -> str:
         return ""
     table = markdown(["p", "learner", "method", "seeds", *_SHOWN], body)
     place, method = max(apart, key=lambda key: apart[key])
-    on_labels = max((value for (_, name), value in apart.items() if name in LABEL_METHODS or name == VISIBLE), default=0.0)
+    on_labels = max(
+        (value for (_, name), value in apart.items() if name in LABEL_METHODS or name == VISIBLE),
+        default=0.0,
+    )
     words = f"Parities differ by {apart[place, method]:.1f} points at most ({place}), of methods on labels by {on_labels:.1f}."
     return f"{_LEARNERS}\n\n{table}\n\n{words}"

@@ -7,11 +7,33 @@ from collections.abc import Sequence
 from typing import Final
 
 from experiments.experiment import Row
-from experiments.figures import HERE, PAPER, Axis, Panel, Picture, Series, methods_in, points, spoken
+from experiments.figures import (
+    HERE,
+    PAPER,
+    Axis,
+    Panel,
+    Picture,
+    Series,
+    methods_in,
+    points,
+    spoken,
+)
 from experiments.labelling import METHODS, VISIBLE
 from experiments.paper_numbers import ADULT, ADULT_DATA_PARITY, MEASURES
 from experiments.paper_numbers import METHODS as PAPER_METHODS
-from experiments.tables import APART, MISSING, OVERLAP, Cell, beside, boldface, cell, chosen, markdown, tally, verdict
+from experiments.tables import (
+    APART,
+    MISSING,
+    OVERLAP,
+    Cell,
+    beside,
+    boldface,
+    cell,
+    chosen,
+    markdown,
+    tally,
+    verdict,
+)
 
 SETTINGS: Final = ((0.0, "rf"), (0.0, "knn"), (0.5, "rf"), (0.5, "knn"))
 TITLES: Final = {
@@ -25,7 +47,9 @@ LEARNERS: Final = {"rf": "forest", "knn": "kNN"}
 
 READ_AS: Final = {"R2B1": "R2B0", "R2B pinned": "R2B"}
 """Second readings of two columns of the paper: R2B_0 as one round of Algorithm 1, R2B as the code that was published."""
-COMPARED: Final = tuple(method for method in METHODS if READ_AS.get(method, method) in PAPER_METHODS)
+COMPARED: Final = tuple(
+    method for method in METHODS if READ_AS.get(method, method) in PAPER_METHODS
+)
 """Methods that have a number of the paper beside them."""
 OURS: Final = ("Exact", "RW", VISIBLE)
 
@@ -114,24 +138,49 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     methods = methods_in(rows)
     parity, share = Axis("parity (%)", "log"), Axis("accuracy (%)")
     grid = []
-    for measure, axis in (("parity", parity), ("top_1", share), ("error_parity", Axis("error parity (%)", "log"))):
+    for measure, axis in (
+        ("parity", parity),
+        ("top_1", share),
+        ("error_parity", Axis("error parity (%)", "log")),
+    ):
         panels = []
         for p, learner in SETTINGS:
-            ours = points((spoken(method), _cell(rows, measure, p, learner, method)) for method in methods)
-            papers = points((spoken(method), ADULT.get((measure, p, learner, method))) for method in methods)
+            ours = points(
+                (spoken(method), _cell(rows, measure, p, learner, method)) for method in methods
+            )
+            papers = points(
+                (spoken(method), ADULT.get((measure, p, learner, method))) for method in methods
+            )
             chance = _cell(rows, "chance", p, learner, "Exact") if measure == "parity" else None
             title = f"{LEARNERS[learner]}, p = {p:g}"
-            panels.append(Panel(title, (Series(HERE, ours), Series(PAPER, papers)), axis, None if chance is None else chance.mean))
+            panels.append(
+                Panel(
+                    title,
+                    (Series(HERE, ours), Series(PAPER, papers)),
+                    axis,
+                    None if chance is None else chance.mean,
+                )
+            )
         grid.append(tuple(panels))
     words = "Predictions on test rows, mean over seeds with 99 % intervals. p is the bias injected. Parities on logarithmic axes."
-    return {"methods": Picture("Adult: parity, accuracy and error parity by method", words, tuple(grid))} if rows else {}
+    return (
+        {
+            "methods": Picture(
+                "Adult: parity, accuracy and error parity by method", words, tuple(grid)
+            )
+        }
+        if rows
+        else {}
+    )
 
 
 def _cell(rows: Sequence[Row], measure: str, p: float, learner: str, method: str) -> Cell | None:
     return cell(chosen(rows, p=p, learner=learner, method=method), measure)
 
 
-def cells_of(rows: Sequence[Row], measure: str, p: float, learner: str, methods: Sequence[str]) -> dict[str, Cell]:
+def cells_of(
+    rows: Sequence[Row], measure: str, p: float, learner: str, methods: Sequence[str]
+) -> dict[str, Cell]:
     """Give the cells of the methods that were run."""
     found = {method: _cell(rows, measure, p, learner, method) for method in methods}
     return {method: value for method, value in found.items() if value is not None}
@@ -139,12 +188,19 @@ def cells_of(rows: Sequence[Row], measure: str, p: float, learner: str, methods:
 
 def bold_here(rows: Sequence[Row], p: float, learner: str) -> str | None:
     """Pick the method that the paper's rule highlights in our numbers, among its six."""
-    return boldface(*(cells_of(rows, measure, p, learner, PAPER_METHODS) for measure in ("parity", "top_1")))
+    return boldface(
+        *(cells_of(rows, measure, p, learner, PAPER_METHODS) for measure in ("parity", "top_1"))
+    )
 
 
 def bold_there(p: float, learner: str) -> str | None:
     """Pick the method that the same rule highlights in the paper's numbers."""
-    return boldface(*({method: ADULT[measure, p, learner, method] for method in PAPER_METHODS} for measure in ("parity", "top_1")))
+    return boldface(
+        *(
+            {method: ADULT[measure, p, learner, method] for method in PAPER_METHODS}
+            for measure in ("parity", "top_1")
+        )
+    )
 
 
 def _table(rows: Sequence[Row], measure: str) -> str:
@@ -154,7 +210,9 @@ def _table(rows: Sequence[Row], measure: str) -> str:
         line = [f"{p:g}", LEARNERS[learner]]
         for method in COMPARED:
             paper = ADULT[measure, p, learner, READ_AS.get(method, method)]
-            line.append(beside(_cell(rows, measure, p, learner, method), paper, bold=method == bold))
+            line.append(
+                beside(_cell(rows, measure, p, learner, method), paper, bold=method == bold)
+            )
         body.append(line)
     return markdown(["p", "learner", *map(spoken, COMPARED)], body)
 
@@ -165,30 +223,51 @@ def _ours(rows: Sequence[Row], measure: str) -> str:
     body = []
     for p, learner in SETTINGS:
         cells = [_cell(rows, name, p, learner, method) for _, name, method in columns]
-        body.append([f"{p:g}", LEARNERS[learner], *(MISSING if value is None else value.text() for value in cells)])
+        body.append(
+            [
+                f"{p:g}",
+                LEARNERS[learner],
+                *(MISSING if value is None else value.text() for value in cells),
+            ]
+        )
     return markdown(["p", "learner", *(name for name, _, _ in columns)], body)
 
 
 def _data(rows: Sequence[Row]) -> str:
-    found = [(p, cell(chosen(rows, p=p, learner="knn", method="BL"), "data_parity")) for p in (0.0, 0.5)]
-    return "Bias of the training labels: " + "; ".join(f"p = {p:g}: {beside(value, ADULT_DATA_PARITY[p])}" for p, value in found) + "."
+    found = [
+        (p, cell(chosen(rows, p=p, learner="knn", method="BL"), "data_parity")) for p in (0.0, 0.5)
+    ]
+    return (
+        "Bias of the training labels: "
+        + "; ".join(f"p = {p:g}: {beside(value, ADULT_DATA_PARITY[p])}" for p, value in found)
+        + "."
+    )
 
 
 def _summary(rows: Sequence[Row]) -> str:
     verdicts = {key: verdict(_cell(rows, *key), paper) for key, paper in ADULT.items()}
-    lines = [f"Of the {len(verdicts)} numbers of the paper: {tally(verdicts.values())}. By measure:"]
+    lines = [
+        f"Of the {len(verdicts)} numbers of the paper: {tally(verdicts.values())}. By measure:"
+    ]
     body = []
     for measure in MEASURES:
         of_measure = [found for key, found in verdicts.items() if key[0] == measure]
         body.append([TITLES[measure], *(str(of_measure.count(name)) for name in (OVERLAP, APART))])
-    lines += ["", markdown(["measure", OVERLAP, APART], body), "", f"By method: {_by_method(rows)}."]
+    lines += [
+        "",
+        markdown(["measure", OVERLAP, APART], body),
+        "",
+        f"By method: {_by_method(rows)}.",
+    ]
     return "\n".join(lines)
 
 
 def _by_method(rows: Sequence[Row]) -> str:
     said = []
     for method in COMPARED:
-        numbers = {key: value for key, value in ADULT.items() if key[3] == READ_AS.get(method, method)}
+        numbers = {
+            key: value for key, value in ADULT.items() if key[3] == READ_AS.get(method, method)
+        }
         found = [verdict(_cell(rows, *key[:3], method), value) for key, value in numbers.items()]
         said.append(f"{spoken(method)} {found.count(OVERLAP)} of {len(found)}")
     return ", ".join(said)
@@ -199,9 +278,15 @@ def _lowest(rows: Sequence[Row]) -> str:
     said = []
     for p, learner in SETTINGS:
         found = cells_of(rows, "parity", p, learner, (*METHODS, VISIBLE))
-        on_labels = {method: value for method, value in found.items() if method in ("OST", "HTO", "R2B0", "R2B")}
+        on_labels = {
+            method: value
+            for method, value in found.items()
+            if method in ("OST", "HTO", "R2B0", "R2B")
+        }
         if on_labels:
-            first, best = (min(cells, key=lambda method: cells[method].mean) for cells in (on_labels, found))
+            first, best = (
+                min(cells, key=lambda method: cells[method].mean) for cells in (on_labels, found)
+            )
             said.append(
                 f"- {LEARNERS[learner]}, p = {p:g}: {spoken(first)} {found[first].text(2)}; of all, {spoken(best)} {found[best].text(2)}"
             )

@@ -30,7 +30,9 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     shares = np.full((2, classes), 1 / classes)
     shares[1, -1] *= 1 + GAP
     shares[1, :-1] *= (1 - shares[1, -1]) / shares[1, :-1].sum()
-    halves = np.stack([rng.multinomial(size // 2, part, size=SAMPLES) / (size // 2) for part in shares])
+    halves = np.stack(
+        [rng.multinomial(size // 2, part, size=SAMPLES) / (size // 2) for part in shares]
+    )
     measured = halves[1, :, -1] - halves[0, :, -1]
     return {
         "mean_gap": float(pairs.mean()),
@@ -43,7 +45,11 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 
 def configurations(quick: bool) -> list[Configuration]:
     """By classes and rows."""
-    return [{"classes": c, "size": n} for n in (SIZES[:2] if quick else SIZES) for c in (CLASSES[::2] if quick else CLASSES)]
+    return [
+        {"classes": c, "size": n}
+        for n in (SIZES[:2] if quick else SIZES)
+        for c in (CLASSES[::2] if quick else CLASSES)
+    ]
 
 
 def constant(rows: Sequence[Row], classes: int, size: int) -> float | None:
@@ -66,8 +72,17 @@ measured off, on average, in % of it."""
             if found:
                 cells = [cell(found, name) for name in ("relative_gap", "rarest", "relative_error")]
                 numbers = [MISSING if value is None else f"{value.mean:.0f} %" for value in cells]
-                body.append([f"{size:,}", str(classes), f"{constant(rows, classes, size):.2f}", *numbers])
-    head = ["rows", "classes", "difference / sqrt(n / L)", "difference / (n / L)", "rarest / (n / L)", "parity of a class off by"]
+                body.append(
+                    [f"{size:,}", str(classes), f"{constant(rows, classes, size):.2f}", *numbers]
+                )
+    head = [
+        "rows",
+        "classes",
+        "difference / sqrt(n / L)",
+        "difference / (n / L)",
+        "rarest / (n / L)",
+        "parity of a class off by",
+    ]
     return f"{words}\n\n{markdown(head, body)}" if body else f"{words}\n\nNot run."
 
 

@@ -1,7 +1,8 @@
 """Appendix B: the DP remover with bins of equal mass and of equal width, on the paper's two groups of one feature.
 
-One group is a narrow normal distribution around 0; the other is half that and half the same around 1. Widths by Freedman and Diaconis
-follow the distance between the quartiles, which is that between the modes, and each mode falls into one bin.
+One group is a narrow normal distribution around 0; the other is half that and half the same around
+1. Widths by Freedman and Diaconis follow the distance between the quartiles, which is that between
+the modes, and each mode falls into one bin.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def distance(one: NDArray[Any], other: NDArray[Any]) -> float:
     0.5
     """
     values = np.union1d(one, other)
-    shares = [np.searchsorted(np.sort(each), values, side="right") / len(each) for each in (one, other)]
+    shares = [
+        np.searchsorted(np.sort(each), values, side="right") / len(each) for each in (one, other)
+    ]
     return float(np.abs(shares[0] - shares[1]).max())
 
 
@@ -48,8 +51,12 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         return x[:, None]
 
     x, new = drawn(), drawn()
-    remover = DPRemover(bins=configuration["bins"], random_state=seed).fit(x, sensitive_features=groups)
-    moved, moved_new = (remover.transform(each, sensitive_features=groups).ravel() for each in (x, new))
+    remover = DPRemover(bins=configuration["bins"], random_state=seed).fit(
+        x, sensitive_features=groups
+    )
+    moved, moved_new = (
+        remover.transform(each, sensitive_features=groups).ravel() for each in (x, new)
+    )
     return {
         "distance_before": distance(x[:size, 0], x[size:, 0]),
         "distance_after": distance(moved[:size], moved[size:]),
@@ -63,7 +70,12 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 def configurations(quick: bool) -> list[Configuration]:
     """Both ways to bin, by spread and sample size."""
     sizes = SIZES[:1] if quick else SIZES
-    return [{"bins": bins, "spread": spread, "size": size} for size in sizes for spread in SPREADS for bins in BINS]
+    return [
+        {"bins": bins, "spread": spread, "size": size}
+        for size in sizes
+        for spread in SPREADS
+        for bins in BINS
+    ]
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -78,14 +90,25 @@ enough for the sample, and shows no number."""
             line = [f"{size:,}", f"{spread:g}"]
             for bins in BINS:
                 found = chosen(rows, size=size, spread=spread, bins=bins)
-                cells = [cell(found, "distance_after"), cell(found, "distance_new_rows"), cell(found, "values_two_modes", 1.0)]
+                cells = [
+                    cell(found, "distance_after"),
+                    cell(found, "distance_new_rows"),
+                    cell(found, "values_two_modes", 1.0),
+                ]
                 before = cell(found, "distance_before")
                 if bins == "equal_mass":
                     line.append(MISSING if before is None else before.text())
-                line += [MISSING if value is None else value.text(0 if j == 2 else 1) for j, value in enumerate(cells)]
+                line += [
+                    MISSING if value is None else value.text(0 if j == 2 else 1)
+                    for j, value in enumerate(cells)
+                ]
             body.append(line)
     head = ["rows per group", "spread", "before, %"]
-    head += [f"{spoken}: {name}" for spoken in BINS.values() for name in ("after, %", "new rows, %", "values")]
+    head += [
+        f"{spoken}: {name}"
+        for spoken in BINS.values()
+        for name in ("after, %", "new rows, %", "values")
+    ]
     return f"{words}\n\n{markdown(head, body)}" if body else f"{words}\n\nNot run."
 
 
@@ -93,14 +116,46 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw the distance after repair by spread."""
     panels = []
     for size in sorted({row["size"] for row in rows}):
-        found = {bins: [(spread, chosen(rows, size=size, spread=spread, bins=bins)) for spread in SPREADS[::-1]] for bins in BINS}
-        series = [Series("before", points((spread, cell(some, "distance_before")) for spread, some in found["equal_mass"]))]
+        found = {
+            bins: [
+                (spread, chosen(rows, size=size, spread=spread, bins=bins))
+                for spread in SPREADS[::-1]
+            ]
+            for bins in BINS
+        }
+        series = [
+            Series(
+                "before",
+                points(
+                    (spread, cell(some, "distance_before")) for spread, some in found["equal_mass"]
+                ),
+            )
+        ]
         for bins, spoken in BINS.items():
-            series.append(Series(spoken, points((spread, cell(some, "distance_after")) for spread, some in found[bins])))
-        panels.append(Panel(f"{size:,} rows per group", tuple(series), Axis("distance of the groups (%)", zero=True)))
+            series.append(
+                Series(
+                    spoken,
+                    points((spread, cell(some, "distance_after")) for spread, some in found[bins]),
+                )
+            )
+        panels.append(
+            Panel(
+                f"{size:,} rows per group",
+                tuple(series),
+                Axis("distance of the groups (%)", zero=True),
+            )
+        )
     words = "The largest difference between their distribution functions; mean over seeds with 99 % intervals. 0 is a repaired feature."
     along = Axis("spread of a mode (logarithmic)", "log", (0.001, 0.01, 0.1, 1.0))
-    return {"distance": Picture("DP remover: how far groups lie apart, by bins", words, (tuple(panels),), along)} if panels else {}
+    return (
+        {
+            "distance": Picture(
+                "DP remover: how far groups lie apart, by bins", words, (tuple(panels),), along
+            )
+        }
+        if panels
+        else {}
+    )
 
 
 EXPERIMENT: Final = Experiment(

@@ -44,9 +44,17 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         before, found = parity_of(FIGURE), FIGURE / FIGURE.sum(axis=1, keepdims=True)
     else:
         found = LABEL_METHODS[case]().fit_transform(LABELS, sensitive_features=GROUPS)
-    rows = {f"row_{i}": " ".join(f"{value:.3f}" for value in row) for i, row in enumerate(np.abs(found), start=1)}
+    rows = {
+        f"row_{i}": " ".join(f"{value:.3f}" for value in row)
+        for i, row in enumerate(np.abs(found), start=1)
+    }
     moved = float(((found - LABELS) ** 2).sum())
-    return {"parity_before_normalising": before, "parity": parity_of(found), "squared_distance": moved, **rows}
+    return {
+        "parity_before_normalising": before,
+        "parity": parity_of(found),
+        "squared_distance": moved,
+        **rows,
+    }
 
 
 def configurations(quick: bool) -> list[Configuration]:
@@ -64,12 +72,18 @@ nothing here, as Z has no entry below 0 left that shows."""
     body = []
     for case in CASES:
         found = chosen(rows, case=case)
-        spoken = {"data": "labels as they are", "figure": "the figure's, normalised"}.get(case, SPOKEN.get(case, case))
+        spoken = {"data": "labels as they are", "figure": "the figure's, normalised"}.get(
+            case, SPOKEN.get(case, case)
+        )
         if not found:
             body.append([spoken, *[MISSING] * 5, ""])
             continue
         row = found[0]
-        paper = f"{PAPER[case]:g}{' ✓' if abs(row['parity'] - PAPER[case]) < 5e-4 else ' ✗'}" if case in PAPER else ""
+        paper = (
+            f"{PAPER[case]:g}{' ✓' if abs(row['parity'] - PAPER[case]) < 5e-4 else ' ✗'}"
+            if case in PAPER
+            else ""
+        )
         numbers = [f"{row['parity']:.3f}", f"{row['squared_distance']:.3f}"]
         body.append([spoken, row["row_1"], row["row_2"], row["row_3"], *numbers, paper])
     head = ["labels", "row 1", "row 2", "row 3", "parity", "squared distance", "the paper's parity"]

@@ -19,7 +19,11 @@ SIZES: Final = (1_000, 4_000, 16_000)
 KINDS: Final = {"even": "classes equally frequent", "skewed": "the k-th class in proportion to 1/k"}
 PERMUTATIONS: Final = 100
 SAMPLES: Final = 40
-LINES: Final = {"parity": "measured", "approximation": "sqrt(2 V log 2L)", "sharper": "the sharper bound"}
+LINES: Final = {
+    "parity": "measured",
+    "approximation": "sqrt(2 V log 2L)",
+    "sharper": "the sharper bound",
+}
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
@@ -38,7 +42,9 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         observed.append(parity)
         standardised.append(parity / sqrt(largest * 4 / size))
     # Of the last sample: what the package says about it, knowing labels and groups alone.
-    level = sampling_level(y, sensitive_features=groups, n_permutations=PERMUTATIONS, random_state=seed)
+    level = sampling_level(
+        y, sensitive_features=groups, n_permutations=PERMUTATIONS, random_state=seed
+    )
     return {
         "parity": float(np.mean(observed)),
         "standardised": float(np.mean(standardised)),
@@ -69,7 +75,10 @@ even, which is the paper's second effect, and with the number of rows, which it 
     for kind, spoken in KINDS.items():
         body = []
         for size in sorted({row["size"] for row in chosen(rows, kind=kind)}):
-            body += [_line(chosen(rows, kind=kind, size=size, classes=classes), size, classes) for classes in CLASSES]
+            body += [
+                _line(chosen(rows, kind=kind, size=size, classes=classes), size, classes)
+                for classes in CLASSES
+            ]
         head = [
             "rows",
             "classes",
@@ -80,7 +89,9 @@ even, which is the paper's second effect, and with the number of rows, which it 
             "standardised",
             "sqrt(2 log 2L)",
         ]
-        parts.append(f"### {spoken[0].upper()}{spoken[1:]}\n\n{markdown(head, body) if body else 'Not run.'}")
+        parts.append(
+            f"### {spoken[0].upper()}{spoken[1:]}\n\n{markdown(head, body) if body else 'Not run.'}"
+        )
     parts.append(_growth(rows))
     return "\n\n".join(part for part in parts if part)
 
@@ -104,7 +115,11 @@ def _growth(rows: Sequence[Row]) -> str:
     said = []
     for kind in KINDS:
         found = [chosen(rows, kind=kind, size=size, classes=classes) for classes in ends]
-        cells = [cell(each, measure, scale) for measure, scale in (("standardised", 1.0), ("parity", 100.0)) for each in found]
+        cells = [
+            cell(each, measure, scale)
+            for measure, scale in (("standardised", 1.0), ("parity", 100.0))
+            for each in found
+        ]
         known = [value.mean for value in cells if value is not None]
         if len(known) == len(cells):
             ratios = [known[j] / sqrt(2 * log(2 * classes)) for j, classes in enumerate(ends)]
@@ -127,13 +142,29 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     for kind in KINDS:
         panels = []
         for size in sorted({row["size"] for row in rows}):
-            found = [(classes, chosen(rows, kind=kind, size=size, classes=classes)) for classes in CLASSES]
-            series = [Series(spoken, points((n, cell(some, measure)) for n, some in found)) for measure, spoken in LINES.items()]
-            panels.append(Panel(f"{kind} classes, {size:,} rows", tuple(series), Axis("parity (%)", "log")))
+            found = [
+                (classes, chosen(rows, kind=kind, size=size, classes=classes))
+                for classes in CLASSES
+            ]
+            series = [
+                Series(spoken, points((n, cell(some, measure)) for n, some in found))
+                for measure, spoken in LINES.items()
+            ]
+            panels.append(
+                Panel(f"{kind} classes, {size:,} rows", tuple(series), Axis("parity (%)", "log"))
+            )
         grid.append(tuple(panels))
     words = "The true parity is 0. Mean over seeds with 99 % intervals; both axes logarithmic."
     along = Axis("classes", "log", tuple(map(float, CLASSES[::2])))
-    return {"parity": Picture("Parity that fair samples show, by the number of classes", words, tuple(grid), along)} if rows else {}
+    return (
+        {
+            "parity": Picture(
+                "Parity that fair samples show, by the number of classes", words, tuple(grid), along
+            )
+        }
+        if rows
+        else {}
+    )
 
 
 EXPERIMENT: Final = Experiment(

@@ -38,7 +38,9 @@ GROWTH: Final = {
 """What is varied, and rows, classes and groups of each step; distributions as labels."""
 
 
-def sample_labels(kind: str, size: int, seed: int, classes: int = CLASSES, n_groups: int = 2) -> tuple[Any, Any]:
+def sample_labels(
+    kind: str, size: int, seed: int, classes: int = CLASSES, n_groups: int = 2
+) -> tuple[Any, Any]:
     """Draw classes, or distributions, that lean with the group: the first not at all, the last most."""
     rng = np.random.default_rng([seed, 33])
     groups = rng.integers(0, n_groups, size)
@@ -52,9 +54,13 @@ def sample_labels(kind: str, size: int, seed: int, classes: int = CLASSES, n_gro
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Time one fit; the numbers of seconds are the only measures of these experiments that change from run to run."""
     classes, n_groups = configuration.get("classes", CLASSES), configuration.get("groups", 2)
-    labels, groups = sample_labels(configuration["labels"], configuration["size"], seed, classes, n_groups)
+    labels, groups = sample_labels(
+        configuration["labels"], configuration["size"], seed, classes, n_groups
+    )
     make: dict[str, Callable[[], LabelMethod]] = {
-        "sgd": lambda: R2B(max_rounds=1, binary="sgd", steps=configuration["steps"], epochs=0, random_state=seed),
+        "sgd": lambda: R2B(
+            max_rounds=1, binary="sgd", steps=configuration["steps"], epochs=0, random_state=seed
+        ),
         "rounds": lambda: R2B(max_rounds=ROUNDS),
         "exact": Exact,
     }
@@ -82,14 +88,26 @@ def configurations(quick: bool) -> list[Configuration]:
     cases = _CASES[::2] if quick else _CASES
     steps = QUICK_STEPS if quick else STEPS
     listed: list[Configuration] = [
-        {"labels": labels, "size": size, "solver": solver, "steps": steps if solver == "sgd" else None}
+        {
+            "labels": labels,
+            "size": size,
+            "solver": solver,
+            "steps": steps if solver == "sgd" else None,
+        }
         for labels, size in cases
         for solver in SOLVERS
         if solver != "sgd" or size == SGD_ROWS
     ]
     shapes = dict.fromkeys(shape for steps in GROWTH.values() for shape in steps)
     listed += [
-        {"labels": "soft", "size": size, "solver": solver, "steps": None, "classes": classes, "groups": n_groups}
+        {
+            "labels": "soft",
+            "size": size,
+            "solver": solver,
+            "steps": None,
+            "classes": classes,
+            "groups": n_groups,
+        }
         for size, classes, n_groups in (list(shapes)[:1] if quick else shapes)
         for solver in ("rounds", "exact")
     ]
@@ -113,13 +131,39 @@ so that only reading them grows with the rows."""
             if solver == "sgd" and found:
                 spoken += f" ({found[0]['steps']:,.0f} steps of 256 rows)"
             each = cell(found, "time_per_label_and_round", 1.0)
-            taken, data, left = cell(found, "time", 1.0), cell(found, "data_parity"), cell(found, "label_parity")
+            taken, data, left = (
+                cell(found, "time", 1.0),
+                cell(found, "data_parity"),
+                cell(found, "label_parity"),
+            )
             if taken is None or data is None or left is None:
                 body.append([labels, f"{size:,}", spoken, MISSING, "", "", ""])
                 continue
-            pace = "" if each is None else f"{each.mean:.2g} s ({PAPER_SECONDS / each.mean:,.0f} times the paper's speed)"
-            body.append([labels, f"{size:,}", spoken, f"{taken.mean:.3g} s", pace, f"{data.mean:.1f}", f"{left.mean:.2g}"])
-    head = ["labels", "rows", "solver", "time", "per label and round", "parity before, %", "after, %"]
+            pace = (
+                ""
+                if each is None
+                else f"{each.mean:.2g} s ({PAPER_SECONDS / each.mean:,.0f} times the paper's speed)"
+            )
+            body.append(
+                [
+                    labels,
+                    f"{size:,}",
+                    spoken,
+                    f"{taken.mean:.3g} s",
+                    pace,
+                    f"{data.mean:.1f}",
+                    f"{left.mean:.2g}",
+                ]
+            )
+    head = [
+        "labels",
+        "rows",
+        "solver",
+        "time",
+        "per label and round",
+        "parity before, %",
+        "after, %",
+    ]
     return f"{words}\n\n{markdown(head, body)}\n\n{_growth(rows)}"
 
 
@@ -127,7 +171,13 @@ def exponent(rows: Sequence[Row], varied: str, solver: str) -> float | None:
     """Give the power of what is varied that the time grows with, from the first step to the last; None where a step was not run."""
     ends = []
     for shape in (GROWTH[varied][0], GROWTH[varied][-1]):
-        found = cell(chosen(rows, solver=solver, **dict(zip(("size", "classes", "groups"), shape, strict=True))), "time", 1.0)
+        found = cell(
+            chosen(
+                rows, solver=solver, **dict(zip(("size", "classes", "groups"), shape, strict=True))
+            ),
+            "time",
+            1.0,
+        )
         if found is None:
             return None
         ends.append((shape[("rows", "classes", "groups").index(varied)], found.mean))
@@ -144,11 +194,23 @@ classes, and the rows that it passes over."""
     body = []
     for varied, shapes in GROWTH.items():
         for solver in ("rounds", "exact"):
-            cells = [cell(chosen(rows, solver=solver, size=n, classes=c, groups=g), "time", 1.0) for n, c, g in shapes]
-            steps = ", ".join(f"{shape[('rows', 'classes', 'groups').index(varied)]:,}" for shape in shapes)
+            cells = [
+                cell(chosen(rows, solver=solver, size=n, classes=c, groups=g), "time", 1.0)
+                for n, c, g in shapes
+            ]
+            steps = ", ".join(
+                f"{shape[('rows', 'classes', 'groups').index(varied)]:,}" for shape in shapes
+            )
             power = exponent(rows, varied, solver)
             times = [MISSING if value is None else f"{value.mean:.3g} s" for value in cells]
-            body.append([f"{varied}: {steps}", SOLVERS[solver], *times, MISSING if power is None else f"{power:.1f}"])
+            body.append(
+                [
+                    f"{varied}: {steps}",
+                    SOLVERS[solver],
+                    *times,
+                    MISSING if power is None else f"{power:.1f}",
+                ]
+            )
     return f"{words}\n\n{markdown(['varied', 'solver', 'first', 'second', 'third', 'power'], body)}"
 
 

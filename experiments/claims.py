@@ -55,7 +55,11 @@ class Claim:
     def finding(self, results: Results) -> Finding:
         """Judge it, or say that its rows are not there."""
         missing = [name for name in self.sources if not results.get(name)]
-        return Finding(NOT_RUN, f"there is no `{missing[0]}.parquet`") if missing else self.judge(results)
+        return (
+            Finding(NOT_RUN, f"there is no `{missing[0]}.parquet`")
+            if missing
+            else self.judge(results)
+        )
 
 
 def counted(found: int, total: int, words: str) -> Finding:
@@ -105,7 +109,22 @@ def section(results: Results) -> str:
         verdicts.append(found.verdict)
         files = ", ".join(f"`{name}`" for name in claim.sources)
         # A bar would end the cell.
-        body.append([text.replace("|", "\\|") for text in (claim.where, claim.sentence, f"**{found.verdict}**", found.evidence, files)])
-    kinds = [f"{verdicts.count(kind)} {kind}" for kind in (HOLDS, PARTLY, FAILS, UNTESTED, NOT_RUN) if kind in verdicts]
+        body.append(
+            [
+                text.replace("|", "\\|")
+                for text in (
+                    claim.where,
+                    claim.sentence,
+                    f"**{found.verdict}**",
+                    found.evidence,
+                    files,
+                )
+            ]
+        )
+    kinds = [
+        f"{verdicts.count(kind)} {kind}"
+        for kind in (HOLDS, PARTLY, FAILS, UNTESTED, NOT_RUN)
+        if kind in verdicts
+    ]
     head = ["where", "the paper says", "verdict", "what the rows say", "results"]
     return f"## The paper's claims, one by one\n\n{_WORDS}\n\nOf {len(verdicts)} claims: {', '.join(kinds)}.\n\n{markdown(head, body)}"

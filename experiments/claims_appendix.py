@@ -22,27 +22,48 @@ from experiments.tables import cell, chosen
 
 def _figure(results: Results) -> Finding:
     found = {row["case"]: row for row in results["appendix_cartoon"]}
-    data, before, after = found["data"]["parity"], found["figure"]["parity_before_normalising"], found["figure"]["parity"]
+    data, before, after = (
+        found["data"]["parity"],
+        found["figure"]["parity_before_normalising"],
+        found["figure"]["parity"],
+    )
     holds = (round(data, 9), round(before, 9), round(after, 9)) == (0.75, 0.0, 0.1)
-    return judged(holds, f"{data:g} in the labels, {before:g} in the middle matrix, {after:.3g} after normalising")
+    return judged(
+        holds,
+        f"{data:g} in the labels, {before:g} in the middle matrix, {after:.3g} after normalising",
+    )
 
 
 def _sub_optimal(results: Results) -> Finding:
-    rows = [row for row in results["normalising"] if row["kind"] in ("Adult", "Adult, injected", "labels")]
+    rows = [
+        row
+        for row in results["normalising"]
+        if row["kind"] in ("Adult", "Adult, injected", "labels")
+    ]
     brought = sum(row["divided"] > 1e-3 for row in rows)
     most = max(row["divided"] for row in rows)
-    return counted(brought, len(rows), f"runs on Adult and the synthetic labels have parity back after dividing, up to {100 * most:.1f} %")
+    return counted(
+        brought,
+        len(rows),
+        f"runs on Adult and the synthetic labels have parity back after dividing, up to {100 * most:.1f} %",
+    )
 
 
 def _inequality(results: Results) -> Finding:
     rows = [row for row in results["normalising"] if row["kind"] != "drawn"]
     kept = sum(row["shifted"] <= row["before"] + 1e-12 for row in rows)
-    return counted(kept, len(rows), "runs keep their parity through the additive step, since the excess is the same in all groups")
+    return counted(
+        kept,
+        len(rows),
+        "runs keep their parity through the additive step, since the excess is the same in all groups",
+    )
 
 
 def _hoeffding(results: Results) -> Finding:
     rows = [row for row in results["normalising"] if row["kind"] != "drawn"]
-    ratio = sorted(row["hoeffding"] / row["sampled_excess"] for row in rows if row["sampled_excess"] > 0)
+    ratio = sorted(
+        row["hoeffding"] / row["sampled_excess"] for row in rows if row["sampled_excess"] > 0
+    )
     words = f"runs keep to the bound when every entry of H is drawn by itself; it is {ratio[len(ratio) // 2]:.0f} times what is seen"
     return counted(sum(row["sampled_excess"] <= row["hoeffding"] for row in rows), len(rows), words)
 
@@ -51,14 +72,15 @@ def _likely(results: Results) -> Finding:
     rows = results["normalising"]
     falls, said = [], []
     for classes in (4, 16, 64):
-        found = [cell(chosen(rows, kind="labels", method="OST", classes=classes, per_class=n), "divided") for n in (1_000, 4_000)]
+        found = [
+            cell(chosen(rows, kind="labels", method="OST", classes=classes, per_class=n), "divided")
+            for n in (1_000, 4_000)
+        ]
         if found[0] is not None and found[1] is not None:
             falls.append(found[1].mean < found[0].mean - (found[0].half_width or 0.0))
             said.append(f"L = {classes}: {found[0].mean:.1f} to {found[1].mean:.1f} %")
     drawn = largest(rows, "excess", method="OST", kind="Adult, injected") or 0.0
-    words = (
-        f"the premise fails: OST's row sums are off by {100 * drawn:.0f} % on Adult at p = 0.5; parity after dividing does not fall with "
-    )
+    words = f"the premise fails: OST's row sums are off by {100 * drawn:.0f} % on Adult at p = 0.5; parity after dividing does not fall with "
     return judged(all(falls), f"{words}four times the rows ({'; '.join(said)})", partly=any(falls))
 
 
@@ -68,18 +90,19 @@ def _equal_mass(results: Results) -> Finding:
     better = 0
     for size, spread in shapes:
         mass, width = (
-            cell(chosen(rows, size=size, spread=spread, bins=bins), "distance_new_rows") for bins in ("equal_mass", "equal_width")
+            cell(chosen(rows, size=size, spread=spread, bins=bins), "distance_new_rows")
+            for bins in ("equal_mass", "equal_width")
         )
         better += mass is not None and width is not None and mass.mean < width.mean
-    return counted(better, len(shapes), "samples have the groups nearer after equal-mass bins, on new rows")
+    return counted(
+        better, len(shapes), "samples have the groups nearer after equal-mass bins, on new rows"
+    )
 
 
 def _three_values(results: Results) -> Finding:
     rows = chosen(results["appendix_bins"], bins="equal_width", spread=0.001)
     values, distance = max(row["values_two_modes"] for row in rows), cell(rows, "distance_after")
-    words = (
-        f"spread 0.001: the group of two modes keeps {values} values at most; the groups stay {distance.text() if distance else ''} % apart"
-    )
+    words = f"spread 0.001: the group of two modes keeps {values} values at most; the groups stay {distance.text() if distance else ''} % apart"
     return judged(values <= 3 and distance is not None and distance.mean > 40, words)
 
 
@@ -88,12 +111,20 @@ def _extremes(results: Results) -> Finding:
     for kind in ("even", "skewed"):
         ratios = []
         for classes in (CLASSES[1], CLASSES[-1]):
-            found = cell(chosen(results["appendix_classes"], kind=kind, size=16_000, classes=classes), "standardised", 1.0)
+            found = cell(
+                chosen(results["appendix_classes"], kind=kind, size=16_000, classes=classes),
+                "standardised",
+                1.0,
+            )
             ratios.append((found.mean if found else 0.0) / sqrt(2 * log(2 * classes)))
         grows.append(ratios[1] > 0.9 * ratios[0])
         said.append(f"{kind} classes {ratios[0]:.2f} to {ratios[1]:.2f}")
     words = "; ".join(said)
-    return judged(all(grows), f"standardised parity over sqrt(2 log 2L), 4 to 256 classes: {words}", partly=any(grows))
+    return judged(
+        all(grows),
+        f"standardised parity over sqrt(2 log 2L), 4 to 256 classes: {words}",
+        partly=any(grows),
+    )
 
 
 def _sparser(results: Results) -> Finding:
@@ -102,13 +133,24 @@ def _sparser(results: Results) -> Finding:
     for learner in LEARNERS:
         for d in (10, 100):
             for n in (1_000, 2_000, 4_000):
-                means = [grid.cells((learner, d, classes, n), "parity")["BL"].mean for classes in (4, 16, 64)]
+                means = [
+                    grid.cells((learner, d, classes, n), "parity")["BL"].mean
+                    for classes in (4, 16, 64)
+                ]
                 falls.append(means[0] > means[1] > means[2])
-    return counted(sum(falls), len(falls), "settings have the baseline's parity fall from 4 to 16 to 64 classes")
+    return counted(
+        sum(falls),
+        len(falls),
+        "settings have the baseline's parity fall from 4 to 16 to 64 classes",
+    )
 
 
 def _balance(results: Results) -> Finding:
-    found = [constant(results["appendix_balance"], classes, size) for classes in BALANCED for size in BALANCED_SIZES]
+    found = [
+        constant(results["appendix_balance"], classes, size)
+        for classes in BALANCED
+        for size in BALANCED_SIZES
+    ]
     known = [value for value in found if value is not None]
     words = f"the mean difference over sqrt(n / L) is {min(known):.2f} to {max(known):.2f} for 4 to 256 classes and 1,000 to 64,000 rows"
     return judged(max(known) < 1.5 * min(known), words)
@@ -116,20 +158,18 @@ def _balance(results: Results) -> Finding:
 
 def _unreliable(results: Results) -> Finding:
     rows = results["appendix_balance"]
-    off = [cell(chosen(rows, classes=classes, size=4_000), "relative_error") for classes in BALANCED]
+    off = [
+        cell(chosen(rows, classes=classes, size=4_000), "relative_error") for classes in BALANCED
+    ]
     known = [value.mean for value in off if value is not None]
-    words = (
-        f"4,000 rows: a known difference of one class is measured off by {known[0]:.0f} % of it with 4 classes, {known[-1]:.0f} % with 256"
-    )
+    words = f"4,000 rows: a known difference of one class is measured off by {known[0]:.0f} % of it with 4 classes, {known[-1]:.0f} % with 256"
     return judged(known == sorted(known) and known[-1] > 2 * known[0], words)
 
 
 def _optimal(results: Results) -> Finding:
     rows = [row for row in cases(results["convergence"]) if row["tau"] == 6.0]
     worst = max(row["short_100"] for row in rows)
-    words = (
-        f"after 100 rounds with tau 6 the squared distance is within {100 * worst:.1g} % of the certified optimum in all {len(rows)} cases"
-    )
+    words = f"after 100 rounds with tau 6 the squared distance is within {100 * worst:.1g} % of the certified optimum in all {len(rows)} cases"
     return judged(worst < 1e-3, f"{words}; tests follow it to 1e-11 over 1,000 rounds with tau 0.5")
 
 
@@ -137,12 +177,26 @@ def _bound(results: Results) -> Finding:
     rows = results["guarantee"]
     ratio = sorted(row["printed"] / row["parity"] for row in rows)
     words = f"runs have the parity seen below the printed bound, which is {ratio[len(ratio) // 2]:.0f} times it in the median; the proof "
-    return counted(sum(row["parity"] <= row["printed"] for row in rows), len(rows), f"{words}carries twice d and twice the root")
+    return counted(
+        sum(row["parity"] <= row["printed"] for row in rows),
+        len(rows),
+        f"{words}carries twice d and twice the root",
+    )
 
 
 def _light(results: Results) -> Finding:
-    taken = cell(chosen(results["appendix_time"], labels="class", size=10_000, solver="rounds", classes=None), "time", 1.0)
-    words = f"100 rounds on 10,000 class labels of 16 classes take {taken.mean:.2g} s on one core" if taken else "not run"
+    taken = cell(
+        chosen(
+            results["appendix_time"], labels="class", size=10_000, solver="rounds", classes=None
+        ),
+        "time",
+        1.0,
+    )
+    words = (
+        f"100 rounds on 10,000 class labels of 16 classes take {taken.mean:.2g} s on one core"
+        if taken
+        else "not run"
+    )
     return judged(taken is not None and taken.mean < 5, words)
 
 
@@ -150,26 +204,50 @@ def _per_group(results: Results) -> Finding:
     power = exponent(results["appendix_time"], "groups", "rounds")
     if power is None:
         return Finding(NOT_RUN, "no rows by the number of groups")
-    return judged(power <= 1.1, f"time of 100 rounds grows with the power {power:.1f} of the number of groups, 2 to 32")
+    return judged(
+        power <= 1.1,
+        f"time of 100 rounds grows with the power {power:.1f} of the number of groups, 2 to 32",
+    )
 
 
 def _few_rounds(results: Results) -> Finding:
     rows = [row for row in results["rounds"] if row.get("target") is None]
     near = {t: sum(off_by(row, t) <= CLOSE for row in rows) for t in (10, 20, 50, 100)}
     words = ", ".join(f"{found} after {t}" for t, found in near.items())
-    return judged(near[20] == len(rows), f"of {len(rows)} runs within {100 * CLOSE:g} points: {words} rounds", partly=near[100] > 0)
+    return judged(
+        near[20] == len(rows),
+        f"of {len(rows)} runs within {100 * CLOSE:g} points: {words} rounds",
+        partly=near[100] > 0,
+    )
 
 
 def _large_samples(results: Results) -> Finding:
-    off = [cell(chosen(results["appendix_balance"], classes=64, size=size), "relative_gap") for size in BALANCED_SIZES]
+    off = [
+        cell(chosen(results["appendix_balance"], classes=64, size=size), "relative_gap")
+        for size in BALANCED_SIZES
+    ]
     known = [value.mean for value in off if value is not None]
-    words = ", ".join(f"{value:.0f} % with {size:,} rows" for value, size in zip(known, BALANCED_SIZES, strict=False))
-    return judged(known == sorted(known, reverse=True) and known[-1] < 10 < known[0], f"64 classes: two of them differ by {words}")
+    words = ", ".join(
+        f"{value:.0f} % with {size:,} rows"
+        for value, size in zip(known, BALANCED_SIZES, strict=False)
+    )
+    return judged(
+        known == sorted(known, reverse=True) and known[-1] < 10 < known[0],
+        f"64 classes: two of them differ by {words}",
+    )
 
 
 def _seconds(results: Results) -> Finding:
-    found = cell(chosen(results["appendix_time"], labels="class", solver="sgd", classes=None), "time_per_label_and_round", 1.0)
-    taken = "not run" if found is None else f"{found.mean:.2g} s per label and round on one CPU core, the paper's {PAPER_SECONDS:g} s"
+    found = cell(
+        chosen(results["appendix_time"], labels="class", solver="sgd", classes=None),
+        "time_per_label_and_round",
+        1.0,
+    )
+    taken = (
+        "not run"
+        if found is None
+        else f"{found.mean:.2g} s per label and round on one CPU core, the paper's {PAPER_SECONDS:g} s"
+    )
     return Finding(UNTESTED, f"no V100 was at hand; the same 100,000 steps take {taken}")
 
 
@@ -181,10 +259,27 @@ CLAIMS: Final = (
         _figure,
         ("appendix_cartoon",),
     ),
-    Claim("A.1", "the multi-label approach can indeed be sub-optimal in practice", _sub_optimal, _N),
-    Claim("A.2", "it seems to perform well in most of the experiments", competitive, ("adult", "synthetic", "coco", "dermatology")),
-    Claim("A.2", "The change in the average predictions before and after normalization [is at most |1ᵀH1 - n| / n]", _inequality, _N),
-    Claim("A.2", "p{|1ᵀE1| / n ≥ ε} ≤ 2 exp(-ε²n / 2L²) for a random perturbation E with mean zero", _hoeffding, _N),
+    Claim(
+        "A.1", "the multi-label approach can indeed be sub-optimal in practice", _sub_optimal, _N
+    ),
+    Claim(
+        "A.2",
+        "it seems to perform well in most of the experiments",
+        competitive,
+        ("adult", "synthetic", "coco", "dermatology"),
+    ),
+    Claim(
+        "A.2",
+        "The change in the average predictions before and after normalization [is at most |1ᵀH1 - n| / n]",
+        _inequality,
+        _N,
+    ),
+    Claim(
+        "A.2",
+        "p{|1ᵀE1| / n ≥ ε} ≤ 2 exp(-ε²n / 2L²) for a random perturbation E with mean zero",
+        _hoeffding,
+        _N,
+    ),
     Claim(
         "A.2",
         "the multilabel approach is likely to work well when all of the groups have a large number of training examples … and if "
@@ -192,7 +287,12 @@ CLAIMS: Final = (
         _likely,
         _N,
     ),
-    Claim("B", "equal-mass binning seems to be a better estimator than equal-width binning", _equal_mass, ("appendix_bins",)),
+    Claim(
+        "B",
+        "equal-mass binning seems to be a better estimator than equal-width binning",
+        _equal_mass,
+        ("appendix_bins",),
+    ),
     Claim(
         "B",
         "the feature value will be mapped to one of three values only … the two distributions will be different, and the features are no "
@@ -207,18 +307,49 @@ CLAIMS: Final = (
         ("appendix_classes",),
     ),
     Claim(
-        "C, second effect", "the level of demographic parity usually decreases as the number of classes increases", _sparser, ("synthetic",)
+        "C, second effect",
+        "the level of demographic parity usually decreases as the number of classes increases",
+        _sparser,
+        ("synthetic",),
     ),
     Claim("C, third effect", "E|n_k - n_j| = Θ(sqrt(n / L))", _balance, ("appendix_balance",)),
     Claim(
-        "C, third effect", "the number of examples n should satisfy n ≫ L for classes to be balanced", _large_samples, ("appendix_balance",)
+        "C, third effect",
+        "the number of examples n should satisfy n ≫ L for classes to be balanced",
+        _large_samples,
+        ("appendix_balance",),
     ),
-    Claim("C, third effect", "the estimate of ε might be less reliable if n_k is small", _unreliable, ("appendix_balance",)),
-    Claim("D, Proposition 1", "Algorithm 1 terminates with an optimal solution", _optimal, ("convergence",)),
-    Claim("Proposition 2", "with a probability of at least 1 - δ: DP(f) ≤ ε + 2τ + 2d + sqrt(log(2LR/δ) / 2n_0)", _bound, ("guarantee",)),
-    Claim("Running time", "R2B is a lightweight preprocessing method because it operates on the labels only", _light, ("appendix_time",)),
+    Claim(
+        "C, third effect",
+        "the estimate of ε might be less reliable if n_k is small",
+        _unreliable,
+        ("appendix_balance",),
+    ),
+    Claim(
+        "D, Proposition 1",
+        "Algorithm 1 terminates with an optimal solution",
+        _optimal,
+        ("convergence",),
+    ),
+    Claim(
+        "Proposition 2",
+        "with a probability of at least 1 - δ: DP(f) ≤ ε + 2τ + 2d + sqrt(log(2LR/δ) / 2n_0)",
+        _bound,
+        ("guarantee",),
+    ),
+    Claim(
+        "Running time",
+        "R2B is a lightweight preprocessing method because it operates on the labels only",
+        _light,
+        ("appendix_time",),
+    ),
     Claim("Running time", "ADMM converges quickly in a few rounds", _few_rounds, ("rounds",)),
-    Claim("Running time", "The time complexity for each single label is O(|S|) in each round", _per_group, ("appendix_time",)),
+    Claim(
+        "Running time",
+        "The time complexity for each single label is O(|S|) in each round",
+        _per_group,
+        ("appendix_time",),
+    ),
     Claim(
         "Running time",
         "training on a single NVIDIA V100 Tensor Core GPU takes approximately 5s per label in each round",
@@ -228,6 +359,8 @@ CLAIMS: Final = (
     Claim(
         "Running time",
         "labels can be debiased in parallel in each round",
-        untested("by construction: the classes of a round do not know of each other; here they are solved at once"),
+        untested(
+            "by construction: the classes of a round do not know of each other; here they are solved at once"
+        ),
     ),
 )

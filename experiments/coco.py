@@ -1,7 +1,8 @@
 """COCO: predict the shares of objects in an image, fair to the gender that its captions name, by a linear softmax.
 
-On the official layout this is the paper's experiment. On the tables that stand in for it, the features are words of the captions instead of
-a network's, and the images those of val2017; the rows say so in ``source``.
+On the official layout this is the paper's experiment. On the tables that stand in for it, the
+features are words of the captions instead of a network's, and the images those of val2017; the rows
+say so in ``source``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from experiments.coco_data import Codes, Floats, Split, folder_of, images_of, repaired, repaired_with_ties_as_one, split_of
+from experiments.coco_data import (
+    Codes,
+    Floats,
+    Split,
+    folder_of,
+    images_of,
+    repaired,
+    repaired_with_ties_as_one,
+    split_of,
+)
 from experiments.coco_page import TIES_AS_ONE, figures, section
 from experiments.coco_softmax import PAPER_SCHEDULE, linear_softmax
 from experiments.experiment import Configuration, Experiment, Row
@@ -48,14 +58,22 @@ def target_parity(targets: Floats, groups: Codes) -> float:
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Train on what one method makes of the training rows, and measure on the test rows."""
-    split = _split(folder_of(data, "coco").resolve(), configuration["person"], configuration["p"], seed)
+    split = _split(
+        folder_of(data, "coco").resolve(), configuration["person"], configuration["p"], seed
+    )
     if configuration["method"] == "DPR":
         split = repaired(split, seed)
     elif configuration["method"] == TIES_AS_ONE:
         split = repaired_with_ties_as_one(split)
     targets = targets_of(configuration["method"], split.Y, split.groups)
-    schedule = QUICK_SCHEDULE if configuration["epochs"] == sum(epochs for _, epochs in QUICK_SCHEDULE) else PAPER_SCHEDULE
-    scores = linear_softmax(split.X, targets, split.X_test, rng=np.random.default_rng([seed, 14]), schedule=schedule)
+    schedule = (
+        QUICK_SCHEDULE
+        if configuration["epochs"] == sum(epochs for _, epochs in QUICK_SCHEDULE)
+        else PAPER_SCHEDULE
+    )
+    scores = linear_softmax(
+        split.X, targets, split.X_test, rng=np.random.default_rng([seed, 14]), schedule=schedule
+    )
     known: dict[str, Any] = {"sensitive_features": split.groups_test}
     accuracy = tv_accuracy(split.Y_test, scores)
     return {

@@ -1,8 +1,9 @@
 """Where the COCO experiments find their data, and its splits.
 
-Of a folder that holds ``annotations/instances_*.json`` (the official layout), all splits are read, with 2,048 features per image from a
-file or from the images. Otherwise the small tables are read that stand in for it: objects and gender of val2014, and objects and captions
-of val2017, whose words serve as features.
+Of a folder that holds ``annotations/instances_*.json`` (the official layout), all splits are read,
+with 2,048 features per image from a file or from the images. Otherwise the small tables are read
+that stand in for it: objects and gender of val2014, and objects and captions of val2017, whose
+words serve as features.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Images:
         What was read.
     shares : ndarray of shape (n, n_classes)
     groups : ndarray of shape (n,)
-        0 for men, 1 for women: the order in which injecting bias gives the paper's 52.9 %, since men's images hold more persons.
+        0 for men, 1 for women: the order in which injecting bias gives the paper's 52.9 %, since
+        men's images hold more persons.
     features : ndarray of shape (n, d) or None
         None where ``captions`` are the features.
     captions : tuple of str or None
@@ -75,12 +77,22 @@ def folder_of(data: Path | None, name: str) -> Path:
     ParameterError
         Neither is given, or the folder is not there.
     """
-    root = data if data is not None else (Path(os.environ[PLACE]) if os.environ.get(PLACE) else None)
+    root = (
+        data if data is not None else (Path(os.environ[PLACE]) if os.environ.get(PLACE) else None)
+    )
     if root is None:
         remedy = f"Pass data=, or set {PLACE} to the folder that holds {name}."
-        raise ParameterError(f"The data of {name} is not part of the package, and no folder is named.", remedy=remedy, name=name)
+        raise ParameterError(
+            f"The data of {name} is not part of the package, and no folder is named.",
+            remedy=remedy,
+            name=name,
+        )
     if not root.is_dir():
-        raise ParameterError(f"There is no folder {str(root)!r}.", remedy="Pass data= with the folder of the data.", folder=str(root))
+        raise ParameterError(
+            f"There is no folder {str(root)!r}.",
+            remedy="Pass data= with the folder of the data.",
+            folder=str(root),
+        )
     return root / name if (root / name).is_dir() else root
 
 
@@ -96,14 +108,22 @@ def table_of(path: Path) -> dict[str, NDArray[Any]]:
     """
     if not path.is_file():
         problem = f"There is no file {path.name!r} in the folder {str(path.parent)!r}."
-        raise ParameterError(problem, remedy="Pass data= with the folder that holds it.", file=path.name)
+        raise ParameterError(
+            problem, remedy="Pass data= with the folder that holds it.", file=path.name
+        )
     try:
         import pyarrow.csv
         import pyarrow.parquet
     except ImportError as error:
         remedy = "Install it with: pip install 'r2b[frames]'."
-        raise MissingExtraError("pyarrow is not installed.", remedy=remedy, library="pyarrow") from error
-    table = pyarrow.parquet.read_table(path) if path.suffix == ".parquet" else pyarrow.csv.read_csv(path)
+        raise MissingExtraError(
+            "pyarrow is not installed.", remedy=remedy, library="pyarrow"
+        ) from error
+    table = (
+        pyarrow.parquet.read_table(path)
+        if path.suffix == ".parquet"
+        else pyarrow.csv.read_csv(path)
+    )
     return {name: np.asarray(table[name].to_numpy()) for name in table.column_names}
 
 
@@ -139,7 +159,11 @@ def _official(folder: Path, *, trained: bool, person: bool) -> Images:
         split = instances.stem.removeprefix("instances_")
         captions = instances.with_name(f"captions_{split}.json")
         if not captions.is_file():
-            raise FileFormatError(f"There is no {captions.name} beside {instances.name}.", remedy="Add the captions.", file=captions.name)
+            raise FileFormatError(
+                f"There is no {captions.name} beside {instances.name}.",
+                remedy="Add the captions.",
+                file=captions.name,
+            )
         found = read_coco(instances, captions)
         chosen = (found if person else found.without("person")).of_the_paper()
         parts.append((split, chosen))
@@ -153,7 +177,9 @@ def _official(folder: Path, *, trained: bool, person: bool) -> Images:
 
 def _val2014(folder: Path) -> Images:
     table = table_of(folder / VAL2014)
-    names = sorted(name for name in table if name not in ("image_id", "file_name", "uva_split", "gender"))
+    names = sorted(
+        name for name in table if name not in ("image_id", "file_name", "uva_split", "gender")
+    )
     shares = shares_of(np.stack([table[name] for name in names], axis=1))
     return Images("val2014", shares, _coded(table["gender"]))
 
@@ -174,7 +200,9 @@ def _val2017(folder: Path, *, person: bool) -> Images:
         captions=tuple(" \n ".join(said.get(image, [])) for image in ids.tolist()),
     )
     chosen = (found if person else found.without("person")).of_the_paper()
-    return Images("val2017 captions", chosen.soft_labels, _coded(chosen.gender), captions=chosen.captions)
+    return Images(
+        "val2017 captions", chosen.soft_labels, _coded(chosen.gender), captions=chosen.captions
+    )
 
 
 def _coded(gender: NDArray[Any]) -> Codes:
@@ -185,8 +213,8 @@ def _coded(gender: NDArray[Any]) -> Codes:
 def split_of(images: Images, p: float, seed: int) -> Split:
     """Split into 75 and 25 %, and inject bias: with chance p a row becomes the class whose number is its group's.
 
-    Words are chosen from, and features scaled by, the training rows alone. Unit variance gives rows the length that features of a network
-    have, which is what the paper's learning rate is made for.
+    Words are chosen from, and features scaled by, the training rows alone. Unit variance gives rows
+    the length that features of a network have, which is what the paper's learning rate is made for.
     """
     rng = np.random.default_rng([seed, 11])
     order = rng.permutation(len(images.shares))
@@ -196,7 +224,15 @@ def split_of(images: Images, p: float, seed: int) -> Split:
     X = features_for(images, train)
     middle, spread = X[train].mean(axis=0), X[train].std(axis=0)
     X = (X - middle) / np.where(spread > 0, spread, 1.0)
-    return Split(images.source, X[train], labels[train], images.groups[train], X[test], labels[test], images.groups[test])
+    return Split(
+        images.source,
+        X[train],
+        labels[train],
+        images.groups[train],
+        X[test],
+        labels[test],
+        images.groups[test],
+    )
 
 
 def features_for(images: Images, train: Codes) -> Floats:
@@ -205,7 +241,9 @@ def features_for(images: Images, train: Codes) -> Floats:
         return images.features
     if images.captions is None:
         raise ParameterError(
-            f"{images.source} has neither features nor captions.", remedy="Read it with trained=True.", source=images.source
+            f"{images.source} has neither features nor captions.",
+            remedy="Read it with trained=True.",
+            source=images.source,
         )
     vocabulary = vocabulary_of((images.captions[i] for i in train.tolist()), WORDS)
     return bag_of_words(images.captions, vocabulary)
@@ -224,16 +262,21 @@ def repaired(split: Split, seed: int) -> Split:
     from r2b.methods import DPRemover
 
     # A Generator, so that ranks inside ties are drawn anew for the test rows.
-    remover = DPRemover(random_state=np.random.default_rng([seed, 13])).fit(split.X, sensitive_features=split.groups)
+    remover = DPRemover(random_state=np.random.default_rng([seed, 13])).fit(
+        split.X, sensitive_features=split.groups
+    )
     X = remover.transform(split.X, sensitive_features=split.groups)
-    return replace(split, X=X, X_test=remover.transform(split.X_test, sensitive_features=split.groups_test))
+    return replace(
+        split, X=X, X_test=remover.transform(split.X_test, sensitive_features=split.groups_test)
+    )
 
 
 def repaired_with_ties_as_one(split: Split) -> Split:
     """Repair features as :func:`repaired` does, but give equal values one rank: the share of the group up to them.
 
-    The same value then goes to different numbers in different groups, and the features that should hide the group name it. This is what
-    equal-mass bins do if nothing is done about ties; it is here to show it.
+    The same value then goes to different numbers in different groups, and the features that should
+    hide the group name it. This is what equal-mass bins do if nothing is done about ties; it is
+    here to show it.
     """
     groups = (0, 1)
     sorted_by_group = [np.sort(split.X[split.groups == group], axis=0) for group in groups]
@@ -244,7 +287,11 @@ def repaired_with_ties_as_one(split: Split) -> Split:
             for group in groups:
                 own = sorted_by_group[group][:, j]
                 ranks = np.searchsorted(own, X[codes == group, j], side="right") / len(own)
-                out[codes == group, j] = np.mean([np.quantile(each[:, j], ranks) for each in sorted_by_group], axis=0)
+                out[codes == group, j] = np.mean(
+                    [np.quantile(each[:, j], ranks) for each in sorted_by_group], axis=0
+                )
         return out
 
-    return replace(split, X=moved(split.X, split.groups), X_test=moved(split.X_test, split.groups_test))
+    return replace(
+        split, X=moved(split.X, split.groups), X_test=moved(split.X_test, split.groups_test)
+    )

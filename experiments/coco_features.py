@@ -1,7 +1,7 @@
 """The 2,048 features of an image that the paper trains on: what a ResNet-50 has before its last layer.
 
-They are read from ``features_SPLIT.npz`` or ``.parquet`` beside the annotations, or extracted from the images with torchvision:
-``write_features(folder, split)`` does it once and leaves the file.
+They are read from ``features_SPLIT.npz`` or ``.parquet`` beside the annotations, or extracted from
+the images with torchvision: ``write_features(folder, split)`` does it once and leaves the file.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ Floats = NDArray[np.float64]
 BATCH: Final = 64
 
 
-def features_of(folder: Path, split: str, image_id: NDArray[Any], file_name: NDArray[Any]) -> Floats:
+def features_of(
+    folder: Path, split: str, image_id: NDArray[Any], file_name: NDArray[Any]
+) -> Floats:
     """Give the features of some images: from the file if there is one, or else from the images.
 
     Parameters
     ----------
     folder : Path
-        Holds ``features_SPLIT.npz`` (arrays ``image_id`` and ``x``), ``features_SPLIT.parquet`` (a column ``image_id``, all others are
-        features), or the images in ``SPLIT/``.
+        Holds ``features_SPLIT.npz`` (arrays ``image_id`` and ``x``), ``features_SPLIT.parquet`` (a
+        column ``image_id``, all others are features), or the images in ``SPLIT/``.
     split : str
     image_id, file_name : ndarray of shape (n,)
 
@@ -39,14 +41,22 @@ def features_of(folder: Path, split: str, image_id: NDArray[Any], file_name: NDA
     FileFormatError
         The file has no features of some image.
     """
-    for name, read in ((f"features_{split}.npz", _from_npz), (f"features_{split}.parquet", _from_parquet)):
+    for name, read in (
+        (f"features_{split}.npz", _from_npz),
+        (f"features_{split}.parquet", _from_parquet),
+    ):
         if (folder / name).is_file():
             known, features = read(folder / name)
             return _chosen(known, features, image_id, name)
     if (folder / split).is_dir():
         return extracted([folder / split / str(name) for name in file_name], *_resnet50())
     problem = f"The folder {str(folder)!r} has no features_{split}.npz, no features_{split}.parquet and no images in {split}/."
-    raise ParameterError(problem, remedy="Add one of them; write_features makes the first from images.", folder=str(folder), split=split)
+    raise ParameterError(
+        problem,
+        remedy="Add one of them; write_features makes the first from images.",
+        folder=str(folder),
+        split=split,
+    )
 
 
 def write_features(folder: Path, split: str) -> Path:
@@ -63,15 +73,23 @@ def write_features(folder: Path, split: str) -> Path:
 
     target = folder / f"features_{split}.npz"
     if target.exists():
-        raise ParameterError(f"{target.name} is there already.", remedy="Remove it to extract once more.", file=target.name)
+        raise ParameterError(
+            f"{target.name} is there already.",
+            remedy="Remove it to extract once more.",
+            file=target.name,
+        )
     annotations = folder / "annotations"
-    chosen = read_coco(annotations / f"instances_{split}.json", annotations / f"captions_{split}.json").of_the_paper()
+    chosen = read_coco(
+        annotations / f"instances_{split}.json", annotations / f"captions_{split}.json"
+    ).of_the_paper()
     features = extracted([folder / split / str(name) for name in chosen.file_name], *_resnet50())
     np.savez_compressed(target, image_id=chosen.image_id, x=features.astype(np.float32))
     return target
 
 
-def extracted(paths: Sequence[Path], model: Any, prepare: Callable[[Path], Any], batch: int = BATCH) -> Floats:
+def extracted(
+    paths: Sequence[Path], model: Any, prepare: Callable[[Path], Any], batch: int = BATCH
+) -> Floats:
     """Run images through a model, batch by batch, without gradients.
 
     Parameters
@@ -93,7 +111,9 @@ def extracted(paths: Sequence[Path], model: Any, prepare: Callable[[Path], Any],
     found = []
     with torch.inference_mode():
         for part in _batches(paths, batch):
-            found.append(model(torch.stack([prepare(path) for path in part])).flatten(1).cpu().numpy())
+            found.append(
+                model(torch.stack([prepare(path) for path in part])).flatten(1).cpu().numpy()
+            )
     model.train(was_training)
     return np.concatenate(found).astype(np.float64)
 
@@ -115,10 +135,14 @@ def prepared(pixels: Any) -> Any:
     short = min(image.shape[1:])
     # Cut off and rounded as torchvision does: a pixel to the side is another image to a network.
     size = [int(256 * side / short) for side in image.shape[1:]]
-    image = torch.nn.functional.interpolate(image[None], size=size, mode="bilinear", align_corners=False, antialias=True)[0]
+    image = torch.nn.functional.interpolate(
+        image[None], size=size, mode="bilinear", align_corners=False, antialias=True
+    )[0]
     top, left = (round((side - 224) / 2) for side in size)
     middle, spread = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
-    return (image[:, top : top + 224, left : left + 224] - middle[:, None, None]) / spread[:, None, None]
+    return (image[:, top : top + 224, left : left + 224] - middle[:, None, None]) / spread[
+        :, None, None
+    ]
 
 
 def _resnet50() -> tuple[Any, Callable[[Path], Any]]:
@@ -145,7 +169,11 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise MissingExtraError("torch is not installed.", remedy="Install it with: pip install 'r2b[torch]'.", library="torch") from error
+        raise MissingExtraError(
+            "torch is not installed.",
+            remedy="Install it with: pip install 'r2b[torch]'.",
+            library="torch",
+        ) from error
     return torch
 
 
@@ -158,7 +186,9 @@ def _from_npz(path: Path) -> tuple[NDArray[Any], Floats]:
         missing = [name for name in ("image_id", "x") if name not in file]
         if missing:
             problem = f"{path.name} has no array {', '.join(map(repr, missing))}."
-            raise FileFormatError(problem, remedy="Save it with np.savez(file, image_id=..., x=...).", file=path.name)
+            raise FileFormatError(
+                problem, remedy="Save it with np.savez(file, image_id=..., x=...).", file=path.name
+            )
         return file["image_id"], file["x"].astype(np.float64)
 
 
@@ -167,18 +197,34 @@ def _from_parquet(path: Path) -> tuple[NDArray[Any], Floats]:
         import pyarrow.parquet
     except ImportError as error:
         remedy = "Install it with: pip install 'r2b[frames]'."
-        raise MissingExtraError("pyarrow is not installed.", remedy=remedy, library="pyarrow") from error
+        raise MissingExtraError(
+            "pyarrow is not installed.", remedy=remedy, library="pyarrow"
+        ) from error
     table = pyarrow.parquet.read_table(path)
     if "image_id" not in table.column_names:
-        raise FileFormatError(f"{path.name} has no column 'image_id'.", remedy="Add the number of each row's image.", file=path.name)
+        raise FileFormatError(
+            f"{path.name} has no column 'image_id'.",
+            remedy="Add the number of each row's image.",
+            file=path.name,
+        )
     names = [name for name in table.column_names if name != "image_id"]
-    return np.asarray(table["image_id"]), np.stack([np.asarray(table[name], dtype=np.float64) for name in names], axis=1)
+    return np.asarray(table["image_id"]), np.stack(
+        [np.asarray(table[name], dtype=np.float64) for name in names], axis=1
+    )
 
 
 def _chosen(known: NDArray[Any], features: Floats, wanted: NDArray[Any], name: str) -> Floats:
     place = {int(image): i for i, image in enumerate(known.tolist())}
     missing = [int(image) for image in wanted.tolist() if image not in place]
     if missing:
-        problem = f"{name} has no features of {len(missing)} images, the first of them {missing[0]}."
-        raise FileFormatError(problem, remedy="Add their rows.", file=name, n_missing=len(missing), image_id=missing[0])
+        problem = (
+            f"{name} has no features of {len(missing)} images, the first of them {missing[0]}."
+        )
+        raise FileFormatError(
+            problem,
+            remedy="Add their rows.",
+            file=name,
+            n_missing=len(missing),
+            image_id=missing[0],
+        )
     return features[[place[int(image)] for image in wanted.tolist()]]

@@ -22,7 +22,9 @@ QUICK_ROWS: Final = 2_000
 
 
 @lru_cache(maxsize=1)
-def _parts(folder: Path, p: float, n_rows: int | None, seed: int) -> tuple[str, Floats, Codes, Floats, Codes]:
+def _parts(
+    folder: Path, p: float, n_rows: int | None, seed: int
+) -> tuple[str, Floats, Codes, Floats, Codes]:
     images = images_of(folder, trained=False, person=False)
     order = np.random.default_rng([seed, 11]).permutation(len(images.shares))[:n_rows]
     labels = injected(images.shares, images.groups, p, seed)
@@ -33,19 +35,26 @@ def _parts(folder: Path, p: float, n_rows: int | None, seed: int) -> tuple[str, 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Fit one method on three quarters of the rows, apply it to them and to the others, and measure labels."""
-    source, Y, groups, Y_held, groups_held = _parts(folder_of(data, "coco").resolve(), configuration["p"], configuration["rows"], seed)
+    source, Y, groups, Y_held, groups_held = _parts(
+        folder_of(data, "coco").resolve(), configuration["p"], configuration["rows"], seed
+    )
     row: Row = {
         "source": source,
         "n_fitted": len(Y),
         "n_held_out": len(Y_held),
         "n_classes": Y.shape[1],
         "data_parity": demographic_parity(Y, sensitive_features=groups),
-        "chance": sampling_level(Y_held, sensitive_features=groups_held, n_permutations=PERMUTATIONS, random_state=0).mean,
+        "chance": sampling_level(
+            Y_held, sensitive_features=groups_held, n_permutations=PERMUTATIONS, random_state=0
+        ).mean,
     }
     if configuration["method"] == "RW":
-        # Weights of (row, class) pairs: no label moves, and a mean is the share of a group's weight.
+        # Weights of (row, class) pairs: no label moves, and a mean is the share of a group's
+        # weight.
         return row | {"label_parity": Reweighing().fit(Y, sensitive_features=groups).parity_}
-    method = LABEL_METHODS.get(configuration["method"], Unchanged)().fit(Y, sensitive_features=groups)
+    method = LABEL_METHODS.get(configuration["method"], Unchanged)().fit(
+        Y, sensitive_features=groups
+    )
     fair = method.transform(Y, sensitive_features=groups)
     fair_held = method.transform(Y_held, sensitive_features=groups_held)
     return row | {
@@ -58,7 +67,12 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 
 def configurations(quick: bool) -> list[Configuration]:
     """All methods on labels and reweighing, with and without injected bias."""
-    return [{"p": p, "method": method, "rows": QUICK_ROWS if quick else None} for p in (0.0, 0.5) for method in METHODS if method != "DPR"]
+    return [
+        {"p": p, "method": method, "rows": QUICK_ROWS if quick else None}
+        for p in (0.0, 0.5)
+        for method in METHODS
+        if method != "DPR"
+    ]
 
 
 def together(configuration: Configuration, seed: int) -> Hashable:

@@ -18,7 +18,11 @@ MEASURES: Final = {
     "tv_distance": "distance in total variation, %",
 }
 
-DRAWN: Final = {"label_parity": "fitted rows", "held_out_parity": "held-out rows", "squared_distance": "distance moved"}
+DRAWN: Final = {
+    "label_parity": "fitted rows",
+    "held_out_parity": "held-out rows",
+    "squared_distance": "distance moved",
+}
 
 _WORDS: Final = """Soft labels as shares of the objects present, 79 classes without person, gender by captions. Each method is fitted on a
 random 75 % of the images and applied to them and to the others, with their gender; `squared distance` is the mean of |new - old|^2 per
@@ -37,21 +41,29 @@ def section(rows: Sequence[Row]) -> str:
             parts.append(f"### p = {p:g}\n\nNot run.")
             continue
         first = found[0]
-        words = (
-            f"{first['source']}: {first['n_fitted']:,} images fitted, {first['n_held_out']:,} held out. Parity of the labels as they are, "
-        )
+        words = f"{first['source']}: {first['n_fitted']:,} images fitted, {first['n_held_out']:,} held out. Parity of the labels as they are, "
         words += f"{data.mean:.1f} %; of held-out labels whose gender is handed out by chance, {chance.mean:.1f} %."
         body = []
         for method in SHOWN:
             cells = [cell(chosen(found, method=method), measure) for measure in MEASURES]
-            body.append([SPOKEN.get(method, method), *("" if value is None else value.text(2) for value in cells)])
-        parts.append(f"### p = {p:g}\n\n{words}\n\n{markdown(['method', *MEASURES.values()], body)}")
+            body.append(
+                [
+                    SPOKEN.get(method, method),
+                    *("" if value is None else value.text(2) for value in cells),
+                ]
+            )
+        parts.append(
+            f"### p = {p:g}\n\n{words}\n\n{markdown(['method', *MEASURES.values()], body)}"
+        )
     parts += [_normalisation(rows), _unreachable(rows)]
     return "\n\n".join(part for part in parts if part)
 
 
 def _normalisation(rows: Sequence[Row]) -> str:
-    hard, data = cell(chosen(rows, p=0.0, method="HTO"), "label_parity"), cell(chosen(rows, p=0.0, method="BL"), "label_parity")
+    hard, data = (
+        cell(chosen(rows, p=0.0, method="HTO"), "label_parity"),
+        cell(chosen(rows, p=0.0, method="BL"), "label_parity"),
+    )
     if hard is None or data is None:
         return ""
     relation = "more" if hard.mean > data.mean else "less"
@@ -92,4 +104,12 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
             panels.append(Panel(title, (ours,), axis, None if chance is None else chance.mean))
         grid.append(tuple(panels))
     words = "Mean over splits with 99 % intervals. Parities on logarithmic axes. BL moves no label, reweighing has no distance."
-    return {"parity": Picture("COCO labels: parity by method, and how far labels moved", words, tuple(grid))} if rows else {}
+    return (
+        {
+            "parity": Picture(
+                "COCO labels: parity by method, and how far labels moved", words, tuple(grid)
+            )
+        }
+        if rows
+        else {}
+    )

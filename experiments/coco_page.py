@@ -70,13 +70,17 @@ def section(rows: Sequence[Row]) -> str:
         return f"{_CHOICES}\n\nNot run."
     if not all(_is_official(row) for row in rows):
         parts.append(_OTHER_DATA)
-    parts.append(f"Read: {', '.join(sources)}; {rows[0]['n_train']:,} images to train, {rows[0]['n_test']:,} to test.")
+    parts.append(
+        f"Read: {', '.join(sources)}; {rows[0]['n_train']:,} images to train, {rows[0]['n_test']:,} to test."
+    )
     for person in (True, False):
         found = chosen(rows, person=person)
         if found:
             name = "80 classes" if person else "Without the class person"
             parts.append(f"### {name}\n\n{_data(found)}")
-            parts += [f"**{title}**\n\n{_table(found, measure)}" for measure, title in TITLES.items()]
+            parts += [
+                f"**{title}**\n\n{_table(found, measure)}" for measure, title in TITLES.items()
+            ]
     parts += [_findings(chosen(rows, person=True)), _ties(chosen(rows, person=True))]
     return "\n\n".join(parts)
 
@@ -90,12 +94,16 @@ def _cell(rows: Sequence[Row], measure: str, p: float, method: str) -> Cell | No
 
 
 def _entry(rows: Sequence[Row], measure: str, p: float, method: str) -> str:
-    return beside(_cell(rows, measure, p, method), PAPER.get((measure, p, READ_AS.get(method, method))))
+    return beside(
+        _cell(rows, measure, p, method), PAPER.get((measure, p, READ_AS.get(method, method)))
+    )
 
 
 def _table(rows: Sequence[Row], measure: str) -> str:
     head = ["p", *(SPOKEN.get(method, method) for method in METHODS)]
-    body = [[f"{p:g}", *(_entry(rows, measure, p, method) for method in METHODS)] for p in (0.0, 0.5)]
+    body = [
+        [f"{p:g}", *(_entry(rows, measure, p, method) for method in METHODS)] for p in (0.0, 0.5)
+    ]
     if measure == "parity":
         head.append("by chance")
         for line, p in zip(body, (0.0, 0.5), strict=True):
@@ -109,7 +117,9 @@ def _data(rows: Sequence[Row]) -> str:
     for p, paper in DATA_PARITY.items():
         ours, left = _cell(rows, "data_parity", p, "BL"), _cell(rows, "label_parity", p, "Exact")
         if ours is not None and left is not None:
-            said.append(f"p = {p:g}: {ours.text()} % (paper {paper.mean:g}), after the exact method {left.mean:.2g} %")
+            said.append(
+                f"p = {p:g}: {ours.text()} % (paper {paper.mean:g}), after the exact method {left.mean:.2g} %"
+            )
     return "Parity of the training labels: " + "; ".join(said) + "."
 
 
@@ -127,7 +137,9 @@ def compared(ours: tuple[Cell | None, Cell | None], paper: tuple[Value, Value]) 
         return said, MISSING
     same = (one.mean > other.mean) == (paper[0].mean > paper[1].mean)
     apart = abs(one.mean - other.mean) > (one.half_width or 0.0) + (other.half_width or 0.0)
-    verdict = ("as in the paper" if same else "not as in the paper") + ("" if apart else ", but the intervals overlap")
+    verdict = ("as in the paper" if same else "not as in the paper") + (
+        "" if apart else ", but the intervals overlap"
+    )
     return said, f"{one.mean:.1f} / {other.mean:.1f}: {verdict}"
 
 
@@ -148,7 +160,10 @@ def _findings(rows: Sequence[Row]) -> str:
     for words, measure, p, one, other in claims:
         ours = _cell(rows, measure, p, one), _cell(rows, measure, p, other)
         body.append([words, *compared(ours, (PAPER[measure, p, one], PAPER[measure, p, other]))])
-    return "### What the paper's table shows, and whether it shows here (80 classes)\n\n" + markdown(["finding", "paper", "here"], body)
+    return (
+        "### What the paper's table shows, and whether it shows here (80 classes)\n\n"
+        + markdown(["finding", "paper", "here"], body)
+    )
 
 
 def _ties(rows: Sequence[Row]) -> str:
@@ -163,16 +178,29 @@ hidden."""
     for p in (0.0, 0.5):
         for method, ranks in (("DPR", "ranks drawn inside ties"), (TIES_AS_ONE, "ties as one")):
             cells = [_cell(rows, measure, p, method) for measure in TITLES]
-            body.append([f"{p:g}", ranks, *(MISSING if value is None else value.text() for value in cells)])
+            body.append(
+                [f"{p:g}", ranks, *(MISSING if value is None else value.text() for value in cells)]
+            )
         papers = [PAPER[measure, p, "DPR"] for measure in TITLES]
-        body.append([f"{p:g}", "the paper's DPR, on its data", *(f"{value.mean:g} ± {value.half_width:g}" for value in papers)])
+        body.append(
+            [
+                f"{p:g}",
+                "the paper's DPR, on its data",
+                *(f"{value.mean:g} ± {value.half_width:g}" for value in papers),
+            ]
+        )
     return f"{words}\n\n{markdown(['p', 'DP remover', 'parity, %', 'accuracy, %', 'error parity, %'], body)}"
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw parity, accuracy and error parity by method, beside the paper's where classes are as many."""
     methods = methods_in(rows)
-    settings = [(person, p) for person in (True, False) for p in (0.0, 0.5) if chosen(rows, person=person, p=p)]
+    settings = [
+        (person, p)
+        for person in (True, False)
+        for p in (0.0, 0.5)
+        if chosen(rows, person=person, p=p)
+    ]
     grid = []
     for measure, axis in (
         ("parity", Axis("parity (%)", "log")),
@@ -182,11 +210,30 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
         panels = []
         for person, p in settings:
             found = chosen(rows, person=person)
-            ours = Series(HERE, points((spoken(method), _cell(found, measure, p, method)) for method in methods))
-            papers = Series(PAPER_DATA, points((spoken(method), PAPER.get((measure, p, method)) if person else None) for method in methods))
+            ours = Series(
+                HERE,
+                points((spoken(method), _cell(found, measure, p, method)) for method in methods),
+            )
+            papers = Series(
+                PAPER_DATA,
+                points(
+                    (spoken(method), PAPER.get((measure, p, method)) if person else None)
+                    for method in methods
+                ),
+            )
             chance = _cell(found, "chance", p, "Exact") if measure == "parity" else None
             title = f"{80 if person else 79} classes, p = {p:g}"
-            panels.append(Panel(title, (ours, papers), axis, None if chance is None else chance.mean))
+            panels.append(
+                Panel(title, (ours, papers), axis, None if chance is None else chance.mean)
+            )
         grid.append(tuple(panels))
     words = "Predictions on test rows, mean over seeds with 99 % intervals; 79 classes are without person. Parities on logarithmic axes."
-    return {"methods": Picture("COCO: parity, accuracy and error parity by method", words, tuple(grid))} if settings else {}
+    return (
+        {
+            "methods": Picture(
+                "COCO: parity, accuracy and error parity by method", words, tuple(grid)
+            )
+        }
+        if settings
+        else {}
+    )

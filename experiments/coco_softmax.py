@@ -51,7 +51,8 @@ def linear_softmax(
     >>> linear_softmax(X, Y, np.array([[1.0]]), rng=np.random.default_rng(0), schedule=((0.1, 20),)).round(1)
     array([[1., 0.]])
     """
-    # Single precision halves the time, and a linear model trained in small steps does not need more.
+    # Single precision halves the time, and a linear model trained in small steps does not need
+    # more.
     rows = np.column_stack([X, np.ones(len(X))]).astype(np.float32)
     wanted = targets.astype(np.float32)
     mass = wanted.sum(axis=1, keepdims=True)
@@ -68,7 +69,9 @@ def linear_softmax(
                     speed *= MOMENTUM
                     speed -= (rate / len(part)) * (picked.T @ error)
                     weights += speed
-        return _softmax((np.column_stack([X_test, np.ones(len(X_test))]) @ weights).astype(np.float64))
+        return _softmax(
+            (np.column_stack([X_test, np.ones(len(X_test))]) @ weights).astype(np.float64)
+        )
 
 
 def _softmax(logits: NDArray[Any]) -> NDArray[Any]:

@@ -40,7 +40,9 @@ def cases(rows: Sequence[Row], **wanted: object) -> list[Row]:
 
 def _taus(rows: Sequence[Row]) -> str:
     taus = sorted({row["tau"] for row in rows})
-    lines = [[f"cases further than 0.1 % from the optimum after {t} rounds"] for t in (50, 100)] + [["furthest after 100 rounds, %"]]
+    lines = [[f"cases further than 0.1 % from the optimum after {t} rounds"] for t in (50, 100)] + [
+        ["furthest after 100 rounds, %"]
+    ]
     lines += [[f"furthest after 100 rounds, mean {spoken}, %"] for spoken in ("free", "pinned")]
     for tau in taus:
         found = cases(rows, tau=tau)
@@ -63,15 +65,33 @@ def _rounds(rows: Sequence[Row]) -> str:
                     short = [f"{100 * row[f'short_{t}']:.2g}" for t in ROUNDS]
                     needed = row["rounds_to_a_thousandth"]
                     mean = "free" if target == "free" else "pinned"
-                    body.append([table, mean, f"{tau:g}", *short, f"{100 * row['parity_100']:.2g}", str(needed or "more than 100")])
-    head = ["table", "mean", "tau", *(f"{t} round{'s' if t > 1 else ''}" for t in ROUNDS), "parity after 100, %", "rounds to 0.1 %"]
+                    body.append(
+                        [
+                            table,
+                            mean,
+                            f"{tau:g}",
+                            *short,
+                            f"{100 * row['parity_100']:.2g}",
+                            str(needed or "more than 100"),
+                        ]
+                    )
+    head = [
+        "table",
+        "mean",
+        "tau",
+        *(f"{t} round{'s' if t > 1 else ''}" for t in ROUNDS),
+        "parity after 100, %",
+        "rounds to 0.1 %",
+    ]
     return f"### By round, epsilon 0\n\nHow far the squared distance is from the optimum's, in % of it:\n\n{markdown(head, body)}"
 
 
 def _raw(rows: Sequence[Row]) -> str:
     exact = chosen(rows, epsilon=0.0)
     loose = [row for row in rows if row["epsilon"] > 0]
-    over = max((row["raw_parity"] - max(row["epsilon"], row["data_parity"]) for row in loose), default=0.0)
+    over = max(
+        (row["raw_parity"] - max(row["epsilon"], row["data_parity"]) for row in loose), default=0.0
+    )
     beyond = max((row["raw_parity"] - row["epsilon"] for row in loose), default=0.0)
     return (
         f"Over all {len(exact)} runs with epsilon 0, Z has a parity of at most {max(row['raw_parity'] for row in exact):.0e} in each of "

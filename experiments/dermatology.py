@@ -1,7 +1,7 @@
 """Dermatology: predict conditions, fair to age and sex crossed, by fair training labels or by fair scores fitted on a tuning split.
 
-The paper's cases are private. The code takes any table (:func:`debias_scores` and :func:`train_and_measure` need arrays only) and is run on
-two public ones.
+The paper's cases are private. The code takes any table (:func:`debias_scores` and
+:func:`train_and_measure` need arrays only) and is run on two public ones.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ SCHEDULE: Final = ((1e-3, 30), (1e-4, 15))
 QUICK_SCHEDULE: Final = ((1e-3, 5), (1e-4, 2))
 
 
-def debias_scores(method: str, tuning: Floats, tuning_groups: Any, scores: Floats, groups: Any, seed: int = 0) -> Floats:
+def debias_scores(
+    method: str, tuning: Floats, tuning_groups: Any, scores: Floats, groups: Any, seed: int = 0
+) -> Floats:
     """Fit a method on the scores of a tuning split and apply it to other scores, whose groups are known.
 
     Parameters
     ----------
     method : str
-        "BL", "DPR" (every column of scores moved, rows divided by their sums), or a method on labels; "Exact" is
-        :class:`r2b.sklearn.LabelDebiaser`.
+        "BL", "DPR" (every column of scores moved, rows divided by their sums), or a method on
+        labels; "Exact" is :class:`r2b.sklearn.LabelDebiaser`.
     tuning, scores : ndarray of shape (n, n_classes)
         Distributions.
     tuning_groups, groups : array-like
@@ -59,18 +61,28 @@ def debias_scores(method: str, tuning: Floats, tuning_groups: Any, scores: Float
     if method == "BL":
         return scores
     if method == "DPR":
-        remover = DPRemover(random_state=np.random.default_rng([seed, 23])).fit(tuning, sensitive_features=tuning_groups)
+        remover = DPRemover(random_state=np.random.default_rng([seed, 23])).fit(
+            tuning, sensitive_features=tuning_groups
+        )
         moved = np.clip(remover.transform(scores, sensitive_features=groups), 1e-12, None)
         return np.asarray(moved / moved.sum(axis=1, keepdims=True))
     if method == "Exact":
         from r2b.sklearn import LabelDebiaser
 
-        fair = LabelDebiaser().fit(tuning, sensitive_features=tuning_groups).transform(scores, sensitive_features=groups)
+        fair = (
+            LabelDebiaser()
+            .fit(tuning, sensitive_features=tuning_groups)
+            .transform(scores, sensitive_features=groups)
+        )
         return np.asarray(fair)
     if method not in LABEL_METHODS:
         remedy = f"Choose one of {', '.join(METHODS_BY_USE['scores'])}."
         raise ParameterError(f"{method!r} does not change scores.", remedy=remedy, method=method)
-    return LABEL_METHODS[method]().fit(tuning, sensitive_features=tuning_groups).transform(scores, sensitive_features=groups)
+    return (
+        LABEL_METHODS[method]()
+        .fit(tuning, sensitive_features=tuning_groups)
+        .transform(scores, sensitive_features=groups)
+    )
 
 
 def measures(scores: Floats, labels: Floats, groups: Any) -> Row:
@@ -78,22 +90,34 @@ def measures(scores: Floats, labels: Floats, groups: Any) -> Row:
     tops = [top_k_accuracy(labels, scores, k=k) for k in (1, 2, 3)]
     return {
         "parity": demographic_parity(scores, sensitive_features=groups),
-        "chance": sampling_level(scores, sensitive_features=groups, n_permutations=PERMUTATIONS, random_state=0).mean,
+        "chance": sampling_level(
+            scores, sensitive_features=groups, n_permutations=PERMUTATIONS, random_state=0
+        ).mean,
         **{f"top_{k}": top.value for k, top in enumerate(tops, start=1)},
         "error_parity": error_parity(tops[0], sensitive_features=groups).value,
     }
 
 
-def train_and_measure(cases: Cases, rows: Rows, method: str, seed: int, schedule: tuple[tuple[float, int], ...] = SCHEDULE) -> Row:
+def train_and_measure(
+    cases: Cases,
+    rows: Rows,
+    method: str,
+    seed: int,
+    schedule: tuple[tuple[float, int], ...] = SCHEDULE,
+) -> Row:
     """Train on what a method makes of the training labels (or, DPR, of the features), and measure on the test rows."""
     features, groups = scaled(cases.features, rows.train), cases.groups
     train, test = features[rows.train], features[rows.test]
     if method == "DPR":
-        remover = DPRemover(random_state=np.random.default_rng([seed, 23])).fit(train, sensitive_features=groups[rows.train])
+        remover = DPRemover(random_state=np.random.default_rng([seed, 23])).fit(
+            train, sensitive_features=groups[rows.train]
+        )
         train = remover.transform(train, sensitive_features=groups[rows.train])
         test = remover.transform(test, sensitive_features=groups[rows.test])
     targets = targets_of(method, cases.labels[rows.train], groups[rows.train])
-    scores = linear_softmax(train, targets, test, rng=np.random.default_rng([seed, 22]), schedule=schedule)
+    scores = linear_softmax(
+        train, targets, test, rng=np.random.default_rng([seed, 22]), schedule=schedule
+    )
     fitted = target_parity(targets, groups[rows.train])
     return {"fitted_parity": fitted, **measures(scores, cases.labels[rows.test], groups[rows.test])}
 
@@ -118,7 +142,9 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     tuning, scores = _scores(name, folder, seed, configuration["epochs"])
     groups, groups_test = cases.groups[rows.tune], cases.groups[rows.test]
     fair = debias_scores(method, tuning, groups, scores, groups_test, seed)
-    fitted = demographic_parity(debias_scores(method, tuning, groups, tuning, groups, seed), sensitive_features=groups)
+    fitted = demographic_parity(
+        debias_scores(method, tuning, groups, tuning, groups, seed), sensitive_features=groups
+    )
     return known | {"fitted_parity": fitted, **measures(fair, cases.labels[rows.test], groups_test)}
 
 
@@ -137,7 +163,11 @@ def _scores(name: str, folder: Path, seed: int, epochs: int) -> tuple[Floats, Fl
     cases, rows = cases_of(name, folder), _rows(name, folder, seed)
     features = scaled(cases.features, rows.train)
     wanted = np.concatenate([rows.tune, rows.test])
-    train, labels, rng = features[rows.train], cases.labels[rows.train], np.random.default_rng([seed, 22])
+    train, labels, rng = (
+        features[rows.train],
+        cases.labels[rows.train],
+        np.random.default_rng([seed, 22]),
+    )
     scores = linear_softmax(train, labels, features[wanted], rng=rng, schedule=_schedule(epochs))
     return scores[: len(rows.tune)], scores[len(rows.tune) :]
 

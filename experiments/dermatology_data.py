@@ -40,7 +40,9 @@ def _cases(name: str, folder: Path) -> Cases:
     if name == "ham10000":
         features = folder / "ham10000_efficientnet_lite0_pca256.parquet"
         return ham10000_cases(table_of(folder / "HAM10000_metadata.csv.gz"), table_of(features))
-    return scin_cases(table_of(folder / "scin_cases.csv.gz"), table_of(folder / "scin_labels.csv.gz"))
+    return scin_cases(
+        table_of(folder / "scin_cases.csv.gz"), table_of(folder / "scin_labels.csv.gz")
+    )
 
 
 def read_cases(path: str | Path) -> Cases:
@@ -64,7 +66,12 @@ def split_rows(cases: Cases, shares: tuple[float, float, float], seed: int) -> R
         members = rng.permutation(np.flatnonzero(group_of_unit == group))
         if len(members) < 3:
             problem = f"The group {str(group)!r} has {len(members)} units."
-            raise ParameterError(problem, remedy="Merge groups, or leave this one out.", group=str(group), n_units=len(members))
+            raise ParameterError(
+                problem,
+                remedy="Merge groups, or leave this one out.",
+                group=str(group),
+                n_units=len(members),
+            )
         tune = max(1, round(shares[1] * len(members)))
         test = max(1, round(shares[2] * len(members)))
         part[members] = 0

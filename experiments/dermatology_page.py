@@ -14,12 +14,24 @@ from experiments.paper_numbers import Value
 from experiments.tables import Cell, beside, cell, chosen, markdown
 
 PAPER_METHODS: Final = ("BL", "DPR", "OST", "HTO", "R2B0", "R2B")
-METHODS_BY_USE: Final = {"training": METHODS, "scores": tuple(method for method in METHODS if method != "RW")}
+METHODS_BY_USE: Final = {
+    "training": METHODS,
+    "scores": tuple(method for method in METHODS if method != "RW"),
+}
 """Reweighing has no scores to change."""
 
 TABLES: Final = {"ham10000": "HAM10000", "scin": "SCIN"}
-USES: Final = {"training": "fair training labels", "scores": "fair scores, fitted on the tuning split (the paper's use)"}
-MEASURES: Final = {"parity": "parity, %", "top_1": "top-1, %", "top_2": "top-2, %", "top_3": "top-3, %", "error_parity": "error parity, %"}
+USES: Final = {
+    "training": "fair training labels",
+    "scores": "fair scores, fitted on the tuning split (the paper's use)",
+}
+MEASURES: Final = {
+    "parity": "parity, %",
+    "top_1": "top-1, %",
+    "top_2": "top-2, %",
+    "top_3": "top-3, %",
+    "error_parity": "error parity, %",
+}
 
 _NUMBERS: Final = """
 parity       11.1 1.2 14.3 2.2 5.1 1.0  8.0 1.4  4.8 0.5  5.0 0.5
@@ -65,7 +77,9 @@ def section(rows: Sequence[Row]) -> str:
             continue
         parts.append(f"### {name}\n\n{_facts(found)}")
         for use, words in USES.items():
-            parts.append(f"**{words[0].upper()}{words[1:]}**\n\n{_table(chosen(found, use=use), use)}")
+            parts.append(
+                f"**{words[0].upper()}{words[1:]}**\n\n{_table(chosen(found, use=use), use)}"
+            )
         parts.append(_account(found))
     parts.append(_findings(rows))
     return "\n\n".join(parts)
@@ -91,8 +105,16 @@ def _table(rows: Sequence[Row], use: str) -> str:
     body = []
     for method in METHODS_BY_USE[use]:
         cells = {measure: _cell(rows, measure, method) for measure in columns}
-        papers = {measure: PAPER.get((measure, READ_AS.get(method, method))) if use == "scores" else None for measure in columns}
-        body.append([SPOKEN.get(method, method), *(beside(value, papers[measure]) for measure, value in cells.items())])
+        papers = {
+            measure: PAPER.get((measure, READ_AS.get(method, method))) if use == "scores" else None
+            for measure in columns
+        }
+        body.append(
+            [
+                SPOKEN.get(method, method),
+                *(beside(value, papers[measure]) for measure, value in cells.items()),
+            ]
+        )
     return markdown(["method", *columns.values()], body)
 
 
@@ -125,19 +147,27 @@ def _account(rows: Sequence[Row]) -> str:
     said = []
     for use in USES:
         found = chosen(rows, use=use)
-        cells = [_cell(found, measure, method) for method in ("BL", "Exact") for measure in ("parity", "top_1")]
+        cells = [
+            _cell(found, measure, method)
+            for method in ("BL", "Exact")
+            for measure in ("parity", "top_1")
+        ]
         if any(value is None for value in cells):
             continue
         before, top_before, after, top_after = (value.mean for value in cells if value is not None)
         words = "training labels" if use == "training" else "scores"
-        said.append(f"fair {words} take parity from {before:.1f} to {after:.1f} % and top-1 from {top_before:.1f} to {top_after:.1f} %")
+        said.append(
+            f"fair {words} take parity from {before:.1f} to {after:.1f} % and top-1 from {top_before:.1f} to {top_after:.1f} %"
+        )
     return f"In short, by the exact method: {'; '.join(said)}." if said else ""
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw parity and top-1 by method, table and use, beside the paper's on its own data."""
     methods = methods_in(rows)
-    settings = [(table, use) for table in TABLES for use in USES if chosen(rows, table=table, use=use)]
+    settings = [
+        (table, use) for table in TABLES for use in USES if chosen(rows, table=table, use=use)
+    ]
     grid = []
     for measure, axis in (
         ("parity", Axis("parity (%)", "log")),
@@ -147,12 +177,25 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
         panels = []
         for table, use in settings:
             found = chosen(rows, table=table, use=use)
-            ours = Series(HERE, points((spoken(method), _cell(found, measure, method)) for method in methods))
-            papers = Series(PAPER_DATA, points((spoken(method), PAPER.get((measure, method))) for method in methods))
+            ours = Series(
+                HERE, points((spoken(method), _cell(found, measure, method)) for method in methods)
+            )
+            papers = Series(
+                PAPER_DATA,
+                points((spoken(method), PAPER.get((measure, method))) for method in methods),
+            )
             chance = _cell(found, "chance", "Exact") if measure == "parity" else None
             series = (ours, papers) if use == "scores" else (ours,)
             title = f"{TABLES[table]}, fair {'labels' if use == 'training' else 'scores'}"
             panels.append(Panel(title, series, axis, None if chance is None else chance.mean))
         grid.append(tuple(panels))
     words = "Predictions on test rows, mean over seeds with 99 % intervals. Parities on logarithmic axes."
-    return {"methods": Picture("Dermatology: parity, accuracy and error parity by method", words, tuple(grid))} if settings else {}
+    return (
+        {
+            "methods": Picture(
+                "Dermatology: parity, accuracy and error parity by method", words, tuple(grid)
+            )
+        }
+        if settings
+        else {}
+    )

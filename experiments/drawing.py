@@ -34,21 +34,32 @@ def figure_of(picture: Picture) -> Any:
 
 def svg_of(figure: Any, title: str, facts: str) -> str:
     """Write a figure without a date, sized in pixels, with a title and all its numbers for those who do not see it."""
-    mpl, written = require("matplotlib", "Drawing a picture needs matplotlib", extra="plot"), StringIO()
+    mpl, written = (
+        require("matplotlib", "Drawing a picture needs matplotlib", extra="plot"),
+        StringIO(),
+    )
     with mpl.rc_context({**STYLE, "svg.fonttype": "none", "svg.hashsalt": "r2b"}):
         figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
     head, body = re.split(r"(?<=>)", "<svg" + written.getvalue().partition("<svg")[2], maxsplit=1)
-    head = re.sub(r'(width|height)="([\d.]+)pt"', r'\1="\2"', head).replace("<svg", '<svg role="img"', 1)
+    head = re.sub(r'(width|height)="([\d.]+)pt"', r'\1="\2"', head).replace(
+        "<svg", '<svg role="img"', 1
+    )
     # A smaller file: hundredths of a pixel, no names that nothing refers to, no turns by 0 degrees.
     body = re.sub(r' transform="rotate\(-0 [^"]*"| id="[a-zA-Z.2]+_\d+"', "", body)
-    body = re.sub(r' (d|x|y|x1|x2|y1|y2)="([^"]*)"', lambda found: f' {found[1]}="{_rounded(found[2])}"', body)
+    body = re.sub(
+        r' (d|x|y|x1|x2|y1|y2)="([^"]*)"', lambda found: f' {found[1]}="{_rounded(found[2])}"', body
+    )
     lines = "\n".join(line.strip() for line in body.splitlines() if line.strip())
     return f"{head}\n<title>{escape(title)}</title>\n<desc>{escape(facts)}</desc>\n{lines}\n"
 
 
 def _rounded(places: str) -> str:
     """Write coordinates with two decimals, on one line."""
-    return re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), " ".join(places.split()))
+    return re.sub(
+        r"-?\d+\.\d+",
+        lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."),
+        " ".join(places.split()),
+    )
 
 
 def _figure(picture: Picture, width: float, height: float) -> Any:
@@ -110,13 +121,22 @@ def _legend(figure: Any, keys: Keys) -> None:
 
 
 def _dots(picture: Picture) -> Any:
-    names = list(dict.fromkeys(str(place) for panel in picture.panels for series in panel.series for place, *_ in series.points))
+    names = list(
+        dict.fromkeys(
+            str(place)
+            for panel in picture.panels
+            for series in panel.series
+            for place, *_ in series.points
+        )
+    )
     kinds = list(dict.fromkeys(series.name for panel in picture.panels for series in panel.series))
     left, gap = max(map(len, names)) * _LETTER + 28, 26
     columns = max(map(len, picture.rows))
     wide = (WIDTH - left - 18 - gap * (columns - 1)) / columns
     tall = len(names) * (_LINE + 2.5 * (len(kinds) - 1))
-    keys: Keys = [(name, _look(k, picture.ranked)) for k, name in enumerate(kinds)] if len(kinds) > 1 else []
+    keys: Keys = (
+        [(name, _look(k, picture.ranked)) for k, name in enumerate(kinds)] if len(kinds) > 1 else []
+    )
     if any(panel.level is not None for panel in picture.panels):
         keys.append((picture.level, {"linestyle": (0, (1, 2)), "color": INK, "linewidth": 1.2}))
     if _below(picture):
@@ -136,12 +156,24 @@ def _look(kind: int, ranked: bool) -> dict[str, Any]:
     """Give shape and colour of one kind of dots; the second of two is hollow, so that both show where they meet."""
     if ranked:
         shade = _SHADES[min(kind, len(_SHADES) - 1)]
-        return {"marker": MARKERS[kind], "color": shade, "markerfacecolor": shade, "markersize": 5.0}
+        return {
+            "marker": MARKERS[kind],
+            "color": shade,
+            "markerfacecolor": shade,
+            "markersize": 5.0,
+        }
     colour = COLOURS[kind % len(COLOURS)]
-    return {"marker": "oDs^"[kind % 4], "color": colour, "markerfacecolor": "white" if kind % 2 else colour, "markersize": 5.2}
+    return {
+        "marker": "oDs^"[kind % 4],
+        "color": colour,
+        "markerfacecolor": "white" if kind % 2 else colour,
+        "markersize": 5.2,
+    }
 
 
-def _dot_panel(ax: Any, panel: Panel, names: Sequence[str], kinds: Sequence[str], ranked: bool) -> None:
+def _dot_panel(
+    ax: Any, panel: Panel, names: Sequence[str], kinds: Sequence[str], ranked: bool
+) -> None:
     dress(ax, "x")
     low, high = _range([panel], [] if panel.level is None else [panel.level])
     for place in range(0, len(names), 2):
@@ -157,7 +189,15 @@ def _dot_panel(ax: Any, panel: Panel, names: Sequence[str], kinds: Sequence[str]
                 ends = max(value - half, low), value + half
                 ax.plot(ends, (at, at), color=look["color"], linewidth=1.6, solid_capstyle="butt")
             below = {"marker": 8, "markersize": 6} if value < low else {}
-            ax.plot([max(value, low)], [at], linestyle="none", markeredgewidth=1.3, **{**look, **below}, clip_on=False, zorder=3)
+            ax.plot(
+                [max(value, low)],
+                [at],
+                linestyle="none",
+                markeredgewidth=1.3,
+                **{**look, **below},
+                clip_on=False,
+                zorder=3,
+            )
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.tick_params(axis="y", length=0, pad=8)
     _scale(ax.xaxis, panel.value, low, high)
@@ -168,7 +208,13 @@ def _dot_panel(ax: Any, panel: Panel, names: Sequence[str], kinds: Sequence[str]
 def _below(picture: Picture) -> set[float]:
     """Give the floors of axes that a value lies below."""
     panels = [panel for panel in picture.panels if panel.value.scale == "log"]
-    return {panel.value.floor for panel in panels for series in panel.series for _, value, _ in series.points if value < panel.value.floor}
+    return {
+        panel.value.floor
+        for panel in panels
+        for series in panel.series
+        for _, value, _ in series.points
+        if value < panel.value.floor
+    }
 
 
 # Lines with names at their ends.
@@ -177,20 +223,35 @@ def _below(picture: Picture) -> set[float]:
 def _lines(picture: Picture) -> Any:
     assert picture.along is not None
     series = {series.name: series for panel in picture.panels for series in panel.series}
-    drawn = dict.fromkeys(series.name for panel in picture.panels for series in panel.series if series.points)
+    drawn = dict.fromkeys(
+        series.name for panel in picture.panels for series in panel.series if series.points
+    )
     names, columns, left, gap = list(series), max(map(len, picture.rows)), 66.0, 32.0
     label = 6.0 if picture.legend else max(map(len, drawn)) * _LETTER + 22
     room = min((WIDTH - left - gap * (columns - 1)) / columns, 620.0)
-    keys: Keys = [(name, _line_look(names, series[name])) for name in drawn] if picture.legend else []
+    keys: Keys = (
+        [(name, _line_look(names, series[name])) for name in drawn] if picture.legend else []
+    )
     if picture.legend and any(panel.level is not None for panel in picture.panels):
-        keys.append((picture.level, {"linestyle": "-", "linewidth": 10, "color": _SHADE, "solid_capstyle": "butt"}))
+        keys.append(
+            (
+                picture.level,
+                {"linestyle": "-", "linewidth": 10, "color": _SHADE, "solid_capstyle": "butt"},
+            )
+        )
     tall, top = (
-        max({1: 240.0, 2: 200.0}.get(columns, 150.0), 0.0 if picture.legend else len(names) * _LINE),
+        max(
+            {1: 240.0, 2: 200.0}.get(columns, 150.0), 0.0 if picture.legend else len(names) * _LINE
+        ),
         74.0 + 20 * bool(keys) * len(_key_rows(keys)),
     )
     two = 14.0 * any("\n" in panel.title for panel in picture.panels)
     top, step = top + two, tall + 52 + two
-    figure = _figure(picture, max(left + columns * (room + gap) - gap, 620.0), top + step * len(picture.rows) + 18)
+    figure = _figure(
+        picture,
+        max(left + columns * (room + gap) - gap, 620.0),
+        top + step * len(picture.rows) + 18,
+    )
     _legend(figure, keys)
     for i, row in enumerate(picture.rows):
         for j, panel in enumerate(row):
@@ -207,13 +268,20 @@ def _lines(picture: Picture) -> Any:
 def _line_look(names: Sequence[str], series: Series) -> dict[str, Any]:
     kind = names.index(series.name)
     colour = COLOURS[kind % len(COLOURS)]
-    look = {"color": colour, "marker": MARKERS[kind % len(MARKERS)], "markersize": 5.5, "linewidth": 1.6}
+    look = {
+        "color": colour,
+        "marker": MARKERS[kind % len(MARKERS)],
+        "markersize": 5.5,
+        "linewidth": 1.6,
+    }
     if series.plain:
         return {"color": COLOURS[0], "linestyle": "-", "linewidth": 1.4}
     return {**look, "markerfacecolor": "white" if series.hollow else colour, "markeredgewidth": 1.4}
 
 
-def _line_panel(ax: Any, panel: Panel, picture: Picture, names: Sequence[str], limits: tuple[float, float]) -> None:
+def _line_panel(
+    ax: Any, panel: Panel, picture: Picture, names: Sequence[str], limits: tuple[float, float]
+) -> None:
     assert picture.along is not None
     dress(ax)
     ends = []
@@ -223,11 +291,27 @@ def _line_panel(ax: Any, panel: Panel, picture: Picture, names: Sequence[str], l
         look = _line_look(names, series)
         x, values, half = zip(*series.points, strict=True)
         y = [max(value, limits[0]) for value in values]
-        ax.plot(x, y, **look, markevery=max(1, len(x) // 10), clip_on=False, zorder=2 if series.plain else 3)
+        ax.plot(
+            x,
+            y,
+            **look,
+            markevery=max(1, len(x) // 10),
+            clip_on=False,
+            zorder=2 if series.plain else 3,
+        )
         if any(half):
             bars = [each or 0.0 for each in half]
             lower = [min(bar, value - limits[0]) for bar, value in zip(bars, y, strict=True)]
-            ax.errorbar(x, y, yerr=(lower, bars), fmt="none", ecolor=look["color"], elinewidth=1.4, capsize=2.5, zorder=2)
+            ax.errorbar(
+                x,
+                y,
+                yerr=(lower, bars),
+                fmt="none",
+                ecolor=look["color"],
+                elinewidth=1.4,
+                capsize=2.5,
+                zorder=2,
+            )
         ends.append((series.name, float(x[-1]), float(y[-1]), look["color"]))
     along = panel.along or picture.along
     alike = [each for each in picture.panels if (each.along or picture.along) == along]
@@ -254,7 +338,10 @@ def _edges(axis: Axis, low: float, high: float) -> tuple[float, float]:
 def _name_ends(ax: Any, ends: Sequence[tuple[str, float, float, str]]) -> None:
     """Write names to the right of where lines end, in their order and without overlap, each tied to its line."""
     inverse, box = ax.transAxes.inverted(), ax.get_window_extent()
-    found = sorted((inverse.transform(ax.transData.transform((x, y)))[1], name, x, y, colour) for name, x, y, colour in ends)
+    found = sorted(
+        (inverse.transform(ax.transData.transform((x, y)))[1], name, x, y, colour)
+        for name, x, y, colour in ends
+    )
     places = spread([each[0] for each in found], (_LINE - 1) / box.height, 0.0, 1.0)
     for place, (_, name, x, y, colour) in zip(places, found, strict=True):
         tie = {
@@ -267,7 +354,17 @@ def _name_ends(ax: Any, ends: Sequence[tuple[str, float, float, str]]) -> None:
             "relpos": (0, 0.5),
         }
         at = 1 + 16 / box.width, place
-        ax.annotate(name, (x, y), at, xycoords="data", textcoords="axes fraction", va="center", fontsize=10, color=INK, arrowprops=tie)
+        ax.annotate(
+            name,
+            (x, y),
+            at,
+            xycoords="data",
+            textcoords="axes fraction",
+            va="center",
+            fontsize=10,
+            color=INK,
+            arrowprops=tie,
+        )
 
 
 def spread(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -278,14 +375,18 @@ def spread(places: Sequence[float], gap: float, low: float, high: float) -> list
     >>> spread([0.1, 0.5, 0.5], 0.25, 0.0, 1.0)
     [0.1, 0.375, 0.625]
     """
-    # Less its share of gaps, each place must not be below the one before: groups that are get their mean.
+    # Less its share of gaps, each place must not be below the one before: groups that are get their
+    # mean.
     groups: list[list[float]] = []
     for n, place in enumerate(places):
         groups.append([place - n * gap, 1])
         while len(groups) > 1 and groups[-2][0] > groups[-1][0]:
             mean, count = groups.pop()
             last = groups[-1]
-            last[0], last[1] = (last[0] * last[1] + mean * count) / (last[1] + count), last[1] + count
+            last[0], last[1] = (
+                (last[0] * last[1] + mean * count) / (last[1] + count),
+                last[1] + count,
+            )
     most = high - gap * (len(places) - 1)
     even = [max(min(mean, most), low) for mean, count in groups for _ in range(int(count))]
     return [place + n * gap for n, place in enumerate(even)]
@@ -298,7 +399,14 @@ def _range(panels: Sequence[Panel], levels: Sequence[float] = ()) -> tuple[float
     """Give the limits of values and levels, intervals included, that panels share."""
     axis = panels[0].value
     series: list[Series] = [each for panel in panels for each in panel.series]
-    lows, highs = zip(*((value - (half or 0), value + (half or 0)) for each in series for _, value, half in each.points), strict=True)
+    lows, highs = zip(
+        *(
+            (value - (half or 0), value + (half or 0))
+            for each in series
+            for _, value, half in each.points
+        ),
+        strict=True,
+    )
     values = [value for each in series for _, value, _ in each.points] + list(levels)
     low, high = min(*lows, *values), max(*highs, *values)
     if axis.scale == "log":
@@ -318,7 +426,11 @@ def _scale(axis: Any, wanted: Axis, low: float, high: float) -> None:
     scaled = axes.set_yscale if upwards else axes.set_xscale
     if wanted.scale == "linear":
         limits(low, high)
-        axis.set_major_locator(FixedLocator(list(wanted.ticks)) if wanted.ticks else MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_major_locator(
+            FixedLocator(list(wanted.ticks))
+            if wanted.ticks
+            else MaxNLocator(5, steps=[1, 2, 2.5, 5, 10])
+        )
     else:
         scaled(wanted.scale, **({"linthresh": 1} if wanted.scale == "symlog" else {}))
         limits(low, high)
@@ -336,6 +448,18 @@ def log_ticks(low: float, high: float) -> list[float]:
     ([0.5, 1.0, 2.0, 5.0, 10.0, 20.0], [3.0, 4.0, 5.0, 6.0, 8.0])
     """
     decades = log10(high / low)
-    parts = (1, 1.5, 2, 3, 4, 5, 6, 8) if decades < 0.8 else (1, 2, 3, 5) if decades < 1.5 else (1, 2, 5) if decades < 2.6 else (1,)
-    found = [part * 10.0**power for power in range(floor(log10(low)), ceil(log10(high)) + 1) for part in parts]
+    parts = (
+        (1, 1.5, 2, 3, 4, 5, 6, 8)
+        if decades < 0.8
+        else (1, 2, 3, 5)
+        if decades < 1.5
+        else (1, 2, 5)
+        if decades < 2.6
+        else (1,)
+    )
+    found = [
+        part * 10.0**power
+        for power in range(floor(log10(low)), ceil(log10(high)) + 1)
+        for part in parts
+    ]
     return [round(tick, 10) for tick in found if low <= tick <= high]

@@ -5,16 +5,18 @@ How a new experiment plugs in
 1. Write a module of this room that ends in ``EXPERIMENT = Experiment(name=..., ...)``.
 2. Add its name and module to ``MODULES`` in ``experiments/__init__.py``.
 
-That is all: the command, the runner, the results file, the figures and the section of ``docs/reproduction.md`` follow.
+That is all: the command, the runner, the results file, the figures and the section of
+``docs/reproduction.md`` follow.
 
 - ``configurations(quick)`` lists configurations: flat dictionaries of text, numbers, True/False and None. They become columns of the
   results.
 - ``run(configuration, seed, data)`` computes one row, a flat dictionary of numbers and text under other names than the configuration's. It
-  must depend on nothing but its arguments (``data`` is the folder or file that the user named, or None), and sit at the top level of its
-  module so that processes can find it. It may return None-valued entries for measures that do not apply.
+  must depend on nothing but its arguments (``data`` is the folder or file that the user named, or
+  None), and sit at the top level of its module so that processes can find it. It may return
+  None-valued entries for measures that do not apply.
 - ``together(configuration, seed)`` names what a run shares with others, a data set or a neighbour search. Runs of one name are done one
-  after another by one process, so a small ``functools.lru_cache`` in the module is all that sharing takes. Without it every run stands
-  alone.
+  after another by one process, so a small ``functools.lru_cache`` in the module is all that sharing
+  takes. Without it every run stands alone.
 - ``section(rows)`` writes the experiment's part of the page in Markdown from result rows alone; ``figures(rows)`` gives what its pictures
   show, by file stem.
 - ``revision`` is part of a row's identity: raise it when ``run`` changes what it computes, and old rows are not taken for new ones.
@@ -68,7 +70,8 @@ class Experiment:
     seeds, quick_seeds : tuple of int
     revision : int
     needs_data : bool
-        Whether ``run`` cannot do without ``data``; such an experiment is left out when all are run without.
+        Whether ``run`` cannot do without ``data``; such an experiment is left out when all are run
+        without.
     """
 
     name: str
@@ -115,15 +118,31 @@ def run_of(experiment: Experiment, configuration: Configuration, seed: int) -> R
         A configuration is not flat, or uses a name that the runner writes itself.
     """
     taken = sorted(set(configuration) & set(OWN_COLUMNS))
-    nested = [name for name, value in configuration.items() if not isinstance(value, str | int | float | bool | None)]
+    nested = [
+        name
+        for name, value in configuration.items()
+        if not isinstance(value, str | int | float | bool | None)
+    ]
     if taken or nested:
-        problem = f"The configuration of {experiment.name!r} has {', '.join(map(repr, taken or nested))}."
-        remedy = "Rename it: the runner has such a column." if taken else "Use text, numbers, True, False or None."
-        raise ParameterError(problem, remedy=remedy, experiment=experiment.name, names=taken or nested)
-    return Run(experiment.name, experiment.revision, json.dumps(configuration, sort_keys=True), int(seed))
+        problem = (
+            f"The configuration of {experiment.name!r} has {', '.join(map(repr, taken or nested))}."
+        )
+        remedy = (
+            "Rename it: the runner has such a column."
+            if taken
+            else "Use text, numbers, True, False or None."
+        )
+        raise ParameterError(
+            problem, remedy=remedy, experiment=experiment.name, names=taken or nested
+        )
+    return Run(
+        experiment.name, experiment.revision, json.dumps(configuration, sort_keys=True), int(seed)
+    )
 
 
-def planned(experiment: Experiment, *, quick: bool = False, seeds: Sequence[int] | None = None) -> list[Run]:
+def planned(
+    experiment: Experiment, *, quick: bool = False, seeds: Sequence[int] | None = None
+) -> list[Run]:
     """List the runs of an experiment, seed by seed, so that an unfinished one has whole seeds.
 
     Examples
@@ -133,6 +152,14 @@ def planned(experiment: Experiment, *, quick: bool = False, seeds: Sequence[int]
     >>> len({run.identity for run in runs}) == len(runs)
     True
     """
-    chosen = tuple(seeds) if seeds is not None else (experiment.quick_seeds if quick else experiment.seeds)
+    chosen = (
+        tuple(seeds)
+        if seeds is not None
+        else (experiment.quick_seeds if quick else experiment.seeds)
+    )
     configurations = experiment.configurations(quick)
-    return [run_of(experiment, configuration, seed) for seed in chosen for configuration in configurations]
+    return [
+        run_of(experiment, configuration, seed)
+        for seed in chosen
+        for configuration in configurations
+    ]

@@ -76,7 +76,8 @@ class Panel:
     value : Axis
         What is measured: upwards for lines, to the right for dots.
     level : float or None
-        A level to compare with, such as that of chance: a dotted line, or a shade on the axis along which points stand.
+        A level to compare with, such as that of chance: a dotted line, or a shade on the axis along
+        which points stand.
     along : Axis or None
         What the lines of this panel run along, where panels differ.
     """
@@ -130,7 +131,11 @@ class Picture:
                 f"{' '.join(panel.title.split())}, {panel.value.title}"
                 + ("" if panel.level is None else f"; {self.level} {panel.level:.3g}")
             )
-            lines += [f"{series.name}: {'; '.join(map(_said, series.points))}" for series in panel.series if series.points]
+            lines += [
+                f"{series.name}: {'; '.join(map(_said, series.points))}"
+                for series in panel.series
+                if series.points
+            ]
         return "\n".join(lines)
 
     def svg(self) -> str:
@@ -152,29 +157,40 @@ def update(wanted: Mapping[Path, str | Picture], *, check: bool = False) -> list
     Parameters
     ----------
     wanted : mapping of Path to str or Picture
-        What belongs into each file. A picture is there if a file has its numbers: versions of matplotlib write the same one differently.
+        What belongs into each file. A picture is there if a file has its numbers: versions of
+        matplotlib write the same one differently.
     check : bool
         Write nothing.
     """
     stale = []
     for path, content in wanted.items():
         there = path.read_text(encoding="utf-8") if path.exists() else ""
-        fresh = content == there if isinstance(content, str) else f"<desc>{escape(content.facts)}</desc>" in there
+        fresh = (
+            content == there
+            if isinstance(content, str)
+            else f"<desc>{escape(content.facts)}</desc>" in there
+        )
         stale += [] if fresh else [path]
         if not fresh and not check:
-            path.write_text(content if isinstance(content, str) else content.svg(), encoding="utf-8")
+            path.write_text(
+                content if isinstance(content, str) else content.svg(), encoding="utf-8"
+            )
     return stale
 
 
 def _said(point: Point) -> str:
     place, value, half = point
-    where = place if isinstance(place, str) else f"{place:,.0f}" if place >= 1000 else f"{place:.4g}"
+    where = (
+        place if isinstance(place, str) else f"{place:,.0f}" if place >= 1000 else f"{place:.4g}"
+    )
     return f"{where} {value:.3g}" + ("" if half is None else f" ± {half:.2g}")
 
 
 def points(cells: Iterable[tuple[Any, Cell | Value | None]]) -> tuple[Point, ...]:
     """Give the points of cells by place; those that were not run are left out."""
-    return tuple((place, value.mean, value.half_width) for place, value in cells if value is not None)
+    return tuple(
+        (place, value.mean, value.half_width) for place, value in cells if value is not None
+    )
 
 
 def methods_in(rows: Sequence[Row]) -> list[str]:
@@ -186,7 +202,9 @@ def methods_in(rows: Sequence[Row]) -> list[str]:
     ['BL', 'R2B', 'mine']
     """
     found = dict.fromkeys(row["method"] for row in rows)
-    return [name for name in METHODS if name in found] + [name for name in found if name not in METHODS]
+    return [name for name in METHODS if name in found] + [
+        name for name in found if name not in METHODS
+    ]
 
 
 def spoken(method: str) -> str:

@@ -1,9 +1,10 @@
 """Random forests of small depth, fast enough for hundreds of fits: features in at most 256 bins, loops compiled.
 
-They are scikit-learn's ``RandomForestRegressor`` (squared error, all features at every split) and ``RandomForestClassifier`` (Gini, the
-square root of the features) with ``max_depth`` set: bootstrap of as many rows, leaves of one row, sample weights on top of the bootstrap's.
-What differs: splits are sought between bins (a feature with up to 256 values loses nothing), and ties between splits go to the first. Nodes
-are numbered as in a heap: the children of i are 2i + 1 and 2i + 2.
+They are scikit-learn's ``RandomForestRegressor`` (squared error, all features at every split) and
+``RandomForestClassifier`` (Gini, the square root of the features) with ``max_depth`` set: bootstrap
+of as many rows, leaves of one row, sample weights on top of the bootstrap's. What differs: splits
+are sought between bins (a feature with up to 256 values loses nothing), and ties between splits go
+to the first. Nodes are numbered as in a heap: the children of i are 2i + 1 and 2i + 2.
 """
 
 from __future__ import annotations
@@ -46,16 +47,25 @@ class Bins:
         for column, other in zip(train.T, test.T, strict=True):
             values = np.unique(column)
             if len(values) > max_bins:
-                values = np.unique(np.quantile(column, np.arange(1, max_bins + 1) / max_bins, method="inverted_cdf"))
+                values = np.unique(
+                    np.quantile(
+                        column, np.arange(1, max_bins + 1) / max_bins, method="inverted_cdf"
+                    )
+                )
             # As scikit-learn does, cut halfway between values.
             cuts = (values[1:] + values[:-1]) / 2
             coded.append((np.searchsorted(cuts, column), np.searchsorted(cuts, other)))
             sizes.append(len(values))
-        first, second = (np.ascontiguousarray(np.stack([pair[j] for pair in coded], axis=1).astype(np.uint8)) for j in (0, 1))
+        first, second = (
+            np.ascontiguousarray(np.stack([pair[j] for pair in coded], axis=1).astype(np.uint8))
+            for j in (0, 1)
+        )
         return cls(first, second, np.concatenate([[0], np.cumsum(sizes)]))
 
 
-def regression_forest(bins: Bins, target: Floats, weight: Floats | None, rng: np.random.Generator, trees: int = TREES) -> Floats:
+def regression_forest(
+    bins: Bins, target: Floats, weight: Floats | None, rng: np.random.Generator, trees: int = TREES
+) -> Floats:
     """Train a forest on one target column and give its mean prediction for every test row.
 
     Parameters
@@ -78,14 +88,24 @@ def regression_forest(bins: Bins, target: Floats, weight: Floats | None, rng: np
         drawn = np.bincount(rng.integers(n_rows, size=n_rows), minlength=n_rows).astype(np.float64)
         rows = np.flatnonzero(drawn)
         feature, cut, value = kernels.grow_regression(
-            bins.train, bins.offsets, target, drawn if weight is None else drawn * weight, rows, DEPTH
+            bins.train,
+            bins.offsets,
+            target,
+            drawn if weight is None else drawn * weight,
+            rows,
+            DEPTH,
         )
         kernels.add_predictions(bins.test, feature, cut, value, total)
     return total[:, 0] / trees
 
 
 def classification_forest(
-    bins: Bins, labels: Array, n_classes: int, weight: Floats | None, rng: np.random.Generator, trees: int = TREES
+    bins: Bins,
+    labels: Array,
+    n_classes: int,
+    weight: Floats | None,
+    rng: np.random.Generator,
+    trees: int = TREES,
 ) -> Floats:
     """Train a forest on classes and give its mean class shares for every test row.
 
@@ -103,7 +123,9 @@ def classification_forest(
         rows = np.flatnonzero(drawn)
         candidates = np.argsort(rng.random((2**DEPTH - 1, n_features)), axis=1)[:, :tried]
         loads = drawn if weight is None else drawn * weight
-        feature, cut, value = kernels.grow_classification(columns, labels, n_classes, loads, rows, candidates, DEPTH)
+        feature, cut, value = kernels.grow_classification(
+            columns, labels, n_classes, loads, rows, candidates, DEPTH
+        )
         kernels.add_predictions(bins.test, feature, cut, value, total)
     return total / trees
 
@@ -112,5 +134,9 @@ def _kernels() -> Any:
     try:
         from experiments import forest_kernels
     except ModuleNotFoundError as error:
-        raise MissingExtraError("numba is not installed.", remedy="Install it with: pip install 'r2b[fast]'.", library="numba") from error
+        raise MissingExtraError(
+            "numba is not installed.",
+            remedy="Install it with: pip install 'r2b[fast]'.",
+            library="numba",
+        ) from error
     return forest_kernels

@@ -1,6 +1,7 @@
 """The loops of :mod:`experiments.forest`, compiled by numba; imported only where a forest is grown.
 
-Nodes are numbered as in a heap: the children of i are 2i + 1 and 2i + 2. A node without a split has feature -1.
+Nodes are numbered as in a heap: the children of i are 2i + 1 and 2i + 2. A node without a split has
+feature -1.
 """
 
 from __future__ import annotations
@@ -34,7 +35,16 @@ def partition(column: Array, cut: int, rows: Array, spare: Array, start: int, st
 
 
 @compiled
-def add_up(bins: Array, offsets: Array, target: Array, weight: Array, rows: Array, start: int, stop: int, sums: Array) -> None:
+def add_up(
+    bins: Array,
+    offsets: Array,
+    target: Array,
+    weight: Array,
+    rows: Array,
+    start: int,
+    stop: int,
+    sums: Array,
+) -> None:
     """Add up weight and weighted target of rows by feature and bin."""
     sums[:] = 0.0
     n_features = bins.shape[1]
@@ -49,7 +59,9 @@ def add_up(bins: Array, offsets: Array, target: Array, weight: Array, rows: Arra
 
 
 @compiled
-def best_cut(sums: Array, offsets: Array, tiny: float) -> tuple[float, int, int, float, float, float, float]:
+def best_cut(
+    sums: Array, offsets: Array, tiny: float
+) -> tuple[float, int, int, float, float, float, float]:
     """Find the split with the largest decrease of squared error: gain, feature, bin, and weight and sum of both sides."""
     weight = sums[offsets[0] : offsets[1], 0].sum()
     moved = sums[offsets[0] : offsets[1], 1].sum()
@@ -69,7 +81,9 @@ def best_cut(sums: Array, offsets: Array, tiny: float) -> tuple[float, int, int,
 
 
 @compiled
-def grow_regression(bins: Array, offsets: Array, target: Array, weight: Array, rows: Array, depth: int) -> tuple[Array, Array, Array]:
+def grow_regression(
+    bins: Array, offsets: Array, target: Array, weight: Array, rows: Array, depth: int
+) -> tuple[Array, Array, Array]:
     """Grow one tree on numbers; give the feature, the last bin that goes left, and the mean, node by node."""
     inner = 2**depth - 1
     feature, cut = np.full(2 * inner + 1, -1), np.zeros(2 * inner + 1, np.int64)
@@ -93,7 +107,8 @@ def grow_regression(bins: Array, offsets: Array, target: Array, weight: Array, r
         start[low], stop[low], start[high], stop[high] = start[node], middle, middle, stop[node]
         value[low, 0], value[high, 0] = left_m / left_w, right_m / right_w
         if low < inner:
-            # The sums of one child are counted, those of the larger are what is left of the parent's.
+            # The sums of one child are counted, those of the larger are what is left of the
+            # parent's.
             few, many = (low, high) if middle - start[node] <= stop[node] - middle else (high, low)
             add_up(bins, offsets, target, weight, rows, start[few], stop[few], sums[few])
             sums[many] = sums[node] - sums[few]
@@ -102,7 +117,13 @@ def grow_regression(bins: Array, offsets: Array, target: Array, weight: Array, r
 
 @compiled
 def grow_classification(
-    columns: Array, labels: Array, n_classes: int, weight: Array, rows: Array, candidates: Array, depth: int
+    columns: Array,
+    labels: Array,
+    n_classes: int,
+    weight: Array,
+    rows: Array,
+    candidates: Array,
+    depth: int,
 ) -> tuple[Array, Array, Array]:
     """Grow one tree on classes; give the feature, the last bin that goes left, and the class shares, node by node."""
     inner = 2**depth - 1

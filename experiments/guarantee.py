@@ -1,8 +1,9 @@
 """Proposition 2, evaluated: the bound on the parity of a classifier, term by term, beside the parity that its predictions show.
 
-The learners are those of the tables, trained on the labels of Algorithm 1 after 100 rounds. Of the bound's terms only the Rademacher
-complexity is an estimate: the learner is trained on random signs, on rows of the smallest group, and its correlation with them is a lower
-bound on the supremum. The bound that is shown is to that extent too small, never too large.
+The learners are those of the tables, trained on the labels of Algorithm 1 after 100 rounds. Of the
+bound's terms only the Rademacher complexity is an estimate: the learner is trained on random signs,
+on rows of the smallest group, and its correlation with them is a lower bound on the supremum. The
+bound that is shown is to that extent too small, never too large.
 """
 
 from __future__ import annotations
@@ -35,24 +36,43 @@ _METHOD: Final = "R2B"
 
 
 @lru_cache(maxsize=1)
-def _table(data_name: str, classes: int | None, features: int | None, per_class: int | None, rows: int | None, seed: int) -> Any:
+def _table(
+    data_name: str,
+    classes: int | None,
+    features: int | None,
+    per_class: int | None,
+    rows: int | None,
+    seed: int,
+) -> Any:
     """Give features, classes and groups of training and test rows, and the number of classes."""
     if classes is not None and features is not None and per_class is not None:
         sample = synthetic.sample_of(classes, features, per_class, synthetic.TEST_ROWS, seed)
         return sample.X, sample.y, sample.groups, sample.X_test, sample.groups_test, classes
-    split = adult.split_of({"order": "education-num", "rows": rows, "p": 0.5 if "injected" in data_name else 0.0}, seed)
+    split = adult.split_of(
+        {"order": "education-num", "rows": rows, "p": 0.5 if "injected" in data_name else 0.0}, seed
+    )
     X, X_test = adult.scaled_features("mixed", rows, seed, None)
     return X, split.y, split.sex, X_test, split.sex_test, adult.N_CLASSES
 
 
-def _predict(learner: str, X: Floats, asked: Floats, labels: Codes, soft: Floats | None, n_classes: int, trees: int) -> Floats:
+def _predict(
+    learner: str,
+    X: Floats,
+    asked: Floats,
+    labels: Codes,
+    soft: Floats | None,
+    n_classes: int,
+    trees: int,
+) -> Floats:
     """Train on labels (a forest of Adult: on probabilities) and give the scores of the rows that are asked for."""
     if learner == "knn":
         return vote(nearest(X, asked, NEIGHBOURS), labels, n_classes)
     rng = np.random.default_rng(4)
     if soft is not None:
         return per_class_forest(Bins.of(X, asked), soft, None, rng, trees)
-    return drawn_forest(Bins.of(X, asked, max_bins=synthetic.FOREST_BINS), labels, n_classes, None, rng, trees)
+    return drawn_forest(
+        Bins.of(X, asked, max_bins=synthetic.FOREST_BINS), labels, n_classes, None, rng, trees
+    )
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
@@ -61,7 +81,13 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     X, y, groups, X_test, groups_test, n_classes = _table(*shape, seed)
     learner, trees = configuration["learner"], configuration["trees"] or 0
     channel = channel_of(_METHOD, y, groups, n_classes)
-    drawn = drawn_labels(channel, y, groups, np.random.default_rng([seed, 3]), even=configuration["classes"] is not None)
+    drawn = drawn_labels(
+        channel,
+        y,
+        groups,
+        np.random.default_rng([seed, 3]),
+        even=configuration["classes"] is not None,
+    )
     per_class = learner == "rf" and configuration["classes"] is None
     targets = channel[groups, y] if per_class else np.eye(n_classes)[drawn]
     given = targets if per_class else None
@@ -74,11 +100,17 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
             return _predict(learner, rows, rows, codes, None, n_classes, trees)
         # The estimate looks at class 0 alone, and so does a forest per class.
         first = (codes == 0).astype(np.float64)
-        scores = _predict(learner, rows, rows, codes, np.column_stack([first, 1.0 - first]), 2, trees)
+        scores = _predict(
+            learner, rows, rows, codes, np.column_stack([first, 1.0 - first]), 2, trees
+        )
         return np.column_stack([scores[:, :1], np.zeros((len(rows), n_classes - 1))])
 
-    complexity = rademacher_complexity(fitted, smallest, n_classes, n_draws=DRAWS, random_state=seed)
-    bound = generalization_bound(targets, scores[: len(X)], sensitive_features=groups, complexity=complexity.mean)
+    complexity = rademacher_complexity(
+        fitted, smallest, n_classes, n_draws=DRAWS, random_state=seed
+    )
+    bound = generalization_bound(
+        targets, scores[: len(X)], sensitive_features=groups, complexity=complexity.mean
+    )
     return {
         "label_parity": bound.parity,
         "fit_gap": bound.fit_gap,
@@ -96,7 +128,10 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 def configurations(quick: bool) -> list[Configuration]:
     """Both Adults and three samples of the synthetic data, both learners."""
     trees, rows = (QUICK_TREES, adult.QUICK_ROWS) if quick else (TREES, None)
-    named: list[tuple[str, int | None, int | None, int | None]] = [("Adult", None, None, None), ("Adult, injected", None, None, None)]
+    named: list[tuple[str, int | None, int | None, int | None]] = [
+        ("Adult", None, None, None),
+        ("Adult, injected", None, None, None),
+    ]
     named += [("synthetic", *shape) for shape in (SHAPES[:1] if quick else SHAPES)]
     return [
         {

@@ -32,13 +32,23 @@ def section(rows: Sequence[Row]) -> str:
     if not rows:
         return f"{_WORDS}\n\nNot run."
     body = []
-    for key in dict.fromkeys((row["data"], row["classes"], row["features"], row["learner"]) for row in rows):
+    for key in dict.fromkeys(
+        (row["data"], row["classes"], row["features"], row["learner"]) for row in rows
+    ):
         found = chosen(rows, data=key[0], classes=key[1], features=key[2], learner=key[3])
         cells = [cell(found, name) for name in COLUMNS]
         size = "" if key[1] is None else f", L = {key[1]}, d = {key[2]}"
         below = sum(row["parity"] <= row["printed"] for row in found)
         numbers = [MISSING if value is None else value.text() for value in cells]
-        body.append([f"{key[0]}{size}", LEARNERS[key[3]], f"{found[0]['smallest_group']:,}", *numbers, f"{below} of {len(found)}"])
+        body.append(
+            [
+                f"{key[0]}{size}",
+                LEARNERS[key[3]],
+                f"{found[0]['smallest_group']:,}",
+                *numbers,
+                f"{below} of {len(found)}",
+            ]
+        )
     head = ["data", "learner", "n_0", *COLUMNS.values(), "seen below the printed bound"]
     return f"{_WORDS}\n\n{markdown(head, body)}\n\n{_account(rows)}"
 
@@ -50,7 +60,11 @@ def _account(rows: Sequence[Row]) -> str:
     said = []
     for learner, spoken in LEARNERS.items():
         found = chosen(rows, learner=learner)
-        terms = {"2 tau": 2 * _mean(found, "fit_gap"), "2 d": 2 * _mean(found, "complexity"), "the root": _mean(found, "confidence")}
+        terms = {
+            "2 tau": 2 * _mean(found, "fit_gap"),
+            "2 d": 2 * _mean(found, "complexity"),
+            "the root": _mean(found, "confidence"),
+        }
         most = max(terms, key=lambda name: terms[name])
         said.append(f"{most} for the {spoken} ({100 * terms[most]:.0f} % on average)")
     return (

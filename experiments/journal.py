@@ -1,7 +1,8 @@
 """Where rows are kept: a journal of lines while a run goes on, one Parquet file once it is through. Finished rows are never lost.
 
-A line is on disk before the next run is reported. A process killed while it writes leaves half a line at the end, which the next reader
-cuts off: its run was not finished. The Parquet file is replaced whole, never written in place.
+A line is on disk before the next run is reported. A process killed while it writes leaves half a
+line at the end, which the next reader cuts off: its run was not finished. The Parquet file is
+replaced whole, never written in place.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def read_journal(path: Path) -> list[Row]:
             rows.append(json.loads(line))
         except ValueError as error:
             problem = f"Line {number} of {path.name} is not JSON."
-            raise FileFormatError(problem, remedy="Remove that line; its run is then done again.", line=number) from error
+            raise FileFormatError(
+                problem, remedy="Remove that line; its run is then done again.", line=number
+            ) from error
     return rows
 
 
@@ -66,7 +69,9 @@ def read_results(path: Path) -> list[Row]:
     missing = [name for name in OWN_COLUMNS if name not in table.column_names]
     if missing:
         problem = f"{path.name} has no column {missing[0]!r}."
-        raise FileFormatError(problem, remedy="Name a file that experiments wrote.", columns=table.column_names)
+        raise FileFormatError(
+            problem, remedy="Name a file that experiments wrote.", columns=table.column_names
+        )
     rows: list[Row] = table.to_pylist()
     return rows
 
@@ -74,7 +79,10 @@ def read_results(path: Path) -> list[Row]:
 def finished(output: Path, name: str) -> dict[str, Row]:
     """Give all finished rows by identity, from the results file and from the journal of an interrupted run."""
     path = results_path(output, name)
-    rows = [*(read_results(path) if path.exists() else []), *read_journal(journal_path(output, name))]
+    rows = [
+        *(read_results(path) if path.exists() else []),
+        *read_journal(journal_path(output, name)),
+    ]
     return {row[IDENTITY]: row for row in rows}
 
 
@@ -105,7 +113,11 @@ def _column(values: list[Any]) -> Any:
 
     # A measure that is whole in one row and not in another is a float in both.
     kinds = {type(value) for value in values if value is not None}
-    return pyarrow.array([None if value is None else float(value) for value in values] if kinds == {int, float} else values)
+    return pyarrow.array(
+        [None if value is None else float(value) for value in values]
+        if kinds == {int, float}
+        else values
+    )
 
 
 def _parquet() -> Any:
@@ -113,6 +125,8 @@ def _parquet() -> Any:
         import pyarrow.parquet
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            "pyarrow is not installed.", remedy="Install it with: pip install 'r2b[frames]'.", library="pyarrow"
+            "pyarrow is not installed.",
+            remedy="Install it with: pip install 'r2b[frames]'.",
+            library="pyarrow",
         ) from error
     return pyarrow.parquet

@@ -45,7 +45,8 @@ SPOKEN: Final = {
 def channel_of(method: str, y: Codes, groups: Codes, n_classes: int) -> Floats:
     """Give what a method makes of class labels: P(new label | group, old label).
 
-    Class labels with the same group share their answer, so this small table is all that there is to know about a method.
+    Class labels with the same group share their answer, so this small table is all that there is to
+    know about a method.
 
     Parameters
     ----------
@@ -70,11 +71,18 @@ def channel_of(method: str, y: Codes, groups: Codes, n_classes: int) -> Floats:
     """
     n_groups = int(groups.max()) + 1
     labels = LABEL_METHODS.get(method, Unchanged)().fit(y, sensitive_features=groups)
-    cell_groups, cell_labels = np.repeat(np.arange(n_groups), n_classes), np.tile(np.arange(n_classes), n_groups)
-    return labels.transform(cell_labels, sensitive_features=cell_groups).reshape(n_groups, n_classes, n_classes)
+    cell_groups, cell_labels = (
+        np.repeat(np.arange(n_groups), n_classes),
+        np.tile(np.arange(n_classes), n_groups),
+    )
+    return labels.transform(cell_labels, sensitive_features=cell_groups).reshape(
+        n_groups, n_classes, n_classes
+    )
 
 
-def drawn_labels(channel: Floats, y: Codes, groups: Codes, rng: np.random.Generator, *, even: bool = False) -> Codes:
+def drawn_labels(
+    channel: Floats, y: Codes, groups: Codes, rng: np.random.Generator, *, even: bool = False
+) -> Codes:
     """Draw a class for every row from its distribution: the way for learners that take classes only.
 
     Parameters
@@ -83,8 +91,9 @@ def drawn_labels(channel: Floats, y: Codes, groups: Codes, rng: np.random.Genera
     y, groups : ndarray of shape (n,)
     rng : Generator
     even : bool
-        Spread the draws of rows with the same group and class evenly: a row's chances stay the same, and each class gets its expected
-        number of them to within one. Otherwise rows are drawn independently.
+        Spread the draws of rows with the same group and class evenly: a row's chances stay the
+        same, and each class gets its expected number of them to within one. Otherwise rows are
+        drawn independently.
 
     Examples
     --------
@@ -104,7 +113,9 @@ def drawn_labels(channel: Floats, y: Codes, groups: Codes, rng: np.random.Genera
         rows = order[start:stop]
         if even:
             chance[rows] = (rng.permutation(len(rows)) + rng.random()) / max(1, len(rows))
-        drawn[rows] = np.searchsorted(upper.reshape(-1, n_classes)[cell], chance[rows], side="right")
+        drawn[rows] = np.searchsorted(
+            upper.reshape(-1, n_classes)[cell], chance[rows], side="right"
+        )
     return drawn
 
 
@@ -118,7 +129,9 @@ def visible_labels(X: Floats, y: Codes, groups: Codes, group_estimator: Any, see
     """
     from r2b.sklearn import fair_labels
 
-    fair = fair_labels(X, y, sensitive_features=groups, group_estimator=group_estimator, random_state=seed)
+    fair = fair_labels(
+        X, y, sensitive_features=groups, group_estimator=group_estimator, random_state=seed
+    )
     return np.asarray(fair.soft_labels, dtype=np.float64)
 
 
@@ -162,7 +175,9 @@ def parity_of_channel(channel: Floats, y: Codes, groups: Codes) -> float:
     0.5
     """
     n_groups, n_classes, _ = channel.shape
-    counts = np.bincount(groups * n_classes + y, minlength=n_groups * n_classes).reshape(n_groups, n_classes)
+    counts = np.bincount(groups * n_classes + y, minlength=n_groups * n_classes).reshape(
+        n_groups, n_classes
+    )
     means = np.einsum("sy,syk->sk", counts / counts.sum(axis=1, keepdims=True), channel)
     return float(np.ptp(means, axis=0).max())
 

@@ -33,12 +33,16 @@ def vote(found: Codes, labels: Codes, n_classes: int, weight: Floats | None = No
     """
     votes = np.ones(found.shape) if weight is None else weight[found]
     places = np.arange(len(found))[:, None] * n_classes + labels[found]
-    counts = np.bincount(places.ravel(), weights=votes.ravel(), minlength=len(found) * n_classes).reshape(-1, n_classes)
+    counts = np.bincount(
+        places.ravel(), weights=votes.ravel(), minlength=len(found) * n_classes
+    ).reshape(-1, n_classes)
     shares: Floats = counts / votes.sum(axis=1, keepdims=True)
     return shares
 
 
-def per_class_forest(bins: Bins, soft: Floats, weight: Floats | None, rng: np.random.Generator, trees: int) -> Floats:
+def per_class_forest(
+    bins: Bins, soft: Floats, weight: Floats | None, rng: np.random.Generator, trees: int
+) -> Floats:
     """Train one regression forest per class on probabilities, and divide the rows of their predictions by their sums.
 
     Parameters
@@ -50,25 +54,46 @@ def per_class_forest(bins: Bins, soft: Floats, weight: Floats | None, rng: np.ra
     trees : int
         Per class.
     """
-    scores = np.stack([regression_forest(bins, np.ascontiguousarray(column), weight, rng, trees) for column in soft.T], axis=1)
+    scores = np.stack(
+        [
+            regression_forest(bins, np.ascontiguousarray(column), weight, rng, trees)
+            for column in soft.T
+        ],
+        axis=1,
+    )
     # Sums of weights leave a few 1e-21 below 0 where a leaf has none of the class.
     scores = np.maximum(scores, 0.0)
     shares: Floats = scores / scores.sum(axis=1, keepdims=True)
     return shares
 
 
-def drawn_forest(bins: Bins, labels: Codes, n_classes: int, weight: Floats | None, rng: np.random.Generator, trees: int) -> Floats:
+def drawn_forest(
+    bins: Bins,
+    labels: Codes,
+    n_classes: int,
+    weight: Floats | None,
+    rng: np.random.Generator,
+    trees: int,
+) -> Floats:
     """Train one classification forest on classes."""
     return classification_forest(bins, labels, n_classes, weight, rng, trees)
 
 
-def scikit_forest(X: Floats, X_test: Floats, soft: Floats, weight: Floats | None, seed: int, trees: int) -> Floats:
+def scikit_forest(
+    X: Floats, X_test: Floats, soft: Floats, weight: Floats | None, seed: int, trees: int
+) -> Floats:
     """Do what :func:`per_class_forest` does with the forests of scikit-learn, to compare the two."""
     from sklearn.ensemble import RandomForestRegressor
 
     n_classes = soft.shape[1]
-    forests = [RandomForestRegressor(trees, max_depth=DEPTH, random_state=seed * n_classes + k) for k in range(n_classes)]
-    scores = np.stack([forest.fit(X, soft[:, k], weight).predict(X_test) for k, forest in enumerate(forests)], axis=1)
+    forests = [
+        RandomForestRegressor(trees, max_depth=DEPTH, random_state=seed * n_classes + k)
+        for k in range(n_classes)
+    ]
+    scores = np.stack(
+        [forest.fit(X, soft[:, k], weight).predict(X_test) for k, forest in enumerate(forests)],
+        axis=1,
+    )
     shares: Floats = scores / scores.sum(axis=1, keepdims=True)
     return shares
 
@@ -93,7 +118,9 @@ def lowest_first(scores: Floats) -> Floats:
     """
     _, ranks = np.unique(scores, return_inverse=True)
     n_classes = scores.shape[1]
-    places: Floats = ranks.reshape(scores.shape) * n_classes - np.arange(n_classes, dtype=np.float64)
+    places: Floats = ranks.reshape(scores.shape) * n_classes - np.arange(
+        n_classes, dtype=np.float64
+    )
     return places
 
 
@@ -105,13 +132,15 @@ def measures_of(scores: Floats, y: Codes, groups: Codes, ties: str = "average") 
     scores : ndarray of shape (n, n_classes)
     y, groups : ndarray of shape (n,)
     ties : {"average", "lowest"}
-        What becomes of classes with the same score: one of them at random (in expectation), or the lowest.
+        What becomes of classes with the same score: one of them at random (in expectation), or the
+        lowest.
 
     Returns
     -------
     dict
-        ``parity`` of the predicted probabilities; ``chance``, the mean parity of the same predictions when groups are handed out at random;
-        ``top_1`` to ``top_3``; ``error_parity`` of top-1.
+        ``parity`` of the predicted probabilities; ``chance``, the mean parity of the same
+        predictions when groups are handed out at random; ``top_1`` to ``top_3``; ``error_parity``
+        of top-1.
     """
     classes = np.arange(scores.shape[1])
     known: dict[str, Any] = {"sensitive_features": groups}

@@ -1,6 +1,7 @@
 """Nearest neighbours by brute force, with ties in distance broken by row number on every machine alike.
 
-Neighbours depend on features alone, so one search serves all methods on labels. Where PyTorch sees a GPU the same arithmetic runs there.
+Neighbours depend on features alone, so one search serves all methods on labels. Where PyTorch sees
+a GPU the same arithmetic runs there.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# Squared distances are compared in steps of 1e-8: equal rows tie exactly, although products are rounded differently by every BLAS.
+# Squared distances are compared in steps of 1e-8: equal rows tie exactly, although products are
+# rounded differently by every BLAS.
 _STEPS = 1e8
 _BLOCK_ENTRIES = 1 << 23
 _GPU_BLOCK_ENTRIES = 1 << 27
-# Candidates in single precision first: blocks that fit the cache, and this many candidates beyond k.
+# Candidates in single precision first: blocks that fit the cache, and this many candidates beyond
+# k.
 _QUERIES, _TRAINED, _SPARE = 256, 4_096, 11
 # Half a unit in the last place of single precision, times the additions of a product, generously.
 _SINGLE_ERROR = 1e-6
@@ -70,13 +73,19 @@ def _in_two_steps(train: Floats, query: Floats, squares: tuple[Floats, Floats], 
     for start in range(0, len(query), _QUERIES):
         part = slice(start, start + _QUERIES)
         chosen = np.sort(rows[part], axis=1)
-        exact = squares[0][chosen] - 2 * np.einsum("qd,qcd->qc", query[part], train[chosen]) + squares[1][part, None]
+        exact = (
+            squares[0][chosen]
+            - 2 * np.einsum("qd,qcd->qc", query[part], train[chosen])
+            + squares[1][part, None]
+        )
         order = np.argsort(np.rint(exact * _STEPS), axis=1, kind="stable")[:, :k]
         found[part] = np.take_along_axis(chosen, order, axis=1)
         near[part, 0] = np.take_along_axis(exact, order, axis=1)[:, -1] - squares[1][part]
     unsure = np.flatnonzero(near[:, 0] + error >= near[:, -1])
     if len(unsure):
-        found[unsure] = _on_cpu(train, query[unsure], (squares[0], squares[1][unsure]), k, _bits(train))
+        found[unsure] = _on_cpu(
+            train, query[unsure], (squares[0], squares[1][unsure]), k, _bits(train)
+        )
     return found
 
 
@@ -87,7 +96,10 @@ def _candidates(train: Floats, query: Floats, square: Floats, n_kept: int) -> tu
     # One more column each, so that the product is the distance itself.
     asked = np.column_stack([query, np.ones(len(query))]).astype(np.float32)
     known = np.column_stack([-2 * train, square]).astype(np.float32)
-    blocks = [np.ascontiguousarray(known[start : start + _TRAINED].T) for start in range(0, len(known), _TRAINED)]
+    blocks = [
+        np.ascontiguousarray(known[start : start + _TRAINED].T)
+        for start in range(0, len(known), _TRAINED)
+    ]
     near = np.full((len(query), n_kept), np.inf, dtype=np.float32)
     rows = np.zeros((len(query), n_kept), dtype=np.int64)
     for start in range(0, len(query), _QUERIES):
@@ -97,7 +109,9 @@ def _candidates(train: Floats, query: Floats, square: Floats, n_kept: int) -> tu
     return near.astype(np.float64), rows
 
 
-def _on_cpu(train: Floats, query: Floats, squares: tuple[Floats, Floats], k: int, bits: int) -> Codes:
+def _on_cpu(
+    train: Floats, query: Floats, squares: tuple[Floats, Floats], k: int, bits: int
+) -> Codes:
     found = np.empty((len(query), k), dtype=np.int64)
     size = max(1, _BLOCK_ENTRIES // len(train))
     rows = np.arange(len(train))
@@ -117,7 +131,9 @@ def _on_cpu(train: Floats, query: Floats, squares: tuple[Floats, Floats], k: int
     return found
 
 
-def _on_gpu(train: Floats, query: Floats, squares: tuple[Floats, Floats], k: int, bits: int) -> Codes:
+def _on_gpu(
+    train: Floats, query: Floats, squares: tuple[Floats, Floats], k: int, bits: int
+) -> Codes:
     torch = _gpu()
     known = torch.from_numpy(train).cuda()
     norms = torch.from_numpy(squares[0]).cuda()

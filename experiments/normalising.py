@@ -1,8 +1,9 @@
 """What normalising does to labels that were debiased class by class: parity before and after, and the bound of appendix A.2.
 
-Appendix A.2 argues that normalising does little harm where debiasing class by class acts like a random perturbation E of the labels: with
-H = Y + E, the additive normalisation moves no class mean of a group by more than ``|1'H1 - n| / n``, which is then below epsilon with
-probability ``1 - sum_s 2 exp(-epsilon^2 n_s / (2 L^2))``. Nothing is trained here.
+Appendix A.2 argues that normalising does little harm where debiasing class by class acts like a
+random perturbation E of the labels: with H = Y + E, the additive normalisation moves no class mean
+of a group by more than ``|1'H1 - n| / n``, which is then below epsilon with probability ``1 - sum_s
+2 exp(-epsilon^2 n_s / (2 L^2))``. Nothing is trained here.
 """
 
 from __future__ import annotations
@@ -54,20 +55,30 @@ def separately(method: str, labels: Any, groups: Codes, rows: Floats, of: Codes)
 
 
 def _parity(rows: Floats, of: Codes, count: Floats) -> float:
-    means = np.stack([np.average(rows[of == s], axis=0, weights=count[of == s]) for s in range(int(of.max()) + 1)])
+    means = np.stack(
+        [
+            np.average(rows[of == s], axis=0, weights=count[of == s])
+            for s in range(int(of.max()) + 1)
+        ]
+    )
     return float(np.ptp(means, axis=0).max())
 
 
 def _excess(sums: Floats, of: Codes, count: Floats) -> float:
     """Give the largest distance of a group's mean row sum from 1."""
-    return max(abs(float(sums[of == s].sum() / count[of == s].sum()) - 1.0) for s in range(int(of.max()) + 1))
+    return max(
+        abs(float(sums[of == s].sum() / count[of == s].sum()) - 1.0)
+        for s in range(int(of.max()) + 1)
+    )
 
 
 @lru_cache(maxsize=1)
 def _labels(kind: str, classes: int, per_class: int, seed: int) -> tuple[Any, Codes]:
     """Give labels and groups of a kind: see the page."""
     if kind.startswith("Adult"):
-        split = split_of({"order": "education-num", "rows": None, "p": 0.5 if "injected" in kind else 0.0}, seed)
+        split = split_of(
+            {"order": "education-num", "rows": None, "p": 0.5 if "injected" in kind else 0.0}, seed
+        )
         return split.y, split.sex
     if kind == "scores":
         sample = sample_of(classes, 10, per_class, classes, seed)
@@ -84,7 +95,9 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Measure what one method leaves before and after normalising, and what draws add to it."""
     if configuration["kind"] == "drawn":
         return _worst_of_drawn(configuration["method"], seed)
-    y, groups = _labels(configuration["kind"], configuration["classes"], configuration["per_class"], seed)
+    y, groups = _labels(
+        configuration["kind"], configuration["classes"], configuration["per_class"], seed
+    )
     return _measured(configuration["method"], y, groups, np.random.default_rng([seed, 41]))
 
 
@@ -98,11 +111,19 @@ def _measured(method: str, y: Any, groups: Codes, rng: np.random.Generator) -> R
     shifted = h - (h.sum(axis=1, keepdims=True) - 1.0) / n_classes
     sampled, drawn = [], []
     for _ in range(DRAWS):
-        # Every class drawn by itself, as many rows as the cell has: the perturbation of A.2, whose mean is 0 by construction.
+        # Every class drawn by itself, as many rows as the cell has: the perturbation of A.2, whose
+        # mean is 0 by construction.
         hits = rng.binomial(count[:, None].astype(np.int64), np.clip(h, 0.0, 1.0))
-        sampled.append(max(abs(float((hits - count[:, None] * h)[of == s].sum() / count[of == s].sum())) for s in range(n_groups)))
+        sampled.append(
+            max(
+                abs(float((hits - count[:, None] * h)[of == s].sum() / count[of == s].sum()))
+                for s in range(n_groups)
+            )
+        )
         # One class per row, as learners get it.
-        shares = np.stack([rng.multinomial(int(n), p / p.sum()) for n, p in zip(count, divided, strict=True)])
+        shares = np.stack(
+            [rng.multinomial(int(n), p / p.sum()) for n, p in zip(count, divided, strict=True)]
+        )
         drawn.append(_parity(shares / count[:, None], of, count))
     return {
         "data_parity": _parity(rows, of, count),
@@ -113,7 +134,8 @@ def _measured(method: str, y: Any, groups: Codes, rng: np.random.Generator) -> R
         "hoeffding": n_classes * sqrt(2 * log(2 * n_groups / DELTA) / smallest),
         "sampled_excess": float(np.quantile(sampled, 1 - DELTA)),
         "drawn": float(np.mean(drawn)),
-        "drawn_bound": _parity(divided, of, count) + 2 * sqrt(log(2 * n_classes * n_groups / DELTA) / (2 * smallest)),
+        "drawn_bound": _parity(divided, of, count)
+        + 2 * sqrt(log(2 * n_classes * n_groups / DELTA) / (2 * smallest)),
     }
 
 
@@ -122,7 +144,9 @@ def _cells(y: Any, groups: Codes) -> tuple[Floats, Codes, Floats]:
     if np.ndim(y) == 2:
         return np.asarray(y, dtype=np.float64), groups, np.ones(len(groups))
     n_classes = int(y.max()) + 1
-    count = np.bincount(groups * n_classes + y, minlength=(int(groups.max()) + 1) * n_classes).astype(np.float64)
+    count = np.bincount(
+        groups * n_classes + y, minlength=(int(groups.max()) + 1) * n_classes
+    ).astype(np.float64)
     there = np.flatnonzero(count)
     return np.eye(n_classes)[there % n_classes], there // n_classes, count[there]
 
@@ -134,8 +158,12 @@ def _worst_of_drawn(method: str, seed: int) -> Row:
     for _ in range(TABLES):
         n_classes, n_groups = int(rng.integers(2, 8)), int(rng.integers(2, 6))
         shares = rng.dirichlet(np.full(n_classes, rng.choice([0.1, 0.3, 1.0])), size=n_groups)
-        sizes = 30 + (3_000 * rng.dirichlet(np.full(n_groups, rng.choice([0.3, 1.0, 5.0])))).astype(int)
-        y = np.concatenate([rng.choice(n_classes, size=n, p=p) for n, p in zip(sizes, shares, strict=True)])
+        sizes = 30 + (3_000 * rng.dirichlet(np.full(n_groups, rng.choice([0.3, 1.0, 5.0])))).astype(
+            int
+        )
+        y = np.concatenate(
+            [rng.choice(n_classes, size=n, p=p) for n, p in zip(sizes, shares, strict=True)]
+        )
         _, y = np.unique(y, return_inverse=True)
         groups = np.repeat(np.arange(n_groups), sizes)
         rows, of, count = _cells(y, groups)
@@ -145,19 +173,31 @@ def _worst_of_drawn(method: str, seed: int) -> Row:
         found = _parity(h / h.sum(axis=1, keepdims=True), of, count)
         if found > worst["divided"]:
             excess = _excess(count * h.sum(axis=1), of, count)
-            worst = {"data_parity": _parity(rows, of, count), "before": _parity(h, of, count), "divided": found, "excess": excess}
+            worst = {
+                "data_parity": _parity(rows, of, count),
+                "before": _parity(h, of, count),
+                "divided": found,
+                "excess": excess,
+            }
     return worst
 
 
 def configurations(quick: bool) -> list[Configuration]:
     """Both Adults, the paper's synthetic labels, stronger bias, scores in place of labels, and drawn tables; three methods."""
-    shapes: list[tuple[str, int | None, int | None]] = [("Adult", None, None), ("Adult, injected", None, None)]
+    shapes: list[tuple[str, int | None, int | None]] = [
+        ("Adult", None, None),
+        ("Adult, injected", None, None),
+    ]
     sizes = [(c, n) for c in CLASSES for n in PER_CLASS]
     shapes += [("labels", *size) for size in (sizes[:1] if quick else sizes)]
     shapes += [("stronger", *size) for size in (sizes[:1] if quick else sizes)]
     shapes += [("scores", c, PER_CLASS[0]) for c in (CLASSES[:1] if quick else CLASSES[:2])]
     shapes += [] if quick else [("drawn", None, None)]
-    return [{"kind": kind, "classes": c, "per_class": n, "method": method} for kind, c, n in shapes for method in METHODS]
+    return [
+        {"kind": kind, "classes": c, "per_class": n, "method": method}
+        for kind, c, n in shapes
+        for method in METHODS
+    ]
 
 
 EXPERIMENT: Final = Experiment(

@@ -42,7 +42,9 @@ def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
     if not rows:
         return f"{_WORDS.format(found='Not run.')}"
-    return "\n\n".join([_WORDS.format(found=_found(rows)), _table(rows), _A2, _bounds(rows), _account(rows)])
+    return "\n\n".join(
+        [_WORDS.format(found=_found(rows)), _table(rows), _A2, _bounds(rows), _account(rows)]
+    )
 
 
 def largest(rows: Sequence[Row], measure: str, **wanted: object) -> float | None:
@@ -52,22 +54,34 @@ def largest(rows: Sequence[Row], measure: str, **wanted: object) -> float | None
 
 
 def _found(rows: Sequence[Row]) -> str:
-    synthetic, drawn = largest(rows, "divided", kind="labels", method="OST"), largest(rows, "divided", kind="drawn", method="OST")
-    tried = max((row["divided"] for row in chosen(rows, method="OST") if row["kind"] != "drawn"), default=0.0)
-    words = (
-        f"On the paper's data OST ends at most at {synthetic or 0.0:.3f}; the largest of everything else but drawn tables is {tried:.3f}"
+    synthetic, drawn = (
+        largest(rows, "divided", kind="labels", method="OST"),
+        largest(rows, "divided", kind="drawn", method="OST"),
     )
+    tried = max(
+        (row["divided"] for row in chosen(rows, method="OST") if row["kind"] != "drawn"),
+        default=0.0,
+    )
+    words = f"On the paper's data OST ends at most at {synthetic or 0.0:.3f}; the largest of everything else but drawn tables is {tried:.3f}"
     words += f", of drawn tables {drawn:.3f}" if drawn is not None else ""
-    return words + ". OST is solved exactly here; a solver that has not converged can leave anything."
+    return (
+        words + ". OST is solved exactly here; a solver that has not converged can leave anything."
+    )
 
 
 def _table(rows: Sequence[Row]) -> str:
     body = []
     for kind, spoken in KINDS.items():
         for method in ("OST", "HTO", "R2B0"):
-            found = [largest(rows, measure, kind=kind, method=method) for measure in ("data_parity", "before", "divided", "shifted")]
+            found = [
+                largest(rows, measure, kind=kind, method=method)
+                for measure in ("data_parity", "before", "divided", "shifted")
+            ]
             if found[0] is not None:
-                numbers = ["" if value is None else f"{100 * value:.2g}" if value > 1e-9 else "0" for value in found]
+                numbers = [
+                    "" if value is None else f"{100 * value:.2g}" if value > 1e-9 else "0"
+                    for value in found
+                ]
                 body.append([spoken, SPOKEN.get(method, method), *numbers])
     return markdown(["labels", "method", "data, %", "before, %", "divided, %", "shifted, %"], body)
 
@@ -75,22 +89,43 @@ def _table(rows: Sequence[Row]) -> str:
 def _bounds(rows: Sequence[Row]) -> str:
     body = []
     for kind, spoken in list(KINDS.items())[:-1]:
-        shapes = sorted({(row["classes"] or 0, row["per_class"] or 0) for row in chosen(rows, kind=kind)})
+        shapes = sorted(
+            {(row["classes"] or 0, row["per_class"] or 0) for row in chosen(rows, kind=kind)}
+        )
         for classes, per_class in (shapes[0], shapes[-1]) if len(shapes) > 1 else shapes:
             for method in ("OST", "R2B0"):
-                found = chosen(rows, kind=kind, classes=classes or None, per_class=per_class or None, method=method)
-                cells = [cell(found, name) for name in ("excess", "sampled_excess", "hoeffding", "drawn", "drawn_bound")]
+                found = chosen(
+                    rows,
+                    kind=kind,
+                    classes=classes or None,
+                    per_class=per_class or None,
+                    method=method,
+                )
+                cells = [
+                    cell(found, name)
+                    for name in ("excess", "sampled_excess", "hoeffding", "drawn", "drawn_bound")
+                ]
                 size = f", L = {classes}, n = {per_class:,}" if classes else ""
                 numbers = [MISSING if value is None else f"{value.mean:.2f}" for value in cells]
                 body.append([spoken + size, SPOKEN.get(method, method), *numbers])
-    head = ["labels", "method", "excess, %", "drawn apart, %", "bound, %", "one class drawn, %", "its bound, %"]
+    head = [
+        "labels",
+        "method",
+        "excess, %",
+        "drawn apart, %",
+        "bound, %",
+        "one class drawn, %",
+        "its bound, %",
+    ]
     return markdown(head, body)
 
 
 def _account(rows: Sequence[Row]) -> str:
     known = [row for row in rows if row["kind"] != "drawn"]
     kept = sum(row["sampled_excess"] <= row["hoeffding"] for row in known)
-    ratio = sorted(row["hoeffding"] / row["sampled_excess"] for row in known if row["sampled_excess"] > 0)
+    ratio = sorted(
+        row["hoeffding"] / row["sampled_excess"] for row in known if row["sampled_excess"] > 0
+    )
     pinned = max(row["excess"] for row in known if row["method"] != "OST")
     ost = largest(known, "excess", method="OST") or 0.0
     return (

@@ -1,6 +1,7 @@
 """COCO as the paper uses it: the share of each class among an image's objects, and gender by the words of its captions.
 
-Reads the official annotation files, ``instances_SPLIT.json`` and ``captions_SPLIT.json``. No image is read here.
+Reads the official annotation files, ``instances_SPLIT.json`` and ``captions_SPLIT.json``. No image
+is read here.
 """
 
 from __future__ import annotations
@@ -66,8 +67,17 @@ class CocoImages:
     def part(self, keep: npt.NDArray[Any]) -> CocoImages:
         """Give some of the images, by a mask or by positions."""
         places = np.arange(len(self))[keep]
-        captions = None if self.captions is None else tuple(self.captions[i] for i in places.tolist())
-        return CocoImages(self.image_id[places], self.file_name[places], self.counts[places], self.classes, self.gender[places], captions)
+        captions = (
+            None if self.captions is None else tuple(self.captions[i] for i in places.tolist())
+        )
+        return CocoImages(
+            self.image_id[places],
+            self.file_name[places],
+            self.counts[places],
+            self.classes,
+            self.gender[places],
+            captions,
+        )
 
     def without(self, name: str) -> CocoImages:
         """Leave one class out.
@@ -78,9 +88,15 @@ class CocoImages:
             There is no such class.
         """
         if name not in self.classes:
-            raise ParameterError(f"There is no class {name!r}.", remedy=f"Choose one of {', '.join(self.classes)}.", name=name)
+            raise ParameterError(
+                f"There is no class {name!r}.",
+                remedy=f"Choose one of {', '.join(self.classes)}.",
+                name=name,
+            )
         kept = [k for k, other in enumerate(self.classes) if other != name]
-        return replace(self, counts=self.counts[:, kept], classes=tuple(self.classes[k] for k in kept))
+        return replace(
+            self, counts=self.counts[:, kept], classes=tuple(self.classes[k] for k in kept)
+        )
 
     def of_the_paper(self) -> CocoImages:
         """Keep the images with an object whose captions say man or woman and not both."""
@@ -110,7 +126,11 @@ def shares_of(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
     totals = numbers.sum(axis=1, keepdims=True)
     if not (totals > 0).all():
         row = int(np.argmin(totals[:, 0] > 0))
-        raise ParameterError(f"Row {row} has no object.", remedy="Leave such images out: CocoImages.of_the_paper() does.", row=row)
+        raise ParameterError(
+            f"Row {row} has no object.",
+            remedy="Leave such images out: CocoImages.of_the_paper() does.",
+            row=row,
+        )
     shares: npt.NDArray[np.float64] = numbers / totals
     return shares
 
@@ -189,9 +209,13 @@ def read_coco(instances: str | Path, captions: str | Path) -> CocoImages:
     Raises
     ------
     FileFormatError
-        A file is not of that layout, or an annotation names an image or a category that is not listed.
+        A file is not of that layout, or an annotation names an image or a category that is not
+        listed.
     """
-    objects, texts = _layout(Path(instances), ("images", "annotations", "categories")), _layout(Path(captions), ("annotations",))
+    objects, texts = (
+        _layout(Path(instances), ("images", "annotations", "categories")),
+        _layout(Path(captions), ("annotations",)),
+    )
     images = {int(image["id"]): str(image.get("file_name", "")) for image in objects["images"]}
     categories = sorted(objects["categories"], key=lambda category: int(category["id"]))
     column = {int(category["id"]): k for k, category in enumerate(categories)}
@@ -199,7 +223,10 @@ def read_coco(instances: str | Path, captions: str | Path) -> CocoImages:
     row = {image: i for i, image in enumerate(order)}
     counts = np.zeros((len(order), len(column)), dtype=np.int64)
     for number, found in enumerate(objects["annotations"]):
-        counts[_known(row, found, "image_id", number, instances), _known(column, found, "category_id", number, instances)] += 1
+        counts[
+            _known(row, found, "image_id", number, instances),
+            _known(column, found, "category_id", number, instances),
+        ] += 1
     said: list[list[str]] = [[] for _ in order]
     for number, found in enumerate(texts["annotations"]):
         said[_known(row, found, "image_id", number, captions)].append(str(found["caption"]))
@@ -217,16 +244,30 @@ def _layout(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise FileFormatError(f"{path.name} is not JSON: {error}.", remedy="Pass an annotation file of COCO.", file=path.name) from error
-    missing = [key for key in keys if not isinstance(found, dict) or not isinstance(found.get(key), list)]
+        raise FileFormatError(
+            f"{path.name} is not JSON: {error}.",
+            remedy="Pass an annotation file of COCO.",
+            file=path.name,
+        ) from error
+    missing = [
+        key for key in keys if not isinstance(found, dict) or not isinstance(found.get(key), list)
+    ]
     if missing:
         problem = f"{path.name} has no list {', '.join(map(repr, missing))}."
-        raise FileFormatError(problem, remedy="Pass an annotation file of COCO.", file=path.name, missing=missing)
+        raise FileFormatError(
+            problem, remedy="Pass an annotation file of COCO.", file=path.name, missing=missing
+        )
     layout: dict[str, Any] = found
     return layout
 
 
-def _known(places: Mapping[int, int], annotation: Mapping[str, Any], key: str, number: int, path: str | Path) -> int:
+def _known(
+    places: Mapping[int, int],
+    annotation: Mapping[str, Any],
+    key: str,
+    number: int,
+    path: str | Path,
+) -> int:
     try:
         return places[int(annotation[key])]
     except (KeyError, TypeError, ValueError):

@@ -1,6 +1,7 @@
 """Dermatology tables as the paper groups them: age in four buckets, crossed with sex; and two public tables read that way.
 
-The paper's own cases are private. HAM10000 has one diagnosis per lesion, SCIN has the weighted opinions of dermatologists.
+The paper's own cases are private. HAM10000 has one diagnosis per lesion, SCIN has the weighted
+opinions of dermatologists.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Cases:
         What must not be divided between splits: lesions, or patients.
     classes : tuple of str
     left_out : int
-        Rows of the table that are not among these: age or sex unknown, an age outside the buckets, or no label.
+        Rows of the table that are not among these: age or sex unknown, an age outside the buckets,
+        or no label.
     """
 
     features: npt.NDArray[np.float64]
@@ -68,7 +70,9 @@ def age_buckets(ages: npt.ArrayLike) -> npt.NDArray[np.int64]:
     numbers = np.asarray(ages, dtype=np.float64)
     edges = np.array([low for low, _ in BUCKETS] + [BUCKETS[-1][1]], dtype=np.float64)
     places = np.searchsorted(edges, numbers, side="right") - 1
-    return np.where(np.isfinite(numbers) & (numbers >= edges[0]) & (numbers < edges[-1]), places, -1).astype(np.int64)
+    return np.where(
+        np.isfinite(numbers) & (numbers >= edges[0]) & (numbers < edges[-1]), places, -1
+    ).astype(np.int64)
 
 
 def crossed(ages: npt.ArrayLike, sexes: Iterable[Any]) -> npt.NDArray[Any]:
@@ -89,7 +93,9 @@ def crossed(ages: npt.ArrayLike, sexes: Iterable[Any]) -> npt.NDArray[Any]:
     listed, places = [str(sex) for sex in sexes], age_buckets(ages)
     if len(listed) != len(places):
         problem = f"There are {len(places)} ages and {len(listed)} sexes."
-        raise LengthError(problem, remedy="Pass both for every row.", n_ages=len(places), n_sexes=len(listed))
+        raise LengthError(
+            problem, remedy="Pass both for every row.", n_ages=len(places), n_sexes=len(listed)
+        )
     outside = np.flatnonzero(places < 0)
     if len(outside):
         row = int(outside[0])
@@ -102,7 +108,9 @@ def crossed(ages: npt.ArrayLike, sexes: Iterable[Any]) -> npt.NDArray[Any]:
             n_outside=len(outside),
         )
     names = [f"{low}-{high - 1}" for low, high in BUCKETS]
-    return np.array([f"{names[place]} {sex}" for place, sex in zip(places.tolist(), listed, strict=True)])
+    return np.array(
+        [f"{names[place]} {sex}" for place, sex in zip(places.tolist(), listed, strict=True)]
+    )
 
 
 def ham10000_cases(metadata: Columns, features: Columns) -> Cases:
@@ -125,13 +133,21 @@ def ham10000_cases(metadata: Columns, features: Columns) -> Cases:
     wanted = metadata["image_id"][keep].tolist()
     missing = [image for image in wanted if image not in place]
     if missing:
-        problem = f"There are no features of {len(missing)} images, the first of them {missing[0]!r}."
-        raise FileFormatError(problem, remedy="Take both files from the same source.", image_id=missing[0])
-    numbers = np.stack([features[name] for name in features if name != "image_id"], axis=1).astype(np.float64)
+        problem = (
+            f"There are no features of {len(missing)} images, the first of them {missing[0]!r}."
+        )
+        raise FileFormatError(
+            problem, remedy="Take both files from the same source.", image_id=missing[0]
+        )
+    numbers = np.stack([features[name] for name in features if name != "image_id"], axis=1).astype(
+        np.float64
+    )
     diagnoses = metadata["dx"].astype(str)
     classes = tuple(sorted(set(diagnoses.tolist())))
     return Cases(
-        features=np.column_stack([numbers[[place[image] for image in wanted]], age[keep], sex[keep] == "male"]),
+        features=np.column_stack(
+            [numbers[[place[image] for image in wanted]], age[keep], sex[keep] == "male"]
+        ),
         labels=(diagnoses[keep, None] == np.array(classes)).astype(np.float64),
         groups=crossed(age[keep], sex[keep]),
         units=metadata["lesion_id"][keep],
@@ -149,11 +165,14 @@ def scin_cases(cases: Columns, labels: Columns, n_conditions: int = 26) -> Cases
     ----------
     cases, labels : the columns of the two published tables
     n_conditions : int
-        How many conditions are classes of their own: those with the largest total weight over all labelled cases, ties by name.
+        How many conditions are classes of their own: those with the largest total weight over all
+        labelled cases, ties by name.
     """
     order = {case: i for i, case in enumerate(cases["case_id"].tolist())}
     rows = np.array([order[case] for case in labels["case_id"].tolist()])
-    weights = [_weights(text, i) for i, text in enumerate(labels["weighted_skin_condition_label"].tolist())]
+    weights = [
+        _weights(text, i) for i, text in enumerate(labels["weighted_skin_condition_label"].tolist())
+    ]
     total: dict[str, float] = {}
     for row in weights:
         for name, weight in row.items():
@@ -184,8 +203,9 @@ def table_cases(columns: Columns) -> Cases:
     Parameters
     ----------
     columns : mapping
-        ``age`` and ``sex``; ``label`` (a class) or one ``label_CLASS`` per class (probabilities); one ``score_CLASS`` per class or any
-        number of ``feature_NAME``; and, if rows belong together, ``unit``.
+        ``age`` and ``sex``; ``label`` (a class) or one ``label_CLASS`` per class (probabilities);
+        one ``score_CLASS`` per class or any number of ``feature_NAME``; and, if rows belong
+        together, ``unit``.
 
     Raises
     ------
@@ -209,15 +229,25 @@ def table_cases(columns: Columns) -> Cases:
     missing += [] if shares or "label" in columns else ["label"]
     missing += [] if scores or features else ["score_CLASS or feature_NAME"]
     if missing:
-        raise FileFormatError(f"The table has no column {', '.join(missing)}.", remedy="Add or rename it.", missing=missing)
+        raise FileFormatError(
+            f"The table has no column {', '.join(missing)}.",
+            remedy="Add or rename it.",
+            missing=missing,
+        )
     plain = columns["label"].astype(str) if not shares else np.array([])
     classes = tuple(sorted(shares)) if shares else tuple(sorted(set(plain.tolist()) | set(scores)))
     if scores and set(scores) != set(classes):
         odd = sorted(set(scores) ^ set(classes))
         raise FileFormatError(
-            f"The classes {', '.join(odd)} have labels without scores or scores without labels.", remedy="Add them.", odd=odd
+            f"The classes {', '.join(odd)} have labels without scores or scores without labels.",
+            remedy="Add them.",
+            odd=odd,
         )
-    labels = np.stack([shares[name] for name in classes], axis=1) if shares else (plain[:, None] == np.array(classes))
+    labels = (
+        np.stack([shares[name] for name in classes], axis=1)
+        if shares
+        else (plain[:, None] == np.array(classes))
+    )
     numbers = [scores[name] for name in classes] if scores else list(features.values())
     return Cases(
         features=np.stack(numbers, axis=1).astype(np.float64),
@@ -235,7 +265,11 @@ def _weights(text: Any, row: int) -> dict[str, float]:
         found = ast.literal_eval(str(text))
         return {str(name): float(weight) for name, weight in found.items()}
     except (ValueError, SyntaxError, AttributeError, TypeError) as error:
-        raise FileFormatError(f"In row {row}, the labels are {str(text)[:80]!r}.", remedy="Pass the published table.", row=row) from error
+        raise FileFormatError(
+            f"In row {row}, the labels are {str(text)[:80]!r}.",
+            remedy="Pass the published table.",
+            row=row,
+        ) from error
 
 
 def _band_middles(bands: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -15,7 +15,8 @@ from experiments.experiment import Experiment, Row
 from experiments.journal import read_results, results_path
 from experiments.summary import section as in_short
 
-# How far a row that is computed again on another machine may be from the stored one: measures of labels, and of what a learner predicts.
+# How far a row that is computed again on another machine may be from the stored one: measures of
+# labels, and of what a learner predicts.
 LABELS_AGREE = 1e-9
 PREDICTIONS_AGREE = 1e-3
 
@@ -61,7 +62,11 @@ def page_of(results: Path, images: str = "../results/") -> str:
     images : str
         Where the figures are, seen from the page.
     """
-    there = {name: read_results(results_path(results, name)) for name in MODULES if results_path(results, name).exists()}
+    there = {
+        name: read_results(results_path(results, name))
+        for name in MODULES
+        if results_path(results, name).exists()
+    }
     parts = [_HEAD, in_short(there), claims(there)]
     for name in MODULES:
         experiment, path = find(name), results_path(results, name)
@@ -77,8 +82,14 @@ def _part(experiment: Experiment, rows: Sequence[Row], images: str) -> str:
     seeds = len({row["seed"] for row in rows})
     source = f"Source: `{experiment.name}.parquet`, {len(rows):,} rows, {seeds} seed{'s' if seeds > 1 else ''}."
     drawn = experiment.figures(rows).items()
-    drawings = "\n\n".join(f"![{picture.title}]({images}{experiment.name}-{stem}.svg)" for stem, picture in drawn)
-    return "\n\n".join(part for part in (f"## {experiment.title}", source, experiment.section(rows), drawings) if part)
+    drawings = "\n\n".join(
+        f"![{picture.title}]({images}{experiment.name}-{stem}.svg)" for stem, picture in drawn
+    )
+    return "\n\n".join(
+        part
+        for part in (f"## {experiment.title}", source, experiment.section(rows), drawings)
+        if part
+    )
 
 
 def draw_png(drawing: Path) -> Path | None:
@@ -89,13 +100,27 @@ def draw_png(drawing: Path) -> Path | None:
     Path or None
         None where no Chromium or Chrome is installed.
     """
-    browser = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+    browser = next(
+        (
+            found
+            for name in ("chromium", "chromium-browser", "google-chrome")
+            if (found := shutil.which(name))
+        ),
+        None,
+    )
     if browser is None:
         return None
     target = drawing.with_suffix(".png").resolve()
     head = drawing.read_text(encoding="utf-8").split("viewBox=", 1)[1].split('"')[1].split()
     with tempfile.TemporaryDirectory() as profile:
-        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--hide-scrollbars"]
+        command = [
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={profile}",
+            "--hide-scrollbars",
+        ]
         command += [
             "--force-device-scale-factor=2",
             f"--window-size={head[2]},{head[3]}",

@@ -1,6 +1,7 @@
 """Parity of the training labels by ADMM round, for five tolerances: the paper's figure on convergence.
 
-Only labels and groups matter, so the paper's 36 panels are 9: classes and rows per class of the synthetic data.
+Only labels and groups matter, so the paper's 36 panels are 9: classes and rows per class of the
+synthetic data.
 """
 
 from __future__ import annotations
@@ -25,18 +26,35 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     y = np.repeat(np.arange(n_classes), configuration["per_class"])
     groups = biased_groups(y, np.random.default_rng([seed, n_classes, configuration["per_class"]]))
     target = configuration.get("target", "free")
-    history = R2B(configuration["epsilon"], max_rounds=max(ROUNDS), target=target).fit(y, sensitive_features=groups).history_
-    parities = {f"round_{t}": history[t - 1].parity if t else sampled_parity(y, groups, n_classes) for t in ROUNDS}
+    history = (
+        R2B(configuration["epsilon"], max_rounds=max(ROUNDS), target=target)
+        .fit(y, sensitive_features=groups)
+        .history_
+    )
+    parities = {
+        f"round_{t}": history[t - 1].parity if t else sampled_parity(y, groups, n_classes)
+        for t in ROUNDS
+    }
     return parities
 
 
 def configurations(quick: bool) -> list[Configuration]:
     """Nine samples and five tolerances; two small samples in the small setting."""
     classes, sizes = ((4, 16), (1_000,)) if quick else (CLASSES, PER_CLASS)
-    free = [{"classes": c, "per_class": n, "epsilon": epsilon} for c in classes for n in sizes for epsilon in EPSILONS]
+    free = [
+        {"classes": c, "per_class": n, "epsilon": epsilon}
+        for c in classes
+        for n in sizes
+        for epsilon in EPSILONS
+    ]
     return free + [{**each, "target": "population"} for each in free if not quick]
 
 
 EXPERIMENT: Final = Experiment(
-    name="rounds", title="Rounds of Algorithm 1", configurations=configurations, run=run, section=section, figures=figures
+    name="rounds",
+    title="Rounds of Algorithm 1",
+    configurations=configurations,
+    run=run,
+    section=section,
+    figures=figures,
 )

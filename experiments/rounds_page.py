@@ -21,7 +21,10 @@ comes from the last clip and division alone (see the next section)."""
 
 CLOSE: Final = 1e-3
 """How near to the smaller of epsilon and the parity of the data counts as converged."""
-MEANS: Final = {None: "The common mean free, as Algorithm 1 is printed", "population": "The mean pinned, as it was published"}
+MEANS: Final = {
+    None: "The common mean free, as Algorithm 1 is printed",
+    "population": "The mean pinned, as it was published",
+}
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -40,13 +43,27 @@ def off_by(row: Row, rounds: int) -> float:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    head = ["classes", "epsilon", "data", *(f"{t} rounds" if t > 1 else "1 round" for t in ROUNDS[1:]), "off after 50", "off after 100"]
+    head = [
+        "classes",
+        "epsilon",
+        "data",
+        *(f"{t} rounds" if t > 1 else "1 round" for t in ROUNDS[1:]),
+        "off after 50",
+        "off after 100",
+    ]
     body = []
     for classes, epsilon in _cases(rows):
         found = chosen(rows, classes=classes, epsilon=epsilon)
         cells = [cell(found, f"round_{t}") for t in ROUNDS]
         numbers = ["not run" if value is None else f"{value.mean:.2f}" for value in cells]
-        body.append([str(classes), f"{epsilon:g}", *numbers, *(f"{100 * max(off_by(row, t) for row in found):.2f}" for t in (50, 100))])
+        body.append(
+            [
+                str(classes),
+                f"{epsilon:g}",
+                *numbers,
+                *(f"{100 * max(off_by(row, t) for row in found):.2f}" for t in (50, 100)),
+            ]
+        )
     return markdown(head, body)
 
 
@@ -58,7 +75,10 @@ def _account(rows: Sequence[Row]) -> str:
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw parity by round, the mean free and pinned."""
     drawn = {}
-    for target, stem, name in ((None, "parity", "mean free"), ("population", "parity-pinned", "mean pinned")):
+    for target, stem, name in (
+        (None, "parity", "mean free"),
+        ("population", "parity-pinned", "mean pinned"),
+    ):
         found = [row for row in rows if row.get("target") == target]
         if found:
             drawn[stem] = _picture(found, f"Parity of the training labels by ADMM round, {name}")
@@ -75,7 +95,12 @@ def _picture(rows: Sequence[Row], title: str) -> Picture:
             series = []
             for epsilon in epsilons:
                 found = chosen(rows, classes=classes, per_class=size, epsilon=epsilon)
-                series.append(Series(f"{100 * epsilon:g} %", points((t, cell(found, f"round_{t}")) for t in ROUNDS)))
+                series.append(
+                    Series(
+                        f"{100 * epsilon:g} %",
+                        points((t, cell(found, f"round_{t}")) for t in ROUNDS),
+                    )
+                )
             shape = f"{classes} classes, {size:,} rows each"
             panels.append(Panel(shape, tuple(series), Axis("parity of the labels (%)", zero=True)))
         grid.append(tuple(panels))

@@ -1,7 +1,8 @@
 """One runner for all experiments: parallel over processes, resumable, one row per run, one Parquet file.
 
-A run is a pure function of its configuration and seed (:mod:`experiments.experiment` says how an experiment plugs in). Rows are written
-down as they come; whatever stops the runner, calling it again does only what is missing. Nothing here knows any experiment.
+A run is a pure function of its configuration and seed (:mod:`experiments.experiment` says how an
+experiment plugs in). Rows are written down as they come; whatever stops the runner, calling it
+again does only what is missing. Nothing here knows any experiment.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Progress:
 
     def __str__(self) -> str:
         rest = "" if self.left is None else f", about {_duration(self.left)} left"
-        return f"{self.experiment}: {self.done} of {self.total} runs, {_duration(self.elapsed)}{rest}"
+        return (
+            f"{self.experiment}: {self.done} of {self.total} runs, {_duration(self.elapsed)}{rest}"
+        )
 
 
 def run_experiment(
@@ -83,7 +86,8 @@ def run_experiment(
     Returns
     -------
     list of dict
-        Planned rows in the order of the plan. The file may hold more: rows of other seeds or configurations stay.
+        Planned rows in the order of the plan. The file may hold more: rows of other seeds or
+        configurations stay.
 
     Raises
     ------
@@ -96,7 +100,8 @@ def run_experiment(
     plan = planned(experiment, quick=quick, seeds=seeds)
     rows = journal.finished(output, experiment.name)
     if not resume:
-        # Dropped from the file first, so that a restart that is killed does not take the old rows for its own.
+        # Dropped from the file first, so that a restart that is killed does not take the old rows
+        # for its own.
         rows = {key: row for key, row in rows.items() if key not in {run.identity for run in plan}}
         journal.settle(output, experiment.name, rows.values())
     missing = [run for run in plan if run.identity not in rows]
@@ -142,8 +147,17 @@ def _row(outcome: Outcome, versions: str) -> Row:
     if twice:
         problem = f"A run of {run.experiment!r} measures {', '.join(map(repr, twice))}, which its configuration has too."
         raise ParameterError(problem, remedy="Give the measure another name.", names=twice)
-    own: dict[str, Any] = {IDENTITY: run.identity, "experiment": run.experiment, "revision": run.revision, "seed": run.seed}
-    own |= {"configuration": run.configuration, "versions": versions, "seconds": round(outcome.seconds, 3)}
+    own: dict[str, Any] = {
+        IDENTITY: run.identity,
+        "experiment": run.experiment,
+        "revision": run.revision,
+        "seed": run.seed,
+    }
+    own |= {
+        "configuration": run.configuration,
+        "versions": versions,
+        "seconds": round(outcome.seconds, 3),
+    }
     return own | settings | measures
 
 
@@ -161,16 +175,21 @@ def _sorted(rows: dict[str, Row], plan: list[Run]) -> list[Row]:
     """Order rows by plan, whatever order they finished in, so that equal results are equal files; rows of other plans follow."""
     first = [rows[run.identity] for run in plan if run.identity in rows]
     known = {row[IDENTITY] for row in first}
-    rest = sorted((row for key, row in rows.items() if key not in known), key=lambda row: (row["seed"], row["configuration"]))
+    rest = sorted(
+        (row for key, row in rows.items() if key not in known),
+        key=lambda row: (row["seed"], row["configuration"]),
+    )
     return first + rest
 
 
 def _failed(failures: list[Outcome]) -> RunFailedError:
     run, words = failures[0].run, str(failures[0].failure)
-    problem = (
-        f"{len(failures)} of the runs of {run.experiment!r} failed; the first, {run.configuration} with seed {run.seed}, said:\n{words}"
+    problem = f"{len(failures)} of the runs of {run.experiment!r} failed; the first, {run.configuration} with seed {run.seed}, said:\n{words}"
+    return RunFailedError(
+        problem,
+        remedy="The other rows are kept: correct this and call again.",
+        n_failed=len(failures),
     )
-    return RunFailedError(problem, remedy="The other rows are kept: correct this and call again.", n_failed=len(failures))
 
 
 def _versions() -> dict[str, str]:

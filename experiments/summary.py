@@ -38,16 +38,41 @@ def section(results: Results) -> str:
         overlap = _against(rows, ADULT, ("p", "learner", "method"))
         same = sum(bold_here(rows, p, learner) == bold_there(p, learner) for p, learner in SETTINGS)
         bold = f"boldface by the paper's rule is the same in {same} of {len(SETTINGS)} settings"
-        body.append(["Adult (Tables 1, 4, 5)", "the paper's, rows with missing values left out", f"{overlap[0]} of {overlap[1]}", bold])
+        body.append(
+            [
+                "Adult (Tables 1, 4, 5)",
+                "the paper's, rows with missing values left out",
+                f"{overlap[0]} of {overlap[1]}",
+                bold,
+            ]
+        )
     if results.get("coco"):
         overlap = _against(chosen(results["coco"], person=True), coco_page.PAPER, ("p", "method"))
-        body.append(["COCO (Tables 2, 4)", "val2017, words of captions", f"{overlap[0]} of {overlap[1]}", "for the record"])
+        body.append(
+            [
+                "COCO (Tables 2, 4)",
+                "val2017, words of captions",
+                f"{overlap[0]} of {overlap[1]}",
+                "for the record",
+            ]
+        )
     for table, name in dermatology_page.TABLES.items():
         rows = chosen(results.get("dermatology", []), table=table, use="scores")
         if rows:
             overlap = _against(rows, dermatology_page.PAPER, ("method",))
-            body.append(["Dermatology (Tables 3, 4)", name, f"{overlap[0]} of {overlap[1]}", "for the record"])
+            body.append(
+                [
+                    "Dermatology (Tables 3, 4)",
+                    name,
+                    f"{overlap[0]} of {overlap[1]}",
+                    "for the record",
+                ]
+            )
     verdicts = [claim.finding(results).verdict for claim in all_claims()]
-    kinds = [f"{kind} {verdicts.count(kind)}" for kind in (HOLDS, PARTLY, FAILS, UNTESTED, NOT_RUN) if kind in verdicts]
+    kinds = [
+        f"{kind} {verdicts.count(kind)}"
+        for kind in (HOLDS, PARTLY, FAILS, UNTESTED, NOT_RUN)
+        if kind in verdicts
+    ]
     numbers = markdown(["tables", "data here", "99 % intervals overlap", ""], body)
     return f"## In short\n\n{_WORDS}\n\n{numbers}\n\nOf {len(verdicts)} claims (next section): {', '.join(kinds)}."

@@ -1,7 +1,8 @@
 """The synthetic data of the paper: a mixture of L Gaussians with a biased attribute of five groups.
 
-Class means are drawn from N(0, I / d), rows from N(mean, I / d). With chance 1/2 the attribute says whether the class is 0, otherwise it is
-one of five groups at random. Three things the paper does not say:
+Class means are drawn from N(0, I / d), rows from N(mean, I / d). With chance 1/2 the attribute says
+whether the class is 0, otherwise it is one of five groups at random. Three things the paper does
+not say:
 
 - the spread of a class. With I / d classes overlap in 10 features and hardly in 100, which is what the paper sees; with I they would
   overlap most in 100;
@@ -9,8 +10,8 @@ one of five groups at random. Three things the paper does not say:
 - whether learners see the attribute. Both are run: hidden, as on Adult, and among the features (not for the DP remover, which removes it,
   nor for labels by visible groups, which are then those of the exact optimum).
 
-Both learners take classes, drawn from each row's distribution where a method gives one; draws are spread evenly over rows of the same group
-and class, since groups are small.
+Both learners take classes, drawn from each row's distribution where a method gives one; draws are
+spread evenly over rows of the same group and class, since groups are small.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ def sample_of(n_classes: int, n_features: int, per_class: int, test_rows: int, s
     return Sample(*parts)
 
 
-def _features(n_classes: int, n_features: int, per_class: int, test_rows: int, seed: int, seen: str) -> tuple[Floats, Floats]:
+def _features(
+    n_classes: int, n_features: int, per_class: int, test_rows: int, seed: int, seen: str
+) -> tuple[Floats, Floats]:
     """Give training and test features: as they are ("hidden"), with the attribute as one more ("feature"), or repaired."""
     sample = sample_of(n_classes, n_features, per_class, test_rows, seed)
     parts = (sample.X, sample.groups), (sample.X_test, sample.groups_test)
@@ -120,17 +123,29 @@ def _visible(*shape: int) -> Floats:
     from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
     sample = sample_of(*shape)
-    # Groups of fewer rows than features, as in the small setting, have no covariance of their own to speak of.
+    # Groups of fewer rows than features, as in the small setting, have no covariance of their own
+    # to speak of.
     few = np.bincount(sample.groups).min() <= 2 * sample.X.shape[1]
-    learner = QuadraticDiscriminantAnalysis(**({"solver": "eigen", "shrinkage": "auto"} if few else {}))
+    learner = QuadraticDiscriminantAnalysis(
+        **({"solver": "eigen", "shrinkage": "auto"} if few else {})
+    )
     return visible_labels(sample.X, sample.y, sample.groups, learner, shape[-1])
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Train one learner on what one method makes of one sample, and measure it on the test rows."""
     method, n_classes = configuration["method"], configuration["classes"]
-    shape = (n_classes, configuration["features"], configuration["per_class"], configuration["test_rows"], seed)
-    sample, which = sample_of(*shape), (*shape, "repaired" if method == "DPR" else configuration["attribute"])
+    shape = (
+        n_classes,
+        configuration["features"],
+        configuration["per_class"],
+        configuration["test_rows"],
+        seed,
+    )
+    sample, which = (
+        sample_of(*shape),
+        (*shape, "repaired" if method == "DPR" else configuration["attribute"]),
+    )
     weight, rng = weights_of(method, sample.y, sample.groups), np.random.default_rng([seed, 3])
     if method == VISIBLE:
         soft = _visible(*shape)
@@ -142,7 +157,14 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     if configuration["learner"] == "knn":
         scores = vote(_neighbours(*which), labels, n_classes, weight)
     else:
-        scores = drawn_forest(_bins(*which), labels, n_classes, weight, np.random.default_rng([seed, 4]), configuration["trees"])
+        scores = drawn_forest(
+            _bins(*which),
+            labels,
+            n_classes,
+            weight,
+            np.random.default_rng([seed, 4]),
+            configuration["trees"],
+        )
     return {
         "data_parity": sampled_parity(sample.y, sample.groups, n_classes),
         "label_parity": label_parity,
@@ -178,7 +200,13 @@ def configurations(quick: bool) -> list[Configuration]:
 
 def together(configuration: Configuration, seed: int) -> Hashable:
     """Name the sample and what the learner sees of it."""
-    return (*(configuration[name] for name in ("classes", "features", "per_class", "learner", "attribute")), seed)
+    return (
+        *(
+            configuration[name]
+            for name in ("classes", "features", "per_class", "learner", "attribute")
+        ),
+        seed,
+    )
 
 
 EXPERIMENT: Final = Experiment(

@@ -11,7 +11,10 @@ from experiments.labelling import SPOKEN, VISIBLE
 from experiments.tables import Cell, cell, chosen, markdown
 
 LEARNERS: Final = {"knn": "kNN", "rf": "forest"}
-SEEN: Final = {"hidden": "Learners that do not see the attribute", "feature": "Learners that see the attribute as a feature"}
+SEEN: Final = {
+    "hidden": "Learners that do not see the attribute",
+    "feature": "Learners that see the attribute as a feature",
+}
 # What one learner makes of two methods differs by chance; means this close, in points, are tied.
 _TIE: Final = 0.05
 
@@ -41,18 +44,31 @@ def section(rows: Sequence[Row]) -> str:
         grid = Grid(_seeing(rows, attribute))
         if grid.settings:
             parts += [f"### {title}", _claims(grid)]
-            parts += ["Parity of the predictions, %:", _table(grid, "parity"), "Accuracy, %:", _table(grid, "top_1")]
+            parts += [
+                "Parity of the predictions, %:",
+                _table(grid, "parity"),
+                "Accuracy, %:",
+                _table(grid, "top_1"),
+            ]
     return "\n\n".join(parts)
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw parity and accuracy by method."""
     drawn = {}
-    for attribute, seen in (("hidden", "attribute hidden"), ("feature", "attribute among the features")):
+    for attribute, seen in (
+        ("hidden", "attribute hidden"),
+        ("feature", "attribute among the features"),
+    ):
         grid = Grid(_seeing(rows, attribute))
-        for measure, name, axis in (("parity", "parity", Axis("parity (%)", "log")), ("top_1", "accuracy", Axis("accuracy (%)"))):
+        for measure, name, axis in (
+            ("parity", "parity", Axis("parity (%)", "log")),
+            ("top_1", "accuracy", Axis("accuracy (%)")),
+        ):
             if grid.settings:
-                drawn[f"{name}-{attribute}"] = _picture(grid, axis, measure, f"Synthetic data: {name} by method, {seen}")
+                drawn[f"{name}-{attribute}"] = _picture(
+                    grid, axis, measure, f"Synthetic data: {name} by method, {seen}"
+                )
     return drawn
 
 
@@ -69,13 +85,20 @@ class Grid:
 
     def cells(self, setting: Setting, measure: str) -> dict[str, Cell]:
         """Average a measure over the seeds of every method that was run."""
-        found = {method: cell(self.rows.get((setting, method), []), measure) for method in self.methods}
+        found = {
+            method: cell(self.rows.get((setting, method), []), measure) for method in self.methods
+        }
         return {method: value for method, value in found.items() if value is not None}
 
     def alike(self, setting: Setting, measure: str, method: str) -> dict[str, Cell]:
         """Average a measure over the seeds that one method was run with, so that others are compared with it on the same samples."""
         seeds = {row["seed"] for row in self.rows.get((setting, method), [])}
-        found = {name: cell([row for row in self.rows.get((setting, name), []) if row["seed"] in seeds], measure) for name in self.methods}
+        found = {
+            name: cell(
+                [row for row in self.rows.get((setting, name), []) if row["seed"] in seeds], measure
+            )
+            for name in self.methods
+        }
         return {name: value for name, value in found.items() if value is not None}
 
 
@@ -86,13 +109,18 @@ def _table(grid: Grid, measure: str) -> str:
     for setting in grid.settings:
         cells = grid.cells(setting, measure)
         learner, *shape = setting
-        body.append([LEARNERS[learner], *(f"{size:,}" for size in shape)] + [cells[m].text() if m in cells else "not run" for m in methods])
+        body.append(
+            [LEARNERS[learner], *(f"{size:,}" for size in shape)]
+            + [cells[m].text() if m in cells else "not run" for m in methods]
+        )
     return markdown(head, body)
 
 
 def _seeing(rows: Sequence[Row], attribute: str) -> list[Row]:
     """Pick the rows of learners that see the attribute or not; the DP remover takes it away, so its rows belong to both."""
-    return chosen(rows, attribute=attribute) + (chosen(rows, attribute="hidden", method="DPR") if attribute != "hidden" else [])
+    return chosen(rows, attribute=attribute) + (
+        chosen(rows, attribute="hidden", method="DPR") if attribute != "hidden" else []
+    )
 
 
 def _seeds(rows: Sequence[Row]) -> str:
@@ -109,12 +137,18 @@ def _seeds(rows: Sequence[Row]) -> str:
     for (method, classes), seeds in counts.items():
         if min(seeds) < most:
             said = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
-            few.setdefault(f"{classes} classes, {said} seed{'s' if max(seeds) > 1 else ''}", []).append(spoken(method))
+            few.setdefault(
+                f"{classes} classes, {said} seed{'s' if max(seeds) > 1 else ''}", []
+            ).append(spoken(method))
     for classes in sorted({setting[2] for setting in grid.settings}):
         missing = [spoken(method) for method in grid.methods if (method, classes) not in counts]
         few |= {f"{classes} classes, not run": missing} if missing else {}
     rest = "; ".join(f"{kind}: {', '.join(methods)}" for kind, methods in few.items())
-    return f"{words}. Fewer: {rest}. `python -m experiments synthetic` goes on where this ended." if rest else f"{words}."
+    return (
+        f"{words}. Fewer: {rest}. `python -m experiments synthetic` goes on where this ended."
+        if rest
+        else f"{words}."
+    )
 
 
 RIVALS: Final = ("OST", "HTO", "R2B0")
@@ -169,13 +203,18 @@ def _claims(grid: Grid) -> str:
     for features in sorted({s[1] for s in grid.settings}):
         left = left_by_remover(grid, "knn", features)
         if left is not None:
-            lines.append(f"- With {features} features the DP remover leaves kNN {100 * left:.0f} % of the baseline's parity, on average.")
+            lines.append(
+                f"- With {features} features the DP remover leaves kNN {100 * left:.0f} % of the baseline's parity, on average."
+            )
     return "\n".join([*lines, *_visible_words(grid)])
 
 
 def _where_the_remover_wins(lost: Sequence[Setting]) -> str:
     kinds = sorted({s[:2] for s in lost})
-    counts = [f"{LEARNERS[learner]} with {d} features {sum(s[:2] == (learner, d) for s in lost)}" for learner, d in kinds]
+    counts = [
+        f"{LEARNERS[learner]} with {d} features {sum(s[:2] == (learner, d) for s in lost)}"
+        for learner, d in kinds
+    ]
     return (
         f"- The DP remover is lower in the other {len(lost)} ({', '.join(counts)}). It needs the attribute of every row at prediction, "
         "which R2B does not."
@@ -207,12 +246,27 @@ def _picture(found: Grid, axis: Axis, measure: str, title: str) -> Picture:
         for features in sorted({s[1] for s in settings if s[0] == learner}):
             panels = []
             for classes in sorted({s[2] for s in settings if s[:2] == (learner, features)}):
-                cells = {size: found.cells((learner, features, classes, size), measure) for size in sizes}
+                cells = {
+                    size: found.cells((learner, features, classes, size), measure) for size in sizes
+                }
                 series = [
-                    Series(f"{size:,} rows per class", points((spoken(method), cells[size].get(method)) for method in found.methods))
+                    Series(
+                        f"{size:,} rows per class",
+                        points(
+                            (spoken(method), cells[size].get(method)) for method in found.methods
+                        ),
+                    )
                     for size in sizes
                 ]
-                panels.append(Panel(f"{LEARNERS[learner]}, {features} features, {classes} classes", tuple(series), axis))
+                panels.append(
+                    Panel(
+                        f"{LEARNERS[learner]}, {features} features, {classes} classes",
+                        tuple(series),
+                        axis,
+                    )
+                )
             grid.append(tuple(panels))
-    words = "Predictions on test rows, mean over seeds with 99 % intervals" + ("; logarithmic axes." if axis.scale == "log" else ".")
+    words = "Predictions on test rows, mean over seeds with 99 % intervals" + (
+        "; logarithmic axes." if axis.scale == "log" else "."
+    )
     return Picture(title, words, tuple(grid), ranked=True)

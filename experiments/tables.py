@@ -11,7 +11,8 @@ import numpy as np
 from experiments.experiment import Row
 from experiments.paper_numbers import Value
 
-# Student's t for a two-sided 99 % interval, by degrees of freedom 1 to 9; the paper does not say whether it took t or the normal 2.58.
+# Student's t for a two-sided 99 % interval, by degrees of freedom 1 to 9; the paper does not say
+# whether it took t or the normal 2.58.
 _T: Final = (63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250)
 _NORMAL: Final = 2.576
 
@@ -62,7 +63,11 @@ def cell(rows: Sequence[Row], measure: str, scale: float = 100.0) -> Cell | None
     if len(values) == 1:
         return Cell(float(values[0]), None, 1)
     quantile = _T[len(values) - 2] if len(values) - 2 < len(_T) else _NORMAL
-    return Cell(float(values.mean()), float(quantile * values.std(ddof=1) / np.sqrt(len(values))), len(values))
+    return Cell(
+        float(values.mean()),
+        float(quantile * values.std(ddof=1) / np.sqrt(len(values))),
+        len(values),
+    )
 
 
 def verdict(ours: Cell | None, paper: Value) -> str:
@@ -82,7 +87,9 @@ def verdict(ours: Cell | None, paper: Value) -> str:
 def tally(verdicts: Iterable[str]) -> str:
     """Count verdicts in words."""
     listed = list(verdicts)
-    return ", ".join(f"{listed.count(name)} {name}" for name in (OVERLAP, APART, MISSING) if name in listed)
+    return ", ".join(
+        f"{listed.count(name)} {name}" for name in (OVERLAP, APART, MISSING) if name in listed
+    )
 
 
 def beside(ours: Cell | None, paper: Value | None, *, bold: bool = False) -> str:
@@ -97,11 +104,14 @@ def beside(ours: Cell | None, paper: Value | None, *, bold: bool = False) -> str
     return f"{said} ({paper.mean:g}{half}) {mark}"
 
 
-def boldface(parity: Mapping[str, Cell | Value], accuracy: Mapping[str, Cell | Value]) -> str | None:
+def boldface(
+    parity: Mapping[str, Cell | Value], accuracy: Mapping[str, Cell | Value]
+) -> str | None:
     """Pick the method that the paper's rule highlights.
 
-    It is the one with "the best accuracy among the set of methods that achieve the smallest bias within the margin of error". The margin is
-    read as an interval that overlaps with that of the smallest bias.
+    It is the one with "the best accuracy among the set of methods that achieve the smallest bias
+    within the margin of error". The margin is read as an interval that overlaps with that of the
+    smallest bias.
 
     Examples
     --------
@@ -115,10 +125,13 @@ def boldface(parity: Mapping[str, Cell | Value], accuracy: Mapping[str, Cell | V
     within = [
         name
         for name, value in parity.items()
-        if value.mean - (value.half_width or 0.0) <= least.mean + (least.half_width or 0.0) + 1e-9 and name in accuracy
+        if value.mean - (value.half_width or 0.0) <= least.mean + (least.half_width or 0.0) + 1e-9
+        and name in accuracy
     ]
     # The fairer of two that are equally accurate.
-    return min(within, key=lambda name: (-accuracy[name].mean, parity[name].mean)) if within else None
+    return (
+        min(within, key=lambda name: (-accuracy[name].mean, parity[name].mean)) if within else None
+    )
 
 
 def markdown(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:

@@ -9,63 +9,126 @@ from experiments.experiment import Row
 from experiments.figures import Axis, Panel, Picture, Point, Series, points, spoken
 from experiments.tables import cell, chosen
 
-_KINDS: Final = {"labels": "synthetic", "stronger": "synthetic, more bias", "scores": "scores of neighbours", "drawn": "drawn tables"}
+_KINDS: Final = {
+    "labels": "synthetic",
+    "stronger": "synthetic, more bias",
+    "scores": "scores of neighbours",
+    "drawn": "drawn tables",
+}
 
 
 def convergence(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw how far the rounds are from the optimum at the most, by tau, the mean free and pinned."""
     rounds = (1, 10, 20, 50, 100)
     panels = []
-    for target, title in (("free", "mean free, as printed"), ("population", "mean pinned, as published")):
+    for target, title in (
+        ("free", "mean free, as printed"),
+        ("population", "mean pinned, as published"),
+    ):
         series = []
         for tau in sorted({row["tau"] for row in rows}):
-            found = [row for row in chosen(rows, target=target, tau=tau, epsilon=0.0) if row["short_100"] is not None]
-            worst: tuple[Point, ...] = tuple((t, 100 * max(row[f"short_{t}"] for row in found), None) for t in rounds if found)
+            found = [
+                row
+                for row in chosen(rows, target=target, tau=tau, epsilon=0.0)
+                if row["short_100"] is not None
+            ]
+            worst: tuple[Point, ...] = tuple(
+                (t, 100 * max(row[f"short_{t}"] for row in found), None) for t in rounds if found
+            )
             series.append(Series(f"tau {tau:g}", worst))
         if any(each.points for each in series):
-            panels.append(Panel(title, tuple(series), Axis("off in squared distance (%)", "log", floor=1e-4)))
-    words = (
-        "Epsilon 0, the furthest of five tables; one line for each tau. What is below 0.0001 % stands at the edge; both axes logarithmic."
-    )
+            panels.append(
+                Panel(title, tuple(series), Axis("off in squared distance (%)", "log", floor=1e-4))
+            )
+    words = "Epsilon 0, the furthest of five tables; one line for each tau. What is below 0.0001 % stands at the edge; both axes logarithmic."
     along = Axis("ADMM rounds", "log", tuple(map(float, rounds)))
-    return {"rounds": Picture("How far the rounds of Algorithm 1 are from the optimum", words, (tuple(panels),), along)} if panels else {}
+    return (
+        {
+            "rounds": Picture(
+                "How far the rounds of Algorithm 1 are from the optimum",
+                words,
+                (tuple(panels),),
+                along,
+            )
+        }
+        if panels
+        else {}
+    )
 
 
 def guarantee(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw the bound of Proposition 2 beside the parity seen, for every table and learner."""
     kinds = {"parity": "parity seen", "printed": "bound as printed", "proven": "bound as proven"}
-    keys = dict.fromkeys((row["data"], row["classes"], row["features"], row["learner"]) for row in rows)
+    keys = dict.fromkeys(
+        (row["data"], row["classes"], row["features"], row["learner"]) for row in rows
+    )
     series = []
     for measure, name in kinds.items():
         found = []
         for data, classes, features, learner in keys:
             size = "" if classes is None else f", L = {classes}, d = {features}"
             where = f"{data}{size}, {'forest' if learner == 'rf' else 'kNN'}"
-            found.append((where, cell(chosen(rows, data=data, classes=classes, features=features, learner=learner), measure)))
+            found.append(
+                (
+                    where,
+                    cell(
+                        chosen(
+                            rows, data=data, classes=classes, features=features, learner=learner
+                        ),
+                        measure,
+                    ),
+                )
+            )
         series.append(Series(name, points(found)))
-    panel = Panel("", tuple(series), Axis("parity of the predictions (%, logarithmic)", "log"), 100.0)
+    panel = Panel(
+        "", tuple(series), Axis("parity of the predictions (%, logarithmic)", "log"), 100.0
+    )
     words = "Learners on labels of R2B after 100 rounds, parity on test rows; mean over seeds with 99 % intervals."
     level = "where a bound says nothing"
-    return {"bound": Picture("Proposition 2: the bound beside the parity seen", words, ((panel,),), level=level)} if rows else {}
+    return (
+        {
+            "bound": Picture(
+                "Proposition 2: the bound beside the parity seen", words, ((panel,),), level=level
+            )
+        }
+        if rows
+        else {}
+    )
 
 
 def normalising(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw the largest parity before and after rows are divided by their sums, by kind of labels and method."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    steps = {"data_parity": "labels as they are", "before": "every class by itself", "divided": "rows divided by their sums"}
+    steps = {
+        "data_parity": "labels as they are",
+        "before": "every class by itself",
+        "divided": "rows divided by their sums",
+    }
     panels = []
     for method in dict.fromkeys(row["method"] for row in rows):
         series = []
         for measure, name in steps.items():
             found = {
-                kind: [row[measure] for row in chosen(rows, kind=kind, method=method) if row.get(measure) is not None] for kind in kinds
+                kind: [
+                    row[measure]
+                    for row in chosen(rows, kind=kind, method=method)
+                    if row.get(measure) is not None
+                ]
+                for kind in kinds
             }
-            worst = tuple((_KINDS.get(kind, kind), 100 * max(values), None) for kind, values in found.items() if values)
+            worst = tuple(
+                (_KINDS.get(kind, kind), 100 * max(values), None)
+                for kind, values in found.items()
+                if values
+            )
             series.append(Series(name, worst))
         level = 22.0 if method == "OST" else None
         panels.append(Panel(spoken(method), tuple(series), Axis("parity (%)", "log"), level))
     words = "The largest over seeds and sizes, on logarithmic axes."
-    title, level_name = "What dividing rows brings back after every class was debiased by itself", "the paper's example, 22 %"
+    title, level_name = (
+        "What dividing rows brings back after every class was debiased by itself",
+        "the paper's example, 22 %",
+    )
     return {"parity": Picture(title, words, (tuple(panels),), level=level_name)} if rows else {}
 
 
@@ -80,19 +143,34 @@ def balance(rows: Sequence[Row]) -> dict[str, Picture]:
         series = []
         for classes in sorted({row["classes"] for row in rows}):
             sizes = sorted({row["size"] for row in rows})
-            found = [(size, cell(chosen(rows, classes=classes, size=size), measure)) for size in sizes]
+            found = [
+                (size, cell(chosen(rows, classes=classes, size=size), measure)) for size in sizes
+            ]
             series.append(Series(f"{classes} classes", points(found)))
         panels.append(Panel(title, tuple(series), Axis(axis, "log")))
     words = "Equally probable classes; mean over seeds with 99 % intervals."
     along = Axis("rows (logarithmic)", "log", (1_000.0, 4_000.0, 16_000.0, 64_000.0))
-    return {"rows": Picture("Balance of classes and the parity measured, by rows", words, (tuple(panels),), along)} if rows else {}
+    return (
+        {
+            "rows": Picture(
+                "Balance of classes and the parity measured, by rows",
+                words,
+                (tuple(panels),),
+                along,
+            )
+        }
+        if rows
+        else {}
+    )
 
 
 def growth(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw the time of a fit by rows, by classes and by groups, the others held at their least."""
     solvers = {"rounds": "100 rounds", "exact": "the optimum"}
     names = {"size": "rows", "classes": "classes", "groups": "groups"}
-    grown = [row for row in rows if row.get("classes") is not None and row.get("groups") is not None]
+    grown = [
+        row for row in rows if row.get("classes") is not None and row.get("groups") is not None
+    ]
     # The shape that all three series share.
     usual = {"size": 3_000, "classes": 16, "groups": 2}
     panels = []
@@ -102,10 +180,37 @@ def growth(rows: Sequence[Row]) -> dict[str, Picture]:
         for solver, words in solvers.items():
             some = chosen(grown, solver=solver, **fixed)
             sizes = sorted({row[varied] for row in some})
-            series.append(Series(words, points((size, cell(chosen(some, **{varied: size}), "time", 1.0)) for size in sizes)))
-        ticks = tuple(float(x) for x in sorted({place for each in series for place, *_ in each.points}))
+            series.append(
+                Series(
+                    words,
+                    points(
+                        (size, cell(chosen(some, **{varied: size}), "time", 1.0)) for size in sizes
+                    ),
+                )
+            )
+        ticks = tuple(
+            float(x) for x in sorted({place for each in series for place, *_ in each.points})
+        )
         if ticks:
             others = ", ".join(f"{value:,.0f} {names[each]}" for each, value in fixed.items())
-            panels.append(Panel(others, tuple(series), Axis("seconds (log)", "log", floor=1e-6), along=Axis(f"{name} (log)", "log", ticks)))
+            panels.append(
+                Panel(
+                    others,
+                    tuple(series),
+                    Axis("seconds (log)", "log", floor=1e-6),
+                    along=Axis(f"{name} (log)", "log", ticks),
+                )
+            )
     words = "One fit on one core, probabilities as labels; mean over seeds with 99 % intervals, both axes logarithmic."
-    return {"growth": Picture("Running time by rows, classes and groups", words, (tuple(panels),), Axis("size", "log"))} if panels else {}
+    return (
+        {
+            "growth": Picture(
+                "Running time by rows, classes and groups",
+                words,
+                (tuple(panels),),
+                Axis("size", "log"),
+            )
+        }
+        if panels
+        else {}
+    )

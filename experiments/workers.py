@@ -40,7 +40,8 @@ def carry_out(run: Run, data: Path | None) -> Outcome:
     begun = time.perf_counter()
     try:
         measures = find(run.experiment).run(run.settings, run.seed, data)
-    except Exception:  # anything that an experiment may raise; the runner reports it with the run's name
+    # anything that an experiment may raise; the runner reports it with the run's name
+    except Exception:
         return Outcome(run, None, time.perf_counter() - begun, traceback.format_exc())
     return Outcome(run, measures, time.perf_counter() - begun)
 
@@ -58,12 +59,16 @@ def outcomes(batches: list[Batch], data: Path | None, jobs: int) -> Iterator[Out
             for run in batch:
                 yield carry_out(run, data)
         return
-    # Started afresh instead of forked: threads of BLAS and of compiled kernels do not survive a fork.
+    # Started afresh instead of forked: threads of BLAS and of compiled kernels do not survive a
+    # fork.
     context = multiprocessing.get_context("spawn")
     tasks, done = context.Queue(), context.Queue()
     for batch in batches:
         tasks.put(batch)
-    processes = [context.Process(target=_work, args=(tasks, done, data), daemon=True) for _ in range(min(jobs, len(batches)))]
+    processes = [
+        context.Process(target=_work, args=(tasks, done, data), daemon=True)
+        for _ in range(min(jobs, len(batches)))
+    ]
     for process in processes:
         tasks.put(None)
         process.start()

@@ -12,7 +12,8 @@ OURS = "r2b"
 Row = dict[str, Any]
 Report = dict[str, Any]
 
-# The lines, in the order of their colours; the QP solvers are drawn at equal accuracy. Those of one maker differ by their markers.
+# The lines, in the order of their colours; the QP solvers are drawn at equal accuracy. Those of one
+# maker differ by their markers.
 LINES = (
     OURS,
     "published procedure",
@@ -37,7 +38,11 @@ def figures_of(report: Report, case: str) -> list[Row]:
 
 def seconds_of(rows: Sequence[Row], method: str, key: str = "seconds") -> float | None:
     """Give the seconds of a method, at equal accuracy where it has tolerances."""
-    found = [row.get(key) for row in rows if row["method"] == method and row.get("setting", "accurate") == "accurate"]
+    found = [
+        row.get(key)
+        for row in rows
+        if row["method"] == method and row.get("setting", "accurate") == "accurate"
+    ]
     return found[0] if found else None
 
 
@@ -57,7 +62,10 @@ def duration(seconds: float | None) -> str:
 def series(report: Report, kind: str, along: str, fixed: int) -> list[Row]:
     """Give the cases of a figure: one kind of labels, growing in rows or in classes."""
     other = "classes" if along == "rows" else "rows"
-    return sorted((case for case in report["cases"] if case["series"] == kind and case[other] == fixed), key=lambda case: case[along])
+    return sorted(
+        (case for case in report["cases"] if case["series"] == kind and case[other] == fixed),
+        key=lambda case: case[along],
+    )
 
 
 def figures(report: Report) -> dict[str, Picture]:
@@ -73,12 +81,16 @@ def figures(report: Report) -> dict[str, Picture]:
     ]
     drawn = {}
     for along, panels in (("rows", by_rows), ("classes", by_classes)):
-        shown = tuple(_panel(report, title, along, cases) for title, cases in panels if len(cases) > 1)
+        shown = tuple(
+            _panel(report, title, along, cases) for title, cases in panels if len(cases) > 1
+        )
         if shown:
             words = "Whole calls; QP solvers at equal accuracy; rounds of the slow ones scaled. Lower is better."
             rows = tuple(shown[n : n + 2] for n in range(0, len(shown), 2))
             title = f"Time against {along}, both on logarithmic scales"
-            drawn[f"benchmark-{along}.svg"] = Picture(title, words, rows, Axis(along, "log", tuple(_sizes(panels, along))))
+            drawn[f"benchmark-{along}.svg"] = Picture(
+                title, words, rows, Axis(along, "log", tuple(_sizes(panels, along)))
+            )
     return drawn
 
 
@@ -89,7 +101,9 @@ def _sizes(panels: Sequence[tuple[str, list[Row]]], along: str) -> list[float]:
 def _panel(report: Report, title: str, along: str, cases: Sequence[Row]) -> Panel:
     found = []
     for method in LINES:
-        timed = [(case[along], seconds_of(figures_of(report, case["name"]), method)) for case in cases]
+        timed = [
+            (case[along], seconds_of(figures_of(report, case["name"]), method)) for case in cases
+        ]
         points = tuple((size, seconds, None) for size, seconds in timed if seconds is not None)
         found.append(Series(method, points, hollow=method in HOLLOW))
     return Panel(title, tuple(found), Axis("seconds (logarithmic)", "log", floor=1e-6))

@@ -103,7 +103,9 @@ def account() -> Iterator[str]:
     yield f"Everything above, from reading the file to the last line: {time.perf_counter() - begun:.2f} s."
 
 
-def _answer(number: int, question: Question, y: Column, attributes: dict[str, Column]) -> Iterator[str]:
+def _answer(
+    number: int, question: Question, y: Column, attributes: dict[str, Column]
+) -> Iterator[str]:
     begun = time.perf_counter()
     fair = r2b.debias(y, sensitive_features=attributes, epsilon=question.epsilon)
     seconds = time.perf_counter() - begun
@@ -113,7 +115,10 @@ def _answer(number: int, question: Question, y: Column, attributes: dict[str, Co
     yield from (f"    {line}" for line in question.typed.split("\n"))
     yield from ("", f"Result, after {1000 * seconds:.0f} ms (reading, solving and proving)")
     yield from _result(fair)
-    yield from ("", "Certificate, recomputed from the data and the labels that leave; the solver is not asked")
+    yield from (
+        "",
+        "Certificate, recomputed from the data and the labels that leave; the solver is not asked",
+    )
     yield from _certificate(fair)
     yield from ("", "How the labels leave, each measured again by r2b.metrics")
     yield from _outputs(y, attributes, fair)
@@ -169,17 +174,31 @@ def _outputs(y: Column, attributes: dict[str, Column], fair: r2b.FairLabels) -> 
         return f"    {form:<7} {what:<36} {100 * parity:7.4f} %  {note}"
 
     yield f"    {'form':<7} {'what leaves':<36} {'parity':>9}  promised"
-    yield line("soft", f"{len(soft):,} x {soft.shape[1]} probabilities", demographic_parity(soft, sensitive_features=attributes), "exact")
+    yield line(
+        "soft",
+        f"{len(soft):,} x {soft.shape[1]} probabilities",
+        demographic_parity(soft, sensitive_features=attributes),
+        "exact",
+    )
     parity = demographic_parity(expanded, sensitive_features=repeated, sample_weight=weight)
     yield line("expand", f"{len(rows):,} weighted rows", parity, "exact")
     parity = demographic_parity(rounded, sensitive_features=attributes)
-    yield line("round", "one class per row, counts kept", parity, f"within {100 * slack:.4f} % of soft")
+    yield line(
+        "round", "one class per row, counts kept", parity, f"within {100 * slack:.4f} % of soft"
+    )
     parity = demographic_parity(sampled, sensitive_features=attributes)
     deviation = float(fair.sampling_deviation.max())
-    yield line("sample", "one class per row, drawn", parity, f"on average; sd of a mean up to {100 * deviation:.2f} %")
+    yield line(
+        "sample",
+        "one class per row, drawn",
+        parity,
+        f"on average; sd of a mean up to {100 * deviation:.2f} %",
+    )
     parity = demographic_parity(likeliest, sensitive_features=attributes)
     changed = int((likeliest != y).sum())
-    yield line("argmax", f"the trap: {changed:,} labels changed", parity, "nothing; r2b never does this")
+    yield line(
+        "argmax", f"the trap: {changed:,} labels changed", parity, "nothing; r2b never does this"
+    )
     yield ""
     yield f"    Argmax gives back {len(y) - changed:,} of {len(y):,} old labels: each row only tilts, and the tilt is the work."
     yield f"    Whole rows are coarse: in a group of {sizes[0]:,.0f} people one person is {_percent(1 / sizes[0])}."

@@ -1,6 +1,7 @@
 """Write docs/benchmark.md and its figures from benchmarks/results: peers.json, which ``python benchmarks/peers.py`` makes, and device.json.
 
-``python scripts/make_benchmark_page.py`` writes them; ``--check`` only says whether they are what would be written.
+``python scripts/make_benchmark_page.py`` writes them; ``--check`` only says whether they are what
+would be written.
 """
 
 from __future__ import annotations
@@ -70,7 +71,15 @@ HOW = """## How it was measured
 
 def small(value: float | None) -> str:
     """Write a deviation; what is rounding is called 0."""
-    return NOTHING if value is None else "0" if abs(value) < 1e-12 else f"{value:.0e}" if abs(value) < 1e-3 else f"{value:.2g}"
+    return (
+        NOTHING
+        if value is None
+        else "0"
+        if abs(value) < 1e-12
+        else f"{value:.0e}"
+        if abs(value) < 1e-3
+        else f"{value:.2g}"
+    )
 
 
 def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
@@ -85,7 +94,13 @@ def case_lines(report: Report, case: Row) -> list[str]:
         setting = row.get("setting")
         if setting == "accurate" and row.get("note") == "tolerance default":
             continue  # the line above is the same
-        name = row["method"] + (", defaults" if setting == "default" else f", {row['note']}" if row.get("note") and setting else "")
+        name = row["method"] + (
+            ", defaults"
+            if setting == "default"
+            else f", {row['note']}"
+            if row.get("note") and setting
+            else ""
+        )
         name += ", equal accuracy" if setting == "accurate" and not row.get("note") else ""
         memory = row.get("peak_bytes")
         # Distances of the optimum and of what is not the same kind of answer say nothing.
@@ -103,11 +118,21 @@ def case_lines(report: Report, case: Row) -> list[str]:
         )
     size = f"{case['rows']:,} rows, {case['classes']} classes, {case['groups']} groups, epsilon {case['epsilon']:g}"
     words = f"{size}; parity before {case['parity_before']:.2g}."
-    head = ["method", "seconds", "alone", "memory", "parity above epsilon", "distance above optimum", "status"]
+    head = [
+        "method",
+        "seconds",
+        "alone",
+        "memory",
+        "parity above epsilon",
+        "distance above optimum",
+        "status",
+    ]
     return [f"### {case['title']}", "", words, "", *table(head, body), ""]
 
 
-def rivals_at_equal_accuracy(report: Report, case: Row, key: str = "seconds") -> list[tuple[float, str]]:
+def rivals_at_equal_accuracy(
+    report: Report, case: Row, key: str = "seconds"
+) -> list[tuple[float, str]]:
     """Give seconds and name of every QP solver whose labels are as good as ours, fastest first."""
     rows = figures_of(report, case["name"])
     found = [(seconds_of(rows, solver, key), solver) for solver in SOLVERS]
@@ -121,16 +146,31 @@ def equal_lines(report: Report) -> list[str]:
     for case in report["cases"]:
         cells = [case["title"]]
         for what, key in (("whole call", "seconds"), ("solver alone", "solver_seconds")):
-            ours, peers = seconds_of(figures_of(report, case["name"]), OURS, key), rivals_at_equal_accuracy(report, case, key)
+            ours, peers = (
+                seconds_of(figures_of(report, case["name"]), OURS, key),
+                rivals_at_equal_accuracy(report, case, key),
+            )
             if ours is None or not peers:
                 cells += [duration(ours), "none", NOTHING]
                 continue
             best, name = peers[0]
             cells += [duration(ours), f"{duration(best)} ({name})", f"{best / ours:.3g}"]
             quicker = [f"{peer} {duration(seconds)}" for seconds, peer in peers if seconds < ours]
-            faster += [(case, f"- {case['title']}, {what}: {', '.join(quicker)}; r2b {duration(ours)}.")] if quicker else []
+            faster += (
+                [(case, f"- {case['title']}, {what}: {', '.join(quicker)}; r2b {duration(ours)}.")]
+                if quicker
+                else []
+            )
         body.append(cells)
-    head = ["table", "r2b, whole call", "fastest peer", "ratio", "r2b alone", "fastest peer alone", "ratio"]
+    head = [
+        "table",
+        "r2b, whole call",
+        "fastest peer",
+        "ratio",
+        "r2b alone",
+        "fastest peer alone",
+        "ratio",
+    ]
     words = [
         "## At equal accuracy",
         "",
@@ -143,7 +183,9 @@ def equal_lines(report: Report) -> list[str]:
 
 def _faster_lines(faster: list[tuple[Row, str]]) -> list[str]:
     if not faster:
-        return ["No peer is faster at any of these sizes, neither by the whole call nor by the solver alone."]
+        return [
+            "No peer is faster at any of these sizes, neither by the whole call nor by the solver alone."
+        ]
     lines = ["Where a peer is faster:", "", *(words for _, words in faster)]
     merged = [case["groups"] * case["classes"] for case, _ in faster if not case["soft"]]
     if merged:
@@ -167,7 +209,11 @@ def short_lines(report: Report) -> list[str]:
             row = next((one for one in rows if one["method"] == method and "seconds" in one), None)
             if row is None or ours is None:
                 continue
-            left = f"; it ends {row['above']:+.0%} from the optimum with {small(row['excess'])} of parity left" if "above" in row else ""
+            left = (
+                f"; it ends {row['above']:+.0%} from the optimum with {small(row['excess'])} of parity left"
+                if "above" in row
+                else ""
+            )
             words = f"{method} {duration(row['seconds'])}, r2b {duration(ours)}: {row['seconds'] / ours:,.0f} times{left}"
             lines.append(f"- Adult, education by sex: {words}.")
     for case in sorted(report["cases"], key=lambda case: -case["rows"] * case["classes"]):
@@ -176,7 +222,9 @@ def short_lines(report: Report) -> list[str]:
         if peers and ours is not None:
             best, name = peers[0]
             words = f"{name} {duration(best)}, r2b {duration(ours)}: {best / ours:,.0f} times"
-            lines.append(f"- {case['title']}, the largest that a QP solver solved as well: {words}.")
+            lines.append(
+                f"- {case['title']}, the largest that a QP solver solved as well: {words}."
+            )
             break
     return [*lines, ""] if len(lines) > 2 else []
 
@@ -186,13 +234,20 @@ def instruction_lines(report: Report) -> list[str]:
     words = ["## Instructions", ""]
     found = report.get("instructions", [])
     if not found or "status" in found[0]:
-        return [*words, f"{found[0]['status'].capitalize() if found else 'Not counted in this run'}.", ""]
+        return [
+            *words,
+            f"{found[0]['status'].capitalize() if found else 'Not counted in this run'}.",
+            "",
+        ]
     words += [
         "One pass of the compiled kernel over rows of probabilities, without curvature, counted by callgrind. The kernel is compiled for",
         "AVX2, because valgrind does not know wider registers. *Warm* passes start from the thresholds of nearby prices, as all but the",
         "first do.",
     ]
-    body = [[str(row["classes"]), row["pass"], f"{row['per_row']:.0f}", f"{row['per_entry']:.2f}"] for row in found]
+    body = [
+        [str(row["classes"]), row["pass"], f"{row['per_row']:.0f}", f"{row['per_entry']:.2f}"]
+        for row in found
+    ]
     return [*words, "", *table(["classes", "pass", "instructions per row", "per entry"], body), ""]
 
 
@@ -206,11 +261,25 @@ def device_lines(report: Report) -> list[str]:
         solve = found["solve"]
         size = [f"{found[name]:,}" for name in ("rows", "classes", "groups")]
         memory = f"{solve['peak_bytes_above_the_labels'] / 1e6:,.0f} MB"
-        figures = [duration(solve["ms"] / 1000), memory, small(solve["excess"]), small(abs(solve["relative_gap"]))]
+        figures = [
+            duration(solve["ms"] / 1000),
+            memory,
+            small(solve["excess"]),
+            small(abs(solve["relative_gap"])),
+        ]
         body.append([*size, *figures, solve["status"]])
     if not body:
         return []
-    head = ["rows", "classes", "groups", "seconds", "memory", "parity above epsilon", "relative gap", "status"]
+    head = [
+        "rows",
+        "classes",
+        "groups",
+        "seconds",
+        "memory",
+        "parity above epsilon",
+        "relative gap",
+        "status",
+    ]
     words = [
         f"Whole calls of `r2b.engines.torch.debias` on one {device['device']}, float32 probabilities already there, epsilon 0.01,",
         "certificate included. Made by `benchmarks/device.py`, from tables of its own.",
@@ -221,10 +290,16 @@ def device_lines(report: Report) -> list[str]:
 def page_of(report: Report) -> str:
     """Write the page."""
     facts = report["environment"]
-    versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items() if version)
+    versions = ", ".join(
+        f"{name} {version}" for name, version in facts["versions"].items() if version
+    )
     limits = report["limits"]
     head = HEAD.format(
-        seconds=limits["seconds"], memory=limits["memory_bytes"] / 1e9, cores=facts["cores"], python=facts["python"], versions=versions
+        seconds=limits["seconds"],
+        memory=limits["memory_bytes"] / 1e9,
+        cores=facts["cores"],
+        python=facts["python"],
+        versions=versions,
     )
     lines = [head]
     if report["quick"]:
@@ -250,21 +325,34 @@ def page_of(report: Report) -> str:
 def results() -> Report:
     """Read the results, and those of a GPU where there are any."""
     report: Report = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return report | ({"device": json.loads(DEVICE.read_text(encoding="utf-8"))} if DEVICE.exists() else {})
+    return report | (
+        {"device": json.loads(DEVICE.read_text(encoding="utf-8"))} if DEVICE.exists() else {}
+    )
 
 
 def wanted(report: Report) -> dict[Path, str | Picture]:
     """Give every file and what belongs into it."""
-    return {PAGE: page_of(report), **{IMAGES / name: drawn for name, drawn in figures(report).items()}}
+    return {
+        PAGE: page_of(report),
+        **{IMAGES / name: drawn for name, drawn in figures(report).items()},
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write docs/benchmark.md and its figures.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; fail if a file is not what would be written",
+    )
     check = parser.parse_args(arguments).check
     stale = update(wanted(results()), check=check)
     for path in stale:
-        said = f"{path.name} is not what scripts/make_benchmark_page.py writes; run it again." if check else f"{path.name} written"
+        said = (
+            f"{path.name} is not what scripts/make_benchmark_page.py writes; run it again."
+            if check
+            else f"{path.name} written"
+        )
         print(said, file=sys.stderr if check else sys.stdout)
     return 1 if check and stale else 0
 

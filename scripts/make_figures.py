@@ -1,6 +1,7 @@
 """Draw the pictures of the documentation from real runs, as SVG that reads well on light and dark pages.
 
-``python scripts/make_figures.py`` writes docs/images; ``--check`` only says whether the files there are those that would be written.
+``python scripts/make_figures.py`` writes docs/images; ``--check`` only says whether the files there
+are those that would be written.
 """
 
 from __future__ import annotations
@@ -49,7 +50,17 @@ def picture(width: int, height: int, title: str, body: list[str]) -> str:
     """Wrap shapes in a card with a style and a description for readers who do not see it."""
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
     card = f'<rect class="card" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>'
-    return "\n".join([head, f"<title>{escape(title)}</title>", f"<style>{STYLE}</style>", card, *body, "</svg>", ""])
+    return "\n".join(
+        [
+            head,
+            f"<title>{escape(title)}</title>",
+            f"<style>{STYLE}</style>",
+            card,
+            *body,
+            "</svg>",
+            "",
+        ]
+    )
 
 
 def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
@@ -64,7 +75,9 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def adult_by_sex_and_race() -> tuple[r2b.datasets.AdultTable, dict[str, np.ndarray], r2b.FairLabels]:
+def adult_by_sex_and_race() -> tuple[
+    r2b.datasets.AdultTable, dict[str, np.ndarray], r2b.FairLabels
+]:
     adult = r2b.datasets.load_adult()
     both = {"sex": adult["sex"], "race": adult["race"]}
     return adult, both, r2b.debias(adult["education"], sensitive_features=both, epsilon=EPSILON)
@@ -79,8 +92,14 @@ def means_before_and_after() -> str:
     width, height, top, row = 920, 576, 104, 25
     panel, lefts, most = 352, (118, 534), 0.45
     body = [
-        text(20, 32, "Education by sex and race: the mean of every group, before and after", "title"),
-        text(20, 54, f"Adult, {len(adult):,} people, 16 classes, 10 groups. A dot is a group, larger for more people."),
+        text(
+            20, 32, "Education by sex and race: the mean of every group, before and after", "title"
+        ),
+        text(
+            20,
+            54,
+            f"Adult, {len(adult):,} people, 16 classes, 10 groups. A dot is a group, larger for more people.",
+        ),
     ]
     for left, means, heading in (
         (lefts[0], proof.means_before, f"Before: parity {percent(proof.parity_before)}"),
@@ -101,14 +120,21 @@ def means_before_and_after() -> str:
             for s in np.argsort(-weights):
                 sex = "f" if "sex=Female" in fair.groups[s] else "m"
                 radius = 2.4 + 5.2 * float(np.sqrt(weights[s] / weights.max()))
-                body.append(f'<circle class="dot {sex}" cx="{xs[s]:.1f}" cy="{y:g}" r="{radius:.1f}"/>')
+                body.append(
+                    f'<circle class="dot {sex}" cx="{xs[s]:.1f}" cy="{y:g}" r="{radius:.1f}"/>'
+                )
     foot = height - 20
     body += [f'<circle class="f" cx="24" cy="{foot - 4}" r="5"/>', text(34, foot, "women")]
     body += [f'<circle class="m" cx="92" cy="{foot - 4}" r="5"/>', text(102, foot, "men")]
     proven = "proven: duality gap below 1e-9" if proof.holds else "not proven"
     words = f"epsilon = {EPSILON:g}: {percent(proof.expected_changes)} of labels expected to change, and no labels are closer ({proven})"
     body.append(text(width - 20, foot, words, "", "end"))
-    return picture(width, height, f"Group means before and after: parity {percent(proof.parity_before)} to {percent(proof.parity)}", body)
+    return picture(
+        width,
+        height,
+        f"Group means before and after: parity {percent(proof.parity_before)} to {percent(proof.parity)}",
+        body,
+    )
 
 
 def ways_out() -> str:
@@ -120,31 +146,62 @@ def ways_out() -> str:
     bars = [
         ("before", "as they came", "old", demographic_parity(y, sensitive_features=both)),
         ("soft", "probabilities", "keeps", demographic_parity(soft, sensitive_features=both)),
-        ("expand", "weighted rows", "keeps", demographic_parity(expanded, sensitive_features=repeated, sample_weight=weight)),
-        ("round", "one class per row", "keeps", demographic_parity(fair.round(random_state=0), sensitive_features=both)),
-        ("sample", "one class per row", "keeps", demographic_parity(fair.sample(random_state=0), sensitive_features=both)),
-        ("argmax", "the trap", "loses", demographic_parity(fair.classes[soft.argmax(axis=1)], sensitive_features=both)),
+        (
+            "expand",
+            "weighted rows",
+            "keeps",
+            demographic_parity(expanded, sensitive_features=repeated, sample_weight=weight),
+        ),
+        (
+            "round",
+            "one class per row",
+            "keeps",
+            demographic_parity(fair.round(random_state=0), sensitive_features=both),
+        ),
+        (
+            "sample",
+            "one class per row",
+            "keeps",
+            demographic_parity(fair.sample(random_state=0), sensitive_features=both),
+        ),
+        (
+            "argmax",
+            "the trap",
+            "loses",
+            demographic_parity(fair.classes[soft.argmax(axis=1)], sensitive_features=both),
+        ),
     ]
     width, left, top, row = 760, 210, 70, 36
     height = top + row * len(bars) + 44
     scale = (width - left - 90) / max(parity for *_, parity in bars)
     body = [
         text(20, 32, "Parity by the form in which the labels leave", "title"),
-        text(20, 54, f"Adult, education by sex and race, epsilon = {EPSILON:g}. Smaller is fairer."),
+        text(
+            20, 54, f"Adult, education by sex and race, epsilon = {EPSILON:g}. Smaller is fairer."
+        ),
     ]
     for place, (name, what, kind, parity) in enumerate(bars):
         y0 = top + row * place + 6
         body += [text(20, y0 + 16, name, "strong"), text(92, y0 + 16, what, "small")]
-        body.append(f'<rect class="{kind}" x="{left}" y="{y0}" width="{max(parity * scale, 1):.1f}" height="22" rx="3"/>')
+        body.append(
+            f'<rect class="{kind}" x="{left}" y="{y0}" width="{max(parity * scale, 1):.1f}" height="22" rx="3"/>'
+        )
         body.append(text(left + parity * scale + 8, y0 + 16, percent(parity), "strong"))
     body.append(line(left, top, left, top + row * len(bars) + 4, "axis"))
     smallest = int(group_means(y, sensitive_features=both).weights.min())
     words = f"round and sample give whole rows, and the smallest group has {smallest} people: one of them is {percent(1 / smallest)}."
     body.append(text(20, height - 18, words, "small"))
-    return picture(width, height, "Parity of soft, expanded, rounded and sampled labels, and of their argmax", body)
+    return picture(
+        width,
+        height,
+        "Parity of soft, expanded, rounded and sampled labels, and of their argmax",
+        body,
+    )
 
 
-def paper_synthetic(n_classes: int = 16, rows_per_class: int = 1000) -> tuple[np.ndarray, np.ndarray]:
+def paper_synthetic(
+    n_classes: int = 16, rows_per_class: int = 1000
+) -> tuple[np.ndarray, np.ndarray]:
     """Labels and groups of the paper's synthetic data: the attribute is I{y = 0} half of the time, else one of five at random."""
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(n_classes), rows_per_class)
@@ -158,26 +215,45 @@ def parity_by_round() -> Picture:
     series = []
     for epsilon in (0.0, 0.025, 0.05, 0.075, 0.1):
         history = R2B(epsilon).fit(y, sensitive_features=groups).history_
-        points = tuple((float(t), 100 * step.parity, None) for t, step in enumerate(history, start=1))
+        points = tuple(
+            (float(t), 100 * step.parity, None) for t, step in enumerate(history, start=1)
+        )
         series.append(Series(f"epsilon {100 * epsilon:g} %", points))
     words = f"Synthetic labels of the paper, 16 classes, 5 groups; parity before is {percent(before)}. Exact steps, tau = 0.5."
     panel = Panel("", tuple(series), Axis("parity of the labels (%)", zero=True))
     return Picture(
-        "Parity of the training labels, round by round", words, ((panel,),), Axis("ADMM round", ticks=(1.0, 25.0, 50.0, 75.0, 100.0))
+        "Parity of the training labels, round by round",
+        words,
+        ((panel,),),
+        Axis("ADMM round", ticks=(1.0, 25.0, 50.0, 75.0, 100.0)),
     )
 
 
-FIGURES = {"group-means.svg": means_before_and_after, "ways-out.svg": ways_out, "rounds.svg": parity_by_round}
+FIGURES = {
+    "group-means.svg": means_before_and_after,
+    "ways-out.svg": ways_out,
+    "rounds.svg": parity_by_round,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Draw the pictures of the documentation from real runs.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
+    parser = argparse.ArgumentParser(
+        description="Draw the pictures of the documentation from real runs."
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; fail if a file is not what would be written",
+    )
     check = parser.parse_args(arguments).check
     IMAGES.mkdir(parents=True, exist_ok=True)
     stale = update({IMAGES / name: draw() for name, draw in FIGURES.items()}, check=check)
     for path in stale:
-        said = f"{path.name} is not what scripts/make_figures.py draws; run it again." if check else f"{path.name} written"
+        said = (
+            f"{path.name} is not what scripts/make_figures.py draws; run it again."
+            if check
+            else f"{path.name} written"
+        )
         print(said, file=sys.stderr if check else sys.stdout)
     return 1 if check and stale else 0
 

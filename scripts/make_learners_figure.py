@@ -1,7 +1,7 @@
 """Draw the picture and fill in the tables of docs/learners.md from benchmarks/results/learners.json.
 
-``python scripts/make_learners_figure.py`` writes both; ``--check`` only says whether they are what would be written. The JSON is made by
-``python -m benchmarks.learners``.
+``python scripts/make_learners_figure.py`` writes both; ``--check`` only says whether they are what
+would be written. The JSON is made by ``python -m benchmarks.learners``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ PAPER = {
     (0.5, "random forest, one per class"): (22.8, 1.0, 42.0, 34.0),
     (0.5, "kNN"): (26.5, 1.1, 34.9, 31.1),
 }
-WAYS = {"": "fair labels, by the strategy named", "baseline": "labels as they came", "argmax": "argmax of the fair labels: the trap"}
+WAYS = {
+    "": "fair labels, by the strategy named",
+    "baseline": "labels as they came",
+    "argmax": "argmax of the fair labels: the trap",
+}
 Row = dict[str, Any]
 
 
@@ -52,9 +56,17 @@ def mean(rows: list[Row], learner: str, way: str, measure: str, p: float = BIAS)
 
 def lines_of(rows: list[Row]) -> list[tuple[str, str, str]]:
     """Give what the picture shows, a line each: learner, way, and the name of both."""
-    chosen = [(row["learner"], row["way"], f"{row['learner']}: {row['way']}") for row in rows if row["auto"] and row["p"] == BIAS]
+    chosen = [
+        (row["learner"], row["way"], f"{row['learner']}: {row['way']}")
+        for row in rows
+        if row["auto"] and row["p"] == BIAS
+    ]
     place = next(n for n, (learner, *_) in enumerate(chosen) if learner == "kNN")
-    return [*chosen[: place + 1], ("kNN", "sample, agreement", "kNN: sample, agreement"), *chosen[place + 1 :]]
+    return [
+        *chosen[: place + 1],
+        ("kNN", "sample, agreement", "kNN: sample, agreement"),
+        *chosen[place + 1 :],
+    ]
 
 
 def trade_off(rows: list[Row]) -> Picture:
@@ -62,18 +74,28 @@ def trade_off(rows: list[Row]) -> Picture:
     shown = lines_of(rows)
     panels = []
     for measure, title, axis, level in (
-        ("probability", "Parity of probabilities", Axis("parity (%, logarithmic)", "log"), 100 * WANTED),
+        (
+            "probability",
+            "Parity of probabilities",
+            Axis("parity (%, logarithmic)", "log"),
+            100 * WANTED,
+        ),
         ("accuracy", "Accuracy", Axis("accuracy (%)"), None),
     ):
         series = []
         for way, words in WAYS.items():
-            cells = [(name, *_cell(rows, learner, way or own, measure)) for learner, own, name in shown]
+            cells = [
+                (name, *_cell(rows, learner, way or own, measure)) for learner, own, name in shown
+            ]
             series.append(Series(words, tuple(cells)))
         panels.append(Panel(title, tuple(series), axis, level))
-    words = (
-        "Adult, education by sex, bias injected with p = 0.5; means over ten test splits with 99 % intervals. The attribute is no feature."
+    words = "Adult, education by sex, bias injected with p = 0.5; means over ten test splits with 99 % intervals. The attribute is no feature."
+    return Picture(
+        "What parity costs in accuracy, learner by learner",
+        words,
+        (tuple(panels),),
+        level="the paper's level, 1.5 %",
     )
-    return Picture("What parity costs in accuracy, learner by learner", words, (tuple(panels),), level="the paper's level, 1.5 %")
 
 
 def _cell(rows: list[Row], learner: str, way: str, measure: str) -> tuple[float, float | None]:
@@ -84,12 +106,19 @@ def _cell(rows: list[Row], learner: str, way: str, measure: str) -> tuple[float,
 
 def summary(rows: list[Row]) -> list[str]:
     """Write one line per learner: what it takes, what is chosen, and what that changes."""
-    lines = ["| learner | takes | `auto` chooses | parity before | parity | accuracy before | accuracy |", "| --- " * 7 + "|"]
+    lines = [
+        "| learner | takes | `auto` chooses | parity before | parity | accuracy before | accuracy |",
+        "| --- " * 7 + "|",
+    ]
     for row in rows:
         if not row["auto"] or row["p"] != BIAS:
             continue
         name = row["learner"]
-        cells = [mean(rows, name, way, measure) for measure in ("probability", "accuracy") for way in ("baseline", row["way"])]
+        cells = [
+            mean(rows, name, way, measure)
+            for measure in ("probability", "accuracy")
+            for way in ("baseline", row["way"])
+        ]
         figures = " | ".join(f"{100 * value:.1f} %" for value in cells)
         lines.append(f"| {name} | {ACCEPTS[name]} | `{row['way']}` | {figures} |")
     return lines
@@ -98,36 +127,68 @@ def summary(rows: list[Row]) -> list[str]:
 def against_paper(rows: list[Row]) -> list[str]:
     """Write our figures beside those of the paper, for every fair way that is measured on both biases."""
     heads = ("parity before", "parity", "accuracy before", "accuracy")
-    lines = ["| p | learner | trained on | " + " | ".join(f"{head} (paper)" for head in heads) + " |", "| --- " * 7 + "|"]
+    lines = [
+        "| p | learner | trained on | " + " | ".join(f"{head} (paper)" for head in heads) + " |",
+        "| --- " * 7 + "|",
+    ]
     for (p, learner), theirs in PAPER.items():
         own = next(row["way"] for row in rows if row["auto"] and row["learner"] == learner)
         for way in (own, f"{own}, agreement"):
-            ours = [100 * mean(rows, learner, one, measure, p) for measure in ("probability", "accuracy") for one in ("baseline", way)]
-            cells = " | ".join(f"{our:.1f} ({their})" for our, their in zip(ours, theirs, strict=True))
+            ours = [
+                100 * mean(rows, learner, one, measure, p)
+                for measure in ("probability", "accuracy")
+                for one in ("baseline", way)
+            ]
+            cells = " | ".join(
+                f"{our:.1f} ({their})" for our, their in zip(ours, theirs, strict=True)
+            )
             lines.append(f"| {p:g} | {learner} | {way} | {cells} |")
     return lines
 
 
 def page(words: str, rows: list[Row]) -> str:
     """Put the tables between their marks."""
-    parts = {"summary": summary(rows), "paper": against_paper(rows), "p = 0.5": table(rows, 0.5), "p = 0": table(rows, 0.0)}
+    parts = {
+        "summary": summary(rows),
+        "paper": against_paper(rows),
+        "p = 0.5": table(rows, 0.5),
+        "p = 0": table(rows, 0.0),
+    }
     for name, lines in parts.items():
-        mark = re.compile(rf"(<!-- figures: {re.escape(name)} -->\n).*?(<!-- end -->)", flags=re.DOTALL)
+        mark = re.compile(
+            rf"(<!-- figures: {re.escape(name)} -->\n).*?(<!-- end -->)", flags=re.DOTALL
+        )
         body = "\n" + "\n".join(lines) + "\n\n"
-        words, found = mark.subn(lambda match, body=body: match.group(1) + body + match.group(2), words)  # type: ignore[misc]
+        words, found = mark.subn(
+            lambda match, body=body: match.group(1) + body + match.group(2), words
+        )  # type: ignore[misc]
         if found != 1:
-            raise SystemExit(f"{PAGE.name} has {found} places for the table {name!r}; it needs one.")
+            raise SystemExit(
+                f"{PAGE.name} has {found} places for the table {name!r}; it needs one."
+            )
     return words
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Draw the picture and fill in the tables of docs/learners.md.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
+    parser = argparse.ArgumentParser(
+        description="Draw the picture and fill in the tables of docs/learners.md."
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; fail if a file is not what would be written",
+    )
     check = parser.parse_args(arguments).check
     rows = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]
-    stale = update({PICTURE: trade_off(rows), PAGE: page(PAGE.read_text(encoding="utf-8"), rows)}, check=check)
+    stale = update(
+        {PICTURE: trade_off(rows), PAGE: page(PAGE.read_text(encoding="utf-8"), rows)}, check=check
+    )
     for path in stale:
-        said = f"{path.name} is not what scripts/make_learners_figure.py writes; run it again." if check else f"{path.name} written"
+        said = (
+            f"{path.name} is not what scripts/make_learners_figure.py writes; run it again."
+            if check
+            else f"{path.name} written"
+        )
         print(said, file=sys.stderr if check else sys.stdout)
     return 1 if check and stale else 0
 

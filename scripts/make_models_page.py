@@ -1,6 +1,7 @@
 """Write docs/models.md and its figure from benchmarks/results/models.json, which ``python -m benchmarks.models`` makes.
 
-``python scripts/make_models_page.py`` writes them; ``--check`` only says whether they are what would be written.
+``python scripts/make_models_page.py`` writes them; ``--check`` only says whether they are what
+would be written.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ RESULTS = ROOT / "benchmarks" / "results" / "models.json"
 PAGE = ROOT / "docs" / "models.md"
 PICTURE = ROOT / "docs" / "images" / "models.svg"
 NOTHING = "-"
-MEASURES = ("probabilities", "probabilities_chance", "decisions", "decisions_chance", "accuracy", "drawn")
+MEASURES = (
+    "probabilities",
+    "probabilities_chance",
+    "decisions",
+    "decisions_chance",
+    "accuracy",
+    "drawn",
+)
 ORDER = (
     "plain",
     "labels by true group",
@@ -111,21 +119,45 @@ def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
 
 def table_lines(report: Report, facts: Row) -> list[str]:
     """Write the figures of one table, learner after learner."""
-    head = ["learner", "method", "probabilities", "by chance", "decisions", "by chance", "accuracy", "drawn", "seconds"]
-    rows = [row for row in report["rows"] if row["table"] == facts["name"] and row["method"] in ORDER]
+    head = [
+        "learner",
+        "method",
+        "probabilities",
+        "by chance",
+        "decisions",
+        "by chance",
+        "accuracy",
+        "drawn",
+        "seconds",
+    ]
+    rows = [
+        row for row in report["rows"] if row["table"] == facts["name"] and row["method"] in ORDER
+    ]
     splits, body = max(len(row["splits"]) for row in rows), []
     for learner in dict.fromkeys(row["learner"] for row in rows):
-        here = sorted((row for row in rows if row["learner"] == learner), key=lambda row: ORDER.index(row["method"]))
+        here = sorted(
+            (row for row in rows if row["learner"] == learner),
+            key=lambda row: ORDER.index(row["method"]),
+        )
         for place, row in enumerate(here):
             cells = [
-                percent(row, one) for one in ("probabilities", "probabilities_chance", "decisions", "decisions_chance", "accuracy", "drawn")
+                percent(row, one)
+                for one in (
+                    "probabilities",
+                    "probabilities_chance",
+                    "decisions",
+                    "decisions_chance",
+                    "accuracy",
+                    "drawn",
+                )
             ]
             fewer = f" ({count(len(row['splits']))})" if len(row["splits"]) < splits else ""
             name = row["method"] + fewer if row["splits"] else f"{row['method']}: {row['status']}"
             seconds = f"{mean(row, 'seconds'):.1f}" if "seconds" in row else NOTHING
             body.append([learner if place == 0 else "", name, *cells, seconds])
     size = f"{facts['rows']:,} rows, {facts['features']} features, {facts['classes']} classes, {facts['groups']} groups; {count(splits)}."
-    drawn = min(1.0, report["setting"]["rows"] / facts["rows"]) * facts["smallest_rows"]  # of both parts of a split
+    # of both parts of a split
+    drawn = min(1.0, report["setting"]["rows"] / facts["rows"]) * facts["smallest_rows"]
     share = report["setting"]["test_share"]
     parts = f"{drawn * (1 - share):,.0f} rows to train on and {drawn * share:,.0f} to measure on"
     small = f"The smallest group, {facts['smallest']}, has about {parts}."
@@ -138,7 +170,9 @@ def count(splits: int) -> str:
 
 def named(report: Report, one: Verdict) -> str:
     titles = {facts["name"]: facts["title"] for facts in report["setting"]["tables"]}
-    return f"{titles[one.table]}, {one.learner}: {100 * one.value:.1f} (limit {100 * one.limit:.1f})"
+    return (
+        f"{titles[one.table]}, {one.learner}: {100 * one.value:.1f} (limit {100 * one.limit:.1f})"
+    )
 
 
 def verdict_lines(report: Report) -> list[str]:
@@ -149,16 +183,26 @@ def verdict_lines(report: Report) -> list[str]:
         [worst.method, worst.what, f"{holding} of {n}", named(report, worst), named(report, best)]
         for worst, best, holding, n in extremes(judged)
     ]
-    missed = [f"- {one.method}, {one.what}: {named(report, one)}." for one in judged if not one.holds]
+    missed = [
+        f"- {one.method}, {one.what}: {named(report, one)}." for one in judged if not one.holds
+    ]
     rule = [
         "Limits: parity at most 1.5 times chance plus 0.3 points for probabilities and 0.5 points for decisions; accuracy at most 0.3",
         "points below LinearPost's at LinearPost's parity, read off the path of `ParityPostprocessor` along epsilons.",
     ]
-    reasons = [REASONS[name] for name in REASONS if any(one.table == name and not one.holds for one in judged)]
+    reasons = [
+        REASONS[name]
+        for name in REASONS
+        if any(one.table == name and not one.holds for one in judged)
+    ]
     if reasons:
         missed += ["", "Why:", "", *reasons]
     n_missed = sum(not one.holds for one in judged)
-    said = ["All of them hold."] if not missed else [f"Missed, {n_missed} of {len(judged)}:", "", *missed]
+    said = (
+        ["All of them hold."]
+        if not missed
+        else [f"Missed, {n_missed} of {len(judged)}:", "", *missed]
+    )
     return ["## What holds", "", *rule, "", *table(head, body), "", *said, ""]
 
 
@@ -166,20 +210,36 @@ def page_of(report: Report) -> str:
     """Write the page."""
     most = {len(row["splits"]) for row in report["rows"] if row["splits"]}
     splits = count(max(most)) + ("" if len(most) == 1 else ", fewer where a method says so,")
-    left_out = "".join(f"\nLeft out: {name}, because {reason}.\n" for name, reason in report["setting"]["left_out"].items())
+    left_out = "".join(
+        f"\nLeft out: {name}, because {reason}.\n"
+        for name, reason in report["setting"]["left_out"].items()
+    )
     versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
-    head = HEAD.format(splits=splits, rows=report["setting"]["rows"], versions=versions, left_out=left_out)
+    head = HEAD.format(
+        splits=splits, rows=report["setting"]["rows"], versions=versions, left_out=left_out
+    )
     tables = [line for facts in report["setting"]["tables"] for line in table_lines(report, facts)]
-    return "\n".join([head, *verdict_lines(report), HOW, "## All figures", "", *tables]).rstrip("\n") + "\n"
+    return (
+        "\n".join([head, *verdict_lines(report), HOW, "## All figures", "", *tables]).rstrip("\n")
+        + "\n"
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write docs/models.md and its figure.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; fail if a file is not what would be written",
+    )
     check, report = parser.parse_args(arguments).check, results()
     stale = update({PAGE: page_of(report), PICTURE: figure(report)}, check=check)
     for path in stale:
-        said = f"{path.name} is not what scripts/make_models_page.py writes; run it again." if check else f"{path.name} written"
+        said = (
+            f"{path.name} is not what scripts/make_models_page.py writes; run it again."
+            if check
+            else f"{path.name} written"
+        )
         print(said, file=sys.stderr if check else sys.stdout)
     return 1 if check and stale else 0
 

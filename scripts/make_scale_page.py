@@ -1,8 +1,9 @@
 """Draw the pictures and fill in the tables of docs/planning.md and docs/gpu.md from the JSON files in benchmarks/results.
 
-``python scripts/make_scale_page.py`` writes them; ``--check`` only says whether they are what would be written. ``scale.json`` is made by
-``make bench-scale``, ``sizes.json`` and ``driver.json`` by the scripts of their names in benchmarks, and ``device.json`` by ``python
-benchmarks/device.py --json`` on a machine with a card.
+``python scripts/make_scale_page.py`` writes them; ``--check`` only says whether they are what would
+be written. ``scale.json`` is made by ``make bench-scale``, ``sizes.json`` and ``driver.json`` by
+the scripts of their names in benchmarks, and ``device.json`` by ``python benchmarks/device.py
+--json`` on a machine with a card.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ sys.path[:0] = [str(ROOT)]
 from experiments.figures import Axis, Panel, Picture, Series, update  # noqa: E402 - after the path
 
 RESULTS = ROOT / "benchmarks" / "results" / "scale.json"
-DEVICE, SIZES, DRIVER = (RESULTS.with_name(f"{name}.json") for name in ("device", "sizes", "driver"))
+DEVICE, SIZES, DRIVER = (
+    RESULTS.with_name(f"{name}.json") for name in ("device", "sizes", "driver")
+)
 PAGE, GPU = ROOT / "docs" / "planning.md", ROOT / "docs" / "gpu.md"
 IMAGES = ROOT / "docs" / "images"
 PARTITIONS, NODE_ROWS = 25_000, 10**9  # of the plan
@@ -29,23 +32,37 @@ Points = dict[str, list[tuple[float, float]]]
 
 def seconds(title: str, under: str, points: Points, x_name: str, axis: Axis) -> Picture:
     """Show seconds against something that grows on a logarithmic scale."""
-    series = tuple(Series(name, tuple((x, y, None) for x, y in pairs)) for name, pairs in points.items())
-    return Picture(title, under, ((Panel("", series, axis),),), Axis(f"{x_name} (logarithmic)", "log"))
+    series = tuple(
+        Series(name, tuple((x, y, None) for x, y in pairs)) for name, pairs in points.items()
+    )
+    return Picture(
+        title, under, ((Panel("", series, axis),),), Axis(f"{x_name} (logarithmic)", "log")
+    )
 
 
 def every_size(found: dict[str, Any]) -> list[dict[str, Any]]:
     """Give what was measured of tables of 16 classes and 5 groups, the large one last."""
-    return [*found["by_rows"], {**found["large"], "peak_bytes": found["large"]["debias"]["peak_bytes"]}]
+    return [
+        *found["by_rows"],
+        {**found["large"], "peak_bytes": found["large"]["debias"]["peak_bytes"]},
+    ]
 
 
 def figures(found: dict[str, Any]) -> dict[str, Picture]:
     """Show cost against rows, and against classes and groups."""
     names = {"count": "DuckDB's count", "audit": "audit", "debias": "debias"}
-    rows: Points = {name: [(each["rows"], each[key]["cpu"]) for each in every_size(found)] for key, name in names.items()}
+    rows: Points = {
+        name: [(each["rows"], each[key]["cpu"]) for each in every_size(found)]
+        for key, name in names.items()
+    }
     under = "One Parquet file, 16 classes, 5 groups; debias writes it."
     drawn = {
         "scale-rows.svg": seconds(
-            "Seconds of all cores against rows", under, rows, "rows", Axis("seconds (logarithmic)", "log", floor=1e-6)
+            "Seconds of all cores against rows",
+            under,
+            rows,
+            "rows",
+            Axis("seconds (logarithmic)", "log", floor=1e-6),
         )
     }
     n = found["by_size"][0]["rows"]
@@ -54,7 +71,11 @@ def figures(found: dict[str, Any]) -> dict[str, Picture]:
         pairs = sorted((each[kind], each["cpu_count_and_solve"]) for each in mine)
         under = f"{n:,} rows in Parquet, {other[1]} {other[0]}: count, solve and certificate."
         drawn[f"scale-{kind}.svg"] = seconds(
-            f"Seconds of all cores against {kind}", under, {"count and solve": pairs}, kind, Axis("seconds", zero=True)
+            f"Seconds of all cores against {kind}",
+            under,
+            {"count and solve": pairs},
+            kind,
+            Axis("seconds", zero=True),
         )
     return drawn
 
@@ -63,7 +84,10 @@ def tables(found: dict[str, Any]) -> dict[str, list[str]]:
     """Write the tables."""
     large, soft = found["large"], found["soft"]
     rows = large["rows"]
-    lines = ["| what | seconds | seconds of all cores | million rows a second and core | peak memory |", "| --- " * 5 + "|"]
+    lines = [
+        "| what | seconds | seconds of all cores | million rows a second and core | peak memory |",
+        "| --- " * 5 + "|",
+    ]
     words = {
         "count": "DuckDB, `group by` and count",
         "copy": "pyarrow, copy of the file",
@@ -90,7 +114,9 @@ def tables(found: dict[str, Any]) -> dict[str, list[str]]:
         curve.append(f"| {each['rows']:,} | {cells} | {each['peak_bytes'] / 1e6:,.0f} MB |")
     groups = ["| groups | rows | solve | solve, round and write |", "| --- " * 4 + "|"]
     for each in found["by_groups"]:
-        cells = " | ".join(f"{each[name]['peak_bytes'] / 1e6:,.0f} MB" for name in ("solve", "write"))
+        cells = " | ".join(
+            f"{each[name]['peak_bytes'] / 1e6:,.0f} MB" for name in ("solve", "write")
+        )
         groups.append(f"| {each['groups']:,} | {each['rows']:,} | {cells} |")
     return {"large": lines, "soft": steps, "rows": curve, "groups": groups}
 
@@ -112,7 +138,11 @@ def sizes(found: dict[str, Any]) -> list[str]:
     }
     for name, what in words.items():
         lines.append(f"| {what} | " + " | ".join(f"{sent[each][name]:,}" for each in groups) + " |")
-    lines.append("| the sample, once, in all | " + " | ".join(f"{found['sample'][each] / 1e6:,.0f} MB" for each in groups) + " |")
+    lines.append(
+        "| the sample, once, in all | "
+        + " | ".join(f"{found['sample'][each] / 1e6:,.0f} MB" for each in groups)
+        + " |"
+    )
     small, large = (PARTITIONS * sent[each]["means"] for each in (groups[0], groups[-1]))
     together = "from 4 MB on they are put together on the executors, 128 at a time, and one or two come home."
     node = f"{found['kept']:.0f} bytes a row of {found['classes']} float32, {NODE_ROWS * found['kept'] / 1e9:,.0f} GB a node"
@@ -126,19 +156,32 @@ def sizes(found: dict[str, Any]) -> list[str]:
 
 def whole(found: dict[str, Any]) -> list[str]:
     """Show how many passes whole labels take."""
-    lines = ["| rows | groups | passes before the write | counters of a pass, at most | draws of a pass, at most |", "| --- " * 5 + "|"]
+    lines = [
+        "| rows | groups | passes before the write | counters of a pass, at most | draws of a pass, at most |",
+        "| --- " * 5 + "|",
+    ]
     for one in found["whole"]:
-        lines.append(f"| {one['rows']:,} | {one['groups']:,} | {one['passes']} | {one['counters']:,} | {one['draws']:,} |")
+        lines.append(
+            f"| {one['rows']:,} | {one['groups']:,} | {one['passes']} | {one['counters']:,} | {one['draws']:,} |"
+        )
     return lines
 
 
 def driver(found: dict[str, Any]) -> list[str]:
     """Show the memory of the driver."""
-    lines = ["| labels | rows | groups | heap | solve | borders of whole labels | write |", "| --- " * 7 + "|"]
+    lines = [
+        "| labels | rows | groups | heap | solve | borders of whole labels | write |",
+        "| --- " * 7 + "|",
+    ]
     for one in found["tables"]:
         cells = [one["phases"].get(phase) for phase in ("solve", "round", "write")]
-        shown = " | ".join("" if cell is None else f"{cell['python'] / 1e6:,.0f} + {cell['java'] / 1e6:,.0f} MB" for cell in cells)
-        lines.append(f"| {'probabilities' if one['soft'] else 'classes'} | {one['rows']:,} | {one['groups']:,} | {one['heap']} | {shown} |")
+        shown = " | ".join(
+            "" if cell is None else f"{cell['python'] / 1e6:,.0f} + {cell['java'] / 1e6:,.0f} MB"
+            for cell in cells
+        )
+        lines.append(
+            f"| {'probabilities' if one['soft'] else 'classes'} | {one['rows']:,} | {one['groups']:,} | {one['heap']} | {shown} |"
+        )
     return lines
 
 
@@ -147,7 +190,9 @@ def plan(found: dict[str, Any], sizes: dict[str, Any]) -> list[str]:
     large, soft = found["large"], found["soft"]
     rows, nodes, node_cores, partition, tasks = 10**11, 100, 16, 4_000_000, 2_000
     assert (rows // partition, rows // nodes) == (PARTITIONS, NODE_ROWS)
-    looks = next(one["passes"] for one in sizes["whole"] if (one["rows"], one["groups"]) == (rows, 5))
+    looks = next(
+        one["passes"] for one in sizes["whole"] if (one["rows"], one["groups"]) == (rows, 5)
+    )
     there = nodes * node_cores
     starting = rows / partition / tasks
     lines = [
@@ -160,9 +205,27 @@ def plan(found: dict[str, Any], sizes: dict[str, Any]) -> list[str]:
     counted, whole = large["counted_bytes"] / large["rows"], large["file_bytes"] / large["rows"]
     works = [
         ("classes: audit", 1, large["rows"], large["audit"]["cpu"], counted),
-        ("classes: debias, to the certificate", 1, large["rows"], large["debias"]["cpu_count_and_solve"], counted),
-        ("classes: write whole labels", looks + 1, large["rows"], large["debias"]["cpu_write"], looks * counted + whole),
-        ("probabilities of 16 classes: debias", 9, soft["rows"], soft["cpu"], soft["file_bytes"] / soft["rows"]),
+        (
+            "classes: debias, to the certificate",
+            1,
+            large["rows"],
+            large["debias"]["cpu_count_and_solve"],
+            counted,
+        ),
+        (
+            "classes: write whole labels",
+            looks + 1,
+            large["rows"],
+            large["debias"]["cpu_write"],
+            looks * counted + whole,
+        ),
+        (
+            "probabilities of 16 classes: debias",
+            9,
+            soft["rows"],
+            soft["cpu"],
+            soft["file_bytes"] / soft["rows"],
+        ),
     ]
     for what, passes, n, cpu, size in works:
         rate = n / cpu
@@ -180,21 +243,33 @@ def apart(one: dict[str, Any]) -> str:
 
 def on_device(found: dict[str, Any]) -> dict[str, list[str]]:
     """Write what was measured on a card."""
-    lines = ["| float32 labels | groups | epsilon | time | passes | times one read | relative gap |", "| --- " * 7 + "|"]
+    lines = [
+        "| float32 labels | groups | epsilon | time | passes | times one read | relative gap |",
+        "| --- " * 7 + "|",
+    ]
     read = found["long"]["walks_ms"]["read (sum of the tensor)"]
     plain, sharp_rows = (
         ("long", "long, two groups", "wide", "short"),
         ("long, sharp rows", "long, sharp rows, equal means", "wide, sharp rows"),
     )
-    for name, sharp in (*((name, "") for name in plain), *((name, ", sharp") for name in sharp_rows)):
+    for name, sharp in (
+        *((name, "") for name in plain),
+        *((name, ", sharp") for name in sharp_rows),
+    ):
         one = found[name]
-        for epsilon, solve in ((f"{one.get('epsilon', 0.01):g}", one["solve"]), ("0", one.get("equal_means_ms"))):
+        for epsilon, solve in (
+            (f"{one.get('epsilon', 0.01):g}", one["solve"]),
+            ("0", one.get("equal_means_ms")),
+        ):
             if solve is None:
                 continue
             size = f"{one['rows']:,} x {one['classes']:,}{sharp}"
-            reads = f"{solve['ms'] / read:.0f}" if name != "short" else "-"  # of a billion entries, which all others have
+            # of a billion entries, which all others have
+            reads = f"{solve['ms'] / read:.0f}" if name != "short" else "-"
             facts = f"{solve['reads']} | {reads} | {abs(solve['relative_gap']):.0e}"
-            lines.append(f"| {size} | {one['groups']} | {epsilon} | {solve['ms']:.1f} ms | {facts} |")
+            lines.append(
+                f"| {size} | {one['groups']} | {epsilon} | {solve['ms']:.1f} ms | {facts} |"
+            )
     long, wide, drawn = found["long"], found["wide"], found["drawn"]
     walks, batches = long["walks_ms"], long["batches"]
     lines += [
@@ -225,13 +300,27 @@ def page(words: str, parts: dict[str, list[str]]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Write or check."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is not what would be written")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; fail if a file is not what would be written",
+    )
     check = parser.parse_args(arguments).check
     found = json.loads(RESULTS.read_text())
-    made: dict[Path, str | Picture] = {IMAGES / name: drawn for name, drawn in figures(found).items()}
+    made: dict[Path, str | Picture] = {
+        IMAGES / name: drawn for name, drawn in figures(found).items()
+    }
     bytes_, drivers = json.loads(SIZES.read_text()), json.loads(DRIVER.read_text())
-    more = {"plan": plan(found, bytes_), "sizes": sizes(bytes_), "whole": whole(bytes_), "driver": driver(drivers)}
-    made |= {PAGE: page(PAGE.read_text(), tables(found) | more), GPU: page(GPU.read_text(), on_device(json.loads(DEVICE.read_text())))}
+    more = {
+        "plan": plan(found, bytes_),
+        "sizes": sizes(bytes_),
+        "whole": whole(bytes_),
+        "driver": driver(drivers),
+    }
+    made |= {
+        PAGE: page(PAGE.read_text(), tables(found) | more),
+        GPU: page(GPU.read_text(), on_device(json.loads(DEVICE.read_text()))),
+    }
     stale = update(made, check=check)
     for path in stale if check else []:
         print(f"{path.relative_to(ROOT)} is not what the results give", file=sys.stderr)

@@ -15,9 +15,11 @@ from r2b.report import gather, to_html
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 WIDTH, HEIGHT, SCALE = 1100, 1500, 1.5
-COMMAND = "r2b audit adult.csv --label education --sensitive sex --sensitive race --html report.html"
+COMMAND = (
+    "r2b audit adult.csv --label education --sensitive sex --sensitive race --html report.html"
+)
 
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 import app_server  # noqa: E402
 import browser  # noqa: E402
 from test_app_browser import READY, arrive  # noqa: E402
@@ -26,7 +28,9 @@ from test_app_browser import READY, arrive  # noqa: E402
 def report(chromium: browser.Browser) -> Path:
     adult = r2b.datasets.load_adult()
     who = {"sex": adult["sex"], "race": adult["race"]}
-    facts = gather(adult["education"], sensitive_features=who, label_name="education", command=COMMAND)
+    facts = gather(
+        adult["education"], sensitive_features=who, label_name="education", command=COMMAND
+    )
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
         page.write_text(to_html(facts), encoding="utf-8")

@@ -15,7 +15,8 @@ from experiments.figures import Axis, Panel, Picture, Series  # noqa: E402
 Row = dict[str, Any]
 Report = dict[str, Any]
 
-# What is drawn and how it is named, in the order of the legend. Both of our classes decide alike, so that one of them is drawn.
+# What is drawn and how it is named, in the order of the legend. Both of our classes decide alike,
+# so that one of them is drawn.
 PATH = "r2b along epsilons"
 NAMES = {
     "ParityClassifier": "r2b",
@@ -39,12 +40,23 @@ def figure(report: Report) -> Picture:
         about = facts[table]
         panels = []
         for learner in dict.fromkeys(row["learner"] for row in rows):
-            found = {row["method"]: row for row in measured if (row["table"], row["learner"]) == (table, learner)}
-            path = tuple((100 * parity, 100 * accuracy, None) for parity, accuracy in along(rows, table, learner))
+            found = {
+                row["method"]: row
+                for row in measured
+                if (row["table"], row["learner"]) == (table, learner)
+            }
+            path = tuple(
+                (100 * parity, 100 * accuracy, None)
+                for parity, accuracy in along(rows, table, learner)
+            )
             series = []
             for method, name in NAMES.items():
                 row = found.get(method)
-                point = () if row is None else ((100 * mean(row, "decisions"), 100 * mean(row, "accuracy"), None),)
+                point = (
+                    ()
+                    if row is None
+                    else ((100 * mean(row, "decisions"), 100 * mean(row, "accuracy"), None),)
+                )
                 series.append(Series(name, point, hollow=method.endswith("given")))
             series.append(Series(PATH, path if len(path) > 1 else (), plain=True))
             ours = found.get("ParityClassifier")
@@ -53,6 +65,10 @@ def figure(report: Report) -> Picture:
             panels.append(Panel(f"{first}{learner}", tuple(series), Axis("accuracy (%)"), level))
         grid.append(tuple(panels))
     words = "On rows that no method has seen, mean over splits. Further left is fairer, further up is more accurate."
-    across = Axis("parity of decisions (%, logarithmic)", "log", (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0))
+    across = Axis(
+        "parity of decisions (%, logarithmic)", "log", (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+    )
     title = "Accuracy against parity of decisions, by table and learner"
-    return Picture(title, words, tuple(grid), across, legend=True, level="parity that chance alone shows")
+    return Picture(
+        title, words, tuple(grid), across, legend=True, level="parity that chance alone shows"
+    )

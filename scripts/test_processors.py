@@ -1,8 +1,9 @@
 """Run the tests as on other processors: linear algebra, NumPy and compiled loops each take the instructions that are asked for.
 
-``python scripts/test_processors.py [CORE ...] [-- ARGUMENT ...]`` runs pytest once per core type of OpenBLAS, with the arguments after
-``--``. All tests are run: nearly all solve a problem, and a solve depends on the processor in its last bits. A core type that does not take
-effect here, or whose instructions this processor lacks, is an error and not a run that shows nothing.
+``python scripts/test_processors.py [CORE ...] [-- ARGUMENT ...]`` runs pytest once per core type of
+OpenBLAS, with the arguments after ``--``. All tests are run: nearly all solve a problem, and a
+solve depends on the processor in its last bits. A core type that does not take effect here, or
+whose instructions this processor lacks, is an error and not a run that shows nothing.
 """
 
 from __future__ import annotations
@@ -18,10 +19,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# By machine: what each core type is called when it has taken effect, and what else a processor of its time lacks. OpenBLAS calls the
-# kernels of Prescott by another name. "X86_V3" is AVX2 with FMA and "X86_V4" AVX-512 to NumPy.
-OLD = {"NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR", "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
-USUAL = {"NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR", "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": ""}
+# By machine: what each core type is called when it has taken effect, and what else a processor of
+# its time lacks. OpenBLAS calls the kernels of Prescott by another name. "X86_V3" is AVX2 with FMA
+# and "X86_V4" AVX-512 to NumPy.
+OLD = {
+    "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
+    "NUMBA_CPU_NAME": "generic",
+    "NUMBA_CPU_FEATURES": "",
+}
+USUAL = {
+    "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+    "NUMBA_CPU_NAME": "haswell",
+    "NUMBA_CPU_FEATURES": "",
+}
 CORES: dict[str, dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
     "x86_64": {
         "Prescott": (("Prescott", "Katmai"), OLD),
@@ -31,9 +41,16 @@ CORES: dict[str, dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
         "Zen": (("Zen", "Haswell"), USUAL),
         "SkylakeX": (("SkylakeX",), {}),
     },
-    "aarch64": {"ARMV8": (("armv8",), {}), "CORTEXA57": (("cortexa57",), {}), "NEOVERSEN1": (("neoversen1",), {})},
+    "aarch64": {
+        "ARMV8": (("armv8",), {}),
+        "CORTEXA57": (("cortexa57",), {}),
+        "NEOVERSEN1": (("neoversen1",), {}),
+    },
 }
-DEFAULT = {"x86_64": ("Prescott", "Haswell", "SkylakeX"), "aarch64": ("ARMV8", "CORTEXA57", "NEOVERSEN1")}
+DEFAULT = {
+    "x86_64": ("Prescott", "Haswell", "SkylakeX"),
+    "aarch64": ("ARMV8", "CORTEXA57", "NEOVERSEN1"),
+}
 
 PROBE = """
 import json, os
@@ -65,7 +82,9 @@ def environment(core: str, machine: str) -> dict[str, str]:
     known = CORES.get(machine, {})
     if core not in known:
         choices = ", ".join(known) or "none"
-        raise NotHereError(f"{core!r} is not a core type that this script knows for {machine}. Name some of: {choices}.")
+        raise NotHereError(
+            f"{core!r} is not a core type that this script knows for {machine}. Name some of: {choices}."
+        )
     return {"OPENBLAS_CORETYPE": core, **known[core][1]}
 
 
@@ -78,17 +97,29 @@ def probe(core: str, machine: str) -> str:
         It does not take effect, or its instructions are not there.
     """
     changed = os.environ | environment(core, machine)
-    done = subprocess.run([sys.executable, "-W", "error", "-c", PROBE], capture_output=True, text=True, check=False, env=changed)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROBE],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=changed,
+    )
     if done.returncode != 0:
         remedy = "Leave it out: this processor may lack its instructions."
-        raise NotHereError(f"Under {core} a product of matrices ends with {done.returncode}. {remedy}\n{done.stderr}".rstrip())
+        raise NotHereError(
+            f"Under {core} a product of matrices ends with {done.returncode}. {remedy}\n{done.stderr}".rstrip()
+        )
     seen = json.loads(done.stdout)
     names = {name.lower() for name in CORES[machine][core][0]}
     if not seen["blas"] or not {each.lower() for each in seen["blas"]} <= names:
         remedy = "This needs wheels of NumPy and SciPy with OpenBLAS of many processors."
-        raise NotHereError(f"{core} has no effect: linear algebra runs on {', '.join(seen['blas']) or 'no OpenBLAS'}. {remedy}")
+        raise NotHereError(
+            f"{core} has no effect: linear algebra runs on {', '.join(seen['blas']) or 'no OpenBLAS'}. {remedy}"
+        )
     if seen["left"]:
-        raise NotHereError(f"NumPy still uses {', '.join(seen['left'])} under {core}. Update NPY_DISABLE_CPU_FEATURES in this script.")
+        raise NotHereError(
+            f"NumPy still uses {', '.join(seen['left'])} under {core}. Update NPY_DISABLE_CPU_FEATURES in this script."
+        )
     return ", ".join(sorted(set(seen["blas"])))
 
 
@@ -96,7 +127,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tests under each core type; give how many runs failed."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     cut = words.index("--") if "--" in words else len(words)
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(
+        platform.machine().lower(), platform.machine().lower()
+    )
     try:
         cores = words[:cut] or DEFAULT.get(machine, ())
         if not cores:

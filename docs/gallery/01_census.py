@@ -2,8 +2,9 @@
 Census: what people do for a living
 ===================================
 
-A website suggests occupations and learns from census data. Among the people in it, one woman in four is a clerk, and one man in seventeen.
-We look at the difference, choose how much of it may stay, make the labels fair and check them.
+A website suggests occupations and learns from census data. Among the people in it, one woman in
+four is a clerk, and one man in seventeen. We look at the difference, choose how much of it may
+stay, make the labels fair and check them.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +20,8 @@ job, sex = people["occupation"], people["sex"]
 # Look first
 # ----------
 #
-# An audit measures and changes nothing. It says how far the groups are apart, and how much of that chance alone would show.
+# An audit measures and changes nothing. It says how far the groups are apart, and how much of that
+# chance alone would show.
 
 found = r2b.audit(job, sensitive_features=sex)
 worst = found.worst
@@ -33,8 +35,8 @@ plt.show()
 # Choose epsilon
 # --------------
 #
-# Epsilon is the largest difference that may stay, in every class. The frontier shows what each value costs. Going below what chance shows
-# gains nothing that would hold in another sample.
+# Epsilon is the largest difference that may stay, in every class. The frontier shows what each
+# value costs. Going below what chance shows gains nothing that would hold in another sample.
 
 cost = r2b.frontier(
     job, sensitive_features=sex, epsilons=[0.0, 0.01, 0.02, 0.05, 0.1, 0.15]
@@ -47,7 +49,8 @@ plt.show()
 # Make the labels fair
 # --------------------
 #
-# We take 0.05. The account says what was done, and the certificate proves that no labels with this parity are closer to the old ones.
+# We take 0.05. The account says what was done, and the certificate proves that no labels with this
+# parity are closer to the old ones.
 
 fair = r2b.debias(job, sensitive_features=sex, epsilon=0.05)
 print(fair)
@@ -58,8 +61,9 @@ plt.show()
 # Take them along
 # ---------------
 #
-# The answer is a distribution per row. ``round`` gives one occupation to each person and keeps the counts; learners that take weights or
-# probabilities get them by ``expand`` and ``soft_labels``. Never take the likeliest class: it is the old label nearly everywhere.
+# The answer is a distribution per row. ``round`` gives one occupation to each person and keeps the
+# counts; learners that take weights or probabilities get them by ``expand`` and ``soft_labels``.
+# Never take the likeliest class: it is the old label nearly everywhere.
 
 new = fair.round(random_state=0)
 print(

@@ -2,9 +2,10 @@
 Images with soft scores
 =======================
 
-Pictures of skin are sorted into *benign*, *unclear* and *malignant*. Nobody has certain labels for them: a model gave each a probability
-for every class. On dark skin the same spot stands out less, and the model calls it malignant less often. We make the scores fair before
-another model is trained on them.
+Pictures of skin are sorted into *benign*, *unclear* and *malignant*. Nobody has certain labels for
+them: a model gave each a probability for every class. On dark skin the same spot stands out less,
+and the model calls it malignant less often. We make the scores fair before another model is trained
+on them.
 
 The pictures are drawn here, sixteen by sixteen pixels each.
 """
@@ -46,8 +47,8 @@ plt.show()
 # Scores
 # ------
 #
-# The first model was trained on pictures of light skin alone, as many were. It looks at how much darker than the skin a picture is, at five
-# quantiles of its pixels.
+# The first model was trained on pictures of light skin alone, as many were. It looks at how much
+# darker than the skin a picture is, at five quantiles of its pixels.
 
 depth = pictures.max(axis=(1, 2), keepdims=True) - pictures
 features = np.column_stack(
@@ -63,8 +64,8 @@ print(scores.groupby(tone).mean().round(3))
 # Fair scores
 # -----------
 #
-# A table with one column per class goes in as it is. Each row gets the closest distribution; a row moves in small steps, not from one class
-# to another.
+# A table with one column per class goes in as it is. Each row gets the closest distribution; a row
+# moves in small steps, not from one class to another.
 
 fair = r2b.debias(scores, sensitive_features=tone, epsilon=0.02)
 print(fair)

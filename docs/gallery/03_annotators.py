@@ -2,9 +2,10 @@
 Several annotators
 ==================
 
-Comments are marked *fine*, *rude* or *hostile* by five people each, and they disagree. Comments in dialect are called rude more often.
-Votes are kept as probabilities instead of being thrown away by a majority, and the audit is told who voted: what one strict annotator does
-is no difference between groups.
+Comments are marked *fine*, *rude* or *hostile* by five people each, and they disagree. Comments in
+dialect are called rude more often. Votes are kept as probabilities instead of being thrown away by
+a majority, and the audit is told who voted: what one strict annotator does is no difference between
+groups.
 """
 
 import matplotlib.pyplot as plt
@@ -35,7 +36,8 @@ given = np.digitize(heard, [1.0, 1.9])
 # One row per vote
 # ----------------
 #
-# Votes of one annotator belong together. ``clusters`` names them, so that they count as one observation and not as hundreds.
+# Votes of one annotator belong together. ``clusters`` names them, so that they count as one
+# observation and not as hundreds.
 
 each = pd.DataFrame(
     {
@@ -56,8 +58,8 @@ print(
 # One row per comment
 # -------------------
 #
-# The share of votes for each mark is the label of a comment. With five votes there are 21 different labels, whatever the number of
-# comments, so that this is solved as fast for millions.
+# The share of votes for each mark is the label of a comment. With five votes there are 21 different
+# labels, whatever the number of comments, so that this is solved as fast for millions.
 
 shares = pd.DataFrame({mark: (given == k).mean(axis=1) for k, mark in enumerate(marks)})
 fair = r2b.debias(shares, sensitive_features=dialect, epsilon=0.01)
@@ -69,8 +71,8 @@ plt.show()
 # Against the majority
 # --------------------
 #
-# A majority vote throws the doubt away and leaves the difference nearly as it was. Fair votes keep the doubt. Where one mark per comment is
-# needed, it comes last, by ``round``.
+# A majority vote throws the doubt away and leaves the difference nearly as it was. Fair votes keep
+# the doubt. Where one mark per comment is needed, it comes last, by ``round``.
 
 majority = marks[shares.to_numpy().argmax(axis=1)]
 rounded = fair.round(random_state=0)

@@ -2,8 +2,9 @@
 Students: marks have an order
 =============================
 
-A model will predict marks, and its labels are those of two kinds of school that mark differently. Marks are ordered: to move a student
-from *Fail* to *Pass* is one thing, from *Fail* to *Distinction* another. Costs say so.
+A model will predict marks, and its labels are those of two kinds of school that mark differently.
+Marks are ordered: to move a student from *Fail* to *Pass* is one thing, from *Fail* to
+*Distinction* another. Costs say so.
 """
 
 import matplotlib.pyplot as plt
@@ -25,8 +26,8 @@ print(pd.crosstab(pd.Series(school, name="school"), marks, normalize="index").ro
 # Without and with an order
 # -------------------------
 #
-# By default every change counts the same. With ``costs="ordinal"`` a change costs as many places as it goes. The order is that of the
-# categories. More marks change then, and none goes far.
+# By default every change counts the same. With ``costs="ordinal"`` a change costs as many places as
+# it goes. The order is that of the categories. More marks change then, and none goes far.
 
 plain = r2b.debias(marks, sensitive_features=school, epsilon=0.02)
 near = r2b.debias(marks, sensitive_features=school, epsilon=0.02, costs="ordinal")
@@ -41,8 +42,8 @@ for name, fair in {"any change alike": plain, "by places": near}.items():
 # Where labels go
 # ---------------
 #
-# The channel is the chance that a student of a school with one mark gets another. With costs by places everything happens beside the
-# diagonal.
+# The channel is the chance that a student of a school with one mark gets another. With costs by
+# places everything happens beside the diagonal.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for ax, (name, fair) in zip(

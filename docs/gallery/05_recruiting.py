@@ -2,9 +2,10 @@
 Recruiting: the four-fifths rule
 ================================
 
-In the United States a rule of thumb compares how often groups are selected: no group should have less than four fifths of the rate of the
-group that has most. It is about ratios, so a bound on differences is not what it asks for. Three outcomes are recorded here, and the rule
-is kept for invitations and for offers.
+In the United States a rule of thumb compares how often groups are selected: no group should have
+less than four fifths of the rate of the group that has most. It is about ratios, so a bound on
+differences is not what it asks for. Three outcomes are recorded here, and the rule is kept for
+invitations and for offers.
 """
 
 import matplotlib.pyplot as plt
@@ -33,8 +34,9 @@ print("lowest rate over highest:", (rates.min() / rates.max()).round(2).to_dict(
 # Four fifths, exactly
 # --------------------
 #
-# ``bound="ratio"`` limits 1 - lowest / highest, so that 0.2 is four fifths. It is asked of the favourable outcomes alone.
-# ``"agreement"`` is for the fewest changes, since every changed outcome is one that did not happen.
+# ``bound="ratio"`` limits 1 - lowest / highest, so that 0.2 is four fifths. It is asked of the
+# favourable outcomes alone. ``"agreement"`` is for the fewest changes, since every changed outcome
+# is one that did not happen.
 
 asked = {"invited": 0.2, "offer": 0.2}
 fair = r2b.debias(
@@ -62,8 +64,8 @@ plt.show()
 # Is a ratio what you want?
 # -------------------------
 #
-# A ratio is strict about rare outcomes and generous about frequent ones. ``compare`` puts choices side by side and says which of them the
-# labels of another choice meet as well.
+# A ratio is strict about rare outcomes and generous about frequent ones. ``compare`` puts choices
+# side by side and says which of them the labels of another choice meet as well.
 
 choices = {
     "four fifths": {"bound": "ratio", "epsilon": asked},

@@ -2,8 +2,9 @@
 A network in PyTorch
 ====================
 
-A network that is trained on labels in parity need not be in parity: it sees features, not groups, and features give part of the groups
-away. ``fair_labels`` makes the labels fair by what the features show. The training loop stays yours.
+A network that is trained on labels in parity need not be in parity: it sees features, not groups,
+and features give part of the groups away. ``fair_labels`` makes the labels fair by what the
+features show. The training loop stays yours.
 """
 
 import matplotlib.pyplot as plt
@@ -29,7 +30,8 @@ train, test = slice(0, 4_000), slice(4_000, None)
 # One training, three kinds of labels
 # -----------------------------------
 #
-# A data set gives features, a distribution over the classes and a weight per row; the loss is the cross-entropy with distributions.
+# A data set gives features, a distribution over the classes and a weight per row; the loss is the
+# cross-entropy with distributions.
 
 
 def train_on(labels, epochs=4):
@@ -72,9 +74,9 @@ for name, value in parity.items():
     print(f"{name:<22} parity on new rows {value:.3f}")
 print(f"chance alone shows {chance:.3f}")
 
-# %%
-# The second line is the surprise: labels in exact parity, and a network that is not. `The page on fair models
-# <../learners.html>`__ says why. For fair decisions, not only probabilities, hand the trained network to ``ParityPostprocessor``.
+# %% The second line is the surprise: labels in exact parity, and a network that is not. `The page
+# on fair models <../learners.html>`__ says why. For fair decisions, not only probabilities, hand
+# the trained network to ``ParityPostprocessor``.
 
 figure, ax = plt.subplots(figsize=(7, 2.6), layout="constrained")
 ax.barh(list(parity), list(parity.values()), color=["#8a94a3", "#e08a2c", "#1d5fa8"])

@@ -2,8 +2,9 @@
 Spark
 =====
 
-A table lives on a cluster and stays there. Spark counts; what comes to the driver is one row per combination of label and group. What
-leaves is a Spark frame again, with the fair labels in a new column.
+A table lives on a cluster and stays there. Spark counts; what comes to the driver is one row per
+combination of label and group. What leaves is a Spark frame again, with the fair labels in a new
+column.
 """
 
 import matplotlib.pyplot as plt
@@ -26,8 +27,8 @@ people = spark.range(3_000).selectExpr(
 fair = r2b.scan(people).debias("job", sensitive_features="sex", epsilon=0.01)
 print(fair)
 
-# %%
-# Rows of Spark have no order, so a key says which row is which: the same key gets the same label, however the table is cut into partitions.
+# %% Rows of Spark have no order, so a key says which row is which: the same key gets the same
+# label, however the table is cut into partitions.
 
 rounded = fair.frame("round", key="id", random_state=0)
 print(rounded.columns)

@@ -2,8 +2,9 @@
 A finished model, made fair
 ===========================
 
-A model is trained, tested and signed off, and nobody wants to train it again. Its decisions differ between women and men.
-``ParityPostprocessor`` finds prices on its scores, from rows that it was not trained on. After that nobody is asked for the attribute.
+A model is trained, tested and signed off, and nobody wants to train it again. Its decisions differ
+between women and men. ``ParityPostprocessor`` finds prices on its scores, from rows that it was not
+trained on. After that nobody is asked for the attribute.
 """
 
 import matplotlib.pyplot as plt
@@ -39,7 +40,8 @@ groups = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-3))
 # Prices from other rows
 # ----------------------
 #
-# ``prefit=True`` leaves the model as it is. With ``frontier`` the price of every epsilon is found on the way.
+# ``prefit=True`` leaves the model as it is. With ``frontier`` the price of every epsilon is found
+# on the way.
 
 fair = ParityPostprocessor(finished, prefit=True, group_estimator=groups, cv=3, frontier=5)
 fair.fit(X[part == 1], y[part == 1], sensitive_features=sex[part == 1])
@@ -54,8 +56,8 @@ for name, model in {"finished": finished, "made fair": fair}.items():
 # What it costs
 # -------------
 #
-# Accuracy against parity, out of fold: as the model is, and if the attribute were known at prediction. Below what chance shows there is
-# nothing to gain.
+# Accuracy against parity, out of fold: as the model is, and if the attribute were known at
+# prediction. Below what chance shows there is nothing to gain.
 
 print(fair.frontier_)
 fair.frontier_.plot()

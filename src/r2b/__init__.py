@@ -57,10 +57,19 @@ __all__ = [
     "verify",
 ]
 
-# Where public names live. A module is imported when something in it is first asked for, so that ``import r2b`` costs next to nothing.
+# Where public names live. A module is imported when something in it is first asked for, so that
+# ``import r2b`` costs next to nothing.
 _PACKAGES = {"datasets", "engines", "errors", "methods", "metrics"}
 _MODULES = {
-    "_audit": ("Audit", "Comparison", "Frontier", "audit", "compare", "frontier", "smallest_epsilon"),
+    "_audit": (
+        "Audit",
+        "Comparison",
+        "Frontier",
+        "audit",
+        "compare",
+        "frontier",
+        "smallest_epsilon",
+    ),
     "_constraints.families": ("Family",),
     "_data": ("Continuous", "Membership"),
     "_labels": ("FairLabels", "load"),

@@ -1,7 +1,8 @@
 """One look for every picture: colours that the colour-blind and a grey printer tell apart, quiet axes, round ticks, names that fit.
 
-What a picture shows is chosen by the results that have a ``plot``; here are the two forms that they share, means of groups by class and
-measures beside chance, and what both are made of. Matplotlib's own settings are left as they are.
+What a picture shows is chosen by the results that have a ``plot``; here are the two forms that they
+share, means of groups by class and measures beside chance, and what both are made of. Matplotlib's
+own settings are left as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from r2b._data.values import written
 from r2b.errors import ParameterError, require
 
 # Okabe and Ito's colours, ordered so that neighbours also differ in lightness.
-COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f6e68", "#000000")
+COLOURS: Final = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#e69f00",
+    "#6f6e68",
+    "#000000",
+)
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 INK: Final = "#1a1a19"
 QUIET: Final = "#52514e"
@@ -41,9 +51,23 @@ _GROUPS: Final = 8  # told apart by colour and marker
 _SOFT: Final = "#a3a29a"  # what is there and not named
 _BAND: Final = "#f5f5f1"
 SHADE: Final = "#d9d8d0"
-# Fonts with Chinese, Japanese and Korean letters, of which DejaVu has none: those of them that a machine has are tried.
-_EASTERN: Final = ("Noto Sans CJK SC", "Noto Sans CJK JP", "PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei")
-_EASTERN_TOO: Final = ("Yu Gothic", "Malgun Gothic", "WenQuanYi Zen Hei", "Source Han Sans", "Arial Unicode MS")
+# Fonts with Chinese, Japanese and Korean letters, of which DejaVu has none: those of them that a
+# machine has are tried.
+_EASTERN: Final = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Apple SD Gothic Neo",
+    "Microsoft YaHei",
+)
+_EASTERN_TOO: Final = (
+    "Yu Gothic",
+    "Malgun Gothic",
+    "WenQuanYi Zen Hei",
+    "Source Han Sans",
+    "Arial Unicode MS",
+)
 
 
 Key = tuple[Any, dict[str, Any]]
@@ -84,10 +108,17 @@ def axes(ax: Any, what: str, rows: float | None = None, grid: str = "both") -> A
     plt = require("matplotlib.pyplot", f"{what}.plot needs matplotlib", extra="plot")
     if ax is None:
         with plt.rc_context(STYLE):
-            ax = plt.subplots(figsize=(7.0, 4.0 if rows is None else 1.4 + 0.3 * rows), layout="constrained")[1]
+            ax = plt.subplots(
+                figsize=(7.0, 4.0 if rows is None else 1.4 + 0.3 * rows), layout="constrained"
+            )[1]
     elif not isinstance(ax, plt.Axes):
         remedy = "Pass one Axes of matplotlib, such as plt.subplots()[1], or nothing."
-        raise ParameterError(f"ax is of type {type(ax).__name__}.", remedy=remedy, argument="ax", type=type(ax).__name__)
+        raise ParameterError(
+            f"ax is of type {type(ax).__name__}.",
+            remedy=remedy,
+            argument="ax",
+            type=type(ax).__name__,
+        )
     dress(ax, grid)
     return ax
 
@@ -109,9 +140,16 @@ def dress(ax: Any, grid: str = "both") -> None:
 
 def titled(ax: Any, *lines: str) -> None:
     """Write a title at the left, its lines broken where they are too long for a picture."""
-    kept = [line.replace(" %", "\N{NO-BREAK SPACE}%") for line in lines]  # a number and its sign stay on one line
+    # a number and its sign stay on one line
+    kept = [line.replace(" %", "\N{NO-BREAK SPACE}%") for line in lines]
     broken = "\n".join(part for line in kept for part in wrap(line, max(20, int(_room(ax) / 5.9))))
-    ax.set_title(broken.replace("\N{NO-BREAK SPACE}", " "), loc="left", fontsize=11, parse_math=False, **_fonts(lines))
+    ax.set_title(
+        broken.replace("\N{NO-BREAK SPACE}", " "),
+        loc="left",
+        fontsize=11,
+        parse_math=False,
+        **_fonts(lines),
+    )
 
 
 def _room(ax: Any) -> float:
@@ -148,11 +186,31 @@ def keyed(ax: Any, keys: Sequence[Key]) -> None:
     if not keys:
         return
     # Matplotlib leaves out names that begin with an underscore.
-    names = [f" {name}" if name.startswith("_") else name for name in (shortened(name, 48) for name, _ in keys)]
-    marks = [Line2D([], [], **{"linestyle": "none", "solid_capstyle": "butt", **look}) for _, look in keys]
+    names = [
+        f" {name}" if name.startswith("_") else name
+        for name in (shortened(name, 48) for name, _ in keys)
+    ]
+    marks = [
+        Line2D([], [], **{"linestyle": "none", "solid_capstyle": "butt", **look})
+        for _, look in keys
+    ]
     below = ax.transAxes + ScaledTranslation(0, -0.5, ax.figure.dpi_scale_trans)
-    place = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": below, "borderaxespad": 0}
-    legend = ax.legend(marks, names, ncols=_columns(keys), frameon=False, fontsize=9.5, handletextpad=0.6, columnspacing=1.4, **place)
+    place = {
+        "loc": "upper left",
+        "bbox_to_anchor": (0, 0),
+        "bbox_transform": below,
+        "borderaxespad": 0,
+    }
+    legend = ax.legend(
+        marks,
+        names,
+        ncols=_columns(keys),
+        frameon=False,
+        fontsize=9.5,
+        handletextpad=0.6,
+        columnspacing=1.4,
+        **place,
+    )
     for text in legend.get_texts():
         text.set(parse_math=False, **_fonts(names))
 
@@ -191,18 +249,38 @@ def group_means(
         The numbers are moments of a continuous attribute, not means.
     """
     shown = np.argsort(-np.round(apart, 12), kind="stable")[:_ROWS]
-    rest, first, said = len(classes) - len(shown), next(iter(tables.values())), "{:.4f}".format if moments else percent
-    more = f"the {len(shown)} classes that differ most; {rest:,} more by at most {said(np.delete(apart, shown).max())}" if rest else ""
+    rest, first, said = (
+        len(classes) - len(shown),
+        next(iter(tables.values())),
+        "{:.4f}".format if moments else percent,
+    )
+    more = (
+        f"the {len(shown)} classes that differ most; {rest:,} more by at most {said(np.delete(apart, shown).max())}"
+        if rest
+        else ""
+    )
     named = _told_apart(first[:, shown])
-    keys: list[Key] = [(groups[s], {"marker": MARKERS[n], "color": COLOURS[n]}) for n, s in enumerate(named)]
+    keys: list[Key] = [
+        (groups[s], {"marker": MARKERS[n], "color": COLOURS[n]}) for n, s in enumerate(named)
+    ]
     if len(named) < len(groups):
         keys.append((f"{len(groups) - len(named):,} more groups", {"marker": ".", "color": _SOFT}))
     if len(tables) > 1:
-        keys += [(name, {"marker": "o", "color": INK, "markerfacecolor": INK if n else "white"}) for n, name in enumerate(tables)]
-    ax = axes(ax, what, len(shown) * (1 + 0.3 * (len(tables) - 1)) + 0.7 * len(keys) / _columns(keys), grid="x")
+        keys += [
+            (name, {"marker": "o", "color": INK, "markerfacecolor": INK if n else "white"})
+            for n, name in enumerate(tables)
+        ]
+    ax = axes(
+        ax,
+        what,
+        len(shown) * (1 + 0.3 * (len(tables) - 1)) + 0.7 * len(keys) / _columns(keys),
+        grid="x",
+    )
     for n, table in enumerate(tables.values()):
         shift = 0.36 * (n - (len(tables) - 1) / 2)
-        _means(ax, (1 if moments else 100) * table[:, shown], named, shift, hollow=n < len(tables) - 1)
+        _means(
+            ax, (1 if moments else 100) * table[:, shown], named, shift, hollow=n < len(tables) - 1
+        )
     named_rows(ax, [classes[k] for k in shown])
     scaled(ax.xaxis, "moment of the class" if moments else "mean of the class in a group (%)")
     titled(ax, *lines, more)
@@ -224,13 +302,35 @@ def _means(ax: Any, means: Floats, named: Sequence[int], shift: float, hollow: b
     ax.hlines(places, means.min(axis=0), means.max(axis=0), color=GRID, linewidth=4, zorder=1)
     others = np.delete(np.arange(len(means)), named)
     if len(others):
-        ax.plot(means[others].ravel(), np.tile(places, len(others)), ".", color=_SOFT, markersize=4, zorder=2)
+        ax.plot(
+            means[others].ravel(),
+            np.tile(places, len(others)),
+            ".",
+            color=_SOFT,
+            markersize=4,
+            zorder=2,
+        )
     for n, group in enumerate(named):
         inside = "white" if hollow else COLOURS[n]
-        ax.plot(means[group], places, MARKERS[n], color=COLOURS[n], markerfacecolor=inside, markersize=6, zorder=3)
+        ax.plot(
+            means[group],
+            places,
+            MARKERS[n],
+            color=COLOURS[n],
+            markerfacecolor=inside,
+            markersize=6,
+            zorder=3,
+        )
 
 
-def measures(ax: Any, what: str, lines: Sequence[str], axis: str, found: Sequence[Measure], level: float | None = None) -> Any:
+def measures(
+    ax: Any,
+    what: str,
+    lines: Sequence[str],
+    axis: str,
+    found: Sequence[Measure],
+    level: float | None = None,
+) -> Any:
     """Draw one measure for each name, in percent, from 0: its interval as a line, what chance shows as a shade.
 
     Parameters
@@ -250,17 +350,44 @@ def measures(ax: Any, what: str, lines: Sequence[str], axis: str, found: Sequenc
         if each.chance is not None:
             ax.barh(place, 100 * each.chance, height=0.5, color=SHADE, zorder=1)
         if each.interval is not None:
-            ax.hlines(place, 100 * each.interval[0], 100 * each.interval[1], color=COLOURS[0], linewidth=2, zorder=2)
-        ax.plot([100 * each.value], [place], "o", color=COLOURS[0], markersize=7, zorder=3, clip_on=False)
+            ax.hlines(
+                place,
+                100 * each.interval[0],
+                100 * each.interval[1],
+                color=COLOURS[0],
+                linewidth=2,
+                zorder=2,
+            )
+        ax.plot(
+            [100 * each.value],
+            [place],
+            "o",
+            color=COLOURS[0],
+            markersize=7,
+            zorder=3,
+            clip_on=False,
+        )
     named_rows(ax, [each.name for each in shown])
     scaled(ax.xaxis, f"{axis} (%)")
     _write_beside(ax, shown)
-    titled(ax, *lines, f"the {len(shown)} largest of {len(found):,}" if len(shown) < len(found) else "")
+    titled(
+        ax, *lines, f"the {len(shown)} largest of {len(found):,}" if len(shown) < len(found) else ""
+    )
     keys: list[Key] = []
     if level is not None and any(each.interval is not None for each in shown):
-        keys.append((f"measured, with its {100 * level:g} % interval", {"marker": "o", "color": COLOURS[0], "linestyle": "-"}))
+        keys.append(
+            (
+                f"measured, with its {100 * level:g} % interval",
+                {"marker": "o", "color": COLOURS[0], "linestyle": "-"},
+            )
+        )
     if any(each.chance is not None for each in shown):
-        keys.append(("what chance shows in 19 of 20 fair samples", {"linestyle": "-", "linewidth": 8, "color": SHADE}))
+        keys.append(
+            (
+                "what chance shows in 19 of 20 fair samples",
+                {"linestyle": "-", "linewidth": 8, "color": SHADE},
+            )
+        )
     keyed(ax, keys)
     return ax
 
@@ -268,7 +395,13 @@ def measures(ax: Any, what: str, lines: Sequence[str], axis: str, found: Sequenc
 def _write_beside(ax: Any, shown: Sequence[Measure]) -> None:
     """Write words beside dots, and make the axis long enough to hold them."""
     texts, room = [each.beside for each in shown], _room(ax)
-    words = {"textcoords": "offset points", "va": "center", "fontsize": 9, "parse_math": False, **_fonts(texts)}
+    words = {
+        "textcoords": "offset points",
+        "va": "center",
+        "fontsize": 9,
+        "parse_math": False,
+        **_fonts(texts),
+    }
     right = ax.get_xlim()[1]
     for place, each in enumerate(shown):
         if each.beside:
@@ -287,8 +420,17 @@ def one_of(names: Sequence[str], name: str) -> int:
         There is none of this name.
     """
     if name not in names:
-        remedy = f"Name one of {', '.join(map(repr, names[:_ROWS]))}." if names else "Leave it out: no attribute has groups."
-        raise ParameterError(f"There is no family called {name!r}.", remedy=remedy, family=name, families=tuple(names))
+        remedy = (
+            f"Name one of {', '.join(map(repr, names[:_ROWS]))}."
+            if names
+            else "Leave it out: no attribute has groups."
+        )
+        raise ParameterError(
+            f"There is no family called {name!r}.",
+            remedy=remedy,
+            family=name,
+            families=tuple(names),
+        )
     return list(names).index(name)
 
 

@@ -1,6 +1,7 @@
 """Every way r2b refuses to go on: typed, built from facts, ending in a remedy.
 
-An error never repairs anything. Its ``facts`` are the values that the message was built from, so that a program can act on them.
+An error never repairs anything. Its ``facts`` are the values that the message was built from, so
+that a program can act on them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ class _Told(Exception):
         self.facts = facts
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions pickle by calling the class with ``args``; ours needs keywords, and worker processes must be able to send it back.
+        # Exceptions pickle by calling the class with ``args``; ours needs keywords, and worker
+        # processes must be able to send it back.
         return _rebuild, (type(self), self.problem, self.remedy, self.facts)
 
 
@@ -144,7 +146,9 @@ def require(library: str, need: str, *, extra: str, otherwise: str = "") -> Any:
         if str(error.name).partition(".")[0] != name:
             raise  # the library is there; something that it needs is not
         remedy = f"Install it with: pip install 'r2b[{extra}]'{otherwise}."
-        raise MissingExtraError(f"{need}, which is not installed.", remedy=remedy, library=name, extra=extra) from error
+        raise MissingExtraError(
+            f"{need}, which is not installed.", remedy=remedy, library=name, extra=extra
+        ) from error
 
 
 class MemoryLimitError(R2BError, MemoryError):

@@ -29,7 +29,8 @@ class Comparison:
     labels : dict of str to FairLabels
         The optimum under each choice.
     violation : ndarray of shape (n, n)
-        How far the optimum of one choice (row) lies outside what another asks (column), in units of means; 0 where it meets it.
+        How far the optimum of one choice (row) lies outside what another asks (column), in units of
+        means; 0 where it meets it.
     """
 
     labels: dict[str, FairLabels]
@@ -45,7 +46,11 @@ class Comparison:
         for each in (name, other):
             if each not in self.labels:
                 named = ", ".join(map(repr, self.names))
-                raise ParameterError(f"There is no choice called {each!r}.", remedy=f"Name one of {named}.", name=each)
+                raise ParameterError(
+                    f"There is no choice called {each!r}.",
+                    remedy=f"Name one of {named}.",
+                    name=each,
+                )
         return bool(self.violation[self.names.index(name), self.names.index(other)] <= PROVEN)
 
     def __repr__(self) -> str:
@@ -61,10 +66,18 @@ class Comparison:
         width = max(map(len, shown.values()))
         lines = [f"{'':{width}}    parity  squared distance  expected changes  proven  also meets"]
         for name, fair in self.labels.items():
-            proof, others = fair.certificate, [other for other in self.names if other != name and self.meets(name, other)]
-            share, proven = f"{100 * proof.expected_changes:.2f} %", "yes" if fair.status.ok else "no"
+            proof, others = (
+                fair.certificate,
+                [other for other in self.names if other != name and self.meets(name, other)],
+            )
+            share, proven = (
+                f"{100 * proof.expected_changes:.2f} %",
+                "yes" if fair.status.ok else "no",
+            )
             also = ", ".join(shown[other] for other in others) or "none"
-            lines.append(f"{shown[name]:{width}}{proof.parity:10.5f}{proof.distance:18.6f}{share:>18}{proven:>8}  {also}")
+            lines.append(
+                f"{shown[name]:{width}}{proof.parity:10.5f}{proof.distance:18.6f}{share:>18}{proven:>8}  {also}"
+            )
         return "\n".join(lines)
 
     def to_frame(self, *, backend: Backend | None = None) -> Any:
@@ -73,7 +86,8 @@ class Comparison:
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}, optional
-            By default the library that the data came in; of data that came in none, pandas or, where it is not installed, Polars.
+            By default the library that the data came in; of data that came in none, pandas or,
+            where it is not installed, Polars.
 
         Examples
         --------
@@ -90,7 +104,10 @@ class Comparison:
             "expected_changes": np.array([proof.expected_changes for proof in each]),
             "solved": np.array([fair.status.ok for fair in self.labels.values()]),
         }
-        columns |= {f"meets {other}": np.array([self.meets(name, other) for name in self.names]) for other in self.names}
+        columns |= {
+            f"meets {other}": np.array([self.meets(name, other) for name in self.names])
+            for other in self.names
+        }
         rows = next(iter(self.labels.values())).rows
         return frame_of(columns, backend, "" if rows is None else rows.came_as)
 
@@ -114,15 +131,23 @@ class Comparison:
         """
         found = []
         for name, fair in self.labels.items():
-            others = [shortened(other, 20) for other in self.names if other != name and self.meets(name, other)]
+            others = [
+                shortened(other, 20)
+                for other in self.names
+                if other != name and self.meets(name, other)
+            ]
             more = f" and {len(others) - 2} more" if len(others) > 2 else ""
             said = f"parity {percent(fair.certificate.parity)}{'' if fair.status.ok else ', not proven'}"
             meets = f"\nalso meets {', '.join(others[:2])}{more}" if others else ""
             found.append(Measure(name, fair.certificate.expected_changes, beside=said + meets))
-        return measures(ax, "Comparison", ["What each choice costs"], "labels expected to change", found)
+        return measures(
+            ax, "Comparison", ["What each choice costs"], "labels expected to change", found
+        )
 
 
-def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[str, Any]], **options: Any) -> Comparison:
+def compare(
+    y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[str, Any]], **options: Any
+) -> Comparison:
     """Solve for several bounds on the same data.
 
     Parameters
@@ -130,8 +155,9 @@ def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[st
     y, sensitive_features
         As for :func:`r2b.debias`.
     choices : mapping of str to mapping
-        For each choice a name and its options of :func:`r2b.debias`, such as ``{"bound": "ratio", "epsilon": 0.2}``. They may have
-        sensitive and control features of their own: parity by sex, say, and whether it also brings parity by race.
+        For each choice a name and its options of :func:`r2b.debias`, such as ``{"bound": "ratio",
+        "epsilon": 0.2}``. They may have sensitive and control features of their own: parity by sex,
+        say, and whether it also brings parity by race.
     **options
         Options of :func:`r2b.debias` that all choices share.
 
@@ -159,18 +185,29 @@ def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[st
     for name, choice in choices.items():
         if not isinstance(choice, Mapping):
             remedy = f"Name its options: {{{name!r}: {{'epsilon': 0.01}}}}."
-            raise ParameterError(f"The choice {name!r} is {choice!r}.", remedy=remedy, choice=choice)
+            raise ParameterError(
+                f"The choice {name!r} is {choice!r}.", remedy=remedy, choice=choice
+            )
     if len({str(name) for name in choices}) < len(choices):  # 1 and "1" are two keys and one name
         problem = f"Two of the choices {', '.join(map(repr, choices))} have one name."
-        raise ParameterError(problem, remedy="Give every choice a name of its own, as text.", choices=list(choices))
-    tasks = {str(name): task_of(y, {"sensitive_features": sensitive_features, **options, **choice}) for name, choice in choices.items()}
+        raise ParameterError(
+            problem, remedy="Give every choice a name of its own, as text.", choices=list(choices)
+        )
+    tasks = {
+        str(name): task_of(y, {"sensitive_features": sensitive_features, **options, **choice})
+        for name, choice in choices.items()
+    }
     warn_of_doubts(*tasks.values())
     labels = {name: task.solve(stacklevel=3) for name, task in tasks.items()}
     violation = np.zeros((len(tasks), len(tasks)))
     for row, (name, task) in enumerate(tasks.items()):
         own = task.cell_means(labels[name])
         for column, other in enumerate(tasks.values()):
-            cells = own if _same_cells(task.dataset, other.dataset) else means_by_cell(other.dataset, labels[name])
+            cells = (
+                own
+                if _same_cells(task.dataset, other.dataset)
+                else means_by_cell(other.dataset, labels[name])
+            )
             violation[row, column] = other.parity.violation(other.parity.means(cells))
     violation.flags.writeable = False
     return Comparison(labels, violation)
@@ -178,5 +215,6 @@ def compare(y: Any, *, sensitive_features: Any, choices: Mapping[str, Mapping[st
 
 def _same_cells(one: Dataset, other: Dataset) -> bool:
     """Tell whether the rows of two readings of a table are in the same cells, with the same weights."""
-    same_weight = np.array_equal(np.asarray(one.weight), np.asarray(other.weight))  # two times None is the same
+    # two times None is the same
+    same_weight = np.array_equal(np.asarray(one.weight), np.asarray(other.weight))
     return same_weight and np.array_equal(one.groups.codes, other.groups.codes)

@@ -31,7 +31,8 @@ class FamilyAudit:
     Attributes
     ----------
     name : str
-        Such as ``"sex x race"``, with the stratum after a bar; ``""`` for one column without a name.
+        Such as ``"sex x race"``, with the stratum after a bar; ``""`` for one column without a
+        name.
     kind : {"groups", "membership"}
         Whether rows belong to a group or to several in probability.
     classes : ndarray of shape (n_classes,)
@@ -48,12 +49,15 @@ class FamilyAudit:
     chance : Chance or None
         Of the parity; None without permutations.
     interval : Interval or None
-        Of the parity of the population that the rows were drawn from, right for small groups too; None without resamples, and where groups
-        (or different rows of memberships) x classes are more than 65,536.
+        Of the parity of the population that the rows were drawn from, right for small groups too;
+        None without resamples, and where groups (or different rows of memberships) x classes are
+        more than 65,536.
     left_out : int
-        Rows of the table, or of the stratum, whose group is not known and which the family does not count.
+        Rows of the table, or of the stratum, whose group is not known and which the family does not
+        count.
     levels : ndarray of shape (n_groups,) or None
-        What chance explains of each group's distance from the whole family, as ``RankedGroup.level``.
+        What chance explains of each group's distance from the whole family, as
+        ``RankedGroup.level``.
     """
 
     name: str
@@ -93,7 +97,9 @@ class FamilyAudit:
     def ratio_by_class(self) -> Floats:
         """For each class the smallest mean over the largest; NaN where no row has the class. The four-fifths rule asks for 0.8."""
         top = self.means.max(axis=0)
-        return np.asarray(np.divide(self.means.min(axis=0), top, out=np.full(len(top), np.nan), where=top > 0))
+        return np.asarray(
+            np.divide(self.means.min(axis=0), top, out=np.full(len(top), np.nan), where=top > 0)
+        )
 
     @property
     def to_overall(self) -> float:
@@ -116,9 +122,22 @@ class FamilyAudit:
         -------
         matplotlib Axes
         """
-        chance = "" if self.chance is None else f"; chance shows up to {percent(self.chance.quantile)}"
-        lines = [f"Group means{f' by {shortened(self.name)}' if self.name else ''}", f"parity {percent(self.parity)}{chance}"]
-        return group_means(ax, "FamilyAudit", lines, self.classes, self.groups, {"": self.means}, self.parity_by_class)
+        chance = (
+            "" if self.chance is None else f"; chance shows up to {percent(self.chance.quantile)}"
+        )
+        lines = [
+            f"Group means{f' by {shortened(self.name)}' if self.name else ''}",
+            f"parity {percent(self.parity)}{chance}",
+        ]
+        return group_means(
+            ax,
+            "FamilyAudit",
+            lines,
+            self.classes,
+            self.groups,
+            {"": self.means},
+            self.parity_by_class,
+        )
 
     def difference(self, place: int) -> Difference:
         """Name the groups that differ most in a class, given by its place."""
@@ -126,10 +145,27 @@ class FamilyAudit:
         return self._between(int(column.argmax()), int(column.argmin()), place)
 
     def _between(self, high: int, low: int, place: int) -> Difference:
-        names, means = (self.groups[high], self.groups[low]), (float(self.means[high, place]), float(self.means[low, place]))
+        names, means = (
+            (self.groups[high], self.groups[low]),
+            (float(self.means[high, place]), float(self.means[low, place])),
+        )
         rows = float(self.rows[high]), float(self.rows[low])
-        level = None if self.levels is None else float(self.levels[high] + self.levels[low]) if high != low else 0.0
-        return Difference(self.name, plain_value(self.classes[place]), names, means, means[0] - means[1], rows, level)
+        level = (
+            None
+            if self.levels is None
+            else float(self.levels[high] + self.levels[low])
+            if high != low
+            else 0.0
+        )
+        return Difference(
+            self.name,
+            plain_value(self.classes[place]),
+            names,
+            means,
+            means[0] - means[1],
+            rows,
+            level,
+        )
 
     @property
     def largest(self) -> Difference:
@@ -140,8 +176,9 @@ class FamilyAudit:
     def worst(self) -> Difference | None:
         """The difference that is farthest beyond what chance explains of it, or None; without permutations the largest.
 
-        Two groups differ beyond chance where their means, each give or take what chance explains of it, do not meet. Groups of fewer than
-        10 rows that are within chance by themselves are not considered.
+        Two groups differ beyond chance where their means, each give or take what chance explains of
+        it, do not meet. Groups of fewer than 10 rows that are within chance by themselves are not
+        considered.
         """
         if self.levels is None:
             return self.largest
@@ -149,7 +186,9 @@ class FamilyAudit:
         considered = np.flatnonzero(~(within & (self.rows < FEWEST)))
         if not len(considered):
             return None
-        lower, upper = (self.means[considered] + sign * self.levels[considered, None] for sign in (-1.0, 1.0))
+        lower, upper = (
+            self.means[considered] + sign * self.levels[considered, None] for sign in (-1.0, 1.0)
+        )
         place = int((lower.max(axis=0) - upper.min(axis=0)).argmax())
         high, low = considered[lower[:, place].argmax()], considered[upper[:, place].argmin()]
         found = self._between(int(high), int(low), place)
@@ -159,10 +198,15 @@ class FamilyAudit:
     def verdicts_differ(self) -> bool:
         """Whether the p-value of the largest difference and the verdict on the worst one point to different sides of chance.
 
-        The p-value is of the largest difference, whichever two groups show it; by chance it is small groups that do. The verdict is on two
-        groups of their sizes. Where groups are small the largest difference may be no more than chance, and others beyond it.
+        The p-value is of the largest difference, whichever two groups show it; by chance it is
+        small groups that do. The verdict is on two groups of their sizes. Where groups are small
+        the largest difference may be no more than chance, and others beyond it.
         """
-        return self.chance is not None and self.levels is not None and (self.chance.p_value <= RARE) != (self.worst is not None)
+        return (
+            self.chance is not None
+            and self.levels is not None
+            and (self.chance.p_value <= RARE) != (self.worst is not None)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +226,8 @@ class ContinuousAudit:
     rows : int
         Number of rows that have a value.
     chance, interval : Chance or None, Interval or None
-        Of the largest share. None without permutations or resamples; no interval where values x classes are more than 65,536.
+        Of the largest share. None without permutations or resamples; no interval where values x
+        classes are more than 65,536.
     left_out : int
         Rows of the table, or of the stratum, without a value.
     """
@@ -207,7 +252,10 @@ class ContinuousAudit:
         return plain_value(self.classes[int(self.explained_by_class.argmax())])
 
 
-_MEASURES = (*("parity", "to_overall", "ratio", "largest", "worst"), *("parity_by_class", "to_overall_by_class", "ratio_by_class"))
+_MEASURES = (
+    *("parity", "to_overall", "ratio", "largest", "worst"),
+    *("parity_by_class", "to_overall_by_class", "ratio_by_class"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,8 +272,9 @@ class Audit(Reporting):
         Mean label of the table.
     families, continuous : tuple of FamilyAudit, tuple of ContinuousAudit
     ranked : tuple of RankedGroup
-        Groups of all families: first those beyond what chance explains for their size, then the others, each by falling deviation. Small
-        groups deviate by chance alone and do not come first for that.
+        Groups of all families: first those beyond what chance explains for their size, then the
+        others, each by falling deviation. Small groups deviate by chance alone and do not come
+        first for that.
     absent : tuple of Absent
         Groups that a stratum of the control features does not have.
     left_out : float
@@ -233,9 +282,11 @@ class Audit(Reporting):
     level : float
         Of the intervals.
     n_permutations, n_boot, random_state : int
-        How often labels were handed about by chance, how often rows were resampled, and where the draws began.
+        How often labels were handed about by chance, how often rows were resampled, and where the
+        draws began.
     clusters : int or None
-        How many clusters of rows there are; None where every row was taken as independent of all others.
+        How many clusters of rows there are; None where every row was taken as independent of all
+        others.
     library : str
         That the data came in, and frames are of; "" for none.
     data, fitted : Dataset, Families
@@ -305,8 +356,12 @@ class Audit(Reporting):
         if family is not None or (len(self.families) == 1 and not self.continuous):
             place = 0 if family is None else one_of([each.name for each in self.families], family)
             return self.families[place].plot(ax)
-        both: list[tuple[str, float, FamilyAudit | ContinuousAudit]] = [(each.name, each.parity, each) for each in self.families]
-        both += [(f"{each.name}, variance explained", each.explained, each) for each in self.continuous]
+        both: list[tuple[str, float, FamilyAudit | ContinuousAudit]] = [
+            (each.name, each.parity, each) for each in self.families
+        ]
+        both += [
+            (f"{each.name}, variance explained", each.explained, each) for each in self.continuous
+        ]
         found = [
             Measure(
                 name or "one attribute",
@@ -317,19 +372,30 @@ class Audit(Reporting):
             for name, value, each in both
         ]
         axis = "parity" if not self.continuous else "parity, or largest share of variance explained"
-        return measures(ax, "Audit", [f"Parity by family, {self.n_rows:,} rows, {len(self.classes)} classes"], axis, found, self.level)
+        return measures(
+            ax,
+            "Audit",
+            [f"Parity by family, {self.n_rows:,} rows, {len(self.classes)} classes"],
+            axis,
+            found,
+            self.level,
+        )
 
-    def to_frame(self, part: Literal["groups", "families"] = "groups", *, backend: Backend | None = None) -> Any:
+    def to_frame(
+        self, part: Literal["groups", "families"] = "groups", *, backend: Backend | None = None
+    ) -> Any:
         """Give what was found as a frame.
 
         Parameters
         ----------
         part : {"groups", "families"}
-            One row per group and class: its mean, that of the family, and what chance explains of the group's distance from it. Or one row
-            per family and continuous attribute: its parity (of an attribute the largest share of variance explained), what chance shows,
-            the p-value and the interval. What is not known is NaN.
+            One row per group and class: its mean, that of the family, and what chance explains of
+            the group's distance from it. Or one row per family and continuous attribute: its parity
+            (of an attribute the largest share of variance explained), what chance shows, the
+            p-value and the interval. What is not known is NaN.
         backend : {"pandas", "polars", "pyarrow"}, optional
-            By default the library that the data came in; of data that came in none, pandas or, where it is not installed, Polars.
+            By default the library that the data came in; of data that came in none, pandas or,
+            where it is not installed, Polars.
 
         Examples
         --------
@@ -346,13 +412,16 @@ class Audit(Reporting):
     @property
     def largest(self) -> Difference | None:
         """The largest difference between two groups of a family in any class, whatever explains it; None where no attribute has groups."""
-        return max((family.largest for family in self.families), key=lambda each: each.value, default=None)
+        return max(
+            (family.largest for family in self.families), key=lambda each: each.value, default=None
+        )
 
     @property
     def worst(self) -> Difference | None:
         """The difference between two groups that is farthest beyond what chance explains of it; None where none is.
 
-        Without permutations, or with fewer than 19, nothing is known of chance, and it is the largest difference.
+        Without permutations, or with fewer than 19, nothing is known of chance, and it is the
+        largest difference.
         """
         found = [each for family in self.families if (each := family.worst) is not None]
         return max(found, key=lambda each: each.excess, default=None)
@@ -360,29 +429,52 @@ class Audit(Reporting):
     @property
     def small(self) -> tuple[tuple[str, str, float], ...]:
         """Family, name and rows of every group of fewer than 10 rows, the smallest first."""
-        each = {(f.name, group, float(rows)) for f in self.families for group, rows in zip(f.groups, f.rows, strict=True) if rows < FEWEST}
+        each = {
+            (f.name, group, float(rows))
+            for f in self.families
+            for group, rows in zip(f.groups, f.rows, strict=True)
+            if rows < FEWEST
+        }
         return tuple(sorted(each, key=lambda one: (one[2], one[0], one[1])))
 
     def exceeds(self, epsilon: float) -> tuple[Difference, ...]:
         """List every family and class whose parity is larger than epsilon, a number of at least 0, the largest first."""
         if not is_a(Real, epsilon) or not float(epsilon) >= 0:
-            raise ParameterError(f"epsilon is {epsilon!r}.", remedy="Pass a number of 0 or more, such as 0.05.", epsilon=epsilon)
+            raise ParameterError(
+                f"epsilon is {epsilon!r}.",
+                remedy="Pass a number of 0 or more, such as 0.05.",
+                epsilon=epsilon,
+            )
         refuse_percentages("epsilon", epsilon, 1.0)
         each = (family.difference(k) for family in self.families for k in range(len(self.classes)))
-        return tuple(sorted((one for one in each if one.value > float(epsilon) + SAME), key=lambda one: -one.value))
+        return tuple(
+            sorted(
+                (one for one in each if one.value > float(epsilon) + SAME),
+                key=lambda one: -one.value,
+            )
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Give all facts as plain values that strict JSON can hold; a ratio that does not exist is None."""
         # How the data came, and the rows themselves, are no finding.
-        found = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("library", "data", "fitted")}
+        found = {
+            name: getattr(self, name)
+            for name in self.__dataclass_fields__
+            if name not in ("library", "data", "fitted")
+        }
         stored: dict[str, Any] = json_value(found)
         for family, facts in zip(self.families, stored["families"], strict=True):
             for name in _MEASURES:
                 facts[name] = json_value(getattr(family, name))
             facts["verdicts_differ"] = family.verdicts_differ
-            facts["ratio_by_class"] = [None if value == "nan" else value for value in facts["ratio_by_class"]]
+            facts["ratio_by_class"] = [
+                None if value == "nan" else value for value in facts["ratio_by_class"]
+            ]
         for attribute, facts in zip(self.continuous, stored["continuous"], strict=True):
-            facts["explained"], facts["class_name"] = attribute.explained, json_value(attribute.class_name)
+            facts["explained"], facts["class_name"] = (
+                attribute.explained,
+                json_value(attribute.class_name),
+            )
         for group, facts in zip(self.ranked, stored["ranked"], strict=True):
             facts["beyond_chance"], facts["small"] = group.beyond_chance, group.small
         stored |= {name: json_value(getattr(self, name)) for name in ("worst", "largest", "small")}

@@ -20,13 +20,16 @@ class Chance:
     mean : float
         Average of the measure.
     quantile : float
-        19 of 20 fair samples do not pass it. The p-value of a measure is 0.05 or less exactly where the measure does.
+        19 of 20 fair samples do not pass it. The p-value of a measure is 0.05 or less exactly where
+        the measure does.
     p_value : float
-        Share of (1 + permutations) that show at least as much as the data, the data among them: valid at every size.
+        Share of (1 + permutations) that show at least as much as the data, the data among them:
+        valid at every size.
     n_permutations : int
         How often the labels were handed about.
     at_floor : bool
-        No permutation shows as much as the data: the p-value is the least that so many can give, and says "at most".
+        No permutation shows as much as the data: the p-value is the least that so many can give,
+        and says "at most".
     """
 
     mean: float
@@ -53,8 +56,8 @@ class Difference:
     value : float
         The difference.
     level : float or None
-        What chance explains of it, for groups of these sizes and with all groups of the audit looked at: the sum of their levels. None
-        without permutations, and with fewer than 19.
+        What chance explains of it, for groups of these sizes and with all groups of the audit
+        looked at: the sum of their levels. None without permutations, and with fewer than 19.
     """
 
     family: str
@@ -93,15 +96,19 @@ class RankedGroup:
     deviation : float
         Distance between the two.
     total_variation : float
-        Half the sum of the deviations of all classes: the share of labels that would have to change.
+        Half the sum of the deviations of all classes: the share of labels that would have to
+        change.
     chance : Chance or None
-        Of the deviation of a group of this size by itself, its labels drawn from the family by chance; None without permutations.
+        Of the deviation of a group of this size by itself, its labels drawn from the family by
+        chance; None without permutations.
     level : float or None
-        What chance explains of the deviation when all groups of the audit are looked at: in 19 of 20 fair tables no group passes its own
-        (the maxT of Westfall and Young). Of many groups some are far out by chance, above all small ones. None without permutations, and
-        with fewer than 19.
+        What chance explains of the deviation when all groups of the audit are looked at: in 19 of
+        20 fair tables no group passes its own (the maxT of Westfall and Young). Of many groups some
+        are far out by chance, above all small ones. None without permutations, and with fewer than
+        19.
     p_adjusted : float or None
-        Share of (1 + permutations) in which any group of the audit deviates as much for its size. None without permutations.
+        Share of (1 + permutations) in which any group of the audit deviates as much for its size.
+        None without permutations.
     """
 
     family: str

@@ -21,21 +21,30 @@ def audit_columns(found: Audit, part: str) -> dict[str, Any]:
         There is no such part.
     """
     if part not in ("groups", "families"):
-        raise ParameterError(f"part is {part!r}.", remedy="Choose among 'groups', 'families'.", part=part)
+        raise ParameterError(
+            f"part is {part!r}.", remedy="Choose among 'groups', 'families'.", part=part
+        )
     return _of_groups(found) if part == "groups" else _of_families(found)
 
 
 def _of_groups(found: Audit) -> dict[str, Any]:
     families, n_classes = found.families, len(found.classes)
     unknown = [np.full(len(family.groups), np.nan) for family in families]
-    levels = [blank if family.levels is None else family.levels for family, blank in zip(families, unknown, strict=True)]
+    levels = [
+        blank if family.levels is None else family.levels
+        for family, blank in zip(families, unknown, strict=True)
+    ]
 
     def stacked(each: Any) -> Any:
         return np.concatenate([np.zeros(0), *each])
 
     return {
-        "family": [family.name for family in families for _ in range(len(family.groups) * n_classes)],
-        "group": [group for family in families for group in family.groups for _ in range(n_classes)],
+        "family": [
+            family.name for family in families for _ in range(len(family.groups) * n_classes)
+        ],
+        "group": [
+            group for family in families for group in family.groups for _ in range(n_classes)
+        ],
         "class": np.tile(found.classes, sum(len(family.groups) for family in families)),
         "rows": np.repeat(stacked(family.rows for family in families), n_classes),
         "share": np.repeat(stacked(family.share for family in families), n_classes),
@@ -52,7 +61,12 @@ def _of_families(found: Audit) -> dict[str, Any]:
     return {
         "family": [each.name for each in every],
         "kind": [*(family.kind for family in found.families), *["continuous"] * n_others],
-        "value": np.array([*(family.parity for family in found.families), *(each.explained for each in found.continuous)]),
+        "value": np.array(
+            [
+                *(family.parity for family in found.families),
+                *(each.explained for each in found.continuous),
+            ]
+        ),
         "ratio": np.array([*(family.ratio for family in found.families), *[np.nan] * n_others]),
         "chance": np.array([np.nan if chance is None else chance.quantile for chance in chances]),
         "p_value": np.array([np.nan if chance is None else chance.p_value for chance in chances]),

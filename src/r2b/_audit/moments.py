@@ -1,8 +1,9 @@
 """Probabilities of many rows, seen from sums: what chance makes of a family follows from two moments of the rows, and from a few of them.
 
-Handing labels about by chance gives every group a sum over rows drawn without replacement. Of a group of many rows the sum is normal, with
-mean and covariance as they are; rows of a small group are drawn, from a sample that is kept. Sums and sample can be added up in any parts,
-so that rows need not be in memory together.
+Handing labels about by chance gives every group a sum over rows drawn without replacement. Of a
+group of many rows the sum is normal, with mean and covariance as they are; rows of a small group
+are drawn, from a sample that is kept. Sums and sample can be added up in any parts, so that rows
+need not be in memory together.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class LabelMoments:
     weight, squares : ndarray of shape (n_cells,)
         Sums of the weights of the rows of each cell, and of their squares.
     sums, first, second : ndarray of shape (n_cells, n_classes)
-        Sums of the labels, each times its weight; times its squared weight; and of their squares times that.
+        Sums of the labels, each times its weight; times its squared weight; and of their squares
+        times that.
     cross : ndarray of shape (n_parts, 1 + n_classes, 1 + n_classes)
         Of rows ``z = (w, w y)``, sums of ``z z'`` over the cells that the same families count.
     hashes, parts, sample : ndarray of shape (n,), (n,) and (n, 1 + n_classes)
@@ -75,7 +77,9 @@ class MomentSums:
 
     def __post_init__(self) -> None:
         needed = 8 * 3 * self.n_parts * (1 + self.n_classes) ** 2
-        refuse_beyond_memory(needed, f"How {self.n_classes:,} classes go together in {self.n_parts:,} strata", _FEWER)
+        refuse_beyond_memory(
+            needed, f"How {self.n_classes:,} classes go together in {self.n_parts:,} strata", _FEWER
+        )
 
     @property
     def n_parts(self) -> int:
@@ -92,7 +96,11 @@ class MomentSums:
         n_cells = len(self.part_of_cell)
         order = np.argsort(cells, kind="stable")
         here, labels = cells[order], labels[order].astype(np.float64)
-        each = np.ones(len(here)) if weight is None else np.asarray(weight, np.float64)[order] / self.scale
+        each = (
+            np.ones(len(here))
+            if weight is None
+            else np.asarray(weight, np.float64)[order] / self.scale
+        )
         z = np.column_stack([each, labels * each[:, None]])
         starts = np.flatnonzero(np.diff(here, prepend=-1) != 0)
         there = here[starts]
@@ -115,15 +123,31 @@ class MomentSums:
             kept.append(np.arange(len(here))[mine][least])
         rows = np.concatenate(kept) if kept else np.empty(0, np.intp)
         chosen = hashes[order][rows], part[rows], z[rows]
-        return LabelMoments(sums[:, 0], first[:, 0], sums[:, 1:], first[:, 1:], by_cell(squared[:, 1:] * labels), cross, *chosen)
+        return LabelMoments(
+            sums[:, 0],
+            first[:, 0],
+            sums[:, 1:],
+            first[:, 1:],
+            by_cell(squared[:, 1:] * labels),
+            cross,
+            *chosen,
+        )
 
     def merge(self, one: LabelMoments, other: LabelMoments) -> LabelMoments:
         """Add up, and keep the rows of the least hashes of every part."""
         names = ("weight", "squares", "sums", "first", "second", "cross")
         added = {name: getattr(one, name) + getattr(other, name) for name in names}
-        hashes, parts, sample = (np.concatenate([getattr(each, name) for each in (one, other)]) for name in ("hashes", "parts", "sample"))
+        hashes, parts, sample = (
+            np.concatenate([getattr(each, name) for each in (one, other)])
+            for name in ("hashes", "parts", "sample")
+        )
         if len(hashes) > self.most:
-            rows = np.concatenate([np.flatnonzero(parts == p)[_least(hashes[parts == p], self.most)] for p in np.unique(parts)])
+            rows = np.concatenate(
+                [
+                    np.flatnonzero(parts == p)[_least(hashes[parts == p], self.most)]
+                    for p in np.unique(parts)
+                ]
+            )
             hashes, parts, sample = hashes[rows], parts[rows], sample[rows]
         return LabelMoments(**added, hashes=hashes, parts=parts, sample=sample)
 
@@ -137,7 +161,9 @@ def _least(hashes: Whole, most: int) -> Array:
 def moments_of(data: Dataset, part_of_cell: Whole) -> LabelMoments:
     """Add up rows that are in memory."""
     weight = data.weight
-    adding = MomentSums(data.n_classes, part_of_cell, 1.0 if weight is None else float(weight.mean()) or 1.0)
+    adding = MomentSums(
+        data.n_classes, part_of_cell, 1.0 if weight is None else float(weight.mean()) or 1.0
+    )
     total: LabelMoments | None = None
     for rows in parts_of(data.n_rows, _ROWS):
         mine = None if weight is None else weight[rows]
@@ -187,9 +213,18 @@ class MomentRows(FamilyRows):
         """Draw sums as handing the labels, each with its weight, to the rows by chance gives them; block by block."""
         rng, (moments, parts), sizes = np.random.default_rng(random_state), self._known, self.sizes
         total = sizes.sum()
-        mean = np.concatenate([[self._by_place(moments.weight).sum()], self._by_place(moments.sums).sum(axis=0)]) / total
-        spread, ways = np.linalg.eigh((moments.cross[parts].sum(axis=0) / total - np.outer(mean, mean)) * (total / max(total - 1.0, 1.0)))
-        # The symmetric root: unlike others it hardly moves with the last digits of the sums. Rounding leaves no direction of its own.
+        mean = (
+            np.concatenate(
+                [[self._by_place(moments.weight).sum()], self._by_place(moments.sums).sum(axis=0)]
+            )
+            / total
+        )
+        spread, ways = np.linalg.eigh(
+            (moments.cross[parts].sum(axis=0) / total - np.outer(mean, mean))
+            * (total / max(total - 1.0, 1.0))
+        )
+        # The symmetric root: unlike others it hardly moves with the last digits of the sums.
+        # Rounding leaves no direction of its own.
         root = ways * np.sqrt(np.where(spread > _ROUNDING * spread[-1], spread, 0.0)) @ ways.T
         mine = np.lexsort((moments.hashes, moments.parts))
         mine = mine[np.isin(moments.parts[mine], parts)]
@@ -218,5 +253,9 @@ class MomentRows(FamilyRows):
         """Give the variances of the means and the effective sizes of the groups, as :func:`variance_of_means` of the rows does."""
         moments, _ = self._known
         totals, squares = self._by_place(moments.weight), self._by_place(moments.squares)
-        spread = self._by_place(moments.second) - 2 * means * self._by_place(moments.first) + means**2 * squares[:, None]
+        spread = (
+            self._by_place(moments.second)
+            - 2 * means * self._by_place(moments.first)
+            + means**2 * squares[:, None]
+        )
         return np.maximum(spread, 0.0) / totals[:, None] ** 2, totals**2 / squares

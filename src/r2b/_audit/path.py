@@ -92,8 +92,9 @@ class Frontier(Sequence[FrontierPoint]):
     def chance(self) -> float | None:
         """The parity that chance alone shows in fair labels of this number, 19 times in 20: below it an epsilon gains nothing that lasts.
 
-        As :func:`r2b.audit` finds it. None where it does not stand beside epsilon (several families, bounds other than on differences),
-        and for probabilities, many weights and rows that are not there, which would take long or need the rows.
+        As :func:`r2b.audit` finds it. None where it does not stand beside epsilon (several
+        families, bounds other than on differences), and for probabilities, many weights and rows
+        that are not there, which would take long or need the rows.
         """
         return chance_along(self.labels[0]) if self.labels else None
 
@@ -111,13 +112,28 @@ class Frontier(Sequence[FrontierPoint]):
 
     def __str__(self) -> str:
         lines = ["   epsilon    parity  squared distance  expected changes  proven"]
-        shown = range(len(self)) if len(self) <= _SHOWN else np.linspace(0, len(self) - 1, _SHOWN).round().astype(int)
+        shown = (
+            range(len(self))
+            if len(self) <= _SHOWN
+            else np.linspace(0, len(self) - 1, _SHOWN).round().astype(int)
+        )
         for point in (self[place] for place in shown):
             share, proven = f"{100 * point.expected_changes:.2f} %", "yes" if point.solved else "no"
-            within = "  within chance" if self.chance is not None and point.epsilon < self.chance else ""
-            lines.append(f"{point.epsilon:10.5f}{point.parity:10.5f}{point.distance:18.6f}{share:>18}{proven:>8}{within}")
+            within = (
+                "  within chance" if self.chance is not None and point.epsilon < self.chance else ""
+            )
+            lines.append(
+                f"{point.epsilon:10.5f}{point.parity:10.5f}{point.distance:18.6f}{share:>18}{proven:>8}{within}"
+            )
         lines += [] if self.chance is None else [f"Chance alone shows up to {self.chance:.4f}."]
-        return "\n".join(lines + ([f"{_SHOWN} of {len(self)} points; to_frame() has all."] if len(self) > _SHOWN else []))
+        return "\n".join(
+            lines
+            + (
+                [f"{_SHOWN} of {len(self)} points; to_frame() has all."]
+                if len(self) > _SHOWN
+                else []
+            )
+        )
 
     def to_frame(self, *, backend: Backend | None = None) -> Any:
         """Give one row per point as a frame, with the fields of a point as columns.
@@ -125,7 +141,8 @@ class Frontier(Sequence[FrontierPoint]):
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}, optional
-            By default the library that the data came in; of data that came in none, pandas or, where it is not installed, Polars.
+            By default the library that the data came in; of data that came in none, pandas or,
+            where it is not installed, Polars.
 
         Examples
         --------
@@ -158,30 +175,56 @@ class Frontier(Sequence[FrontierPoint]):
         ('labels expected to change (%)', array([33.3, 23.3, 13.3]))
         """
         ax = axes(ax, "Frontier")
-        ax.plot(self.epsilon, 100 * self.expected_changes, "o-", color=COLOURS[0], markersize=5, clip_on=False, zorder=3)
+        ax.plot(
+            self.epsilon,
+            100 * self.expected_changes,
+            "o-",
+            color=COLOURS[0],
+            markersize=5,
+            clip_on=False,
+            zorder=3,
+        )
         open_points = [point for point in self if not point.solved]
         shown = []
         if self.chance is not None:
             ax.axvspan(0, self.chance, color=SHADE, zorder=0)
             shown.append(("what chance shows", {"linestyle": "-", "linewidth": 8, "color": SHADE}))
         if open_points:
-            places = [point.epsilon for point in open_points], [100 * point.expected_changes for point in open_points]
+            places = (
+                [point.epsilon for point in open_points],
+                [100 * point.expected_changes for point in open_points],
+            )
             ax.plot(*places, "o", color=COLOURS[0], markerfacecolor="white", markersize=5, zorder=4)
-            shown.append(("not proven", {"marker": "o", "color": COLOURS[0], "markerfacecolor": "white"}))
+            shown.append(
+                ("not proven", {"marker": "o", "color": COLOURS[0], "markerfacecolor": "white"})
+            )
         if shown:
             keyed(ax, shown)
         scaled(ax.xaxis, "epsilon")
         scaled(ax.yaxis, "labels expected to change (%)")
         ax.set_ylim(bottom=0)
-        ends = [f"{percent(point.expected_changes)} at epsilon {point.epsilon:.4g}" for point in (*self[:1], *self[1:][-1:])]
+        ends = [
+            f"{percent(point.expected_changes)} at epsilon {point.epsilon:.4g}"
+            for point in (*self[:1], *self[1:][-1:])
+        ]
         titled(ax, "What parity costs", f"labels that change: {', '.join(ends)}" if ends else "")
         return ax
 
 
 def chance_along(fair: FairLabels) -> float | None:
     """Give the parity that chance shows in labels of this number; None where it does not stand beside epsilon, or would take long."""
-    proofs, families, data = fair.certificate.families, fair.families, None if fair.rows is None else fair.rows.counts
-    if data is None or data.labels.is_soft or len(proofs) != 1 or proofs[0].bound != "range" or proofs[0].offsets is not None:
+    proofs, families, data = (
+        fair.certificate.families,
+        fair.families,
+        None if fair.rows is None else fair.rows.counts,
+    )
+    if (
+        data is None
+        or data.labels.is_soft
+        or len(proofs) != 1
+        or proofs[0].bound != "range"
+        or proofs[0].offsets is not None
+    ):
         return None
     (counting,), proof = families.counting, proofs[0]
     if not isinstance(counting, Crossings):

@@ -26,14 +26,16 @@ class Reporting:
         Parameters
         ----------
         path : path-like, optional
-            Where it goes: a page (``.html``), Markdown (``.md``) or all facts (``.json``). A file that is there is replaced. Without a
-            path nothing is written, and a notebook shows what is returned.
+            Where it goes: a page (``.html``), Markdown (``.md``) or all facts (``.json``). A file
+            that is there is replaced. Without a path nothing is written, and a notebook shows what
+            is returned.
         label_name : str, optional
             What the label is called.
         date : datetime, str or False, optional
             As for :meth:`r2b.FairLabels.report`.
         suppress_below : int
-            Figures of cells of fewer rows are left out, with as many others as it takes that they do not follow; 0 leaves out none.
+            Figures of cells of fewer rows are left out, with as many others as it takes that they
+            do not follow; 0 leaves out none.
         verify : str, optional
             Shown as the way to check the report, instead of the Python lines.
 

@@ -21,7 +21,8 @@ from r2b.errors import ParameterError
 _POINTS = 50
 _CLOSE = 1e-9  # of the budget: how much of it may be left unspent
 _NARROW = 1e-13  # bracket of epsilon below which the cost jumps within rounding
-_BORDER = 1e-6  # the same where no labels meet smaller epsilons: at the border itself little can be proven
+# the same where no labels meet smaller epsilons: at the border itself little can be proven
+_BORDER = 1e-6
 _MOST_TRIES = 80
 _LOOKS = 33  # epsilons at which a cost that may fall and rise again is looked at
 
@@ -47,13 +48,19 @@ def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -
     data = {name: options[name] for name in _DATA if name in options}
     options = {name: value for name, value in options.items() if name not in data}
     for name in set(decided) & set(options):
-        raise ParameterError(f"The option {name!r} is what this question answers.", remedy="Leave it out.", option=name)
+        raise ParameterError(
+            f"The option {name!r} is what this question answers.",
+            remedy="Leave it out.",
+            option=name,
+        )
     request, settings = request_and_settings(options)
     normalize, costs = options.get("normalize", False), options.get("costs")
     return open_job(y, **data, normalize=normalize, request=request, settings=settings, costs=costs)
 
 
-def frontier(y: Any, *, sensitive_features: Any, epsilons: int | ArrayLike | None = None, **options: Any) -> Frontier:
+def frontier(
+    y: Any, *, sensitive_features: Any, epsilons: int | ArrayLike | None = None, **options: Any
+) -> Frontier:
     """Solve along a path of epsilons, the same for all families and all classes that are bounded.
 
     Parameters
@@ -61,9 +68,11 @@ def frontier(y: Any, *, sensitive_features: Any, epsilons: int | ArrayLike | Non
     y, sensitive_features
         As for :func:`r2b.debias`.
     epsilons : int or array-like, optional
-        The epsilons, or how many: that many evenly spaced ones from 0 to where the labels are fair as they are. 50 by default.
+        The epsilons, or how many: that many evenly spaced ones from 0 to where the labels are fair
+        as they are. 50 by default.
     **options
-        Everything else that :func:`r2b.debias` takes. A class whose ``epsilon`` is infinite stays free.
+        Everything else that :func:`r2b.debias` takes. A class whose ``epsilon`` is infinite stays
+        free.
 
     Returns
     -------
@@ -91,7 +100,9 @@ def frontier(y: Any, *, sensitive_features: Any, epsilons: int | ArrayLike | Non
 def fair_as_they_are(task: Task) -> float:
     """Give the smallest epsilon at which the labels meet every bound as they came."""
     measured = [
-        member.bound.measure(task.means_before[member.groups], task.parity.share[member.groups])[np.isfinite(member.bound.epsilon)]
+        member.bound.measure(task.means_before[member.groups], task.parity.share[member.groups])[
+            np.isfinite(member.bound.epsilon)
+        ]
         for member in task.parity.members
     ]
     return float(np.concatenate(measured).max(initial=0.0))
@@ -123,18 +134,32 @@ def path_of(task: Task, epsilons: int | ArrayLike) -> Floats:
     if isinstance(epsilons, (int, np.integer)) and not isinstance(epsilons, bool) and epsilons >= 1:
         return np.linspace(0.0, fair_as_they_are(task), int(epsilons))
     try:
-        path = np.sort(np.array([] if isinstance(epsilons, (int, np.integer)) else epsilons, dtype=np.float64).ravel())
+        path = np.sort(
+            np.array(
+                [] if isinstance(epsilons, (int, np.integer)) else epsilons, dtype=np.float64
+            ).ravel()
+        )
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"epsilons is {epsilons!r}, which are not numbers.", remedy=remedy, epsilons=epsilons) from None
+        raise ParameterError(
+            f"epsilons is {epsilons!r}, which are not numbers.", remedy=remedy, epsilons=epsilons
+        ) from None
     if not len(path) or not (np.isfinite(path) & (path >= 0)).all():
         raise ParameterError(f"epsilons is {epsilons!r}.", remedy=remedy, epsilons=epsilons)
-    largest = max(LARGEST["target"] if isinstance(member.bound.shape, TargetBound) else 1.0 for member in task.parity.members)
+    largest = max(
+        LARGEST["target"] if isinstance(member.bound.shape, TargetBound) else 1.0
+        for member in task.parity.members
+    )
     refuse_percentages("epsilons", path, largest)
     return path
 
 
 def smallest_epsilon(
-    y: Any, *, sensitive_features: Any, distance: float | None = None, changes: float | None = None, **options: Any
+    y: Any,
+    *,
+    sensitive_features: Any,
+    distance: float | None = None,
+    changes: float | None = None,
+    **options: Any,
 ) -> FairLabels:
     """Find the smallest epsilon whose optimum keeps within a budget, and that optimum.
 
@@ -145,13 +170,15 @@ def smallest_epsilon(
     distance : float, optional
         Largest accepted mean squared distance to the labels that came in.
     changes : float, optional
-        Largest accepted share of labels that are expected to change. With ``objective="agreement"`` no labels in parity change fewer;
-        with the distance, the closest labels do not change more.
+        Largest accepted share of labels that are expected to change. With ``objective="agreement"``
+        no labels in parity change fewer; with the distance, the closest labels do not change more.
 
-        What is minimised never falls as epsilon does: squared distance where ``lam`` is 1 and changes have no costs, expected changes where
-        the objective is agreement without costs. Of such a budget the answer is the smallest epsilon. Any other may be kept, exceeded and
-        kept again as epsilon rises; then the answer is the smallest found by looking at 32 epsilons and between the first that keeps the
-        budget and the one before it. It keeps the budget, but a smaller epsilon between two of those may keep it as well.
+        What is minimised never falls as epsilon does: squared distance where ``lam`` is 1 and
+        changes have no costs, expected changes where the objective is agreement without costs. Of
+        such a budget the answer is the smallest epsilon. Any other may be kept, exceeded and kept
+        again as epsilon rises; then the answer is the smallest found by looking at 32 epsilons and
+        between the first that keeps the budget and the one before it. It keeps the budget, but a
+        smaller epsilon between two of those may keep it as well.
     **options
         Everything else that :func:`r2b.debias` takes but ``epsilon``.
 
@@ -163,7 +190,8 @@ def smallest_epsilon(
     Raises
     ------
     ParameterError
-        Not exactly one budget, one that is not a number of at least 0, or one that no epsilon keeps.
+        Not exactly one budget, one that is not a number of at least 0, or one that no epsilon
+        keeps.
 
     Examples
     --------
@@ -174,10 +202,21 @@ def smallest_epsilon(
     (0.4667, 0.1)
     """
     if (distance is None) == (changes is None):
-        raise ParameterError("There must be one budget, of distance or of changes.", remedy="Pass distance=0.01, or changes=0.05.")
+        raise ParameterError(
+            "There must be one budget, of distance or of changes.",
+            remedy="Pass distance=0.01, or changes=0.05.",
+        )
     name, budget = ("distance", distance) if distance is not None else ("changes", changes)
-    if not isinstance(budget, (int, float, np.number)) or isinstance(budget, bool) or not 0 <= float(budget) < np.inf:
-        raise ParameterError(f"The budget of {name} is {budget!r}.", remedy="Pass a number of at least 0.", **{name: budget})
+    if (
+        not isinstance(budget, (int, float, np.number))
+        or isinstance(budget, bool)
+        or not 0 <= float(budget) < np.inf
+    ):
+        raise ParameterError(
+            f"The budget of {name} is {budget!r}.",
+            remedy="Pass a number of at least 0.",
+            **{name: budget},
+        )
     task = task_of(y, {"sensitive_features": sensitive_features, **options}, decided=("epsilon",))
     warn_of_doubts(task)
     return _search(task, name, float(budget))
@@ -193,7 +232,9 @@ def _search(task: MemoryTask, name: str, budget: float) -> FairLabels:
     """Close in on the budget from both sides; the side that keeps it is the answer."""
 
     def spent(fair: FairLabels) -> float:
-        return fair.certificate.distance if name == "distance" else fair.certificate.expected_changes
+        return (
+            fair.certificate.distance if name == "distance" else fair.certificate.expected_changes
+        )
 
     def tried(epsilon: float, start: Floats | None = None) -> _Tried:
         fair = task.solve(task.parity.at(epsilon), start, stacklevel=5)
@@ -221,9 +262,18 @@ def _search(task: MemoryTask, name: str, budget: float) -> FairLabels:
         bracket, proven = cheap.epsilon - dear.epsilon, np.isfinite(dear.over)
         if -cheap.over <= _CLOSE * budget or bracket <= (_NARROW if proven else _BORDER):
             break
-        # A line between the ends, kept off them; every third time the middle, which no shape of curve can slow down.
-        part = 0.5 if attempt % 3 == 2 or not proven else min(max(dear.over / (dear.over - cheap.over), 0.02), 0.98)
-        start = None if dear.fair.table is not None else (1 - part) * dear.fair.prices + part * cheap.fair.prices
+        # A line between the ends, kept off them; every third time the middle, which no shape of
+        # curve can slow down.
+        part = (
+            0.5
+            if attempt % 3 == 2 or not proven
+            else min(max(dear.over / (dear.over - cheap.over), 0.02), 0.98)
+        )
+        start = (
+            None
+            if dear.fair.table is not None
+            else (1 - part) * dear.fair.prices + part * cheap.fair.prices
+        )
         found = tried(dear.epsilon + part * bracket, start)
         dear, cheap = (dear, found) if found.over <= 0 else (found, cheap)
     return cheap.fair
@@ -231,5 +281,11 @@ def _search(task: MemoryTask, name: str, budget: float) -> FairLabels:
 
 def _monotone(task: MemoryTask, name: str) -> bool:
     """Tell whether the budget is of what is minimised."""
-    minimised = "changes" if task.settings.objective == "agreement" else "distance" if task.settings.lam == 1 else ""
+    minimised = (
+        "changes"
+        if task.settings.objective == "agreement"
+        else "distance"
+        if task.settings.lam == 1
+        else ""
+    )
     return name == minimised and task.costs is None

@@ -9,4 +9,15 @@ from r2b._data.groups import Groups
 from r2b._data.mixtures import Mixtures
 from r2b._data.vocabulary import Vocabulary
 
-__all__ = ["Continuous", "ContinuousSettings", "Dataset", "Groups", "Labels", "Membership", "Mixtures", "Schema", "Vocabulary", "read"]
+__all__ = [
+    "Continuous",
+    "ContinuousSettings",
+    "Dataset",
+    "Groups",
+    "Labels",
+    "Membership",
+    "Mixtures",
+    "Schema",
+    "Vocabulary",
+    "read",
+]

@@ -15,7 +15,8 @@ Places = NDArray[np.intp]
 Whole = NDArray[np.int64]
 
 BLOCK_ROWS = 65_536
-_DENSE = 4  # times the number of values: the widest span that is ranked by a table rather than by sorting
+# times the number of values: the widest span that is ranked by a table rather than by sorting
+_DENSE = 4
 _FAR = 1 << 62  # beyond which offsets leave a signed integer
 WIDEST_SPAN = 65_536  # a table of this many entries still sits in the second-level cache
 
@@ -93,7 +94,9 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
         if high - low < _DENSE * len(values) and low > -_FAR and high < _FAR:
             return _tabled(values, low, high - low + 1)
         present, codes = np.unique(values, return_inverse=True)
-        return codes.astype(smallest_unsigned(len(present)), copy=False), present.astype(values.dtype, copy=False)
+        return codes.astype(smallest_unsigned(len(present)), copy=False), present.astype(
+            values.dtype, copy=False
+        )
     span = high - low + 1
     occurs = np.zeros(span, dtype=bool)
     for start in range(0, len(codes), BLOCK_ROWS):
@@ -101,9 +104,14 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
         if occurs.all():  # nothing more to learn: most columns are done after one block
             break
     offsets = np.flatnonzero(occurs)
-    # The sum may leave the dtype on the way (an int8 span reaches 255), its values never do; near the ends of 64 bits it is Python's.
+    # The sum may leave the dtype on the way (an int8 span reaches 255), its values never do; near
+    # the ends of 64 bits it is Python's.
     near = low > -_FAR and high < _FAR
-    present = (offsets + low).astype(values.dtype) if near else np.array([low + int(each) for each in offsets], dtype=values.dtype)
+    present = (
+        (offsets + low).astype(values.dtype)
+        if near
+        else np.array([low + int(each) for each in offsets], dtype=values.dtype)
+    )
     if len(offsets) < span:
         codes = _ranked(codes, occurs, len(offsets))
     return codes, present
@@ -131,7 +139,8 @@ def _shifted(values: Array, low: int, high: int) -> Array | None:
         block, out = values[start : start + BLOCK_ROWS], codes[start : start + BLOCK_ROWS]
         if block.min() < low or block.max() > high:
             return None
-        # Unsigned arithmetic wraps, so casting first and subtracting after is exact for any integer dtype as long as the span fits.
+        # Unsigned arithmetic wraps, so casting first and subtracting after is exact for any integer
+        # dtype as long as the span fits.
         np.copyto(out, block, casting="unsafe")
         if offset:
             out -= offset
@@ -206,7 +215,8 @@ def cross(codes: list[Array], sizes: list[int]) -> tuple[Array, Array]:
     crossed, present = compact_integers(codes[0])
     table = present.astype(np.int64)[:, None]
     for code, size in zip(codes[1:], sizes[1:], strict=True):
-        # Compacting after every attribute keeps the product below rows x values, however many attributes there are.
+        # Compacting after every attribute keeps the product below rows x values, however many
+        # attributes there are.
         mixed = crossed.astype(smallest_unsigned(len(table) * size))
         mixed *= mixed.dtype.type(size)
         mixed += code.astype(mixed.dtype, copy=False)
@@ -274,10 +284,15 @@ def _hashed(block: Array) -> tuple[Array, Array] | None:
 
 def _crossed(block: Array) -> tuple[Array, Array]:
     """Give the code of every row of a block and one row of each code."""
-    # The byte order may be foreign: equal characters stay equal, and the order of the codes is put right by the caller.
-    characters = block.view(np.uint32 if block.dtype.kind == "U" else np.uint8).reshape(len(block), -1)
+    # The byte order may be foreign: equal characters stay equal, and the order of the codes is put
+    # right by the caller.
+    characters = block.view(np.uint32 if block.dtype.kind == "U" else np.uint8).reshape(
+        len(block), -1
+    )
     compacted = [compact_integers(characters[:, j]) for j in range(characters.shape[1])]
-    codes, table = cross([code for code, _ in compacted], [len(present) for _, present in compacted])
+    codes, table = cross(
+        [code for code, _ in compacted], [len(present) for _, present in compacted]
+    )
     example = np.empty(len(table), dtype=np.intp)
     example[codes] = np.arange(len(codes))
     return codes, example
@@ -285,8 +300,11 @@ def _crossed(block: Array) -> tuple[Array, Array]:
 
 def row_hashes(matrix: Array, groups: Array | None = None) -> NDArray[np.uint64]:
     """Give a number for each row of float32 or float64, and its group where one is given; the same for equal rows."""
-    # A 64-bit multiply-add over the bit patterns, block by block. Equal hashes are only candidates: rows are compared before merging.
-    odd = np.random.default_rng(0x5EED).integers(0, 2**63, matrix.shape[1] + 1, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    # A 64-bit multiply-add over the bit patterns, block by block. Equal hashes are only candidates:
+    # rows are compared before merging.
+    odd = np.random.default_rng(0x5EED).integers(
+        0, 2**63, matrix.shape[1] + 1, dtype=np.uint64
+    ) * np.uint64(2) + np.uint64(1)
     word = np.uint64 if matrix.dtype.itemsize == 8 else np.uint32
     hashes = np.empty(len(matrix), dtype=np.uint64)
     block = max(1, 131_072 // matrix.shape[1])
@@ -297,7 +315,9 @@ def row_hashes(matrix: Array, groups: Array | None = None) -> NDArray[np.uint64]
         part ^= part >> np.uint64(32)
         hashes[start : start + block] = (part * odd[:-1]).sum(axis=1)
         if groups is not None:
-            hashes[start : start + block] += groups[start : start + block].astype(np.uint64) * odd[-1]
+            hashes[start : start + block] += (
+                groups[start : start + block].astype(np.uint64) * odd[-1]
+            )
     return hashes
 
 
@@ -316,13 +336,14 @@ def by_first(keys: Array) -> tuple[Array, Array]:
     return rank[inverse], first[order]
 
 
-# Where prices are not unique, a difference in the last bit of a weight can choose between them, and equal data must not give different
-# prices: weights are added up exactly, and rounded once.
+# Where prices are not unique, a difference in the last bit of a weight can choose between them, and
+# equal data must not give different prices: weights are added up exactly, and rounded once.
 _UNIT = 1074  # every float64 is a whole number of 2**-1074
 _BITS = 53
 _LOW = 27
 _FEW_ROWS = 4  # of a code on average, below which many have one or two
-_MOST_ROWS = 1 << 24  # of a part: whole numbers of 27 bits are added up as floats, which are exact to 53
+# of a part: whole numbers of 27 bits are added up as floats, which are exact to 53
+_MOST_ROWS = 1 << 24
 
 
 def exact_sums(codes: Array, weight: NDArray[np.float64], n_codes: int) -> dict[int, int]:
@@ -382,7 +403,8 @@ def exact_bincount(codes: Array, weight: NDArray[np.float64], n_codes: int) -> N
     >>> exact_bincount(np.array([0, 1, 1, 1]), np.array([0.1, 1e16, 1.0, 1.0]), 3).tolist()
     [0.1, 1.0000000000000002e+16, 0.0]
     """
-    if n_codes > 4 * len(codes) + 4096:  # a table of sums larger than the rows: nobody counts these elsewhere
+    # a table of sums larger than the rows: nobody counts these elsewhere
+    if n_codes > 4 * len(codes) + 4096:
         return np.bincount(codes, weight, minlength=n_codes).astype(np.float64)
     out = np.zeros(n_codes)
     if len(codes) < _FEW_ROWS * n_codes:

@@ -9,13 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.columns import Column, Frame, Matrix, argument_error, column_of, recognise, refuse_other_rows, refuse_twice
+from r2b._data.columns import (
+    Column,
+    Frame,
+    Matrix,
+    argument_error,
+    column_of,
+    recognise,
+    refuse_other_rows,
+    refuse_twice,
+)
 from r2b._data.values import listed
 from r2b.errors import ParameterError, ShapeError
 
 SENSITIVE, CONTROL = "sensitive_features", "control_features"
 CATEGORICAL, CONTINUOUS, MEMBERSHIP = KINDS = ("categorical", "continuous", "membership")
-UNNAMED = {SENSITIVE: ("", "attribute"), CONTROL: ("control", "control")}  # one column, the columns of a matrix
+# one column, the columns of a matrix
+UNNAMED = {SENSITIVE: ("", "attribute"), CONTROL: ("control", "control")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +40,8 @@ class Continuous:
         Kept as it is; the basis is built where the constraint is.
     knots : int or sequence of float, default 5
     name : str, optional
-        The name of the attribute; that of the Series where it has one. In a dictionary of columns the key names it.
+        The name of the attribute; that of the Series where it has one. In a dictionary of columns
+        the key names it.
 
     Examples
     --------
@@ -54,14 +65,16 @@ class Membership:
     Parameters
     ----------
     probabilities : array-like of shape (N, R)
-        Finite numbers of zero or more, each row with the sum 1. The column names of a frame are the names of the groups.
+        Finite numbers of zero or more, each row with the sum 1. The column names of a frame are the
+        names of the groups.
     groups : sequence of R names, optional
         For a matrix without names; "0", "1", ... where it is left out.
     name : str, optional
         The name of the attribute. In a dictionary of columns the key names it.
     partial : bool, default False
-        Rows may have a sum below 1: with the rest a row belongs to no group of this attribute. So one attribute may hold the chances of
-        each group together with one true class, P(group, class | row), and ask for parity among the rows of that class alone.
+        Rows may have a sum below 1: with the rest a row belongs to no group of this attribute. So
+        one attribute may hold the chances of each group together with one true class, P(group,
+        class | row), and ask for parity among the rows of that class alone.
 
     Examples
     --------
@@ -99,17 +112,28 @@ class ContinuousSettings:
         >>> ContinuousSettings("spline", 5).to_json(), ContinuousSettings(abs).to_json()
         ({'basis': 'spline', 'knots': 5}, None)
         """
-        knots = self.knots.tolist() if isinstance(self.knots, (np.ndarray, np.generic)) else self.knots
+        knots = (
+            self.knots.tolist() if isinstance(self.knots, (np.ndarray, np.generic)) else self.knots
+        )
         if isinstance(knots, Integral):
-            return {"basis": self.basis, "knots": int(knots)} if isinstance(self.basis, str) else None
+            return (
+                {"basis": self.basis, "knots": int(knots)} if isinstance(self.basis, str) else None
+            )
         numbers = isinstance(knots, (list, tuple)) and all(isinstance(knot, Real) for knot in knots)
-        return {"basis": self.basis, "knots": [float(knot) for knot in knots]} if numbers and isinstance(self.basis, str) else None
+        return (
+            {"basis": self.basis, "knots": [float(knot) for knot in knots]}
+            if numbers and isinstance(self.basis, str)
+            else None
+        )
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> ContinuousSettings:
         """Restore settings from :meth:`to_json`."""
         knots = stored["knots"]
-        return cls(str(stored["basis"]), tuple(float(knot) for knot in knots) if isinstance(knots, list) else int(knots))
+        return cls(
+            str(stored["basis"]),
+            tuple(float(knot) for knot in knots) if isinstance(knots, list) else int(knots),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,14 +207,25 @@ def attributes_of(handed: Any, argument: str = SENSITIVE) -> tuple[Attribute, ..
     one, many = UNNAMED[argument]
     if isinstance(handed, (Continuous, Membership)):
         return (_wrapped(handed, argument, None),)
-    if isinstance(handed, Mapping) and any(isinstance(value, (Continuous, Membership)) for value in handed.values()):
+    if isinstance(handed, Mapping) and any(
+        isinstance(value, (Continuous, Membership)) for value in handed.values()
+    ):
         refuse_twice([str(name) for name in handed], what=argument)
         kinds = (Continuous, Membership)
         return sum(
-            ((_wrapped(v, argument, name),) if isinstance(v, kinds) else attributes_of({name: v}, argument) for name, v in handed.items()),
+            (
+                (_wrapped(v, argument, name),)
+                if isinstance(v, kinds)
+                else attributes_of({name: v}, argument)
+                for name, v in handed.items()
+            ),
             start=(),
         )
-    if isinstance(handed, (list, tuple)) and handed and isinstance(handed[0], (Continuous, Membership)):
+    if (
+        isinstance(handed, (list, tuple))
+        and handed
+        and isinstance(handed[0], (Continuous, Membership))
+    ):
         remedy = 'Pass a dictionary such as {"sex": column, "age": r2b.Continuous(column)}.'
         raise argument_error(argument, "is a list of attributes, which need names", remedy)
     found = recognise(handed, what=argument)
@@ -199,24 +234,36 @@ def attributes_of(handed: Any, argument: str = SENSITIVE) -> tuple[Attribute, ..
     if isinstance(found, Frame):
         return tuple(Attribute(column.name, column, argument) for column in found.columns)
     names = [one] if len(found.columns) == 1 else [f"{many} {j}" for j in range(len(found.columns))]
-    return tuple(Attribute(name, column, argument) for name, column in zip(names, found.columns, strict=True))
+    return tuple(
+        Attribute(name, column, argument) for name, column in zip(names, found.columns, strict=True)
+    )
 
 
 def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attribute:
     if argument == CONTROL:
         kind = type(handed).__name__
-        problem = f"In {placed(argument, key)} there is a {kind}, but control features are categories."
+        problem = (
+            f"In {placed(argument, key)} there is a {kind}, but control features are categories."
+        )
         remedy = "Cut it into intervals, or pass it in sensitive_features."
         raise ParameterError(problem, remedy=remedy, argument=argument, column=key, type=kind)
     if key is not None and handed.name and str(handed.name) != str(key):
         problem = f"In {argument}, the attribute under {key!r} has the name {handed.name!r}."
         remedy = "Leave out the name; the key of the dictionary is one."
-        raise ShapeError(problem, remedy=remedy, argument=argument, column=str(key), name=handed.name)
+        raise ShapeError(
+            problem, remedy=remedy, argument=argument, column=str(key), name=handed.name
+        )
     name = str(handed.name if key is None else key)
     what = placed(argument, name)
     if isinstance(handed, Continuous):
         column = column_of(handed.values, what=what)
-        return Attribute(name or column.name, column, argument, CONTINUOUS, ContinuousSettings(handed.basis, handed.knots))
+        return Attribute(
+            name or column.name,
+            column,
+            argument,
+            CONTINUOUS,
+            ContinuousSettings(handed.basis, handed.knots),
+        )
     table = recognise(handed.probabilities, what=what)
     if isinstance(table, Column):
         problem = f"The membership in {what} has one dimension; it needs one column of probabilities per group."
@@ -224,8 +271,14 @@ def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attrib
         raise ShapeError(problem, remedy=remedy, argument=argument, column=name)
     if not isinstance(handed.partial, (bool, np.bool_)):
         problem = f"The membership in {what} has partial={handed.partial!r}."
-        raise ParameterError(problem, remedy="Pass True where rows may belong to no group, else False.", partial=handed.partial)
-    return Attribute(name, table, argument, MEMBERSHIP, groups=handed.groups, partial=bool(handed.partial))
+        raise ParameterError(
+            problem,
+            remedy="Pass True where rows may belong to no group, else False.",
+            partial=handed.partial,
+        )
+    return Attribute(
+        name, table, argument, MEMBERSHIP, groups=handed.groups, partial=bool(handed.partial)
+    )
 
 
 def all_attributes(sensitive_features: Any, control_features: Any) -> tuple[Attribute, ...]:
@@ -242,14 +295,24 @@ def all_attributes(sensitive_features: Any, control_features: Any) -> tuple[Attr
 
 
 def fitted_attributes(
-    sensitive_features: Any, control_features: Any, sensitive: tuple[str, ...], control: tuple[str, ...]
+    sensitive_features: Any,
+    control_features: Any,
+    sensitive: tuple[str, ...],
+    control: tuple[str, ...],
 ) -> tuple[Attribute, ...]:
     """Give the attributes of both arguments in the order of the names that were fitted."""
     if control and control_features is None:
         problem = f"is absent, but {listed(control)} was fitted"
-        raise argument_error(CONTROL, problem, f"Pass {CONTROL} with {listed(control)}.", fitted=control)
+        raise argument_error(
+            CONTROL, problem, f"Pass {CONTROL} with {listed(control)}.", fitted=control
+        )
     if not control and control_features is not None:
-        raise argument_error(CONTROL, "is given, but none was fitted", f"Leave {CONTROL} out, or fit again with it.", fitted=control)
+        raise argument_error(
+            CONTROL,
+            "is given, but none was fitted",
+            f"Leave {CONTROL} out, or fit again with it.",
+            fitted=control,
+        )
     attributes = _matched(attributes_of(sensitive_features), sensitive, SENSITIVE)
     if control:
         attributes += _matched(attributes_of(control_features, argument=CONTROL), control, CONTROL)
@@ -261,17 +324,28 @@ def _refuse_other_rows(attributes: Sequence[Attribute]) -> None:
     arguments = [attribute.argument for attribute in attributes]
     # An attribute is called by its argument where that has no other, else by its place in it.
     places = [a.argument if arguments.count(a.argument) == 1 else a.place for a in attributes]
-    refuse_other_rows(*((place, len(attribute), attribute.index) for place, attribute in zip(places, attributes, strict=True)))
+    refuse_other_rows(
+        *(
+            (place, len(attribute), attribute.index)
+            for place, attribute in zip(places, attributes, strict=True)
+        )
+    )
 
 
-def _matched(arrived: tuple[Attribute, ...], columns: tuple[str, ...], argument: str) -> tuple[Attribute, ...]:
+def _matched(
+    arrived: tuple[Attribute, ...], columns: tuple[str, ...], argument: str
+) -> tuple[Attribute, ...]:
     """Put the attributes in the fitted order; columns without names are taken in the order they come."""
     names = tuple(attribute.name for attribute in arrived)
     unnamed = tuple(f"{UNNAMED[argument][1]} {j}" for j in range(len(columns)))
     if set(columns) <= set(names):
         return tuple(arrived[names.index(name)] for name in columns)
     if len(names) == len(columns) == 1 or names == unnamed:
-        return tuple(replace(attribute, name=name) for attribute, name in zip(arrived, columns, strict=True))
+        return tuple(
+            replace(attribute, name=name) for attribute, name in zip(arrived, columns, strict=True)
+        )
     missing = next(name for name in columns if name not in names)
     problem = f"has the columns {listed(names)}, but {listed(columns)} were fitted"
-    raise argument_error(argument, problem, f"Add the column {missing!r}.", columns=names, fitted=columns)
+    raise argument_error(
+        argument, problem, f"Add the column {missing!r}.", columns=names, fitted=columns
+    )

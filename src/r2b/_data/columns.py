@@ -16,7 +16,14 @@ from narwhals import dependencies as libraries
 from r2b._data.arrays import Array, as_objects
 from r2b._data.libraries import family_of, index_values, missing_rows, take
 from r2b._data.values import listed
-from r2b.errors import EmptyError, InputError, LengthError, ParameterError, RowLabelError, ShapeError
+from r2b.errors import (
+    EmptyError,
+    InputError,
+    LengthError,
+    ParameterError,
+    RowLabelError,
+    ShapeError,
+)
 
 
 def refuse_lengths(what: str, n_rows: int, other: str, n_other: int) -> None:
@@ -32,7 +39,9 @@ def refuse_lengths(what: str, n_rows: int, other: str, n_other: int) -> None:
         raise LengthError(problem, remedy=remedy, lengths={what: n_rows, other: n_other})
 
 
-def refuse_other_choice(parameter: str, value: Any, options: Sequence[str], remedy: str = "") -> None:
+def refuse_other_choice(
+    parameter: str, value: Any, options: Sequence[str], remedy: str = ""
+) -> None:
     """Raise where a parameter is not one of the options.
 
     Examples
@@ -41,7 +50,12 @@ def refuse_other_choice(parameter: str, value: Any, options: Sequence[str], reme
     """
     if not isinstance(value, str) or value not in options:
         problem = f"The parameter {parameter} is {value!r}, which is not one of {listed(options)}."
-        raise ParameterError(problem, remedy=remedy or f"Pass one of {listed(options)}.", parameter=parameter, value=value)
+        raise ParameterError(
+            problem,
+            remedy=remedy or f"Pass one of {listed(options)}.",
+            parameter=parameter,
+            value=value,
+        )
 
 
 def row_labels(handed: Any) -> Any | None:
@@ -54,8 +68,14 @@ def row_labels(handed: Any) -> Any | None:
     """
     native = nw.to_native(handed, pass_through=True)
     if isinstance(native, Mapping):
-        return next((index for column in native.values() if (index := row_labels(column)) is not None), None)
-    return native.index if libraries.is_pandas_dataframe(native) or libraries.is_pandas_series(native) else None
+        return next(
+            (index for column in native.values() if (index := row_labels(column)) is not None), None
+        )
+    return (
+        native.index
+        if libraries.is_pandas_dataframe(native) or libraries.is_pandas_series(native)
+        else None
+    )
 
 
 def refuse_other_index(*arguments: tuple[str, Any | None]) -> Any | None:
@@ -64,7 +84,8 @@ def refuse_other_index(*arguments: tuple[str, Any | None]) -> Any | None:
     Parameters
     ----------
     *arguments : tuple (str, pandas Index or None)
-        Names of arguments, each with its index. None, for what has no row labels, agrees with everything.
+        Names of arguments, each with its index. None, for what has no row labels, agrees with
+        everything.
 
     Returns
     -------
@@ -101,22 +122,38 @@ def refuse_other_rows(*arguments: tuple[str, int, Any | None]) -> Any | None:
 
 def _disagreement(what: str, index: Any, other: str, theirs: Any) -> RowLabelError:
     ours, others = index.tolist(), theirs.tolist()
-    row = next((row for row, pair in enumerate(zip(ours, others, strict=True)) if _differ(*pair)), 0)
+    row = next(
+        (row for row, pair in enumerate(zip(ours, others, strict=True)) if _differ(*pair)), 0
+    )
     known = theirs.isin(index)
     foreign = int((~known).sum())
     by_position = f"if the rows already correspond, pass {other} with .to_numpy() to go by position"
     if foreign == len(theirs):
-        found, remedy = "have no row label in common", f"Give them one index: {other}.index = {what}.index; or, {by_position}."
+        found, remedy = (
+            "have no row label in common",
+            f"Give them one index: {other}.index = {what}.index; or, {by_position}.",
+        )
     else:
         same = not foreign and bool(index.isin(theirs).all())
-        found = "have the same row labels in a different order" if same else f"differ in their row labels ({foreign} of {len(theirs)})"
-        remedy = f"Bring them in one order with {other} = {other}.loc[{what}.index]; or, {by_position}."
+        found = (
+            "have the same row labels in a different order"
+            if same
+            else f"differ in their row labels ({foreign} of {len(theirs)})"
+        )
+        remedy = (
+            f"Bring them in one order with {other} = {other}.loc[{what}.index]; or, {by_position}."
+        )
         if foreign:
             remedy = f"Take .loc[{what}.index.intersection({other}.index)] of both, the rows that they share; or, {by_position}."
         if index.has_duplicates or theirs.has_duplicates:
             remedy = f"Some labels occur twice, so that only you know which rows belong together: {by_position}."
     problem = f"The arguments {what} and {other} {found}; at row {row} they are {ours[row]!r} and {others[row]!r}."
-    facts: dict[str, Any] = {"row": row, "row_labels": (ours[row], others[row]), "arguments": (what, other), "n_foreign": foreign}
+    facts: dict[str, Any] = {
+        "row": row,
+        "row_labels": (ours[row], others[row]),
+        "arguments": (what, other),
+        "n_foreign": foreign,
+    }
     return RowLabelError(problem, remedy=remedy, **facts)
 
 
@@ -175,7 +212,8 @@ class Frame:
     native: Any
     library: str
     columns: tuple[Column, ...]
-    names: Array  # (n_columns,), of the type that they have in the frame; objects where they are of several
+    # (n_columns,), of the type that they have in the frame; objects where they are of several
+    names: Array
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -209,7 +247,8 @@ def recognise(handed: Any, *, what: str) -> Column | Frame | Matrix:
     Parameters
     ----------
     handed : object
-        Array, list, Series, frame, dictionary of columns; from NumPy, pandas, polars, pyarrow or narwhals.
+        Array, list, Series, frame, dictionary of columns; from NumPy, pandas, polars, pyarrow or
+        narwhals.
     what : str
         How the argument is called in an error, such as ``"y"``.
 
@@ -226,12 +265,21 @@ def recognise(handed: Any, *, what: str) -> Column | Frame | Matrix:
     """
     wrapped = libraries.is_narwhals_series(handed)
     native = nw.to_native(handed, pass_through=True)
-    # Asking every library whether an array is one of its own costs a small problem a tenth of its time.
-    found: Column | Frame | Matrix | None = None if type(native) is np.ndarray else _of_library(native, what=what)
+    # Asking every library whether an array is one of its own costs a small problem a tenth of its
+    # time.
+    found: Column | Frame | Matrix | None = (
+        None if type(native) is np.ndarray else _of_library(native, what=what)
+    )
     if found is None:
-        found = _of_mapping(native, what=what) if isinstance(native, Mapping) else _of_array(native, what=what)
+        found = (
+            _of_mapping(native, what=what)
+            if isinstance(native, Mapping)
+            else _of_array(native, what=what)
+        )
     if isinstance(found, (Frame, Matrix)) and not found.columns:
-        raise argument_error(what, "has no columns", "Pass a table with at least one column.", EmptyError)
+        raise argument_error(
+            what, "has no columns", "Pass a table with at least one column.", EmptyError
+        )
     if len(found) == 0:
         raise argument_error(what, "has no rows", "Pass at least one row.", EmptyError)
     return replace(found, wrapped=True) if wrapped and isinstance(found, Column) else found
@@ -243,11 +291,18 @@ def column_of(handed: Any, *, what: str) -> Column:
     if isinstance(found, Column):
         return found
     if len(found.columns) > 1:
-        raise argument_error(what, f"has {len(found.columns)} columns", "Pass one value per row.", n_columns=len(found.columns))
+        raise argument_error(
+            what,
+            f"has {len(found.columns)} columns",
+            "Pass one value per row.",
+            n_columns=len(found.columns),
+        )
     return found.columns[0]
 
 
-def argument_error(what: str, found: str, remedy: str, kind: type[InputError] = ShapeError, **facts: Any) -> InputError:
+def argument_error(
+    what: str, found: str, remedy: str, kind: type[InputError] = ShapeError, **facts: Any
+) -> InputError:
     """Build the error for an argument that cannot be used as it is."""
     return kind(f"The argument {what} {found}.", remedy=remedy, argument=what, **facts)
 
@@ -256,16 +311,29 @@ def _of_library(native: Any, *, what: str) -> Column | Frame | None:
     pandas, arrow = libraries.get_pandas(), libraries.get_pyarrow()
     if pandas is not None and isinstance(native, pandas.MultiIndex):
         remedy = "Pass a frame with one column per level: index.to_frame(index=False)."
-        raise argument_error(what, f"is an index of {native.nlevels} levels, not a column", remedy, levels=native.nlevels)
-    if pandas is not None and (libraries.is_pandas_index(native) or isinstance(native, pandas.api.extensions.ExtensionArray)):
-        return Column(pandas.Series(native), "pandas", _name(getattr(native, "name", None)), labelled=False)
+        raise argument_error(
+            what,
+            f"is an index of {native.nlevels} levels, not a column",
+            remedy,
+            levels=native.nlevels,
+        )
+    if pandas is not None and (
+        libraries.is_pandas_index(native)
+        or isinstance(native, pandas.api.extensions.ExtensionArray)
+    ):
+        return Column(
+            pandas.Series(native), "pandas", _name(getattr(native, "name", None)), labelled=False
+        )
     if libraries.is_pandas_series(native):
         return Column(native, "pandas", _name(native.name))
     if libraries.is_polars_series(native):
         return Column(native, "polars", _name(native.name))
     if arrow is not None and isinstance(native, (arrow.Array, arrow.ChunkedArray)):
-        # pyarrow cannot yet take rows from a view on text, so it becomes plain text and leaves as such.
-        return Column(native.cast("string") if str(native.type) == "string_view" else native, "pyarrow")
+        # pyarrow cannot yet take rows from a view on text, so it becomes plain text and leaves as
+        # such.
+        return Column(
+            native.cast("string") if str(native.type) == "string_view" else native, "pyarrow"
+        )
     if arrow is not None and isinstance(native, arrow.RecordBatch):
         native = arrow.Table.from_batches([native])
     if libraries.is_pandas_dataframe(native):
@@ -281,7 +349,9 @@ def _of_library(native: Any, *, what: str) -> Column | Frame | None:
         raise argument_error(what, found, "Collect it first, for example with .collect().")
     if isinstance(known, nw.Series):
         return Column(known.to_numpy(), "numpy", _name(known.name))
-    return _of_pandas_frame(known.to_pandas(), what=what) if isinstance(known, nw.DataFrame) else None
+    return (
+        _of_pandas_frame(known.to_pandas(), what=what) if isinstance(known, nw.DataFrame) else None
+    )
 
 
 def _name(label: Any) -> str:
@@ -290,7 +360,11 @@ def _name(label: Any) -> str:
 
 def _of_pandas_frame(native: Any, *, what: str) -> Frame:
     if native.columns.nlevels > 1:
-        raise argument_error(what, f"has column names of {native.columns.nlevels} levels", "Flatten the names to one level.")
+        raise argument_error(
+            what,
+            f"has column names of {native.columns.nlevels} levels",
+            "Flatten the names to one level.",
+        )
     columns = [native.iloc[:, j] for j in range(native.shape[1])]
     found = _frame(native, "pandas", columns, native.columns.tolist(), what=what)
     # An index of moments gives Timestamps, which NumPy has no dtype for.
@@ -306,19 +380,36 @@ def _of_mapping(native: Mapping[Any, Any], *, what: str) -> Frame:
         column = found if isinstance(found, Column) else found.columns[0]
         if not isinstance(found, Column) and len(found.columns) > 1:
             problem = f"Column {name!r} of {what} has more than one dimension."
-            raise ShapeError(problem, remedy="Give the dictionary one column per name.", argument=what, column=name)
+            raise ShapeError(
+                problem,
+                remedy="Give the dictionary one column per name.",
+                argument=what,
+                column=name,
+            )
         columns.append(replace(column, name=_name(name)))
         if len(column) != len(columns[0]):
             problem = f"In {what}, column {next(iter(native))!r} has {len(columns[0])} rows and column {name!r} has {len(column)}."
-            raise LengthError(problem, remedy="Give all columns the same rows.", argument=what, lengths=(len(columns[0]), len(column)))
-    refuse_other_index(*((f"{what}[{name!r}]", column.index) for name, column in zip(native, columns, strict=True)))
+            raise LengthError(
+                problem,
+                remedy="Give all columns the same rows.",
+                argument=what,
+                lengths=(len(columns[0]), len(column)),
+            )
+    refuse_other_index(
+        *((f"{what}[{name!r}]", column.index) for name, column in zip(native, columns, strict=True))
+    )
     return Frame(native, "dict", tuple(columns), _labels(list(native)))
 
 
 def _frame(native: Any, library: str, columns: list[Any], names: list[Any], *, what: str) -> Frame:
     written = [_name(name) for name in names]
     refuse_twice(written, what=what)
-    return Frame(native, library, tuple(Column(c, library, n) for c, n in zip(columns, written, strict=True)), _labels(names))
+    return Frame(
+        native,
+        library,
+        tuple(Column(c, library, n) for c, n in zip(columns, written, strict=True)),
+        _labels(names),
+    )
 
 
 def refuse_twice(names: list[str], *, what: str) -> None:
@@ -347,13 +438,19 @@ def _labels(names: list[Any]) -> Array:
 
 def _of_array(native: Any, *, what: str) -> Column | Matrix:
     if hasattr(native, "toarray"):
-        raise argument_error(what, "is a sparse matrix", "Pass a dense one, for example with .toarray().")
+        raise argument_error(
+            what, "is a sparse matrix", "Pass a dense one, for example with .toarray()."
+        )
     if isinstance(native, (list, tuple, range)):
         return _of_list(native, what=what)
-    if isinstance(native, (str, bytes, set, frozenset)) or not (hasattr(native, "__array__") or hasattr(native, "__array_interface__")):
+    if isinstance(native, (str, bytes, set, frozenset)) or not (
+        hasattr(native, "__array__") or hasattr(native, "__array_interface__")
+    ):
         kind = type(native).__name__
         remedy = "Pass an array, a list, a Series, a frame or a dictionary of columns."
-        raise argument_error(what, f"is of type {kind}, which is not a column or a table", remedy, type=kind)
+        raise argument_error(
+            what, f"is of type {kind}, which is not a column or a table", remedy, type=kind
+        )
     array = np.asanyarray(native)
     return _of_dimensions(array.A if isinstance(array, np.matrix) else array, "numpy", what=what)
 
@@ -363,12 +460,17 @@ def _of_dimensions(array: Array, library: str, *, what: str) -> Column | Matrix:
         raise argument_error(what, "is a structured array", "Pass a dictionary of its columns.")
     if array.ndim not in (1, 2):
         remedy = "Pass one dimension (one value per row) or two (rows by columns)."
-        raise argument_error(what, f"has {array.ndim} dimensions, of shape {array.shape}", remedy, shape=array.shape)
+        raise argument_error(
+            what, f"has {array.ndim} dimensions, of shape {array.shape}", remedy, shape=array.shape
+        )
     return Column(array, library) if array.ndim == 1 else Matrix(array)
 
 
 def _of_list(rows: Any, *, what: str) -> Column | Matrix:
-    nested = [isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim > 0) for row in rows]
+    nested = [
+        isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim > 0)
+        for row in rows
+    ]
     if not any(nested):
         if rows and _of_library(rows[0], what=what) is not None:
             remedy = 'Pass a dictionary such as {"sex": column, "race": column}.'
@@ -383,11 +485,14 @@ def _of_list(rows: Any, *, what: str) -> Column | Matrix:
     else:
         odd = nested.index(not nested[0])
         problem = f"In {what}, row 0 and row {odd} differ: one is a list of values, the other a single value."
-    raise ShapeError(problem, remedy="Give every row the same number of values.", argument=what, row=odd)
+    raise ShapeError(
+        problem, remedy="Give every row the same number of values.", argument=what, row=odd
+    )
 
 
 def _typed_matrix(rows: Any) -> Array:
-    # NumPy would silently turn [1, "a"] into text; numbers only are converted, all else stays as the objects it was.
+    # NumPy would silently turn [1, "a"] into text; numbers only are converted, all else stays as
+    # the objects it was.
     plain = np.array(rows, dtype=object)
     kinds = {type(value) for value in plain.ravel()} if plain.ndim == 2 else set()
     numeric = all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds)

@@ -23,11 +23,14 @@ from r2b.errors import MemoryLimitError, ParameterError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Sums may be reordered so that they vectorise. Infinities and NaN keep their meaning: a missing threshold is a NaN.
+# Sums may be reordered so that they vectorise. Infinities and NaN keep their meaning: a missing
+# threshold is a NaN.
 _REORDER = {"reassoc", "contract", "nsz"}
 
 
-def compiled(function: Function, *, reorder_sums: bool = False, parts: Sequence[Callable[..., Any]] = ()) -> Function:
+def compiled(
+    function: Function, *, reorder_sums: bool = False, parts: Sequence[Callable[..., Any]] = ()
+) -> Function:
     """Compile a function that uses arrays and loops only; it releases the interpreter lock while it runs.
 
     Parameters
@@ -36,7 +39,8 @@ def compiled(function: Function, *, reorder_sums: bool = False, parts: Sequence[
     reorder_sums : bool
         Let the compiler reorder floating-point sums. The result is still the same in every run.
     parts : sequence of callable
-        Plain functions that it calls: they are compiled with it, and stay as they are for whoever calls them interpreted.
+        Plain functions that it calls: they are compiled with it, and stay as they are for whoever
+        calls them interpreted.
 
     Raises
     ------
@@ -48,11 +52,16 @@ def compiled(function: Function, *, reorder_sums: bool = False, parts: Sequence[
 
     for part in parts:
         register_jitable(part)
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": _REORDER if reorder_sums else False}
+    options: dict[str, Any] = {
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": _REORDER if reorder_sums else False,
+    }
     try:
         result: Function = numba.njit(cache=True, **options)(function)
     except RuntimeError:
-        # numba found no directory that it may write to; compiling again in each process is all that is lost.
+        # numba found no directory that it may write to; compiling again in each process is all that
+        # is lost.
         result = numba.njit(**options)(function)
     return result
 
@@ -77,7 +86,9 @@ def available() -> int | None:
 def _of_machine() -> int | None:
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+        return next(
+            int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")
+        )
     with suppress(AttributeError, ValueError, OSError):
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return None
@@ -85,7 +96,11 @@ def _of_machine() -> int | None:
 
 def _of_container(limit: str, used: str) -> int | None:
     try:
-        return max(int(Path(limit).read_text(encoding="ascii")) - int(Path(used).read_text(encoding="ascii")), 0)
+        return max(
+            int(Path(limit).read_text(encoding="ascii"))
+            - int(Path(used).read_text(encoding="ascii")),
+            0,
+        )
     except (OSError, ValueError):  # no container, or one without a limit ("max")
         return None
 
@@ -151,7 +166,9 @@ def parts_of(n_rows: int, size: int, first: int = 0) -> list[slice]:
     return [slice(start, min(start + size, n_rows)) for start in range(first, n_rows, size)]
 
 
-def in_order(work: Callable[[slice], Result], parts: Sequence[slice], threads: int | None = None) -> Iterator[Result]:
+def in_order(
+    work: Callable[[slice], Result], parts: Sequence[slice], threads: int | None = None
+) -> Iterator[Result]:
     """Give the results of ``work`` on each part in the order of the parts, however many threads do it.
 
     Parameters
@@ -194,7 +211,8 @@ _workers: ContextVar[_Workers | None] = ContextVar("_workers", default=None)
 def workers(threads: int | None = None) -> Iterator[None]:
     """Walk parts by so many threads (all cores by default) within this context, and start them once.
 
-    A solve makes thousands of passes over small tables; a pool for each would cost more than the passes.
+    A solve makes thousands of passes over small tables; a pool for each would cost more than the
+    passes.
 
     Examples
     --------
@@ -240,21 +258,24 @@ _THREADED = 1 << 13  # entries of a matrix below which a BLAS starts no threads
 def one_blas_thread(entries: int | None = None) -> Iterator[None]:
     """Keep linear algebra on the calling thread.
 
-    Its matrices are small, or long and read once, or there is one per group and we spread the groups ourselves. A threaded BLAS gains
-    nothing then: its threads stay awake for a while after each product, and where something else wants the cores they wait for each
-    other, and solves become ten times slower.
+    Its matrices are small, or long and read once, or there is one per group and we spread the
+    groups ourselves. A threaded BLAS gains nothing then: its threads stay awake for a while after
+    each product, and where something else wants the cores they wait for each other, and solves
+    become ten times slower.
 
     Parameters
     ----------
     entries : int, optional
-        Of the largest matrix. Where no BLAS would start a thread for so few the limit is not set, which would cost more than it saves.
+        Of the largest matrix. Where no BLAS would start a thread for so few the limit is not set,
+        which would cost more than it saves.
     """
     if entries is not None and entries < _THREADED:
         yield
         return
-    # The limit is the process's. Of solves on several threads one sets it and takes it back; the others go along, and lose only speed
-    # should they last longer. Were each to restore what it found, the last would restore the limit itself, and the process would keep to
-    # one thread for good. The thread that set it must take it back: threadpoolctl heeds no other.
+    # The limit is the process's. Of solves on several threads one sets it and takes it back; the
+    # others go along, and lose only speed should they last longer. Were each to restore what it
+    # found, the last would restore the limit itself, and the process would keep to one thread for
+    # good. The thread that set it must take it back: threadpoolctl heeds no other.
     if not _limiting.acquire(blocking=False):
         yield
         return
@@ -294,8 +315,12 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def _no_seed(random_state: Any, which: str) -> ParameterError:
-    remedy = f"Pass a whole number {which}, a generator of NumPy, or None for other draws each time."
-    return ParameterError(f"random_state is {random_state!r}.", remedy=remedy, random_state=random_state)
+    remedy = (
+        f"Pass a whole number {which}, a generator of NumPy, or None for other draws each time."
+    )
+    return ParameterError(
+        f"random_state is {random_state!r}.", remedy=remedy, random_state=random_state
+    )
 
 
 def seed_of(random_state: Any) -> int:
@@ -326,10 +351,13 @@ def seed_of(random_state: Any) -> int:
 Item = TypeVar("Item")
 
 
-def ahead(work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None) -> Iterator[Result]:
+def ahead(
+    work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None
+) -> Iterator[Result]:
     """Give results in the order of the items while threads work on the next few.
 
-    Unlike a pool's own ``map`` it does not take all items at once: what waits is bounded, and so is the memory.
+    Unlike a pool's own ``map`` it does not take all items at once: what waits is bounded, and so is
+    the memory.
 
     Examples
     --------
@@ -364,5 +392,6 @@ def give_back() -> None:
     """
     if (arrow := sys.modules.get("pyarrow")) is not None:
         arrow.default_memory_pool().release_unused()
-    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):  # glibc's, and no other's
+    # glibc's, and no other's
+    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)

@@ -9,7 +9,16 @@ import numpy as np
 
 from r2b._data.arrays import Array, frozen, plain_value
 from r2b._data.attributes import CONTROL, SENSITIVE, placed
-from r2b._data.columns import Column, Frame, Matrix, argument_error, recognise, refuse_lengths, refuse_other_choice, refuse_other_index
+from r2b._data.columns import (
+    Column,
+    Frame,
+    Matrix,
+    argument_error,
+    recognise,
+    refuse_lengths,
+    refuse_other_choice,
+    refuse_other_index,
+)
 from r2b._data.groups import WHAT as GROUPS
 from r2b._data.groups import Groups, Layout, layout_from_json, read_groups, read_known_groups
 from r2b._data.numbers import refuse_weightless_groups, refuse_weightless_table, weight_beside
@@ -90,15 +99,24 @@ def read_known_labels(y: Any, *, vocabulary: Vocabulary, soft: bool, normalize: 
     if isinstance(found, Column) is soft:
         forms = ("class labels", "probabilities")
         remedy = f"Pass {forms[soft]}, or fit again on {forms[not soft]}."
-        raise argument_error(WHAT, f"holds {forms[not soft]}, but {forms[soft]} were fitted", remedy)
+        raise argument_error(
+            WHAT, f"holds {forms[not soft]}, but {forms[soft]} were fitted", remedy
+        )
     if isinstance(found, Column):
         return Labels(vocabulary.like(found), codes=frozen(vocabulary.encode(found, what=WHAT)))
-    return _soft_labels(in_fitted_order(found, vocabulary, what=WHAT), leaving_like(found, vocabulary.values), normalize)
+    return _soft_labels(
+        in_fitted_order(found, vocabulary, what=WHAT),
+        leaving_like(found, vocabulary.values),
+        normalize,
+    )
 
 
 def _soft_labels(found: Frame | Matrix, vocabulary: Vocabulary, normalize: bool) -> Labels:
     matrix, ours = as_matrix(found, what=WHAT)
-    return Labels(vocabulary, matrix=checked(matrix, vocabulary.values, ours=ours, what=WHAT, normalize=normalize))
+    return Labels(
+        vocabulary,
+        matrix=checked(matrix, vocabulary.values, ours=ours, what=WHAT, normalize=normalize),
+    )
 
 
 def _column_or_table(y: Any) -> Column | Frame | Matrix:
@@ -118,7 +136,9 @@ def _is_float(column: Column) -> bool:
     dtype = getattr(column.native, "dtype", getattr(column.native, "type", None))
     if dtype is None:
         return isinstance(column.native[0], (float, np.floating))
-    return getattr(dtype, "kind", "") == "f" or str(dtype).lower().startswith(("float", "double", "halffloat", "sparse[float"))
+    return getattr(dtype, "kind", "") == "f" or str(dtype).lower().startswith(
+        ("float", "double", "halffloat", "sparse[float")
+    )
 
 
 def refuse_lone_probabilities(vocabulary: Vocabulary) -> None:
@@ -127,13 +147,18 @@ def refuse_lone_probabilities(vocabulary: Vocabulary) -> None:
     Raises
     ------
     InputError
-        All classes are numbers from 0 to 1, and one is not whole. Other decimal numbers, such as ratings by half stars, are classes.
+        All classes are numbers from 0 to 1, and one is not whole. Other decimal numbers, such as
+        ratings by half stars, are classes.
     """
     if vocabulary.values.dtype.kind not in "fO":
         return
     values = [plain_value(value) for value in vocabulary.values]
-    value = next((value for value in values if isinstance(value, float) and not value.is_integer()), None)
-    if value is not None and all(isinstance(each, (int, float)) and 0 <= each <= 1 for each in values):
+    value = next(
+        (value for value in values if isinstance(value, float) and not value.is_integer()), None
+    )
+    if value is not None and all(
+        isinstance(each, (int, float)) and 0 <= each <= 1 for each in values
+    ):
         problem = f"The labels are numbers from 0 to 1, such as {value!r}: probabilities of one class, which are no classes."
         remedy = "Pass the probabilities of all classes, for two np.column_stack([1 - y, y]); or text, where classes are called so."
         raise InputError(problem, remedy=remedy, argument=WHAT, value=value)
@@ -143,7 +168,13 @@ def _refuse_few(vocabulary: Vocabulary, fewest: int) -> None:
     if len(vocabulary) < fewest:
         only = plain_value(vocabulary.values[0])
         problem = f"All labels are of the one class {only!r}; parity needs at least two classes."
-        raise EmptyError(problem, remedy="Check that the right column was passed.", argument=WHAT, n_classes=len(vocabulary), value=only)
+        raise EmptyError(
+            problem,
+            remedy="Check that the right column was passed.",
+            argument=WHAT,
+            n_classes=len(vocabulary),
+            value=only,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +224,9 @@ class Dataset:
     @property
     def schema(self) -> Schema:
         """All that is needed to read new rows the same way."""
-        return Schema(*self.groups.parts, classes=self.labels.vocabulary, is_soft=self.labels.is_soft)
+        return Schema(
+            *self.groups.parts, classes=self.labels.vocabulary, is_soft=self.labels.is_soft
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,12 +267,14 @@ class Schema(Layout):
         Parameters
         ----------
         y, sensitive_features, control_features, sample_weight, normalize
-            As for :func:`read`. Frames may hold their columns in another order, and further columns of attributes. Rows without a value
-            are read where there were some in the column that was fitted. A column of numbers may stand for a continuous attribute; its
-            settings stay the fitted ones.
+            As for :func:`read`. Frames may hold their columns in another order, and further columns
+            of attributes. Rows without a value are read where there were some in the column that
+            was fitted. A column of numbers may stand for a continuous attribute; its settings stay
+            the fitted ones.
         known_crossings : bool, default True
-            Codes refer to the fitted table, and every crossing of values must be in it. With False the table is made of the crossings
-            in the new rows: categories must still be known, numbers and memberships may be new, and a cell may weigh nothing.
+            Codes refer to the fitted table, and every crossing of values must be in it. With False
+            the table is made of the crossings in the new rows: categories must still be known,
+            numbers and memberships may be new, and a cell may weigh nothing.
 
         Raises
         ------
@@ -248,8 +283,12 @@ class Schema(Layout):
         ShapeError
             Other attributes than those fitted, or of another kind.
         """
-        labels = read_known_labels(y, vocabulary=self.classes, soft=self.is_soft, normalize=normalize)
-        groups = read_known_groups(sensitive_features, control_features, fitted=self, known_crossings=known_crossings)
+        labels = read_known_labels(
+            y, vocabulary=self.classes, soft=self.is_soft, normalize=normalize
+        )
+        groups = read_known_groups(
+            sensitive_features, control_features, fitted=self, known_crossings=known_crossings
+        )
         return together(labels, groups, sample_weight, "refuse" if known_crossings else "allow")
 
     def to_json(self) -> dict[str, Any]:
@@ -289,10 +328,11 @@ def read(
     Parameters
     ----------
     y : array-like of shape (N,) or (N, L)
-        Classes, or probabilities over L classes: NumPy, list, pandas, polars, pyarrow, narwhals, dictionary of columns.
-        The column names of a frame are the names of the classes.
+        Classes, or probabilities over L classes: NumPy, list, pandas, polars, pyarrow, narwhals,
+        dictionary of columns. The column names of a frame are the names of the classes.
     sensitive_features : array-like of shape (N,) or (N, n_attributes)
-        Several attributes are crossed. A :class:`Continuous` or :class:`Membership`, or a dictionary with such among its columns.
+        Several attributes are crossed. A :class:`Continuous` or :class:`Membership`, or a
+        dictionary with such among its columns.
     control_features : array-like of shape (N,) or (N, n_controls), optional
         Categories within which parity is asked for; crossed with the attributes, after them.
     sample_weight : array-like of shape (N,), optional
@@ -300,8 +340,9 @@ def read(
     normalize : bool, default False
         Divide every row of probabilities by its sum, on a copy.
     missing : {"error", "group", "exclude"}, default "error"
-        Rows without a value of an attribute are refused, or read with a code of their own, the last. What becomes of that code is decided
-        where the groups are formed. Labels are never missing.
+        Rows without a value of an attribute are refused, or read with a code of their own, the
+        last. What becomes of that code is decided where the groups are formed. Labels are never
+        missing.
     weightless : {"refuse", "allow"}, default "refuse"
         Whether the rows of a cell may weigh nothing between them.
     categorical_only : bool, default False
@@ -327,7 +368,12 @@ def read(
     remedy = 'Pass "refuse" to refuse cells whose rows weigh nothing, or "allow" to keep them.'
     refuse_other_choice("weightless", weightless, ("refuse", "allow"), remedy)
     labels = read_labels(y, normalize=normalize, fewest_classes=fewest_classes)
-    groups = read_groups(sensitive_features, control_features=control_features, missing=missing, categorical_only=categorical_only)
+    groups = read_groups(
+        sensitive_features,
+        control_features=control_features,
+        missing=missing,
+        categorical_only=categorical_only,
+    )
     return together(labels, groups, sample_weight, weightless)
 
 
@@ -337,7 +383,9 @@ def together(labels: Labels, groups: Groups, sample_weight: Any, weightless: str
     indexes = [(WHAT, labels.vocabulary.index)]
     for j, (name, vocabulary) in enumerate(zip(groups.columns, groups.vocabularies, strict=True)):
         argument = SENSITIVE if j < groups.n_sensitive else CONTROL
-        indexes.append((argument if j in (0, groups.n_sensitive) else placed(argument, name), vocabulary.index))
+        indexes.append(
+            (argument if j in (0, groups.n_sensitive) else placed(argument, name), vocabulary.index)
+        )
     if sample_weight is None:
         return Dataset(labels, groups, index=refuse_other_index(*indexes))
     weight, index = weight_beside(sample_weight, labels.n_rows, *indexes)

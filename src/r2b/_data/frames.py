@@ -22,11 +22,16 @@ _NEED = "A frame of results needs"
 
 def library_of(data: Dataset) -> str:
     """Name the library of the labels or, where they are of none, of the first attribute that is of one; "" where nothing is."""
-    every = [data.labels.vocabulary, *(each for each in data.groups.vocabularies if isinstance(each, Vocabulary))]
+    every = [
+        data.labels.vocabulary,
+        *(each for each in data.groups.vocabularies if isinstance(each, Vocabulary)),
+    ]
     return next((each.library for each in every if each.library in get_args(Backend)), "")
 
 
-def frame_of(columns: Mapping[Any, Any], backend: Backend | None = None, came_as: str = "", index: Any = None) -> Any:
+def frame_of(
+    columns: Mapping[Any, Any], backend: Backend | None = None, came_as: str = "", index: Any = None
+) -> Any:
     """Make a frame.
 
     Parameters
@@ -34,7 +39,8 @@ def frame_of(columns: Mapping[Any, Any], backend: Backend | None = None, came_as
     columns : mapping of str to array-like of shape (n,)
         pandas may have names that are no text; the others have them as text.
     backend : {"pandas", "polars", "pyarrow"}, optional
-        By default the library that the data came in; of data that came in none, pandas or, where it is not installed, Polars.
+        By default the library that the data came in; of data that came in none, pandas or, where it
+        is not installed, Polars.
     came_as : str
         The library that the data came in.
     index : pandas Index, optional
@@ -54,15 +60,28 @@ def frame_of(columns: Mapping[Any, Any], backend: Backend | None = None, came_as
     """
     library = _chosen(backend, came_as)
     names = list(columns) if library == "pandas" else [str(plain_value(name)) for name in columns]
-    made = [made_from(_as_array(values), library, str(plain_value(name))) for name, values in columns.items()]
+    made = [
+        made_from(_as_array(values), library, str(plain_value(name)))
+        for name, values in columns.items()
+    ]
     # A column without rows has no type to tell; what is no number is a name.
     if library == "pyarrow":
         arrow = libraries.get_pyarrow()
-        return arrow.table([column.cast("string") if arrow.types.is_null(column.type) else column for column in made], names=names)
+        return arrow.table(
+            [
+                column.cast("string") if arrow.types.is_null(column.type) else column
+                for column in made
+            ],
+            names=names,
+        )
     if library == "polars":
         polars = libraries.get_polars()
-        typed = [column.cast(polars.String) if column.dtype == polars.Null else column for column in made]
-        return polars.DataFrame([column.alias(name) for column, name in zip(typed, names, strict=True)])
+        typed = [
+            column.cast(polars.String) if column.dtype == polars.Null else column for column in made
+        ]
+        return polars.DataFrame(
+            [column.alias(name) for column, name in zip(typed, names, strict=True)]
+        )
     frame = libraries.get_pandas().concat(made, axis=1)
     frame.columns = names
     return frame if index is None else frame.set_axis(index, axis=0)
@@ -72,13 +91,20 @@ def records(kind: type[Any], found: Iterable[Any]) -> dict[str, Any]:
     """Give the fields of dataclasses of one kind as columns, of which there may be none: numbers as such even then."""
     every, known = list(found), {each.name: each.type in ("float", float) for each in fields(kind)}
     columns = {name: [getattr(each, name) for each in every] for name in known}
-    return {name: np.array(values, np.float64) if known[name] else as_objects(values) for name, values in columns.items()}
+    return {
+        name: np.array(values, np.float64) if known[name] else as_objects(values)
+        for name, values in columns.items()
+    }
 
 
 def _as_array(values: Sequence[Any] | Array) -> Array:
     """Give numbers and truth values as such, and everything else as objects, each as it is."""
     array = values if isinstance(values, np.ndarray) else as_objects(list(values))
-    plain = array.dtype == object and len(array) and all(isinstance(value, (bool, int, float)) for value in array)
+    plain = (
+        array.dtype == object
+        and len(array)
+        and all(isinstance(value, (bool, int, float)) for value in array)
+    )
     return np.array(array.tolist()) if plain else array
 
 
@@ -94,6 +120,11 @@ def _chosen(backend: str | None, came_as: str) -> str:
     try:
         require("pandas", f"{_NEED} pandas", extra="frames")
     except MissingExtraError:
-        require("polars", f"{_NEED} pandas or Polars", extra="frames", otherwise=", or pass backend='pyarrow'")
+        require(
+            "polars",
+            f"{_NEED} pandas or Polars",
+            extra="frames",
+            otherwise=", or pass backend='pyarrow'",
+        )
         return "polars"
     return "pandas"

@@ -1,6 +1,7 @@
 """The groups of the rows: the values of one sensitive attribute, or the crossings of several that occur.
 
-With control features, continuous attributes or memberships these crossings are cells; which groups they form is said elsewhere.
+With control features, continuous attributes or memberships these crossings are cells; which groups
+they form is said elsewhere.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from r2b._data.arrays import Array, as_objects, cross, first_and_count, plain_value, smallest_unsigned
+from r2b._data.arrays import (
+    Array,
+    as_objects,
+    cross,
+    first_and_count,
+    plain_value,
+    smallest_unsigned,
+)
 from r2b._data.attributes import (
     CATEGORICAL,
     CONTINUOUS,
@@ -42,7 +50,8 @@ PAIR_BLOCK = 1 << 20  # rows from which counting codes two at a time repays its 
 def count_bytes(blocks: Iterable[Array]) -> Array:
     """Count codes of one byte, in blocks.
 
-    Two codes read as one of two bytes: half as many steps, on a table that still fits the second-level cache.
+    Two codes read as one of two bytes: half as many steps, on a table that still fits the
+    second-level cache.
 
     Examples
     --------
@@ -70,7 +79,8 @@ class Layout:
     vocabularies : tuple of Vocabulary or Mixtures
         One per attribute; :class:`Mixtures` for a membership.
     table : ndarray of shape (R, n_attributes)
-        For each group (cell) the code of its value of each attribute; only crossings that were fitted, in lexicographic order.
+        For each group (cell) the code of its value of each attribute; only crossings that were
+        fitted, in lexicographic order.
     n_control : int
         How many of the last attributes are control features.
     kinds : tuple of str
@@ -96,7 +106,14 @@ class Layout:
     @property
     def parts(self) -> tuple[Any, ...]:
         """What a layout is made of, in order: groups and schemas of the same cells take it over."""
-        return self.columns, self.vocabularies, self.table, self.n_control, self.kinds, self.settings
+        return (
+            self.columns,
+            self.vocabularies,
+            self.table,
+            self.n_control,
+            self.kinds,
+            self.settings,
+        )
 
     @property
     def n_groups(self) -> int:
@@ -116,7 +133,10 @@ class Layout:
     @property
     def index(self) -> Any | None:
         """The row labels that the pandas columns which were read share, None without any."""
-        return next((vocabulary.index for vocabulary in self.vocabularies if vocabulary.index is not None), None)
+        return next(
+            (vocabulary.index for vocabulary in self.vocabularies if vocabulary.index is not None),
+            None,
+        )
 
     def value_name(self, column: int, code: int) -> str:
         """Write one value of an attribute as it appears in names.
@@ -140,7 +160,9 @@ class Layout:
             names = self._shown()[self.table[:, 0]]
         else:
             parts = []
-            for j, (column, vocabulary) in enumerate(zip(self.columns, self.vocabularies, strict=True)):
+            for j, (column, vocabulary) in enumerate(
+                zip(self.columns, self.vocabularies, strict=True)
+            ):
                 start = f"{column}=" if column else ""
                 written = [start + self.value_name(j, code) for code in range(vocabulary.n_codes)]
                 parts.append([written[code] for code in self.table[:, j].tolist()])
@@ -178,7 +200,11 @@ def layout_from_json(stored: dict[str, Any]) -> Layout:
     kinds = tuple(stored.get("kinds", (CATEGORICAL,) * len(columns)))
     settings = stored.get("settings", [None] * len(columns))
     n_control = stored.get("n_control", 0)
-    if type(n_control) is not int or not 0 <= n_control < len(columns) or not set(kinds) <= set(KINDS):
+    if (
+        type(n_control) is not int
+        or not 0 <= n_control < len(columns)
+        or not set(kinds) <= set(KINDS)
+    ):
         raise ValueError(f"n_control is {n_control!r}, kinds are {kinds!r}")
     if not len(columns) == len(stored["vocabularies"]) == len(kinds) == len(settings):
         raise ValueError("attributes without values or kinds")
@@ -187,9 +213,15 @@ def layout_from_json(stored: dict[str, Any]) -> Layout:
         for vocabulary, kind in zip(stored["vocabularies"], kinds, strict=True)
     )
     table = np.array(stored["table"], dtype=np.int64).reshape(-1, len(columns))
-    if len(table) == 0 or (table < 0).any() or (table >= [vocabulary.n_codes for vocabulary in vocabularies]).any():
+    if (
+        len(table) == 0
+        or (table < 0).any()
+        or (table >= [vocabulary.n_codes for vocabulary in vocabularies]).any()
+    ):
         raise ValueError("groups of values that are not there")
-    restored = tuple(None if plain is None else ContinuousSettings.from_json(plain) for plain in settings)
+    restored = tuple(
+        None if plain is None else ContinuousSettings.from_json(plain) for plain in settings
+    )
     return Layout(columns, vocabularies, table, n_control, kinds, restored)
 
 
@@ -202,7 +234,8 @@ class Groups(Layout):
     codes : ndarray of shape (N,)
         The group (cell) of each row, in the smallest unsigned dtype.
     repeats : ndarray of shape (N,), or None
-        How many rows of the table each row here stands for, where equal rows were counted before they came; None for one each.
+        How many rows of the table each row here stands for, where equal rows were counted before
+        they came; None for one each.
 
     Examples
     --------
@@ -230,7 +263,10 @@ class Groups(Layout):
     def counts(self) -> Array:
         """The number of rows of each cell, of shape (R,)."""
         if self.repeats is None and self.codes.dtype == np.uint8 and self.n_rows >= PAIR_BLOCK:
-            blocks = (self.codes[start : start + PAIR_BLOCK] for start in range(0, self.n_rows, PAIR_BLOCK))
+            blocks = (
+                self.codes[start : start + PAIR_BLOCK]
+                for start in range(0, self.n_rows, PAIR_BLOCK)
+            )
             counts = count_bytes(blocks)[: self.n_groups]
         else:
             counts = np.bincount(self.codes, self.repeats, minlength=self.n_groups).astype(np.int64)
@@ -247,7 +283,10 @@ class Groups(Layout):
         """
         row, count = first_and_count(self.codes == cell)
         if not count:
-            problem, remedy = f"Cell {cell} has none of the {self.n_rows} rows.", f"Pass a cell that occurs, below {self.n_groups}."
+            problem, remedy = (
+                f"Cell {cell} has none of the {self.n_rows} rows.",
+                f"Pass a cell that occurs, below {self.n_groups}.",
+            )
             raise ParameterError(problem, remedy=remedy, cell=cell, n_groups=self.n_groups)
         return row
 
@@ -261,7 +300,13 @@ class Groups(Layout):
         return int(self.counts[np.asarray(cells, dtype=bool)].sum())
 
 
-def read_groups(sensitive_features: Any, *, control_features: Any = None, missing: str = "error", categorical_only: bool = True) -> Groups:
+def read_groups(
+    sensitive_features: Any,
+    *,
+    control_features: Any = None,
+    missing: str = "error",
+    categorical_only: bool = True,
+) -> Groups:
     """Read attributes whose values are not known yet.
 
     Parameters
@@ -281,10 +326,20 @@ def read_groups(sensitive_features: Any, *, control_features: Any = None, missin
         raise ParameterError(problem, remedy="Pass a column of categories.", **facts)
     read = [_read_attribute(attribute, missing) for attribute in attributes]
     vocabularies = tuple(vocabulary for _, vocabulary in read)
-    codes, table = cross([codes for codes, _ in read], [vocabulary.n_codes for vocabulary in vocabularies])
+    codes, table = cross(
+        [codes for codes, _ in read], [vocabulary.n_codes for vocabulary in vocabularies]
+    )
     names, kinds = tuple(a.name for a in attributes), tuple(a.kind for a in attributes)
     n_control = sum(attribute.argument == CONTROL for attribute in attributes)
-    return Groups(names, vocabularies, table, n_control, kinds, tuple(a.settings for a in attributes), codes=codes)
+    return Groups(
+        names,
+        vocabularies,
+        table,
+        n_control,
+        kinds,
+        tuple(a.settings for a in attributes),
+        codes=codes,
+    )
 
 
 def _read_attribute(attribute: Attribute, missing: str) -> tuple[Array, AnyVocabulary]:
@@ -294,11 +349,17 @@ def _read_attribute(attribute: Attribute, missing: str) -> tuple[Array, AnyVocab
     try:
         if attribute.kind == CONTINUOUS:
             return read_continuous(attribute.arrived, what=attribute.called, missing=missing)
-        codes, vocabulary = read_vocabulary(attribute.arrived, what=attribute.called, keep_missing=missing != "error")
+        codes, vocabulary = read_vocabulary(
+            attribute.arrived, what=attribute.called, keep_missing=missing != "error"
+        )
     except MissingValueError as error:
         if missing != "error":
             raise
-        choices = "missing='exclude'" if attribute.kind == CONTINUOUS else "missing='group' or missing='exclude'"
+        choices = (
+            "missing='exclude'"
+            if attribute.kind == CONTINUOUS
+            else "missing='group' or missing='exclude'"
+        )
         remedy = f"{error.remedy} To keep them, use {choices} where it is offered."
         raise MissingValueError(error.problem, remedy=remedy, **error.facts) from None
     if vocabulary.has_missing:
@@ -308,15 +369,33 @@ def _read_attribute(attribute: Attribute, missing: str) -> tuple[Array, AnyVocab
 
 def _refuse_taken_name(codes: Array, vocabulary: Vocabulary, what: str) -> None:
     """Raise where a value has the name that is given to rows without one."""
-    taken = next((code for code, value in enumerate(vocabulary.values) if str(plain_value(value)) == MISSING_NAME), None)
+    taken = next(
+        (
+            code
+            for code, value in enumerate(vocabulary.values)
+            if str(plain_value(value)) == MISSING_NAME
+        ),
+        None,
+    )
     if taken is not None:
-        row, without = int(np.argmax(codes == taken)), int(np.argmax(codes == vocabulary.missing_code))
+        row, without = (
+            int(np.argmax(codes == taken)),
+            int(np.argmax(codes == vocabulary.missing_code)),
+        )
         problem = f"In {what}, row {row} holds {MISSING_NAME!r}, which is also the name of rows without a value (first: row {without})."
         remedy = f"Rename the value {MISSING_NAME!r}, or make it missing too."
-        raise InputError(problem, remedy=remedy, column=what, row=row, value=MISSING_NAME, missing_row=without)
+        raise InputError(
+            problem, remedy=remedy, column=what, row=row, value=MISSING_NAME, missing_row=without
+        )
 
 
-def read_known_groups(sensitive_features: Any, control_features: Any = None, *, fitted: Layout, known_crossings: bool = True) -> Groups:
+def read_known_groups(
+    sensitive_features: Any,
+    control_features: Any = None,
+    *,
+    fitted: Layout,
+    known_crossings: bool = True,
+) -> Groups:
     """Read the attributes of a layout.
 
     Parameters
@@ -325,8 +404,8 @@ def read_known_groups(sensitive_features: Any, control_features: Any = None, *, 
         As for :func:`r2b._data.read`.
     fitted : Layout
     known_crossings : bool, default True
-        Whether every crossing must be in the table of the layout. Otherwise the table is made of those that occur, and only the values
-        of categories must be known.
+        Whether every crossing must be in the table of the layout. Otherwise the table is made of
+        those that occur, and only the values of categories must be known.
 
     Raises
     ------
@@ -336,11 +415,17 @@ def read_known_groups(sensitive_features: Any, control_features: Any = None, *, 
         Other attributes than those fitted.
     """
     n = fitted.n_sensitive
-    attributes = fitted_attributes(sensitive_features, control_features, fitted.columns[:n], fitted.columns[n:])
+    attributes = fitted_attributes(
+        sensitive_features, control_features, fitted.columns[:n], fitted.columns[n:]
+    )
     known = zip(attributes, fitted.vocabularies, fitted.kinds, strict=True)
     read = [_read_known_attribute(*attribute, known_crossings) for attribute in known]
-    here, crossings = cross([codes for codes, _ in read], [vocabulary.n_codes for _, vocabulary in read])
-    layout = replace(Layout(*fitted.parts), vocabularies=tuple(vocabulary for _, vocabulary in read))
+    here, crossings = cross(
+        [codes for codes, _ in read], [vocabulary.n_codes for _, vocabulary in read]
+    )
+    layout = replace(
+        Layout(*fitted.parts), vocabularies=tuple(vocabulary for _, vocabulary in read)
+    )
     if not known_crossings:
         return Groups(*replace(layout, table=crossings).parts, codes=here)
     place = {tuple(row): group for group, row in enumerate(fitted.table.tolist())}
@@ -350,8 +435,18 @@ def read_known_groups(sensitive_features: Any, control_features: Any = None, *, 
         name = str(replace(layout, table=crossings).names[here[row]])
         problem = f"Row {row} of {WHAT} is of the group {name!r}, which was not fitted although each of its values was."
         remedy = f"Drop such rows ({count} in all), or fit again on data that has this group."
-        raise UnseenError(problem, remedy=remedy, column=WHAT, row=row, value=name, count=count, known=fitted.names.tolist())
-    return Groups(*layout.parts, codes=np.array(places, dtype=smallest_unsigned(len(fitted.table)))[here])
+        raise UnseenError(
+            problem,
+            remedy=remedy,
+            column=WHAT,
+            row=row,
+            value=name,
+            count=count,
+            known=fitted.names.tolist(),
+        )
+    return Groups(
+        *layout.parts, codes=np.array(places, dtype=smallest_unsigned(len(fitted.table)))[here]
+    )
 
 
 _AS_FITTED = {
@@ -361,18 +456,28 @@ _AS_FITTED = {
 }
 
 
-def _read_known_attribute(attribute: Attribute, fitted: AnyVocabulary, kind: str, known_crossings: bool) -> tuple[Array, AnyVocabulary]:
+def _read_known_attribute(
+    attribute: Attribute, fitted: AnyVocabulary, kind: str, known_crossings: bool
+) -> tuple[Array, AnyVocabulary]:
     """Read an attribute with the codes of the fitted values, or with its own where it is not of categories and may be new."""
-    # A plain column of numbers is enough for a continuous attribute: how it enters was settled when it was fitted.
+    # A plain column of numbers is enough for a continuous attribute: how it enters was settled when
+    # it was fitted.
     if attribute.kind != kind and not (kind == CONTINUOUS and attribute.kind == CATEGORICAL):
         problem = f"The attribute in {attribute.place} is of the kind {attribute.kind!r}, but {kind!r} was fitted."
-        facts = {"argument": attribute.argument, "column": attribute.name, "kind": attribute.kind, "fitted": kind}
+        facts = {
+            "argument": attribute.argument,
+            "column": attribute.name,
+            "kind": attribute.kind,
+            "fitted": kind,
+        }
         raise ShapeError(problem, remedy=f"Pass {_AS_FITTED[kind]}, or fit again.", **facts)
     if isinstance(fitted, Mixtures):
         codes, mixtures = read_mixtures(attribute, fitted)
         if not known_crossings:
             return codes, mixtures
-        return fitted.encode(mixtures, codes, what=attribute.called), replace(fitted, index=mixtures.index)
+        return fitted.encode(mixtures, codes, what=attribute.called), replace(
+            fitted, index=mixtures.index
+        )
     column = attribute.arrived
     assert isinstance(column, Column)
     if kind == CONTINUOUS:
@@ -380,5 +485,7 @@ def _read_known_attribute(attribute: Attribute, fitted: AnyVocabulary, kind: str
         codes, new = read_continuous(column, what=attribute.called, missing=missing, known=True)
         if not known_crossings:
             return codes, new
-        return fitted.encode(new.decode(codes), what=attribute.called), replace(fitted, index=new.index)
+        return fitted.encode(new.decode(codes), what=attribute.called), replace(
+            fitted, index=new.index
+        )
     return fitted.encode(column, what=attribute.called), fitted.like(column)

@@ -1,8 +1,9 @@
 """Columns of pandas, polars and pyarrow, and of Python objects: missing rows, codes, taking rows, columns made from values.
 
-Codes are in ascending order of the values, or in the order of the categories where the column declares one: pandas categoricals, polars
-enums, pyarrow dictionaries marked as ordered. The order of other dictionaries and polars categoricals is an accident of storage. Values
-are compared within one type only: ``1``, ``1.0`` and ``True`` are equal to Python and never the same class here.
+Codes are in ascending order of the values, or in the order of the categories where the column
+declares one: pandas categoricals, polars enums, pyarrow dictionaries marked as ordered. The order
+of other dictionaries and polars categoricals is an accident of storage. Values are compared within
+one type only: ``1``, ``1.0`` and ``True`` are equal to Python and never the same class here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from typing import Any
 import numpy as np
 from narwhals import dependencies as libraries
 
-from r2b._data.arrays import BLOCK_ROWS, Array, as_objects, compact_integers, first_and_count, first_rows, smallest_unsigned
+from r2b._data.arrays import (
+    BLOCK_ROWS,
+    Array,
+    as_objects,
+    compact_integers,
+    first_and_count,
+    first_rows,
+    smallest_unsigned,
+)
 from r2b.errors import InputError, MissingValueError, MixedTypeError
 
 
@@ -54,12 +63,21 @@ def missing_rows(native: Any, library: str) -> Array:
         return _missing_in_pandas(native)
     if library == "polars":
         mask = native.is_null()
-        return np.asarray((mask | native.is_nan().fill_null(False) if native.dtype.is_float() else mask).to_numpy(), dtype=bool)
+        return np.asarray(
+            (
+                mask | native.is_nan().fill_null(False) if native.dtype.is_float() else mask
+            ).to_numpy(),
+            dtype=bool,
+        )
     if library == "pyarrow":
         return _missing_in_arrow(native)
     if library == "list":
         return missing_objects(native)
-    mask = np.ma.getmaskarray(native) if isinstance(native, np.ma.MaskedArray) else np.zeros(len(native), dtype=bool)
+    mask = (
+        np.ma.getmaskarray(native)
+        if isinstance(native, np.ma.MaskedArray)
+        else np.zeros(len(native), dtype=bool)
+    )
     array = np.asarray(native)
     if array.dtype.kind in "fmM":
         mask = mask | (np.isnan(array) if array.dtype.kind == "f" else np.isnat(array))
@@ -106,7 +124,8 @@ def _of_pandas(series: Any, what: str) -> Array | tuple[Array, Array]:
         codes, present = compact_integers(codes)
         values = index_values(dtype.categories.take(present))
         if len({family_of(type(value)) for value in values}) > 1:
-            uniform_family(np.asarray(series, dtype=object), what=what)  # for an error that names rows, not categories
+            # for an error that names rows, not categories
+            uniform_family(np.asarray(series, dtype=object), what=what)
         return codes, values
     if hasattr(dtype, "numpy_dtype"):  # the nullable numbers: Int64, Float32, boolean
         refuse_missing(series.isna().to_numpy(), what)
@@ -130,14 +149,20 @@ def _of_polars(series: Any, what: str) -> Array | tuple[Array, Array]:
     if dtype == polars.String:
         distinct = series.unique().sort()
         codes = series.cast(polars.Enum(distinct)).to_physical().to_numpy()
-        return codes.astype(smallest_unsigned(len(distinct)), copy=False), as_objects(distinct.to_list())
+        return codes.astype(smallest_unsigned(len(distinct)), copy=False), as_objects(
+            distinct.to_list()
+        )
     if dtype in (polars.Categorical, polars.Enum):
         codes, present = compact_integers(series.to_physical().to_numpy())
-        names = as_objects(series.gather(first_rows(codes, len(present))).cast(polars.String).to_list())
+        names = as_objects(
+            series.gather(first_rows(codes, len(present))).cast(polars.String).to_list()
+        )
         return (codes, names) if dtype == polars.Enum else _ordered(codes, names, what)
     if dtype.is_nested():
         raise no_name(what, f"are of the nested type {dtype}", type=str(dtype))
-    if (dtype.is_numeric() or dtype.is_temporal() or dtype == polars.Boolean) and not str(dtype).endswith("Int128"):
+    if (dtype.is_numeric() or dtype.is_temporal() or dtype == polars.Boolean) and not str(
+        dtype
+    ).endswith("Int128"):
         return np.asarray(series.to_numpy())
     return as_objects(series.to_list())  # what NumPy has no dtype for
 
@@ -181,7 +206,8 @@ _FAMILIES: tuple[tuple[tuple[type, ...], str], ...] = (
     ((str,), "str"),
     ((bytes,), "bytes"),
     ((bool, np.bool_), "bool"),
-    ((np.timedelta64, datetime.timedelta), "timedelta"),  # before the integers: NumPy derives timedelta64 from them
+    # before the integers: NumPy derives timedelta64 from them
+    ((np.timedelta64, datetime.timedelta), "timedelta"),
     ((Integral,), "int"),
     ((Real,), "float"),
     ((Complex,), "complex"),
@@ -190,7 +216,8 @@ _FAMILIES: tuple[tuple[tuple[type, ...], str], ...] = (
 )
 
 
-ALWAYS_THERE = {"str", "bool", "int", "bytes", "date"}  # families without a value that stands for "not known"
+# families without a value that stands for "not known"
+ALWAYS_THERE = {"str", "bool", "int", "bytes", "date"}
 
 
 def family_of(kind: type) -> str:
@@ -216,7 +243,8 @@ def is_missing(value: Any) -> bool:
     """
     if family_of(type(value)) == MISSING:
         return True
-    # Only these know a value that differs from itself; an array in a cell would answer the question with an array.
+    # Only these know a value that differs from itself; an array in a cell would answer the question
+    # with an array.
     if isinstance(value, (float, np.floating, np.datetime64, np.timedelta64)):
         return bool(value != value)
     return isinstance(value, Decimal) and value.is_nan()
@@ -231,7 +259,9 @@ def refuse_missing(mask: Array, what: str, remedy: str = _FILL) -> None:
     if count:
         rows = "1 row has" if count == 1 else f"{count} of {len(mask)} rows have"
         problem = f"In {what}, {rows} no value; the first is row {row}."
-        raise MissingValueError(problem, remedy=remedy, column=what, row=row, count=count, n_rows=len(mask))
+        raise MissingValueError(
+            problem, remedy=remedy, column=what, row=row, count=count, n_rows=len(mask)
+        )
 
 
 def encode_objects(values: Sequence[Any] | Array, *, what: str) -> tuple[Array, list[Any], str]:
@@ -273,15 +303,29 @@ def encode_objects(values: Sequence[Any] | Array, *, what: str) -> tuple[Array, 
     codes = np.empty(len(values), dtype=smallest_unsigned(len(ordered)))
     start = 0
     for block in _blocks(values):
-        codes[start : start + len(block)] = np.fromiter(map(place.__getitem__, block), dtype=codes.dtype, count=len(block))
+        codes[start : start + len(block)] = np.fromiter(
+            map(place.__getitem__, block), dtype=codes.dtype, count=len(block)
+        )
         start += len(block)
-    return codes, [value.item() if isinstance(value, (np.str_, np.number, np.bool_)) else value for value in ordered], family
+    return (
+        codes,
+        [
+            value.item() if isinstance(value, (np.str_, np.number, np.bool_)) else value
+            for value in ordered
+        ],
+        family,
+    )
 
 
 def no_name(what: str, found: str, **facts: Any) -> InputError:
     """Build the error for values that cannot name a class or group."""
     problem = f"The values of {what} {found}, which cannot name a class or group."
-    return InputError(problem, remedy="Pass one plain value per row: text, whole number, true/false or date.", column=what, **facts)
+    return InputError(
+        problem,
+        remedy="Pass one plain value per row: text, whole number, true/false or date.",
+        column=what,
+        **facts,
+    )
 
 
 def uniform_family(values: Sequence[Any] | Array, *, what: str) -> str:
@@ -299,7 +343,11 @@ def uniform_family(values: Sequence[Any] | Array, *, what: str) -> str:
 
 def complex_error(what: str) -> InputError:
     """Build the error for complex numbers."""
-    return InputError(f"The values of {what} are complex numbers.", remedy="Pass real numbers or class names.", column=what)
+    return InputError(
+        f"The values of {what} are complex numbers.",
+        remedy="Pass real numbers or class names.",
+        column=what,
+    )
 
 
 def _blocks(values: Sequence[Any] | Array) -> Iterator[list[Any]]:
@@ -314,7 +362,11 @@ def missing_objects(values: Sequence[Any] | Array) -> Array:
     doubtful = {kind for kind in set(map(type, values)) if family_of(kind) not in ALWAYS_THERE}
     if not doubtful:
         return np.zeros(len(values), dtype=bool)
-    return np.fromiter((type(value) in doubtful and is_missing(value) for value in values), dtype=bool, count=len(values))
+    return np.fromiter(
+        (type(value) in doubtful and is_missing(value) for value in values),
+        dtype=bool,
+        count=len(values),
+    )
 
 
 def _mixed_rows(values: Sequence[Any] | Array, *, what: str) -> MixedTypeError:
@@ -322,11 +374,17 @@ def _mixed_rows(values: Sequence[Any] | Array, *, what: str) -> MixedTypeError:
     for row, value in enumerate(chain.from_iterable(_blocks(values))):
         seen.setdefault(family_of(type(value)), (row, value))
     (one, (row_one, value_one)), (two, (row_two, value_two)) = list(seen.items())[:2]
-    return mixed_error(what, rows=(row_one, row_two), values=(value_one, value_two), types=(one, two))
+    return mixed_error(
+        what, rows=(row_one, row_two), values=(value_one, value_two), types=(one, two)
+    )
 
 
-def mixed_error(what: str, *, rows: tuple[int, int], values: tuple[Any, Any], types: tuple[str, str]) -> MixedTypeError:
+def mixed_error(
+    what: str, *, rows: tuple[int, int], values: tuple[Any, Any], types: tuple[str, str]
+) -> MixedTypeError:
     """Build the error for two rows whose values are of different types."""
     problem = f"In {what}, row {rows[0]} holds {values[0]!r} ({types[0]}) and row {rows[1]} holds {values[1]!r} ({types[1]})."
     remedy = "Convert the column to one type, for example with astype(str); a list with [str(value) for value in column]."
-    return MixedTypeError(problem, remedy=remedy, column=what, rows=rows, values=values, types=types)
+    return MixedTypeError(
+        problem, remedy=remedy, column=what, rows=rows, values=values, types=types
+    )

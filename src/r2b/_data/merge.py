@@ -1,7 +1,8 @@
 """Equal rows become one weighted row, and back: rows that share (label row, group) share their answer.
 
-Class labels collapse to at most groups x classes weighted rows, whatever their number. Probabilities are merged where many repeat, and
-are otherwise left where they are: the label matrix is never copied.
+Class labels collapse to at most groups x classes weighted rows, whatever their number.
+Probabilities are merged where many repeat, and are otherwise left where they are: the label matrix
+is never copied.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from typing import Any, Literal
 import numpy as np
 
 from r2b._data import Dataset, Groups
-from r2b._data.arrays import BLOCK_ROWS, Array, Floats, by_first, exact_bincount, row_hashes, smallest_unsigned
+from r2b._data.arrays import (
+    BLOCK_ROWS,
+    Array,
+    Floats,
+    by_first,
+    exact_bincount,
+    row_hashes,
+    smallest_unsigned,
+)
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import parts_of
 from r2b._data.dataset import Labels
@@ -24,7 +33,8 @@ from r2b._data.probabilities import row_blocks
 MergeChoice = Literal["auto", "always", "never"]
 
 _PROBE_ROWS = 4_096  # enough to tell a table of repeated rows from one where every row is new
-_REPEATED = 0.5  # merging sorts N hashes; it pays when it at least halves the rows that every pass walks
+# merging sorts N hashes; it pays when it at least halves the rows that every pass walks
+_REPEATED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +52,11 @@ class Rows:
     dataset : Dataset or None
         The table these rows stand for; None for a sample of rows that live elsewhere.
     row_of : ndarray of shape (N,) or None
-        For merged probabilities, which of these rows stands for each row of the table; None where that follows from the codes.
+        For merged probabilities, which of these rows stands for each row of the table; None where
+        that follows from the codes.
     classes : ndarray of shape (n,) or None
-        The class of each row, where labels are classes and each is worth 1 to its own rows and nothing to others.
+        The class of each row, where labels are classes and each is worth 1 to its own rows and
+        nothing to others.
     width : int
         The number of classes, where there is neither a matrix nor a dataset that tells it.
     """
@@ -96,18 +108,26 @@ class Rows:
     @property
     def one_hot(self) -> bool:
         """Whether the labels are classes, or probabilities of 0 and 1."""
-        return self.classes is not None or (self.dataset is not None and not self.dataset.labels.is_soft)
+        return self.classes is not None or (
+            self.dataset is not None and not self.dataset.labels.is_soft
+        )
 
     @property
     def class_names(self) -> list[Any]:
         """The names of the classes; numbers where the table is elsewhere."""
-        return list(range(self.n_classes)) if self.dataset is None else self.dataset.labels.vocabulary.values.tolist()
+        return (
+            list(range(self.n_classes))
+            if self.dataset is None
+            else self.dataset.labels.vocabulary.values.tolist()
+        )
 
     def mean(self, part: Floats) -> Floats:
         """Give the mean label where so much of each group counts, of shape (n_classes,); ``part`` has shape (n_groups,)."""
         own = part[self.groups] if self.weight is None else part[self.groups] * self.weight
         if self.matrix is None:
-            total = np.bincount(np.asarray(self.classes), own, minlength=self.n_classes).astype(np.float64)
+            total = np.bincount(np.asarray(self.classes), own, minlength=self.n_classes).astype(
+                np.float64
+            )
         else:
             total = np.zeros(self.n_classes)
             for start in range(0, len(own), BLOCK_ROWS):
@@ -171,7 +191,9 @@ def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:
         return replace(_merge_classes(certain), dataset=dataset)
     if choice == "always" or (choice == "auto" and _repeats(dataset)):
         return _merge_matrix(dataset)
-    return Rows(dataset.labels.array, dataset.groups.codes, dataset.weight, dataset.n_groups, dataset)
+    return Rows(
+        dataset.labels.array, dataset.groups.codes, dataset.weight, dataset.n_groups, dataset
+    )
 
 
 def joint_codes(dataset: Dataset, start: int = 0, stop: int | None = None) -> Array:
@@ -190,23 +212,38 @@ def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
     if dataset.weight is not None and not ignore_weight:
         total = exact_bincount(joint_codes(dataset), dataset.weight, n_cells)
     elif repeats is None and n_cells <= 256 and dataset.n_rows >= PAIR_BLOCK:
-        blocks = (joint_codes(dataset, start, start + PAIR_BLOCK) for start in range(0, dataset.n_rows, PAIR_BLOCK))
+        blocks = (
+            joint_codes(dataset, start, start + PAIR_BLOCK)
+            for start in range(0, dataset.n_rows, PAIR_BLOCK)
+        )
         total = count_bytes(blocks)[:n_cells].astype(np.float64)
     else:
-        total = _block_count(lambda rows: joint_codes(dataset, rows.start, rows.stop), dataset.n_rows, n_cells, repeats)
+        total = _block_count(
+            lambda rows: joint_codes(dataset, rows.start, rows.stop),
+            dataset.n_rows,
+            n_cells,
+            repeats,
+        )
     return total.reshape(dataset.n_groups, dataset.n_classes)
 
 
-def _block_count(codes: Callable[[slice], Array], n_rows: int, n_codes: int, repeats: Array | None = None) -> Floats:
+def _block_count(
+    codes: Callable[[slice], Array], n_rows: int, n_codes: int, repeats: Array | None = None
+) -> Floats:
     total = np.zeros(n_codes)
-    # Blocks in a fixed order: the same rows give the same bits. The table of a block must not cost more than its rows.
+    # Blocks in a fixed order: the same rows give the same bits. The table of a block must not cost
+    # more than its rows.
     for rows in parts_of(n_rows, max(BLOCK_ROWS, 4 * n_codes)):
-        total += np.bincount(codes(rows), None if repeats is None else repeats[rows], minlength=n_codes)
+        total += np.bincount(
+            codes(rows), None if repeats is None else repeats[rows], minlength=n_codes
+        )
     return total
 
 
 def _merge_classes(dataset: Dataset) -> Rows:
-    if dataset.n_groups * dataset.n_classes > 2 * dataset.n_rows and set(dataset.groups.kinds) != {CATEGORICAL}:
+    if dataset.n_groups * dataset.n_classes > 2 * dataset.n_rows and set(dataset.groups.kinds) != {
+        CATEGORICAL
+    }:
         return _merge_sparse(dataset)
     weights = class_weights(dataset)
     groups, classes = np.nonzero(weights)
@@ -219,9 +256,14 @@ def _merge_sparse(dataset: Dataset) -> Rows:
     groups, classes, weight = dataset.groups.codes, dataset.labels.array, dataset.weight
     if weight is None and dataset.repeats is not None:
         weight = dataset.repeats.astype(np.float64)
-    if dataset.n_groups < dataset.n_rows:  # where every row is a group of its own there is nothing to merge
+    # where every row is a group of its own there is nothing to merge
+    if dataset.n_groups < dataset.n_rows:
         pairs, row_of = np.unique(joint_codes(dataset), return_inverse=True)
-        weight = np.bincount(row_of).astype(np.float64) if weight is None else exact_bincount(row_of, weight, len(pairs))
+        weight = (
+            np.bincount(row_of).astype(np.float64)
+            if weight is None
+            else exact_bincount(row_of, weight, len(pairs))
+        )
         group, label = np.divmod(pairs, pairs.dtype.type(dataset.n_classes))
         groups, classes = group.astype(groups.dtype), label.astype(classes.dtype)
     if weight is not None and not (weight > 0).all():
@@ -233,7 +275,9 @@ def _merge_sparse(dataset: Dataset) -> Rows:
 def _certain(dataset: Dataset) -> Array | None:
     """Give the class of each row where all probabilities are 0 or 1."""
     matrix = dataset.labels.array
-    if not _all_certain(matrix[:16]) or not _all_certain(matrix[:: max(dataset.n_rows // _PROBE_ROWS, 1)]):
+    if not _all_certain(matrix[:16]) or not _all_certain(
+        matrix[:: max(dataset.n_rows // _PROBE_ROWS, 1)]
+    ):
         return None
     codes = np.empty(len(matrix), dtype=smallest_unsigned(matrix.shape[1]))
     for rows in row_blocks(matrix):
@@ -263,7 +307,10 @@ def _merge_matrix(dataset: Dataset) -> Rows:
     row_of, first = by_first(row_hashes(matrix, codes))
     labels, groups = matrix[first], codes[first]
     blocks = ((rows, row_of[rows]) for rows in row_blocks(matrix))
-    if not all(np.array_equal(labels[at], matrix[rows]) and np.array_equal(groups[at], codes[rows]) for rows, at in blocks):
+    if not all(
+        np.array_equal(labels[at], matrix[rows]) and np.array_equal(groups[at], codes[rows])
+        for rows, at in blocks
+    ):
         # A collision of 64-bit hashes: correct without merging.
         return Rows(matrix, codes, dataset.weight, dataset.n_groups, dataset)
     weight = np.bincount(row_of, dataset.weight, minlength=len(first)).astype(np.float64)
@@ -282,6 +329,10 @@ def cell_sums(labels: Labels, groups: Groups, weight: Floats | None) -> tuple[Fl
     total = np.bincount(cells, weight, n_cells).astype(np.float64)
     if not labels.is_soft:
         pairs = cells.astype(np.int64) * n_classes + labels.array
-        return total, np.bincount(pairs, weight, n_cells * n_classes).astype(np.float64).reshape(n_cells, n_classes)
+        return total, np.bincount(pairs, weight, n_cells * n_classes).astype(np.float64).reshape(
+            n_cells, n_classes
+        )
     columns = (column if weight is None else weight * column for column in labels.array.T)
-    return total, np.column_stack([np.bincount(cells, column, n_cells).astype(np.float64) for column in columns])
+    return total, np.column_stack(
+        [np.bincount(cells, column, n_cells).astype(np.float64) for column in columns]
+    )

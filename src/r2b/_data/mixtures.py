@@ -22,8 +22,12 @@ GROUPS = Wording(
     "Divide each row by its sum, or pass partial=True where with the rest a row belongs to no group.",
 )
 PARTS = replace(GROUPS, normalising="Divide such rows by their sums.", at_most=True)
-_LONG = 1 << 17  # rows from which it is first looked whether mixtures repeat at all: finding the distinct ones takes a sort
-_PROBE_ROWS = 4_096  # in a table where each mixture occurs twice, about ten pairs among so many of its first million rows
+# rows from which it is first looked whether mixtures repeat at all: finding the distinct ones takes
+# a sort
+_LONG = 1 << 17
+# in a table where each mixture occurs twice, about ten pairs among so many of its first million
+# rows
+_PROBE_ROWS = 4_096
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +98,24 @@ class Mixtures:
             value = new.matrix[codes[row]].tolist()
             problem = f"Row {row} of {what} has memberships that were not fitted: {value}."
             remedy = f"Drop such rows ({count} in all), or fit again on data that has them."
-            raise UnseenError(problem, remedy=remedy, column=what, row=row, value=value, count=count)
+            raise UnseenError(
+                problem, remedy=remedy, column=what, row=row, value=value, count=count
+            )
         return places.astype(smallest_unsigned(len(self)))[codes]
 
     def to_json(self) -> dict[str, Any]:
         """Give plain values that JSON can hold."""
-        stored = {"type": "mixtures", "groups": list(self.groups), "matrix": self.matrix.tolist(), "rows": self.rows.tolist()}
-        return stored | ({"partial": True} if self.partial else {}) | ({"called": list(self.called)} if self.called else {})
+        stored = {
+            "type": "mixtures",
+            "groups": list(self.groups),
+            "matrix": self.matrix.tolist(),
+            "rows": self.rows.tolist(),
+        }
+        return (
+            stored
+            | ({"partial": True} if self.partial else {})
+            | ({"called": list(self.called)} if self.called else {})
+        )
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Mixtures:
@@ -109,7 +124,11 @@ class Mixtures:
         matrix = np.array(stored["matrix"], dtype=np.float64).reshape(-1, len(groups))
         rows = np.array(stored["rows"], dtype=np.int64)
         called = tuple(str(name) for name in stored.get("called", ()))
-        if len(rows) != len(matrix) or len(called) not in (0, len(matrix)) or not np.isfinite(matrix).all():
+        if (
+            len(rows) != len(matrix)
+            or len(called) not in (0, len(matrix))
+            or not np.isfinite(matrix).all()
+        ):
             raise ValueError("mixtures without a row or with numbers that are not finite")
         return cls(matrix, groups, rows, partial=bool(stored.get("partial", False)), called=called)
 
@@ -122,7 +141,8 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
     attribute : Attribute
         Of the kind "membership".
     fitted : Mixtures, optional
-        What new rows must agree with: their columns are brought into the order of its groups, and sums are partial where its are.
+        What new rows must agree with: their columns are brought into the order of its groups, and
+        sums are partial where its are.
 
     Raises
     ------
@@ -132,16 +152,21 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
         Group names are not distinct, not as many as columns, or not those that were fitted.
     """
     matrix, names, partial = membership_matrix(attribute, fitted)
-    # A sample of a long table tells whether its rows all but never repeat: each is then its own mixture, and nothing is sorted.
+    # A sample of a long table tells whether its rows all but never repeat: each is then its own
+    # mixture, and nothing is sorted.
     probe = matrix[:: len(matrix) // _PROBE_ROWS] if len(matrix) >= _LONG else matrix[:0]
     if len(probe) and len(distinct_rows(probe)[1]) == len(probe):
         every = np.arange(len(matrix))
-        return every.astype(smallest_unsigned(len(matrix))), Mixtures(matrix, names, every, attribute.index, partial)
+        return every.astype(smallest_unsigned(len(matrix))), Mixtures(
+            matrix, names, every, attribute.index, partial
+        )
     codes, first = distinct_rows(matrix)
     return codes, Mixtures(matrix[first], names, first, attribute.index, partial)
 
 
-def membership_matrix(attribute: Attribute, fitted: Mixtures | None = None) -> tuple[Array, tuple[str, ...], bool]:
+def membership_matrix(
+    attribute: Attribute, fitted: Mixtures | None = None
+) -> tuple[Array, tuple[str, ...], bool]:
     """Check a membership and give its rows as float64, the names of its groups and whether it is partial; as for :func:`read_mixtures`."""
     table = attribute.arrived
     assert isinstance(table, (Frame, Matrix))
@@ -149,11 +174,14 @@ def membership_matrix(attribute: Attribute, fitted: Mixtures | None = None) -> t
     names = given or tuple(str(j) for j in range(len(table.columns)))
     matrix, ours = as_matrix(table, what=what, wording=GROUPS)
     partial = attribute.partial if fitted is None else fitted.partial
-    checked(matrix, names, ours=ours, what=what, normalize=False, wording=PARTS if partial else GROUPS)
+    checked(
+        matrix, names, ours=ours, what=what, normalize=False, wording=PARTS if partial else GROUPS
+    )
     if fitted is not None:
         order = _order(names, given is not None, fitted.groups, what)
         matrix, names = matrix[:, order], fitted.groups
-    matrix = np.ascontiguousarray(matrix, dtype=np.float64) + 0.0  # -0.0 becomes 0.0, so that equal rows have equal bytes
+    # -0.0 becomes 0.0, so that equal rows have equal bytes
+    matrix = np.ascontiguousarray(matrix, dtype=np.float64) + 0.0
     return matrix, names, partial
 
 
@@ -165,10 +193,15 @@ def distinct_rows(matrix: Array) -> tuple[Array, Array]:
     >>> distinct_rows(np.array([[0.5, 0.5], [1.0, 0.0], [0.5, 0.5]]))
     (array([0, 1, 0], dtype=uint8), array([0, 1]))
     """
-    # One integer per row sorts ten times faster than rows of bytes; where two rows share it, the bytes decide for all.
+    # One integer per row sorts ten times faster than rows of bytes; where two rows share it, the
+    # bytes decide for all.
     codes, first = by_first(row_hashes(matrix))
     if not np.array_equal(matrix[first[codes]], matrix):
-        whole = np.ascontiguousarray(matrix).view(np.dtype((np.void, matrix.itemsize * matrix.shape[1]))).ravel()
+        whole = (
+            np.ascontiguousarray(matrix)
+            .view(np.dtype((np.void, matrix.itemsize * matrix.shape[1])))
+            .ravel()
+        )
         codes, first = by_first(whole)
     return codes, first
 
@@ -182,34 +215,50 @@ def _given_names(attribute: Attribute, table: Frame | Matrix) -> tuple[str, ...]
     if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
         problem = f"The groups of {place} are {groups!r}, which is not a list of names."
         remedy = 'Pass one name per column, such as ["f", "m"].'
-        raise ParameterError(problem, remedy=remedy, parameter="groups", column=attribute.name, value=groups)
+        raise ParameterError(
+            problem, remedy=remedy, parameter="groups", column=attribute.name, value=groups
+        )
     named = tuple(str(name) for name in groups)
     facts: dict[str, Any] = {"argument": attribute.argument, "column": attribute.name}
     twice = next((name for name in named if named.count(name) > 1), None)
     if twice is not None:
         problem = f"The groups of {place} name {twice!r} {named.count(twice)} times."
-        raise ShapeError(problem, remedy="Give every group a name of its own.", group=twice, **facts)
+        raise ShapeError(
+            problem, remedy="Give every group a name of its own.", group=twice, **facts
+        )
     if own is not None and own != named:
         problem = f"The membership in {place} has columns named {listed(own)}, but groups says {listed(named)}."
         remedy = "Leave out groups, or name the columns of the frame after them."
         raise ShapeError(problem, remedy=remedy, columns=own, groups=named, **facts)
     if len(named) != len(table.columns):
         problem = f"The membership in {place} has {len(table.columns)} columns, but groups names {len(named)}."
-        raise ShapeError(problem, remedy="Give one name per column.", n_columns=len(table.columns), n_groups=len(named), **facts)
+        raise ShapeError(
+            problem,
+            remedy="Give one name per column.",
+            n_columns=len(table.columns),
+            n_groups=len(named),
+            **facts,
+        )
     return named
 
 
-def _order(names: tuple[str, ...], are_given: bool, fitted: tuple[str, ...], what: str) -> list[int]:
+def _order(
+    names: tuple[str, ...], are_given: bool, fitted: tuple[str, ...], what: str
+) -> list[int]:
     """Say which column holds each fitted group; columns without names are taken in the order they come."""
     facts: dict[str, Any] = {"argument": what, "known": fitted}
     if len(names) != len(fitted):
         problem = f"The membership in {what} has {len(names)} groups, but {len(fitted)} were fitted: {listed(fitted)}."
         remedy = "Pass one column of probabilities per fitted group."
-        raise ShapeError(problem, remedy=remedy, n_columns=len(names), n_groups=len(fitted), **facts)
+        raise ShapeError(
+            problem, remedy=remedy, n_columns=len(names), n_groups=len(fitted), **facts
+        )
     if not are_given:
         return list(range(len(fitted)))
     unknown = next((name for name in names if name not in fitted), None)
     if unknown is not None:
         problem = f"The membership in {what} has a group {unknown!r}, which is not among the fitted groups {listed(fitted)}."
-        raise UnseenError(problem, remedy="Name the columns after the fitted groups.", value=unknown, **facts)
+        raise UnseenError(
+            problem, remedy="Name the columns after the fitted groups.", value=unknown, **facts
+        )
     return [names.index(name) for name in fitted]

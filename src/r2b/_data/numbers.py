@@ -21,7 +21,13 @@ WHAT = "sample_weight"
 
 
 def numbers_of(
-    column: Column, what: str, remedy: str, kind: type[InputError] = InputError, *, booleans: bool = True, huge: bool = True
+    column: Column,
+    what: str,
+    remedy: str,
+    kind: type[InputError] = InputError,
+    *,
+    booleans: bool = True,
+    huge: bool = True,
 ) -> Array:
     """Give a column as NumPy numbers, missing ones as NaN.
 
@@ -39,14 +45,17 @@ def numbers_of(
     """
 
     def error(row: int, value: Any) -> InputError:
-        problem = f"In {what}, row {row} holds {value!r} ({type_word(value)}), which is not a number."
+        problem = (
+            f"In {what}, row {row} holds {value!r} ({type_word(value)}), which is not a number."
+        )
         return kind(problem, remedy=remedy, column=what, row=row, value=value)
 
     native = column.native
     if isinstance(native, np.ma.MaskedArray):
         native = np.ma.filled(native.astype(np.float64), np.nan)
     elif column.library == "pandas" and not isinstance(native.dtype, np.dtype):
-        if getattr(getattr(native.dtype, "numpy_dtype", None), "kind", "O") in "fiu":  # the nullable numbers and those of pyarrow
+        # the nullable numbers and those of pyarrow
+        if getattr(getattr(native.dtype, "numpy_dtype", None), "kind", "O") in "fiu":
             native = native.to_numpy(dtype=np.float64, na_value=np.nan)
         else:
             native = native.astype(object).where(native.notna(), None)
@@ -59,7 +68,10 @@ def numbers_of(
         raise error(0, plain_value(array[0]))
     numbers = np.empty(len(array), dtype=np.float64)
     for row, value in enumerate(array.tolist()):
-        if isinstance(value, (str, bytes)) or (isinstance(value, (bool, np.bool_)) and not booleans):  # Python reads "0.5" as a number
+        # Python reads "0.5" as a number
+        if isinstance(value, (str, bytes)) or (
+            isinstance(value, (bool, np.bool_)) and not booleans
+        ):
             raise error(row, value)
         try:
             numbers[row] = np.nan if is_missing(value) else float(value)
@@ -86,17 +98,30 @@ def read_weight(column: Column) -> Array:
     >>> read_weight(Column([1, 0, 2], "list"))
     array([1., 0., 2.])
     """
-    weight = frozen(numbers_of(column, WHAT, "Pass one number per row.", WeightError).astype(np.float64, copy=False))
-    # NaN fails every comparison and infinity the second, so that two numbers answer for the whole column.
+    weight = frozen(
+        numbers_of(column, WHAT, "Pass one number per row.", WeightError).astype(
+            np.float64, copy=False
+        )
+    )
+    # NaN fails every comparison and infinity the second, so that two numbers answer for the whole
+    # column.
     if not (weight.min() >= 0 and weight.max() < np.inf):
         row, count = first_and_count(~((weight >= 0) & (weight < np.inf)))
         value = float(weight[row])
         problem = f"The weight of row {row} is {value!r}; {count} of {len(weight)} weights are negative, missing or infinite."
-        raise WeightError(problem, remedy="Pass finite weights of zero or more.", row=row, value=value, count=count)
+        raise WeightError(
+            problem,
+            remedy="Pass finite weights of zero or more.",
+            row=row,
+            value=value,
+            count=count,
+        )
     return weight
 
 
-def weight_beside(sample_weight: Any, n_rows: int, *beside: tuple[str, Any | None]) -> tuple[Array, Any | None]:
+def weight_beside(
+    sample_weight: Any, n_rows: int, *beside: tuple[str, Any | None]
+) -> tuple[Array, Any | None]:
     """Read the weights of rows that other arguments, named with their row labels, describe too; give the row labels that all share."""
     column = column_of(sample_weight, what=WHAT)
     refuse_lengths(beside[0][0], n_rows, WHAT, len(column))
@@ -112,7 +137,12 @@ def refuse_weightless_groups(weight: Array, groups: Groups) -> None:
     if len(empty):
         name, count = plain_value(groups.names[empty[0]]), int(rows[empty[0]])
         remedy = "Give at least one of its rows a positive weight, or drop the group."
-        raise WeightError(f"The weights of all {count} rows of group {name!r} are zero.", remedy=remedy, group=name, count=count)
+        raise WeightError(
+            f"The weights of all {count} rows of group {name!r} are zero.",
+            remedy=remedy,
+            group=name,
+            count=count,
+        )
     refuse_weightless_table(weight)
 
 
@@ -122,12 +152,23 @@ def refuse_weightless_table(weight: Array) -> None:
         total = float(weight.sum())
     if total == 0:
         problem = f"The weights of all {len(weight)} rows are zero."
-        raise WeightError(problem, remedy="Give at least one row a positive weight.", count=len(weight), total=total)
+        raise WeightError(
+            problem,
+            remedy="Give at least one row a positive weight.",
+            count=len(weight),
+            total=total,
+        )
     if not np.isfinite(total):
-        raise WeightError("The weights add up to infinity.", remedy="Divide them by their largest value.", total=total)
+        raise WeightError(
+            "The weights add up to infinity.",
+            remedy="Divide them by their largest value.",
+            total=total,
+        )
 
 
-def read_continuous(column: Column, *, what: str, missing: str, known: bool = False) -> tuple[Array, Vocabulary]:
+def read_continuous(
+    column: Column, *, what: str, missing: str, known: bool = False
+) -> tuple[Array, Vocabulary]:
     """Give the codes of a numeric column and its distinct values, as float64; rows without a value get the last code.
 
     Parameters
@@ -138,7 +179,8 @@ def read_continuous(column: Column, *, what: str, missing: str, known: bool = Fa
     missing : str
         "error", "group" or "exclude"; only the last keeps rows without a value.
     known : bool, default False
-        Whether these are new rows of an attribute that was fitted, in which rows without a value have a code unless they are refused.
+        Whether these are new rows of an attribute that was fitted, in which rows without a value
+        have a code unless they are refused.
 
     Raises
     ------
@@ -162,7 +204,9 @@ def read_continuous(column: Column, *, what: str, missing: str, known: bool = Fa
     return codes, Vocabulary(values, index=column.index, has_missing=has_missing)
 
 
-def continuous_numbers(column: Column, *, what: str, missing: str, known: bool = False) -> tuple[Floats, Flags]:
+def continuous_numbers(
+    column: Column, *, what: str, missing: str, known: bool = False
+) -> tuple[Floats, Flags]:
     """Check a numeric column and give its numbers, and which rows have none; arguments and errors as for :func:`read_continuous`."""
     gaps = column.missing()
     row, count = first_and_count(gaps)
@@ -170,9 +214,13 @@ def continuous_numbers(column: Column, *, what: str, missing: str, known: bool =
         refuse_missing(gaps, what, "Drop or fill these rows.")
     elif missing == "group" and count:
         found = f"In {what}, {count} of {len(gaps)} rows have no value (the first is row {row})"
-        problem = f"{found}, and missing='group' has no group for them: the attribute is continuous."
+        problem = (
+            f"{found}, and missing='group' has no group for them: the attribute is continuous."
+        )
         remedy = "Pass missing='exclude', or drop these rows."
-        raise ParameterError(problem, remedy=remedy, parameter="missing", column=what, row=row, count=count)
+        raise ParameterError(
+            problem, remedy=remedy, parameter="missing", column=what, row=row, count=count
+        )
     if not known:
         refuse_all_missing(gaps, what)
     remedy = "Pass one number per row, or pass the column without Continuous if its values are categories."
@@ -200,7 +248,8 @@ def read_costs(costs: Any, names: list[Any], vocabulary: Vocabulary | None = Non
     Raises
     ------
     ParameterError
-        Not a square table of the classes with 0 on the diagonal and finite costs above 0 beside it, or an order that is not known.
+        Not a square table of the classes with 0 on the diagonal and finite costs above 0 beside it,
+        or an order that is not known.
 
     Examples
     --------
@@ -220,18 +269,28 @@ def read_costs(costs: Any, names: list[Any], vocabulary: Vocabulary | None = Non
     except (TypeError, ValueError):
         raise ParameterError("costs is not a table of numbers.", remedy=remedy) from None
     if table.shape != (n_classes, n_classes):
-        raise ParameterError(f"costs has shape {table.shape}, but there are {n_classes} classes.", remedy=remedy, shape=table.shape)
+        raise ParameterError(
+            f"costs has shape {table.shape}, but there are {n_classes} classes.",
+            remedy=remedy,
+            shape=table.shape,
+        )
     diagonal = np.eye(n_classes, dtype=bool)
     wrong = np.argwhere(np.where(diagonal, table != 0, ~(np.isfinite(table) & (table > 0))))
     if len(wrong):
         old, new = (int(place) for place in wrong[0])
-        problem = f"It costs {table[old, new]} to turn class {names[old]!r} into class {names[new]!r}."
+        problem = (
+            f"It costs {table[old, new]} to turn class {names[old]!r} into class {names[new]!r}."
+        )
         remedy = "Keeping a label costs 0, and every change a finite amount above 0."
-        raise ParameterError(problem, remedy=remedy, old=names[old], new=names[new], cost=float(table[old, new]))
+        raise ParameterError(
+            problem, remedy=remedy, old=names[old], new=names[new], cost=float(table[old, new])
+        )
     return frozen(table)
 
 
-def _places(costs: str | Mapping[Any, Any], names: list[Any], vocabulary: Vocabulary | None) -> list[int]:
+def _places(
+    costs: str | Mapping[Any, Any], names: list[Any], vocabulary: Vocabulary | None
+) -> list[int]:
     """Give the place of every class in the order that was stated, classes that no row has among them."""
     given = costs["ordinal"] if isinstance(costs, Mapping) and list(costs) == ["ordinal"] else None
     if costs != "ordinal" and (isinstance(given, str) or not isinstance(given, Iterable)):
@@ -245,11 +304,17 @@ def _places(costs: str | Mapping[Any, Any], names: list[Any], vocabulary: Vocabu
     place = {key_of(value): at for at, value in enumerate(order)}
     if len(place) < len(order):
         twice = next(value for at, value in enumerate(order) if place[key_of(value)] != at)
-        raise ParameterError(f"The order of costs has {twice!r} twice.", remedy="Name every class once.", value=twice)
+        raise ParameterError(
+            f"The order of costs has {twice!r} twice.", remedy="Name every class once.", value=twice
+        )
     absent = [name for name in names if key_of(name) not in place]
     if absent:
         problem = f"The order of costs, {listed(order)}, is without the class {absent[0]!r}."
-        raise ParameterError(problem, remedy=f"Name every class, from the lowest to the highest: {listed(names)}.", absent=absent)
+        raise ParameterError(
+            problem,
+            remedy=f"Name every class, from the lowest to the highest: {listed(names)}.",
+            absent=absent,
+        )
     return [place[key_of(name)] for name in names]
 
 
@@ -278,5 +343,10 @@ def _in_order(costs: Any, names: list[Any]) -> Any:
     for side, found in (("rows", rows), ("columns", columns)):
         if len(found) != len(names) or set(found) != set(names):
             problem = f"The {side} of costs are called {listed(found)}, which are not the classes."
-            raise ParameterError(problem, remedy=f"Name every class once: {listed(names)}.", found=found, classes=names)
+            raise ParameterError(
+                problem,
+                remedy=f"Name every class once: {listed(names)}.",
+                found=found,
+                classes=names,
+            )
     return costs.loc[names, names]

@@ -1,6 +1,7 @@
 """Label probabilities: one N x L matrix on the user's memory where that is possible, checked block by block.
 
-The matrix is never written to, and no temporary of its size is made unless ``normalize`` asks for a copy.
+The matrix is never written to, and no temporary of its size is made unless ``normalize`` asks for a
+copy.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def row_blocks(matrix: Array) -> list[slice]:
     return parts_of(len(matrix), rows)
 
 
-def as_matrix(found: Frame | Matrix, *, what: str, wording: Wording = CLASSES) -> tuple[Array, bool]:
+def as_matrix(
+    found: Frame | Matrix, *, what: str, wording: Wording = CLASSES
+) -> tuple[Array, bool]:
     """Give the numbers of a table as float32 or float64, and whether they are a copy that is ours.
 
     Raises
@@ -73,16 +76,25 @@ def as_matrix(found: Frame | Matrix, *, what: str, wording: Wording = CLASSES) -
     InputError
         A column is not numeric.
     """
-    if isinstance(found, Matrix) and found.array.dtype.kind in "fiub" and not np.ma.is_masked(found.array):
+    if (
+        isinstance(found, Matrix)
+        and found.array.dtype.kind in "fiub"
+        and not np.ma.is_masked(found.array)
+    ):
         array = np.asarray(found.array)
         target = _floats_for(array.dtype.newbyteorder("="))
         return (array, False) if array.dtype == target else (array.astype(target), True)
     # The first row tells the dtype, so that columns which must be converted are held one at a time.
-    dtypes = [_numbers(replace(column, native=column.native[:1]), what, wording).dtype for column in found.columns]
+    dtypes = [
+        _numbers(replace(column, native=column.native[:1]), what, wording).dtype
+        for column in found.columns
+    ]
     target = _floats_for(np.result_type(*dtypes))
     if isinstance(found, Frame) and all(dtype == target for dtype in dtypes) and _is_plain(found):
         matrix = found.native.to_numpy()
-        return matrix, matrix.flags.writeable and not np.may_share_memory(matrix, found.columns[0].native.to_numpy())
+        return matrix, matrix.flags.writeable and not np.may_share_memory(
+            matrix, found.columns[0].native.to_numpy()
+        )
     matrix = np.empty((len(found), len(found.columns)), dtype=target)
     for k, column in enumerate(found.columns):
         matrix[:, k] = _numbers(column, what, wording)
@@ -90,22 +102,42 @@ def as_matrix(found: Frame | Matrix, *, what: str, wording: Wording = CLASSES) -
 
 
 def _floats_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return dtype if dtype in TOLERANCE else np.dtype(np.float32 if dtype == np.float16 else np.float64)
+    return (
+        dtype if dtype in TOLERANCE else np.dtype(np.float32 if dtype == np.float16 else np.float64)
+    )
 
 
 def _is_plain(found: Frame) -> bool:
     """Say whether the library can give the frame as one matrix, perhaps without a copy."""
     if found.library == "pandas":
-        return all(isinstance(column.native.dtype, np.dtype) and column.native.dtype.kind == "f" for column in found.columns)
-    return found.library == "polars" and all(column.native.dtype.is_float() for column in found.columns)
+        return all(
+            isinstance(column.native.dtype, np.dtype) and column.native.dtype.kind == "f"
+            for column in found.columns
+        )
+    return found.library == "polars" and all(
+        column.native.dtype.is_float() for column in found.columns
+    )
 
 
 def _numbers(column: Column, what: str, wording: Wording) -> Array:
     """Give a column of a table as a NumPy array of numbers, missing ones as NaN."""
-    return numbers_of(column, f"column {column.name!r} of {what}" if column.name else what, wording.numbers_needed, huge=False)
+    return numbers_of(
+        column,
+        f"column {column.name!r} of {what}" if column.name else what,
+        wording.numbers_needed,
+        huge=False,
+    )
 
 
-def checked(matrix: Array, names: Sequence[Any] | Array, *, ours: bool, what: str, normalize: bool, wording: Wording = CLASSES) -> Array:
+def checked(
+    matrix: Array,
+    names: Sequence[Any] | Array,
+    *,
+    ours: bool,
+    what: str,
+    normalize: bool,
+    wording: Wording = CLASSES,
+) -> Array:
     """Check that every row is a distribution, in one walk over the matrix.
 
     Parameters
@@ -137,15 +169,27 @@ def checked(matrix: Array, names: Sequence[Any] | Array, *, ours: bool, what: st
     return result
 
 
-def _check_blocks(matrix: Array, names: Sequence[Any] | Array, result: Array, what: str, normalize: bool, wording: Wording) -> None:
+def _check_blocks(
+    matrix: Array,
+    names: Sequence[Any] | Array,
+    result: Array,
+    what: str,
+    normalize: bool,
+    wording: Wording,
+) -> None:
     tolerance = TOLERANCE[matrix.dtype]
     for rows in row_blocks(matrix):
         block = matrix[rows]
         with np.errstate(invalid="ignore", over="ignore"):
             sums = _row_sums(block)
-            fine = block.min() >= 0 and (normalize or bool((wording.off(sums) <= tolerance / 2).all())) and bool(np.isfinite(sums).all())
+            fine = (
+                block.min() >= 0
+                and (normalize or bool((wording.off(sums) <= tolerance / 2).all()))
+                and bool(np.isfinite(sums).all())
+            )
         if not fine or normalize:
-            # Single precision may itself be off by as much as the tolerance, so a row is only refused on its exact sum.
+            # Single precision may itself be off by as much as the tolerance, so a row is only
+            # refused on its exact sum.
             sums = block.sum(axis=1, dtype=np.float64)
         if not fine:
             _refuse_entries(block, rows.start, names, what, wording)
@@ -153,20 +197,29 @@ def _check_blocks(matrix: Array, names: Sequence[Any] | Array, result: Array, wh
             if (sums == 0).any():
                 row = rows.start + int(np.argmax(sums == 0))
                 problem = f"In {what}, row {row} has the probability 0 for every class, so that it cannot be normalised."
-                raise ProbabilityError(problem, remedy="Drop this row, or give it a distribution.", argument=what, row=row, total=0.0)
+                raise ProbabilityError(
+                    problem,
+                    remedy="Drop this row, or give it a distribution.",
+                    argument=what,
+                    row=row,
+                    total=0.0,
+                )
             np.divide(block, sums[:, None], out=result[rows], casting="same_kind")
         elif not fine and (wording.off(sums) > tolerance).any():
             raise _sum_error(matrix, tolerance, what, wording)
 
 
 def _row_sums(block: Array) -> Array:
-    # Each is the faster on its side by up to two times; ``block.sum(axis=1)`` is on neither. Threads gain nothing: memory is the limit.
+    # Each is the faster on its side by up to two times; ``block.sum(axis=1)`` is on neither.
+    # Threads gain nothing: memory is the limit.
     if block.shape[1] < _LONG_ROW:
         return block @ np.ones(block.shape[1], dtype=block.dtype)
     return np.asarray(np.einsum("ik->i", block))
 
 
-def _refuse_entries(block: Array, start: int, names: Sequence[Any] | Array, what: str, wording: Wording) -> None:
+def _refuse_entries(
+    block: Array, start: int, names: Sequence[Any] | Array, what: str, wording: Wording
+) -> None:
     infinite = ~np.isfinite(block)
     bad = np.argwhere(infinite if infinite.any() else block < 0)
     if not len(bad):
@@ -175,20 +228,38 @@ def _refuse_entries(block: Array, start: int, names: Sequence[Any] | Array, what
     value, name = float(block[row, col]), plain_value(names[col])
     found = "is not a finite number" if infinite.any() else "is negative"
     problem = f"In {what}, row {start + row} has the probability {value!r} for {wording.noun} {name!r}, which {found}."
-    facts: dict[str, Any] = {"argument": what, "row": start + row, "value": value, f"{wording.noun}_name": name}
-    raise ProbabilityError(problem, remedy="Correct or drop this row; probabilities lie between 0 and 1.", **facts)
+    facts: dict[str, Any] = {
+        "argument": what,
+        "row": start + row,
+        "value": value,
+        f"{wording.noun}_name": name,
+    }
+    raise ProbabilityError(
+        problem, remedy="Correct or drop this row; probabilities lie between 0 and 1.", **facts
+    )
 
 
 def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> ProbabilityError:
     with np.errstate(invalid="ignore", over="ignore"):
-        sums = np.concatenate([matrix[rows].sum(axis=1, dtype=np.float64) for rows in row_blocks(matrix)])
+        sums = np.concatenate(
+            [matrix[rows].sum(axis=1, dtype=np.float64) for rows in row_blocks(matrix)]
+        )
         row, count = first_and_count(~(wording.off(sums) <= tolerance))
     rows_off = (
-        "it is the only such row" if count == 1 else f"{count} of {len(matrix)} rows {'do' if wording.at_most else 'do not sum to 1'}"
+        "it is the only such row"
+        if count == 1
+        else f"{count} of {len(matrix)} rows {'do' if wording.at_most else 'do not sum to 1'}"
     )
     wrong = "which is more than 1" if wording.at_most else "not to 1"
     problem = f"In {what}, row {row} sums to {sums[row]:.9g}, {wrong}; {rows_off} (tolerance {tolerance:g})."
-    return ProbabilityError(problem, remedy=wording.normalising, argument=what, row=row, total=float(sums[row]), count=count)
+    return ProbabilityError(
+        problem,
+        remedy=wording.normalising,
+        argument=what,
+        row=row,
+        total=float(sums[row]),
+        count=count,
+    )
 
 
 def class_names(found: Frame | Matrix, *, what: str) -> Array:
@@ -209,11 +280,16 @@ def class_names(found: Frame | Matrix, *, what: str) -> Array:
     """
     if isinstance(found, Matrix):
         return np.arange(found.array.shape[1], dtype=np.int64)
-    names, words = [plain_value(name) for name in found.names], [type_word(name) for name in found.names]
+    names, words = (
+        [plain_value(name) for name in found.names],
+        [type_word(name) for name in found.names],
+    )
     without = next((k for k, name in enumerate(found.names) if is_missing(name)), None)
     if without is not None:
         problem = f"In {what}, column {without} has no name ({names[without]!r}), so that its class has none."
-        raise MissingValueError(problem, remedy="Name every column after its class.", argument=what, column=without)
+        raise MissingValueError(
+            problem, remedy="Name every column after its class.", argument=what, column=without
+        )
     other = next((k for k, word in enumerate(words) if word != words[0]), None)
     if other is not None:
         pair, types = (names[0], names[other]), (words[0], words[other])
@@ -238,7 +314,9 @@ def leaving_like(found: Frame | Matrix, classes: Array) -> Vocabulary:
     """Give classes that are decoded to the library of a table."""
     if isinstance(found, Matrix) or found.library == "dict":
         return Vocabulary(classes, index=found.index)
-    return Vocabulary(classes, made_from(classes, found.library, ""), found.library, index=found.index)
+    return Vocabulary(
+        classes, made_from(classes, found.library, ""), found.library, index=found.index
+    )
 
 
 def in_fitted_order(found: Frame | Matrix, vocabulary: Vocabulary, *, what: str) -> Frame | Matrix:
@@ -253,12 +331,26 @@ def in_fitted_order(found: Frame | Matrix, vocabulary: Vocabulary, *, what: str)
     # By the class itself; by how it is written where a table can only name columns by text.
     places = {key_of(value): k for k, value in enumerate(vocabulary.values)}
     written = {str(plain_value(value)): k for k, value in enumerate(vocabulary.values)}
-    where = [places.get(key_of(name), written.get(str(plain_value(name)), -1)) for name in found.names]
+    where = [
+        places.get(key_of(name), written.get(str(plain_value(name)), -1)) for name in found.names
+    ]
     odd = next((j for j, k in enumerate(where) if k < 0 or k in where[:j]), None)
     if odd is not None:
-        unknown, known = plain_value(found.names[odd]), [plain_value(value) for value in vocabulary.values]
+        unknown, known = (
+            plain_value(found.names[odd]),
+            [plain_value(value) for value in vocabulary.values],
+        )
         problem = f"has a column {unknown!r}, which is not among the fitted classes {listed(known)}"
-        raise argument_error(what, problem, "Name the columns after the fitted classes.", UnseenError, value=unknown, known=known)
+        raise argument_error(
+            what,
+            problem,
+            "Name the columns after the fitted classes.",
+            UnseenError,
+            value=unknown,
+            known=known,
+        )
     order = [where.index(k) for k in range(n_classes)]
     columns = tuple(found.columns[j] for j in order)
-    return Frame({column.name: column.native for column in columns}, "columns", columns, found.names[order])
+    return Frame(
+        {column.name: column.native for column in columns}, "columns", columns, found.names[order]
+    )

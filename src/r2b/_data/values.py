@@ -16,7 +16,14 @@ from r2b._data.arrays import Array, as_objects, plain_value
 from r2b._data.libraries import family_of
 from r2b.errors import FileFormatError
 
-_WORDS = {"str": "text", "int": "number", "float": "number", "bool": "true/false", "datetime": "date", "date": "date"}
+_WORDS = {
+    "str": "text",
+    "int": "number",
+    "float": "number",
+    "bool": "true/false",
+    "datetime": "date",
+    "date": "date",
+}
 
 
 def type_word(value: Any) -> str:
@@ -37,7 +44,8 @@ def json_value(value: Any, text: Callable[[str], str] = str) -> Any:
     Parameters
     ----------
     value : object
-        Mappings, sequences, arrays and dataclasses are gone through; what JSON has no type for is given as text.
+        Mappings, sequences, arrays and dataclasses are gone through; what JSON has no type for is
+        given as text.
     text : callable
         How texts and the names of keys are written.
 
@@ -63,11 +71,20 @@ def json_value(value: Any, text: Callable[[str], str] = str) -> Any:
     return text(str(value))
 
 
-_KINDS = {**dict.fromkeys("iub", "number"), **dict.fromkeys("mM", "time"), "f": "float", "U": "str", "S": "bytes"}
+_KINDS = {
+    **dict.fromkeys("iub", "number"),
+    **dict.fromkeys("mM", "time"),
+    "f": "float",
+    "U": "str",
+    "S": "bytes",
+}
 _PLAIN = ("float", "bytes", "date", "datetime")  # families of objects that are stored as such
 # How values of a type are written to a file, and read from it.
 _STORAGE: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "number": (lambda value: bool(value) if isinstance(value, (bool, np.bool_)) else int(value), lambda value: value),
+    "number": (
+        lambda value: bool(value) if isinstance(value, (bool, np.bool_)) else int(value),
+        lambda value: value,
+    ),
     "float": (lambda value: json_value(float(value)), float),
     "time": (int, int),
     "str": (str, str),
@@ -91,13 +108,30 @@ def to_plain(values: Array) -> dict[str, Any]:
     else:
         family = family_of(type(values[0])) if len(values) else "str"
         # Moments of NumPy in cells, and spans: their typed array is the same vocabulary.
-        if family == "timedelta" or (family == "datetime" and not all(isinstance(value, datetime.date) for value in values)):
-            return to_plain(np.array([np.datetime64(v) if family == "datetime" else np.timedelta64(v) for v in values]))
-        # Objects of a type that JSON does not know are kept as they are written; a vocabulary compares them in that form.
-        dtype, kind = "object", {"int": "number", "bool": "number"}.get(family, family if family in _PLAIN else "str")
+        if family == "timedelta" or (
+            family == "datetime" and not all(isinstance(value, datetime.date) for value in values)
+        ):
+            return to_plain(
+                np.array(
+                    [
+                        np.datetime64(v) if family == "datetime" else np.timedelta64(v)
+                        for v in values
+                    ]
+                )
+            )
+        # Objects of a type that JSON does not know are kept as they are written; a vocabulary
+        # compares them in that form.
+        dtype, kind = (
+            "object",
+            {"int": "number", "bool": "number"}.get(family, family if family in _PLAIN else "str"),
+        )
         if kind == "float" and not all(isinstance(value, (float, np.floating)) for value in values):
             kind = "str"
-    return {"dtype": dtype, "type": kind, "values": [_STORAGE[kind][0](value) for value in values.tolist()]}
+    return {
+        "dtype": dtype,
+        "type": kind,
+        "values": [_STORAGE[kind][0](value) for value in values.tolist()],
+    }
 
 
 def from_plain(stored: dict[str, Any]) -> Array:
@@ -114,7 +148,11 @@ def from_plain(stored: dict[str, Any]) -> Array:
     array(['a', 'b'], dtype='<U1')
     """
     with stored_as("values"):
-        dtype, kind, values = np.dtype(stored["dtype"]), stored["type"], [_STORAGE[stored["type"]][1](value) for value in stored["values"]]
+        dtype, kind, values = (
+            np.dtype(stored["dtype"]),
+            stored["type"],
+            [_STORAGE[stored["type"]][1](value) for value in stored["values"]],
+        )
         if kind == "time":
             return np.array(values, dtype=dtype.str[0] + "i8").view(dtype)
         return as_objects(values).astype(dtype)
@@ -157,20 +195,24 @@ def key_of(value: Any) -> object:
         if isinstance(value, datetime.datetime) and value.tzinfo is not None:
             value = value.astimezone(datetime.UTC).replace(tzinfo=None)
         moment = np.datetime64(value)
-        micro = moment.astype("M8[us]")  # equal moments of different units hash differently in some versions of NumPy
+        # equal moments of different units hash differently in some versions of NumPy
+        micro = moment.astype("M8[us]")
         return "time", int(micro.astype(np.int64)), str(moment) if micro != moment else ""
     if family == "timedelta":
         return family, np.timedelta64(value)
     if family in ("bool", "bytes"):
         return family, bool(value) if family == "bool" else value
-    # Whatever else a library keeps in its cells, such as intervals, is known by how it is written: that survives a file.
+    # Whatever else a library keeps in its cells, such as intervals, is known by how it is written:
+    # that survives a file.
     return "str", str(value)
 
 
-_LONGEST = 200  # characters; the crossing of many attributes has room, a document that slipped into a cell does not
+# characters; the crossing of many attributes has room, a document that slipped into a cell does not
+_LONGEST = 200
 
 
-_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")  # characters that turn the direction of the text after them
+# characters that turn the direction of the text after them
+_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 _ISOLATE, _END = "\N{FIRST STRONG ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
@@ -201,7 +243,10 @@ def directions_kept(text: str) -> str:
     closed = _END not in parts[0] and all(part.count(_END) == 1 for part in parts[1:])
     if not closed:
         return directions_shown(text)
-    return "".join(each if each in (_ISOLATE, _END) else directions_shown(each) for each in re.split(f"([{_ISOLATE}{_END}])", text))
+    return "".join(
+        each if each in (_ISOLATE, _END) else directions_shown(each)
+        for each in re.split(f"([{_ISOLATE}{_END}])", text)
+    )
 
 
 def written(name: object) -> str:

@@ -25,7 +25,16 @@ from r2b._data.arrays import (
     smallest_unsigned,
 )
 from r2b._data.columns import Column, column_of
-from r2b._data.libraries import complex_error, encode_objects, encoded, made_from, mixed_error, no_name, refuse_missing, take
+from r2b._data.libraries import (
+    complex_error,
+    encode_objects,
+    encoded,
+    made_from,
+    mixed_error,
+    no_name,
+    refuse_missing,
+    take,
+)
 from r2b._data.values import from_plain, key_of, listed, stored_as, to_plain, type_word
 from r2b.errors import MissingValueError, MixedTypeError, UnseenError
 
@@ -110,29 +119,51 @@ class Vocabulary:
         if missing.all():
             return np.full(len(missing), len(self), dtype=smallest_unsigned(self.n_codes))
         kept = np.flatnonzero(~missing)
-        return with_missing(self._known(*_factorize_rows(column, kept, what=what), kept, what), missing, len(self))
+        return with_missing(
+            self._known(*_factorize_rows(column, kept, what=what), kept, what), missing, len(self)
+        )
 
     def _known(self, codes: Array, values: Array, kept: Array | None, what: str) -> Array:
         """Turn codes of values that were found into codes of those that are known; ``kept`` has the rows that have a value."""
         places = [self._places.get(key_of(value), -1) for value in values]
         if -1 in places:
             place, count = first_and_count((np.array(places) < 0)[codes])
-            raise self._unseen(values[codes[place]], place if kept is None else int(kept[place]), count, what)
+            raise self._unseen(
+                values[codes[place]], place if kept is None else int(kept[place]), count, what
+            )
         known = np.array(places, dtype=smallest_unsigned(len(self)))
-        return codes.astype(known.dtype, copy=False) if np.array_equal(known, np.arange(len(known))) else known[codes]
+        return (
+            codes.astype(known.dtype, copy=False)
+            if np.array_equal(known, np.arange(len(known)))
+            else known[codes]
+        )
 
     def _unseen(self, found: Any, row: int, count: int, what: str) -> UnseenError:
         value, word = plain_value(found), type_word(found)
-        known, words = [plain_value(each) for each in self.values], {type_word(each) for each in self.values}
-        problem, hint = f"Row {row} of {what} holds {value!r}, which is not among the known values {listed(known)}.", ""
+        known, words = (
+            [plain_value(each) for each in self.values],
+            {type_word(each) for each in self.values},
+        )
+        problem, hint = (
+            f"Row {row} of {what} holds {value!r}, which is not among the known values {listed(known)}.",
+            "",
+        )
         if word not in words:  # '0' is not 0, however alike they are written
             other = min(words)
             problem = f"Row {row} of {what} holds {value!r} ({word}), but the known values are of another type: {listed(known)} ({other})."
             hint = f"Convert the column to {other}, for example with astype. "
         elif close := difflib.get_close_matches(str(value), map(str, known), n=1):
             hint = f"Did you mean {close[0]!r}? "
-        remedy = f"{hint}Correct or drop such rows ({count} in all), or fit again on data that has them."
-        facts: dict[str, Any] = {"column": what, "row": row, "value": value, "count": count, "known": known}
+        remedy = (
+            f"{hint}Correct or drop such rows ({count} in all), or fit again on data that has them."
+        )
+        facts: dict[str, Any] = {
+            "column": what,
+            "row": row,
+            "value": value,
+            "count": count,
+            "known": known,
+        }
         return UnseenError(problem, remedy=remedy, **facts, type=word, known_type=min(words))
 
     def decode(self, codes: Array) -> Any:
@@ -145,7 +176,8 @@ class Vocabulary:
         Returns
         -------
         ndarray, pandas.Series, polars.Series, pyarrow.Array or pyarrow.ChunkedArray
-            A list that was read leaves as an ndarray. A pandas Series has the index of the rows that were read where M is their number.
+            A list that was read leaves as an ndarray. A pandas Series has the index of the rows
+            that were read where M is their number.
         """
         codes = np.asarray(codes)
         codes = codes if codes.size else codes.astype(np.intp)  # an empty list has no integer dtype
@@ -154,7 +186,9 @@ class Vocabulary:
         column = take(self.native, self.library, codes)
         if self.library == "pandas":
             same_rows = self.index is not None and len(self.index) == len(codes)
-            column.index = self.index if same_rows else libraries.get_pandas().RangeIndex(len(codes))
+            column.index = (
+                self.index if same_rows else libraries.get_pandas().RangeIndex(len(codes))
+            )
         return nw.from_native(column, series_only=True) if self.wrapped else column
 
     @cached_property
@@ -163,7 +197,12 @@ class Vocabulary:
         if not self.has_missing:
             return self.values
         if self.values.dtype.kind in "fmM":
-            return np.append(self.values, np.array([np.nan if self.values.dtype.kind == "f" else "NaT"], dtype=self.values.dtype))
+            return np.append(
+                self.values,
+                np.array(
+                    [np.nan if self.values.dtype.kind == "f" else "NaT"], dtype=self.values.dtype
+                ),
+            )
         return np.append(self.values.astype(object), np.array([None], dtype=object))
 
     def like(self, column: Column) -> Vocabulary:
@@ -171,13 +210,17 @@ class Vocabulary:
         if column.library in ("numpy", "list"):
             return Vocabulary(self.values, has_missing=self.has_missing)
         kind = "type" if column.library == "pyarrow" else "dtype"
-        if self.library != column.library or getattr(self.native, kind) != getattr(column.native, kind):
+        if self.library != column.library or getattr(self.native, kind) != getattr(
+            column.native, kind
+        ):
             native = made_from(self._with_gap, column.library, column.name)
         elif column.library == "pandas":
             native = self.native.rename(column.native.name)
         else:
             native = self.native.alias(column.name) if column.library == "polars" else self.native
-        return replace(self, native=native, library=column.library, wrapped=column.wrapped, index=column.index)
+        return replace(
+            self, native=native, library=column.library, wrapped=column.wrapped, index=column.index
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Give the vocabulary as a dictionary of plain values that JSON can hold.
@@ -187,7 +230,11 @@ class Vocabulary:
         >>> Vocabulary(np.array([0, 2], dtype=np.int8)).to_json()
         {'dtype': '|i1', 'type': 'number', 'values': [0, 2]}
         """
-        return {**to_plain(self.values), "has_missing": True} if self.has_missing else to_plain(self.values)
+        return (
+            {**to_plain(self.values), "has_missing": True}
+            if self.has_missing
+            else to_plain(self.values)
+        )
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Vocabulary:
@@ -205,7 +252,9 @@ class Vocabulary:
         return cls(from_plain(stored), has_missing=has_missing)
 
 
-def read_vocabulary(column: Column, *, what: str, keep_missing: bool = False) -> tuple[Array, Vocabulary]:
+def read_vocabulary(
+    column: Column, *, what: str, keep_missing: bool = False
+) -> tuple[Array, Vocabulary]:
     """Give the codes of a column and its vocabulary.
 
     Parameters
@@ -232,7 +281,9 @@ def read_vocabulary(column: Column, *, what: str, keep_missing: bool = False) ->
     if column.library in ("numpy", "list"):
         return codes, Vocabulary(values, has_missing=has_missing)
     native = take(column.native, column.library, first_rows(codes, len(values) + has_missing))
-    return codes, Vocabulary(values, native, column.library, column.wrapped, column.index, has_missing)
+    return codes, Vocabulary(
+        values, native, column.library, column.wrapped, column.index, has_missing
+    )
 
 
 def _factorize_rows(column: Column, rows: Array, *, what: str) -> tuple[Array, Array]:
@@ -242,7 +293,9 @@ def _factorize_rows(column: Column, rows: Array, *, what: str) -> tuple[Array, A
     except MixedTypeError as error:
         facts: dict[str, Any] = error.facts
         first, second = (int(rows[row]) for row in facts["rows"])
-        raise mixed_error(what, rows=(first, second), values=facts["values"], types=facts["types"]) from None
+        raise mixed_error(
+            what, rows=(first, second), values=facts["values"], types=facts["types"]
+        ) from None
 
 
 def with_missing(codes: Array, missing: Array, n_values: int) -> Array:
@@ -261,9 +314,14 @@ def with_missing(codes: Array, missing: Array, n_values: int) -> Array:
 def refuse_all_missing(missing: Array, what: str) -> None:
     """Raise where no row at all has a value: such a column says nothing, and its values have no type."""
     if missing.all():
-        n_rows, remedy = len(missing), "Leave this column out, or check that the right one was passed."
+        n_rows, remedy = (
+            len(missing),
+            "Leave this column out, or check that the right one was passed.",
+        )
         problem = f"In {what}, none of the {n_rows} rows has a value."
-        raise MissingValueError(problem, remedy=remedy, column=what, row=0, count=n_rows, n_rows=n_rows)
+        raise MissingValueError(
+            problem, remedy=remedy, column=what, row=0, count=n_rows, n_rows=n_rows
+        )
 
 
 def factorize(column: Column, *, what: str) -> tuple[Array, Array]:
@@ -293,7 +351,9 @@ def factorize(column: Column, *, what: str) -> tuple[Array, Array]:
     """
     if column.library == "list":
         return _of_list(column.native, what)
-    found = column.native if column.library == "numpy" else encoded(column.native, column.library, what)
+    found = (
+        column.native if column.library == "numpy" else encoded(column.native, column.library, what)
+    )
     return found if isinstance(found, tuple) else of_numpy(found, what)
 
 
@@ -330,14 +390,22 @@ def _of_floats(array: Array, what: str) -> tuple[Array, Array]:
         refuse_missing(np.isnan(array), what)
     if abs(low) < 2**30 and high - low < WIDEST_SPAN:
         whole = array.astype(np.int32)
-        if np.array_equal(whole, array):  # classes that became floats on the way, the usual case: no sorting needed
+        # classes that became floats on the way, the usual case: no sorting needed
+        if np.array_equal(whole, array):
             codes, present = compact_integers(whole)
             return codes, present.astype(array.dtype)
     values, inverse = np.unique(array, return_inverse=True)
     return inverse.astype(smallest_unsigned(len(values)), copy=False), values
 
 
-_DTYPE_KINDS = {"str": "U", "bool": "b", "int": "iu", "float": "f", "datetime": "M", "timedelta": "m"}
+_DTYPE_KINDS = {
+    "str": "U",
+    "bool": "b",
+    "int": "iu",
+    "float": "f",
+    "datetime": "M",
+    "timedelta": "m",
+}
 
 
 def _of_list(rows: Any, what: str) -> tuple[Array, Array]:
@@ -345,5 +413,8 @@ def _of_list(rows: Any, what: str) -> tuple[Array, Array]:
     # NumPy drops zeros at the end of text, which would make two classes of one name.
     cut = family == "str" and any(value.endswith("\0") for value in distinct)
     typed = np.array(distinct) if family in _DTYPE_KINDS and not cut else None
-    # NumPy makes floats or objects of integers that are too large, and objects of Python's own dates.
-    return codes, typed if typed is not None and typed.dtype.kind in _DTYPE_KINDS[family] else as_objects(distinct)
+    # NumPy makes floats or objects of integers that are too large, and objects of Python's own
+    # dates.
+    return codes, typed if typed is not None and typed.dtype.kind in _DTYPE_KINDS[
+        family
+    ] else as_objects(distinct)

@@ -1,12 +1,14 @@
 """Arrow: the library, checks of what it reads before anything looks into it, and what the messages of its files say about themselves.
 
-What a file says about itself is not to be believed: an offset that points outside of its buffer makes Arrow read memory that is not there,
-and the process ends. So :func:`sound` comes before any other use of what was read.
+What a file says about itself is not to be believed: an offset that points outside of its buffer
+makes Arrow read memory that is not there, and the process ends. So :func:`sound` comes before any
+other use of what was read.
 
-For the codec of a message and the size that it unpacks to, Arrow has no function. The metadata of a message are a flatbuffer:
-Message.header (field 2) is a RecordBatch, or a DictionaryBatch whose field 1 is one. A RecordBatch has its buffers in field 2, as pairs of
-offset and length, and a BodyCompression in field 3, whose field 0 is the codec. A compressed buffer begins with the size that it unpacks
-to.
+For the codec of a message and the size that it unpacks to, Arrow has no function. The metadata of a
+message are a flatbuffer: Message.header (field 2) is a RecordBatch, or a DictionaryBatch whose
+field 1 is one. A RecordBatch has its buffers in field 2, as pairs of offset and length, and a
+BodyCompression in field 3, whose field 0 is the codec. A compressed buffer begins with the size
+that it unpacks to.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ def _unfolded(array: Any) -> int:
     # A value takes a byte at the least, also where a file holds no bytes for it at all.
     least = max(int(array.nbytes), len(array))
     if arrow.types.is_dictionary(kind):
-        return max(least, int(compute.sum(_lengths(array.dictionary).take(array.indices)).as_py() or 0))
+        return max(
+            least, int(compute.sum(_lengths(array.dictionary).take(array.indices)).as_py() or 0)
+        )
     if arrow.types.is_run_end_encoded(kind):
         return max(least, len(array) * int(compute.max(_lengths(array.values)).as_py() or 0))
     if str(kind) in ("string_view", "binary_view"):
@@ -82,7 +86,11 @@ def _unfolded(array: Any) -> int:
     if arrow.types.is_list_view(kind) or arrow.types.is_large_list_view(kind):
         values = int(compute.sum(compute.list_value_length(array)).as_py() or 0)
         return max(least, values * int(compute.max(_lengths(array.values)).as_py() or 0))
-    if arrow.types.is_list(kind) or arrow.types.is_large_list(kind) or arrow.types.is_fixed_size_list(kind):
+    if (
+        arrow.types.is_list(kind)
+        or arrow.types.is_large_list(kind)
+        or arrow.types.is_fixed_size_list(kind)
+    ):
         return max(least, _unfolded(array.flatten()))
     if arrow.types.is_struct(kind):
         return max(least, sum(map(_unfolded, array.flatten())))
@@ -92,13 +100,22 @@ def _unfolded(array: Any) -> int:
 def _lengths(values: Any) -> Any:
     """Give the bytes of each value; of a nested one all that there are, which is more than it has."""
     arrow, compute, kind = pyarrow(), pyarrow_compute(), values.type
-    if str(kind) in ("string_view", "binary_view"):  # few at a time: views may all look at the same long text
+    # few at a time: views may all look at the same long text
+    if str(kind) in ("string_view", "binary_view"):
         plain = arrow.large_string() if str(kind) == "string_view" else arrow.large_binary()
-        parts = [_lengths(values.slice(first, _FEW_ROWS).cast(plain)) for first in range(0, len(values), _FEW_ROWS)]
+        parts = [
+            _lengths(values.slice(first, _FEW_ROWS).cast(plain))
+            for first in range(0, len(values), _FEW_ROWS)
+        ]
         return arrow.chunked_array(parts, arrow.int64())
     if str(kind) in ("string", "large_string", "binary", "large_binary"):
         return compute.binary_length(values).cast(arrow.int64())
-    return arrow.repeat(arrow.scalar(max(int(values.nbytes), 1) if arrow.types.is_nested(kind) else 8, arrow.int64()), len(values))
+    return arrow.repeat(
+        arrow.scalar(
+            max(int(values.nbytes), 1) if arrow.types.is_nested(kind) else 8, arrow.int64()
+        ),
+        len(values),
+    )
 
 
 def batch_messages(arrow: Any, source: Any) -> Iterator[Any]:
@@ -153,7 +170,9 @@ def unpacked_bytes(message: Any) -> int:
 def _batch(message: Any, metadata: bytes) -> int | None:
     """Give the place of the RecordBatch."""
     header = _table(metadata, _integer(metadata, 0, 4), 2)
-    return header if header is None or message.type == "record batch" else _table(metadata, header, 1)
+    return (
+        header if header is None or message.type == "record batch" else _table(metadata, header, 1)
+    )
 
 
 def _compression(metadata: bytes, batch: int | None) -> int | None:

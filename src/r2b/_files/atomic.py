@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from r2b._files.staging import Staged, is_device, refuse_precious, refuse_within, refused_path, same_file, stage, taken_name, unwritable
+from r2b._files.staging import (
+    Staged,
+    is_device,
+    refuse_precious,
+    refuse_within,
+    refused_path,
+    same_file,
+    stage,
+    taken_name,
+    unwritable,
+)
 
 
 class AtomicWriter:
@@ -23,7 +33,8 @@ class AtomicWriter:
     keep : sequence of path
         Files that are never written over, such as the one that is read.
     resume : bool
-        Go on with folders that were stopped, and leave what is finished of one that is: see :mod:`r2b._files.staging`.
+        Go on with folders that were stopped, and leave what is finished of one that is: see
+        :mod:`r2b._files.staging`.
 
     Examples
     --------
@@ -36,7 +47,9 @@ class AtomicWriter:
     (b'whole', 1)
     """
 
-    def __init__(self, *, force: bool = False, keep: tuple[str, ...] = (), resume: bool = False) -> None:
+    def __init__(
+        self, *, force: bool = False, keep: tuple[str, ...] = (), resume: bool = False
+    ) -> None:
         self.force = force
         self.keep = keep
         self.resume = resume
@@ -46,7 +59,12 @@ class AtomicWriter:
     def __enter__(self) -> AtomicWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         for staged in [*self._waiting, *self._reserved]:
             staged.leave() if self.resume and error is not None else staged.discard()
 
@@ -62,19 +80,33 @@ class AtomicWriter:
         Raises
         ------
         ParameterError
-            It is there already, is the file that is read, has no folder, or is a link that leads nowhere.
+            It is there already, is the file that is read, has no folder, or is a link that leads
+            nowhere.
         """
         target = Path(os.path.normpath(path)) if folder else Path(path)
         if any(same_file(target, Path(each)) for each in self.keep):
-            raise refused_path(path, f"{path} is the file that is read.", "Write to another name; the input is never changed.")
+            raise refused_path(
+                path,
+                f"{path} is the file that is read.",
+                "Write to another name; the input is never changed.",
+            )
         refuse_within(target, self.keep)
         if target.is_dir() and not folder:
             raise refused_path(path, f"{path} is a folder.", "Pass the name of a file in it.")
         if not target.parent.is_dir():
-            raise refused_path(path, f"There is no folder {str(target.parent)!r}.", "Make it first, or write elsewhere.")
+            raise refused_path(
+                path,
+                f"There is no folder {str(target.parent)!r}.",
+                "Make it first, or write elsewhere.",
+            )
         if target.is_symlink() and not target.exists() and not self.force:
-            remedy, linked = "Write to another name, or make the file that the link names with force=True.", os.path.realpath(path)
-            raise refused_path(path, f"{path} is a link to {linked}, which is not there.", remedy, target=linked)
+            remedy, linked = (
+                "Write to another name, or make the file that the link names with force=True.",
+                os.path.realpath(path),
+            )
+            raise refused_path(
+                path, f"{path} is a link to {linked}, which is not there.", remedy, target=linked
+            )
         if target.exists() and not self.force and not is_device(target):
             raise taken_name(path)
         if folder and target.exists():
@@ -103,7 +135,9 @@ class AtomicWriter:
             A fingerprint of all that the files follow from; without one nothing is taken over.
         """
         self.check(path, folder=True)
-        self._reserved.append(stage(path, single=False, names=names, request=request, resume=self.resume))
+        self._reserved.append(
+            stage(path, single=False, names=names, request=request, resume=self.resume)
+        )
         return self._reserved[-1]
 
     def write(self, path: str | Path, content: bytes) -> None:
@@ -157,7 +191,8 @@ class AtomicWriter:
         """Give the files their names, and the folder its place, in one step for whoever reads below the folder that holds the target."""
         target = staged.target
         staged.settle()
-        # A level up: a pattern such as out/**/*.csv finds hidden folders too, and would meet files that have their names already.
+        # A level up: a pattern such as out/**/*.csv finds hidden folders too, and would meet files
+        # that have their names already.
         away = target.parent.parent / staged.folder.name
         with contextlib.suppress(OSError):
             os.rename(staged.folder, away)
@@ -184,7 +219,12 @@ class AtomicWriter:
 def _exchanged(one: Path, other: Path) -> bool:
     """Let two folders change names in one step; False where the system cannot."""
     try:
-        return bool(ctypes.CDLL(None).renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0)
+        return bool(
+            ctypes.CDLL(None).renameat2(
+                _HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE
+            )
+            == 0
+        )
     except (AttributeError, OSError, TypeError):
         return False
 

@@ -26,14 +26,25 @@ from r2b.errors import InputError, ParameterError
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "xlsx")
 COMPRESSIONS = ("gz", "bz2", "xz", "zst")
 
-_KINDS = {kind: kind for kind in FORMATS} | {"tab": "tsv", "ndjson": "jsonl", "pq": "parquet", "feather": "arrow", "ipc": "arrow"}
+_KINDS = {kind: kind for kind in FORMATS} | {
+    "tab": "tsv",
+    "ndjson": "jsonl",
+    "pq": "parquet",
+    "feather": "arrow",
+    "ipc": "arrow",
+}
 _MAGIC = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zst"}
 _WORKBOOK = ("a workbook", "Save it as .xlsx, or the sheet as CSV in UTF-8, and pass that.")
 _STATISTICS = ("a file of another program", "Save it there as CSV, or as Parquet, and pass that.")
 _FOREIGN = {
     **dict.fromkeys(("xls", "xlsm", "xlsb", "ods"), _WORKBOOK),
-    **dict.fromkeys(("sav", "dta", "sas7bdat", "rds", "rdata", "pkl", "pickle", "npz", "npy"), _STATISTICS),
-    "json": ("one JSON document", "Write one object per line, and end its name in .jsonl: of an array, jq -c '.[]' does so."),
+    **dict.fromkeys(
+        ("sav", "dta", "sas7bdat", "rds", "rdata", "pkl", "pickle", "npz", "npy"), _STATISTICS
+    ),
+    "json": (
+        "one JSON document",
+        "Write one object per line, and end its name in .jsonl: of an array, jq -c '.[]' does so.",
+    ),
     "zip": ("an archive", "Unpack it, and pass the table inside."),
 }
 
@@ -126,7 +137,9 @@ def refuse_foreign(name: str) -> None:
     ending = name.lower().rpartition(".")[2]
     if "." in name and ending in _FOREIGN:
         what, remedy = _FOREIGN[ending]
-        raise ParameterError(f"{name} is {what} (.{ending}), which r2b does not read.", remedy=remedy, path=name)
+        raise ParameterError(
+            f"{name} is {what} (.{ending}), which r2b does not read.", remedy=remedy, path=name
+        )
 
 
 def seen_instead(content: bytes, kind: str) -> tuple[str, str] | None:
@@ -141,7 +154,10 @@ def seen_instead(content: bytes, kind: str) -> tuple[str, str] | None:
     if packed:
         return f"It is compressed with {packed}", f"Pass format='{kind}.{packed}'."
     if content.startswith(b"PK\x03\x04"):
-        return "It looks like a workbook or an archive", "Of a workbook, let its name end in .xlsx; unpack an archive."
+        return (
+            "It looks like a workbook or an archive",
+            "Of a workbook, let its name end in .xlsx; unpack an archive.",
+        )
     if content.startswith(b"\xd0\xcf\x11\xe0"):
         return "It looks like a workbook of an old Excel", _WORKBOOK[1]
     if content.startswith((b"PAR1", b"ARROW1")):
@@ -154,7 +170,9 @@ def seen_instead(content: bytes, kind: str) -> tuple[str, str] | None:
 
 def _refusal(problem: str, name: str) -> ParameterError:
     known = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}, with .gz, .bz2, .xz or .zst after it where it is compressed"
-    return ParameterError(problem, remedy=f"Say which it is with --format or --output-format: {known}.", name=name)
+    return ParameterError(
+        problem, remedy=f"Say which it is with --format or --output-format: {known}.", name=name
+    )
 
 
 def compression_seen(head: bytes) -> str:
@@ -314,7 +332,12 @@ def field_text(value: Any, name: str, row: int) -> str:
     if isinstance(value, (date, datetime, time)):
         return value.isoformat()
     problem = f"In the column {name!r}, row {row} holds {type(value).__name__}, which a field of CSV cannot hold."
-    raise InputError(problem, remedy="Write Parquet, Arrow or JSON Lines, or leave the column out.", column=name, row=row)
+    raise InputError(
+        problem,
+        remedy="Write Parquet, Arrow or JSON Lines, or leave the column out.",
+        column=name,
+        row=row,
+    )
 
 
 @dataclass(frozen=True)
@@ -338,14 +361,19 @@ class Dialect:
         """Give each row as the text of one record, without the end of the line."""
         out: list[str] = []
         quoting: Literal[0, 1] = csv.QUOTE_ALL if self.quote_all else csv.QUOTE_MINIMAL
-        # The writer quotes a line end inside a field only where it ends lines with such a character itself.
+        # The writer quotes a line end inside a field only where it ends lines with such a character
+        # itself.
         sink: Any = SimpleNamespace(write=out.append)  # keeps each write apart
-        csv.writer(sink, delimiter=self.delimiter, lineterminator="\r\n", quoting=quoting).writerows(rows)
+        csv.writer(
+            sink, delimiter=self.delimiter, lineterminator="\r\n", quoting=quoting
+        ).writerows(rows)
         return [text[:-2] for text in out]
 
     def records(self, columns: Mapping[str, Any]) -> list[str]:
         """Give the rows of columns as the text of records."""
-        return self.joined(list(zip(*(as_text(values, name) for name, values in columns.items()), strict=True)))
+        return self.joined(
+            list(zip(*(as_text(values, name) for name, values in columns.items()), strict=True))
+        )
 
 
 def dialect_of(format: Format) -> Dialect:
@@ -371,7 +399,9 @@ def settled_encoding(name: str, head: bytes) -> tuple[str, bytes]:
         codec = codecs.lookup(name).name
     except (LookupError, UnicodeError):
         raise ParameterError(
-            f"There is no encoding {name!r}.", remedy="Pass one such as utf-8, latin-1 or cp1252.", encoding=name
+            f"There is no encoding {name!r}.",
+            remedy="Pass one such as utf-8, latin-1 or cp1252.",
+            encoding=name,
         ) from None
     if codec in ("utf-8", "utf-8-sig"):
         return "utf-8", codecs.BOM_UTF8 if head.startswith(codecs.BOM_UTF8) else b""
@@ -379,7 +409,9 @@ def settled_encoding(name: str, head: bytes) -> tuple[str, bytes]:
     if wide is None:
         return codec, b""
     marks = {f"{wide}-{end}": "\ufeff".encode(f"{wide}-{end}") for end in ("le", "be")}
-    found = [each for each, mark in marks.items() if head.startswith(mark) and codec in (wide, each)]
+    found = [
+        each for each, mark in marks.items() if head.startswith(mark) and codec in (wide, each)
+    ]
     if found:
         return found[0], marks[found[0]]
     return (f"{wide}-{sys.byteorder[0]}e" if codec == wide else codec), b""

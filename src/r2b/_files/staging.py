@@ -1,7 +1,8 @@
 """Paths that can be written or read, and hidden folders in which files lie until all are there, locked while their writer lives.
 
-The names in them match no pattern for tables. The next write to the same target removes what a process that was killed has left behind, or
-goes on with it: a list in the folder says for which request it is made, and which files are finished, with their sizes and checksums.
+The names in them match no pattern for tables. The next write to the same target removes what a
+process that was killed has left behind, or goes on with it: a list in the folder says for which
+request it is made, and which files are finished, with their sizes and checksums.
 """
 
 from __future__ import annotations
@@ -38,13 +39,21 @@ def refused_path(path: str | Path, problem: str, remedy: str, **facts: object) -
 def unwritable(path: str | Path, cause: OSError, *, kept: bool = False) -> ParameterError:
     """Say that a file cannot be written, and why; and whether what was finished is kept."""
     full = cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    reason = f"the disk has no room left ({cause.strerror})" if full else cause.strerror or str(cause)
-    left = "Then write again: files that are finished are kept." if kept else "Nothing was left behind."
+    reason = (
+        f"the disk has no room left ({cause.strerror})" if full else cause.strerror or str(cause)
+    )
+    left = (
+        "Then write again: files that are finished are kept."
+        if kept
+        else "Nothing was left behind."
+    )
     remedy = f"Make room, or write elsewhere. {left}" if full else "Write elsewhere."
     return refused_path(path, f"{path} cannot be written: {reason}.", remedy, errno=cause.errno)
 
 
-def refuse_little_room(folder: str, n_bytes: int, what: str, elsewhere: str = "write elsewhere") -> None:
+def refuse_little_room(
+    folder: str, n_bytes: int, what: str, elsewhere: str = "write elsewhere"
+) -> None:
     """Refuse before any work is done where the disk has no room for it.
 
     Raises
@@ -55,7 +64,9 @@ def refuse_little_room(folder: str, n_bytes: int, what: str, elsewhere: str = "w
     free = shutil.disk_usage(folder).free
     if free < n_bytes:
         problem = f"The disk of {folder} has {format_bytes(free)} free, and {what} need about {format_bytes(n_bytes)}."
-        raise refused_path(folder, problem, f"Make room there, or {elsewhere}.", free=free, needed=n_bytes)
+        raise refused_path(
+            folder, problem, f"Make room there, or {elsewhere}.", free=free, needed=n_bytes
+        )
 
 
 def refuse_within(target: Path, keep: tuple[str, ...]) -> None:
@@ -65,19 +76,32 @@ def refuse_within(target: Path, keep: tuple[str, ...]) -> None:
         other = Path(os.path.realpath(each))
         inside = other.is_dir() and place.is_relative_to(other)
         if inside or other.is_relative_to(place):
-            fault = f"{target} lies in {each}, which is read." if inside else f"{target} holds {each}, which is read."
-            raise refused_path(target, fault, "Write to another folder; the input is never changed.")
+            fault = (
+                f"{target} lies in {each}, which is read."
+                if inside
+                else f"{target} holds {each}, which is read."
+            )
+            raise refused_path(
+                target, fault, "Write to another folder; the input is never changed."
+            )
 
 
 def refuse_precious(target: Path) -> None:
     """Refuse to replace a folder that holds anything but tables."""
     if not target.is_dir():
-        raise refused_path(target, f"{target} is a file, and a folder is to be written.", "Write to another name.")
+        raise refused_path(
+            target, f"{target} is a file, and a folder is to be written.", "Write to another name."
+        )
     for here, _, files in os.walk(target):
-        odd = next((name for name in files if not name.startswith((".", "_")) and format_of(name) is None), None)
+        odd = next(
+            (name for name in files if not name.startswith((".", "_")) and format_of(name) is None),
+            None,
+        )
         if odd is not None:
             problem = f"{target} would be replaced, but {os.path.join(here, odd)} is not a table."
-            raise refused_path(target, problem, "Write to another name, or remove the folder yourself.")
+            raise refused_path(
+                target, problem, "Write to another name, or remove the folder yourself."
+            )
 
 
 def is_device(target: Path) -> bool:
@@ -97,7 +121,9 @@ def same_file(one: Path, other: Path) -> bool:
 
 def taken_name(path: str | Path) -> ParameterError:
     """Give the error that says that something is there already."""
-    return refused_path(path, f"{path} is there already.", "Write to another name, or replace it with force=True.")
+    return refused_path(
+        path, f"{path} is there already.", "Write to another name, or replace it with force=True."
+    )
 
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -118,7 +144,9 @@ def local_path(given: str | os.PathLike[str]) -> str:
     """
     path = os.fspath(given)
     if path.startswith("file:"):
-        return url2pathname(path.removeprefix("file:").removeprefix("//localhost").removeprefix("//"))
+        return url2pathname(
+            path.removeprefix("file:").removeprefix("//localhost").removeprefix("//")
+        )
     if _ADDRESS.match(path):
         problem = f"{path!r} is an address, and only files of this machine are read and written."
         remedy = "Let an engine do it: scan a Polars LazyFrame, a DuckDB relation, a Dask or a Spark frame, and write its frame(...)."
@@ -149,7 +177,8 @@ class Staged:
     ----------
     folder, target : Path
     lock : int
-        Open while the writer lives; the system closes it however the process ends. -1 where there are no locks.
+        Open while the writer lives; the system closes it however the process ends. -1 where there
+        are no locks.
     single : bool
         Whether the target is a file.
     names : tuple of str
@@ -227,7 +256,9 @@ class Staged:
         kept = {_LIST, *(self.place(number).name for number in finished), *others}
         for each in list(self.folder.iterdir()):
             if each.name not in kept:
-                shutil.rmtree(each, ignore_errors=True) if each.is_dir() else each.unlink(missing_ok=True)
+                shutil.rmtree(each, ignore_errors=True) if each.is_dir() else each.unlink(
+                    missing_ok=True
+                )
 
     def discard(self) -> None:
         """Remove what is left of it."""
@@ -239,7 +270,14 @@ class Staged:
             os.close(self.lock)
 
 
-def stage(path: str | Path, *, single: bool, names: Sequence[str] = (), request: str = "", resume: bool = False) -> Staged:
+def stage(
+    path: str | Path,
+    *,
+    single: bool,
+    names: Sequence[str] = (),
+    request: str = "",
+    resume: bool = False,
+) -> Staged:
     """Make a hidden folder beside a target, after what writers of this target that are no more have left is gone.
 
     Parameters
@@ -330,8 +368,14 @@ def _whole_files(staged: Staged, request: str) -> dict[int, Finished]:
     path = staged.folder / _LIST
     if not path.is_file() or not (noted := path.read_bytes()).startswith(f"{request}\n".encode()):
         return {}
-    lines = [Finished(*map(int, match.groups())) for match in _LINE.finditer(noted, len(request) + 1)]
-    return {line.number: line for line, whole in ahead(lambda line: (line, _is_whole(staged, line)), lines, None) if whole}
+    lines = [
+        Finished(*map(int, match.groups())) for match in _LINE.finditer(noted, len(request) + 1)
+    ]
+    return {
+        line.number: line
+        for line, whole in ahead(lambda line: (line, _is_whole(staged, line)), lines, None)
+        if whole
+    }
 
 
 def _is_whole(staged: Staged, line: Finished) -> bool:
@@ -339,7 +383,8 @@ def _is_whole(staged: Staged, line: Finished) -> bool:
         return False
     place, named = staged.place(line.number), staged.folder / staged.names[line.number]
     with contextlib.suppress(OSError):
-        if not place.exists() and named.is_file():  # it was stopped while files were given their names
+        # it was stopped while files were given their names
+        if not place.exists() and named.is_file():
             os.rename(named, place)
         if place.is_symlink() or place.stat().st_size != line.size:
             return False

@@ -14,7 +14,15 @@ from difflib import get_close_matches
 from typing import Any
 
 from r2b._files.arrow import first_line, pyarrow
-from r2b._files.formats import Format, dialect_of, field_text, most_unpacked, opened, plain_values, squeezed
+from r2b._files.formats import (
+    Format,
+    dialect_of,
+    field_text,
+    most_unpacked,
+    opened,
+    plain_values,
+    squeezed,
+)
 from r2b.errors import DamagedFileError, FileTooLargeError, InputError
 
 _MOST_NAMED = 12
@@ -59,10 +67,17 @@ def _json(value: Any, name: str) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return "null" if math.isnan(value) else json.dumps(str(value))
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=lambda other: field_text(other, name, 0))
+        return json.dumps(
+            value,
+            ensure_ascii=False,
+            allow_nan=False,
+            default=lambda other: field_text(other, name, 0),
+        )
     except (InputError, ValueError) as cause:
         problem = f"The column {name!r} holds {type(value).__name__}, which JSON cannot hold."
-        raise InputError(problem, remedy="Write Parquet or Arrow, or leave the column out.", column=name) from cause
+        raise InputError(
+            problem, remedy="Write Parquet or Arrow, or leave the column out.", column=name
+        ) from cause
 
 
 def parse_object(text: str, name: str, line: int) -> dict[str, Any]:
@@ -71,9 +86,13 @@ def parse_object(text: str, name: str, line: int) -> dict[str, Any]:
     try:
         found = json.loads(text, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError) as cause:
-        raise InputError(f"Line {line} of {name} is not JSON: {cause}.", remedy=remedy, path=name, line=line) from cause
+        raise InputError(
+            f"Line {line} of {name} is not JSON: {cause}.", remedy=remedy, path=name, line=line
+        ) from cause
     if not isinstance(found, _Pairs):
-        raise InputError(f"Line {line} of {name} is not an object.", remedy=remedy, path=name, line=line)
+        raise InputError(
+            f"Line {line} of {name} is not an object.", remedy=remedy, path=name, line=line
+        )
     record = dict(found)
     if len(record) < len(found):
         keys = [key for key, _ in found]
@@ -89,7 +108,11 @@ class _Pairs(list[tuple[str, Any]]):
 
 def lines_of(columns: Mapping[str, Any], format: Format) -> str:
     """Give the rows of columns as lines of text, without a header."""
-    lines = [f"{{{line}}}" for line in members(columns)] if format.kind == "jsonl" else dialect_of(format).records(columns)
+    lines = (
+        [f"{{{line}}}" for line in members(columns)]
+        if format.kind == "jsonl"
+        else dialect_of(format).records(columns)
+    )
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -102,11 +125,18 @@ def table_of(columns: Mapping[str, Any], format: Format) -> bytes:
     b'a,b\nx,1.5\n"y, z",\n'
     """
     if format.is_text:
-        header = "" if format.kind == "jsonl" else f"{dialect_of(format).joined([list(columns)])[0]}\n"
+        header = (
+            "" if format.kind == "jsonl" else f"{dialect_of(format).joined([list(columns)])[0]}\n"
+        )
         return (header + lines_of(columns, format)).encode()
     arrow, sink = pyarrow(), io.BytesIO()
     try:
-        table = arrow.table({name: values if hasattr(values, "type") else arrow.array(values) for name, values in columns.items()})
+        table = arrow.table(
+            {
+                name: values if hasattr(values, "type") else arrow.array(values)
+                for name, values in columns.items()
+            }
+        )
     except (arrow.ArrowException, OverflowError) as cause:
         raise InputError(
             f"A column holds values of several types, which Arrow cannot hold in one column: {first_line(cause)}.",
@@ -202,8 +232,12 @@ def decompress(content: bytes, compression: str, name: str) -> bytes:
         raise
     except Exception as cause:  # each library has errors of its own for the same fault
         problem = f"{name} cannot be decompressed as {compression}: {str(cause).rstrip('.') or type(cause).__name__}."
-        remedy = "Check that the file is whole, and say what it is with --format, such as csv or csv.gz."
-        raise DamagedFileError(problem, remedy=remedy, path=name, compression=compression) from cause
+        remedy = (
+            "Check that the file is whole, and say what it is with --format, such as csv or csv.gz."
+        )
+        raise DamagedFileError(
+            problem, remedy=remedy, path=name, compression=compression
+        ) from cause
     return b"".join(parts)
 
 

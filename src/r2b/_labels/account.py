@@ -62,13 +62,20 @@ class Change:
     share: float
 
 
-def heaviest_flows(answers: Callable[[Places, Places], Floats], weights: Floats, groups: Array, classes: Array, n: int) -> list[Change]:
+def heaviest_flows(
+    answers: Callable[[Places, Places], Floats],
+    weights: Floats,
+    groups: Array,
+    classes: Array,
+    n: int,
+) -> list[Change]:
     """List the ``n`` heaviest flows, without the answers of all groups and classes at once: they can be more than memory holds.
 
     Parameters
     ----------
     answers : callable
-        From groups and old classes, arrays of shape (m,), to the distributions of their new classes, of shape (m, n_classes).
+        From groups and old classes, arrays of shape (m,), to the distributions of their new
+        classes, of shape (m, n_classes).
     weights : ndarray of shape (n_groups, n_classes)
         Weight of each (group, old label).
     groups, classes : ndarray
@@ -87,7 +94,8 @@ def heaviest_flows(answers: Callable[[Places, Places], Floats], weights: Floats,
         cells, old = pairs[0][part], pairs[1][part]
         flow = answers(cells, old) * weights[cells, old][:, None]
         flow[np.arange(len(old)), old] = 0.0
-        # The earliest of equal ones first: earlier parts stand before this one, and sorting is stable.
+        # The earliest of equal ones first: earlier parts stand before this one, and sorting is
+        # stable.
         flows = np.concatenate([flows, flow.ravel()])
         places = np.concatenate([places, np.arange(flow.size) + part.start * n_classes])
         kept = np.flatnonzero(flows > _NOTHING * float(weights.sum()))
@@ -105,8 +113,8 @@ def heaviest_flows(answers: Callable[[Places, Places], Floats], weights: Floats,
 def largest_first(values: Floats, n: int, scale: float = 1.0) -> Places:
     """Give the places of the ``n`` largest values, the earliest of equal ones first.
 
-    Values that differ by rounding are equal: which of them comes out larger depends on the processor. Of two groups, for one, each bears
-    the same cost.
+    Values that differ by rounding are equal: which of them comes out larger depends on the
+    processor. Of two groups, for one, each bears the same cost.
 
     Parameters
     ----------
@@ -151,15 +159,35 @@ def _mean_changes(fair: FairLabels, n: int) -> list[MeanChange]:
 
     Of continuous attributes they are the moments, where there are no groups.
     """
-    moments, before, after = _only_moments(fair), fair.certificate.means_before, fair.certificate.means
-    members = [each for each in fair.families.members if moments or not isinstance(each.bound, MomentBound)]
-    listed = [(each.name, group) for each in members for group in range(each.groups.start, each.groups.stop)]
+    moments, before, after = (
+        _only_moments(fair),
+        fair.certificate.means_before,
+        fair.certificate.means,
+    )
+    members = [
+        each for each in fair.families.members if moments or not isinstance(each.bound, MomentBound)
+    ]
+    listed = [
+        (each.name, group)
+        for each in members
+        for group in range(each.groups.start, each.groups.stop)
+    ]
     size = np.abs(after - before)[[group for _, group in listed]]
     found = []
-    for place, label in zip(*np.unravel_index(largest_first(size.ravel(), n), size.shape), strict=True):
+    for place, label in zip(
+        *np.unravel_index(largest_first(size.ravel(), n), size.shape), strict=True
+    ):
         if size[place, label] > _NOTHING:
             (family, group), name = listed[place], _named(fair.classes, int(label))
-            found.append(MeanChange(family, _named(fair.groups, group), name, float(before[group, label]), float(after[group, label])))
+            found.append(
+                MeanChange(
+                    family,
+                    _named(fair.groups, group),
+                    name,
+                    float(before[group, label]),
+                    float(after[group, label]),
+                )
+            )
     return found
 
 
@@ -179,8 +207,9 @@ class ConstraintCost:
     price : float
         Positive where the bound keeps the class down in this group, negative where it brings it up.
     rate : float
-        How fast the objective falls, per unit of weight, as this one mean is let go: the price times the group's share. The squared
-        distance falls twice as fast where lam is 1. Bounds that hold each other in place bring less when only one is let go.
+        How fast the objective falls, per unit of weight, as this one mean is let go: the price
+        times the group's share. The squared distance falls twice as fast where lam is 1. Bounds
+        that hold each other in place bring less when only one is let go.
     """
 
     family: str
@@ -194,11 +223,21 @@ def costliest_constraints(fair: Solution, n: int) -> list[ConstraintCost]:
     """List the ``n`` entries of the prices that cost most."""
     rate = np.abs(fair.prices) * fair.families.share[:, None]
     found = []
-    for group, label in zip(*np.unravel_index(largest_first(rate.ravel(), n), rate.shape), strict=True):
+    for group, label in zip(
+        *np.unravel_index(largest_first(rate.ravel(), n), rate.shape), strict=True
+    ):
         if rate[group, label] > 0:
-            family = next(each.name for each in fair.families.members if each.groups.start <= group < each.groups.stop)
+            family = next(
+                each.name
+                for each in fair.families.members
+                if each.groups.start <= group < each.groups.stop
+            )
             names = _named(fair.groups, int(group)), _named(fair.classes, int(label))
-            found.append(ConstraintCost(family, *names, float(fair.prices[group, label]), float(rate[group, label])))
+            found.append(
+                ConstraintCost(
+                    family, *names, float(fair.prices[group, label]), float(rate[group, label])
+                )
+            )
     return found
 
 
@@ -207,7 +246,10 @@ def content_of(fair: FairLabels) -> dict[str, Any]:
     content: dict[str, Any] = json_value(
         {
             "format": FORMAT,
-            "version": _PLAIN if fair.splits is None and all(each.bound.offsets is None for each in fair.families.members) else VERSION,
+            "version": _PLAIN
+            if fair.splits is None
+            and all(each.bound.offsets is None for each in fair.families.members)
+            else VERSION,
             "schema": fair.schema.to_json(),
             "families": fair.families.to_json(),
             "prices": fair.prices,
@@ -219,7 +261,9 @@ def content_of(fair: FairLabels) -> dict[str, Any]:
             "status": fair.status.value,
             "residual": fair.residual,
             "certificate": fair.certificate.to_json(),
-            "history": [[step.iteration, step.stage, step.residual, step.seconds] for step in fair.history],
+            "history": [
+                [step.iteration, step.stage, step.residual, step.seconds] for step in fair.history
+            ],
         }
     )
     return content
@@ -232,7 +276,8 @@ def account(fair: FairLabels, leaving: tuple[str, Realised] | None = None) -> st
     ----------
     fair : FairLabels
     leaving : tuple (str, Realised), optional
-        The form in which labels leave, one class per row, and what holds for them. Without it what is said is of distributions.
+        The form in which labels leave, one class per row, and what holds for them. Without it what
+        is said is of distributions.
     """
     proof = fair.certificate
     n_rows = None if fair.rows is None else fair.rows.n_rows
@@ -253,7 +298,8 @@ def account(fair: FairLabels, leaving: tuple[str, Realised] | None = None) -> st
 
 def _parity(fair: FairLabels, leaving: tuple[str, Realised] | None) -> list[str]:
     proof = fair.certificate
-    # One family of groups and the paper's bound: the parity above says it all. Files of the first version keep no families.
+    # One family of groups and the paper's bound: the parity above says it all. Files of the first
+    # version keep no families.
     bound = f"  (epsilon {format_epsilon(proof.epsilon)})" if _is_plain(proof) else ""
     if leaving is None:
         return [f"  parity            {proof.parity_before:.4f} -> {proof.parity:.4f}{bound}"]
@@ -275,7 +321,8 @@ def _why(fair: FairLabels, form: str) -> str:
         promised = promised_parity(fair.families, fair.certificate, fair.rounding_bound)
     except RowsUnavailableError:
         promised = np.inf
-    until = f"; parity up to {promised:.4f} is promised" if promised < 1 else ""  # every parity is below 1
+    # every parity is below 1
+    until = f"; parity up to {promised:.4f} is promised" if promised < 1 else ""
     return f"whole rows cannot match probabilities exactly{until}; 'soft' and 'expand' are exact"
 
 
@@ -286,7 +333,9 @@ def _changes(fair: FairLabels) -> list[str]:
     # Names of groups of several columns say which themselves.
     alone = fair.schema.columns[0] if fair.schema.kinds == (CATEGORICAL,) else ""
     start = f"    {written(alone)}=" if alone else "    "
-    lines = [f"{start}{_change(each, weighted=fair.rows.weighted)}" for each in changes] or [start + _mean_change(each) for each in means]
+    lines = [f"{start}{_change(each, weighted=fair.rows.weighted)}" for each in changes] or [
+        start + _mean_change(each) for each in means
+    ]
     return [f"  largest changes{f' of {means_of(fair)}' if means else ''}", *lines] if lines else []
 
 
@@ -300,7 +349,8 @@ def largest_changes(fair: FairLabels, n: int) -> tuple[list[Change], list[MeanCh
 def has_flows(fair: Solution) -> bool:
     """Tell whether labels go from one class to another.
 
-    A row of probabilities has no class to leave, and one of uncertain group or with a number for an attribute is a cell of its own.
+    A row of probabilities has no class to leave, and one of uncertain group or with a number for an
+    attribute is a cell of its own.
     """
     return set(fair.schema.kinds) == {CATEGORICAL} and not fair.schema.is_soft
 
@@ -308,7 +358,10 @@ def has_flows(fair: Solution) -> bool:
 def no_rows() -> RowsUnavailableError:
     """Build the error for what needs rows, of an object that was loaded from a file."""
     remedy = "Pass the rows to transform(y, sensitive_features=...)."
-    return RowsUnavailableError("This object was loaded from a file, which holds prices and certificate but no rows.", remedy=remedy)
+    return RowsUnavailableError(
+        "This object was loaded from a file, which holds prices and certificate but no rows.",
+        remedy=remedy,
+    )
 
 
 def means_of(fair: FairLabels) -> str:
@@ -333,7 +386,9 @@ def _change(c: Change, *, weighted: bool) -> str:
 
 
 def _is_plain(proof: Certificate) -> bool:
-    return len(proof.families) < 2 and all(family.bound == "range" and family.offsets is None for family in proof.families)
+    return len(proof.families) < 2 and all(
+        family.bound == "range" and family.offsets is None for family in proof.families
+    )
 
 
 def _families(proof: Certificate, found: Realised | None) -> list[str]:
@@ -343,24 +398,40 @@ def _families(proof: Certificate, found: Realised | None) -> list[str]:
     shown = proof.families[:_SHOWN_FAMILIES]
     for place, family in enumerate(shown):
         before, soft = float(family.measure_before.max()), float(family.measure.max())
-        after = f"{soft:.4f}" if found is None else f"{float(found.families[place].measure.max()):.4f}, {soft:.4f} as probabilities"
-        what = MEASURES[family.bound] + ("" if family.offsets is None else " of means with their offsets")
-        lines.append(f"    {written(family.name)}: {what} {before:.4f} -> {after}  (epsilon {format_epsilon(family.epsilon)})")
+        after = (
+            f"{soft:.4f}"
+            if found is None
+            else f"{float(found.families[place].measure.max()):.4f}, {soft:.4f} as probabilities"
+        )
+        what = MEASURES[family.bound] + (
+            "" if family.offsets is None else " of means with their offsets"
+        )
+        lines.append(
+            f"    {written(family.name)}: {what} {before:.4f} -> {after}  (epsilon {format_epsilon(family.epsilon)})"
+        )
     more = len(proof.families) - len(shown)
     return lines + ([f"    and {more} more"] if more else [])
 
 
 def _notes(fair: FairLabels) -> list[str]:
     families, notes = fair.families, []
-    free = np.all([np.isinf(family.epsilon) for family in fair.certificate.families or (fair.certificate,)], axis=0)
+    free = np.all(
+        [np.isinf(family.epsilon) for family in fair.certificate.families or (fair.certificate,)],
+        axis=0,
+    )
     if free.any():
-        notes.append(f"  not bound         {free.sum()} of {len(free)} classes: {listed(map(written, fair.classes[free]))}")
+        notes.append(
+            f"  not bound         {free.sum()} of {len(free)} classes: {listed(map(written, fair.classes[free]))}"
+        )
     if families.left_out > 0:
         whose = "rows" if fair.weighted is False else "weight"
-        # Without a price the closest labels are the old ones, except where lam or costs move even those.
+        # Without a price the closest labels are the old ones, except where lam or costs move even
+        # those.
         keeps = fair.costs is None and (fair.lam == 1 or (fair.lam < 1 and not fair.schema.is_soft))
         kept = ", with labels as they were" if keeps else ""
-        notes.append(f"  left out          {100 * families.left_out:.2f} % of the {whose}, in no group{kept}")
+        notes.append(
+            f"  left out          {100 * families.left_out:.2f} % of the {whose}, in no group{kept}"
+        )
     if families.excluded:
         notes.append(f"  too small         {listed(map(written, families.excluded), '; ')}")
     if families.absent:

@@ -17,7 +17,14 @@ from r2b._constraints.families import BoundName, Family, FamilyChoice, Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.offsets import Offsets
 from r2b._constraints.families.request import CHOICES as REQUEST_CHOICES
-from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups, Target, is_a, one_of
+from r2b._constraints.families.request import (
+    AbsentGroups,
+    MissingValues,
+    SmallGroups,
+    Target,
+    is_a,
+    one_of,
+)
 from r2b._constraints.parity.bounds import Epsilon
 from r2b._data.merge import MergeChoice
 from r2b._solve.oracle.blocks import KernelChoice
@@ -41,40 +48,49 @@ class Options(TypedDict, total=False):
     Parameters
     ----------
     epsilon : float, array-like of shape (L,) or mapping
-        How far from equal is accepted, for all classes or one per class (in order, or by class name). A mapping bounds the classes that it
-        names; the others are free, or have the number under the key ``...``. Shares, not percentages: 5 % is 0.05.
+        How far from equal is accepted, for all classes or one per class (in order, or by class
+        name). A mapping bounds the classes that it names; the others are free, or have the number
+        under the key ``...``. Shares, not percentages: 5 % is 0.05.
     bound : {"range", "to_overall", "ratio", "target"}
-        What epsilon limits: the largest difference between the means of two groups; the distance of a group's mean from that over all;
-        one minus the ratio of the smallest mean to the largest (0.2 is the four-fifths rule); twice the distance of a group's mean from a
-        given distribution.
+        What epsilon limits: the largest difference between the means of two groups; the distance of
+        a group's mean from that over all; one minus the ratio of the smallest mean to the largest
+        (0.2 is the four-fifths rule); twice the distance of a group's mean from a given
+        distribution.
     target : array-like of shape (L,), mapping or "population", optional
-        The distribution for ``bound="target"``; the population's is what the published implementation uses.
+        The distribution for ``bound="target"``; the population's is what the published
+        implementation uses.
     families : {"crossed", "marginal", "both"} or list
-        Which groups must agree with each other: the crossings of all attributes, the values of each attribute on its own, or both. A list
-        names the columns of each family, such as ``["sex", ["sex", "race"]]``, or holds :class:`r2b.Family` with bounds of their own.
+        Which groups must agree with each other: the crossings of all attributes, the values of each
+        attribute on its own, or both. A list names the columns of each family, such as ``["sex",
+        ["sex", "race"]]``, or holds :class:`r2b.Family` with bounds of their own.
     offsets : array-like of shape (n_groups, L), frame or mapping, optional
-        What is added to the mean of each group, class by class, before the bound is asked: what is known to be wrong with the means that
-        are seen, such as those of predicted groups. One row per group, in the order of ``FairLabels.groups`` or by their names, which adds
-        up to 0; for several families a mapping from their names to such rows.
+        What is added to the mean of each group, class by class, before the bound is asked: what is
+        known to be wrong with the means that are seen, such as those of predicted groups. One row
+        per group, in the order of ``FairLabels.groups`` or by their names, which adds up to 0; for
+        several families a mapping from their names to such rows.
     missing : {"error", "group", "exclude"}
-        Rows without a value of an attribute: refused, a group of their own, or left out of the families that need the value.
+        Rows without a value of an attribute: refused, a group of their own, or left out of the
+        families that need the value.
     min_group_size : int
         Groups of fewer rows are refused by name, merged or left out.
     small_groups : {"error", "merge", "exclude"}
-        "merge" puts the small groups of a family together as "other"; "exclude" leaves them out of it. Rows that no family counts keep
-        their labels, and the account says how many they are.
+        "merge" puts the small groups of a family together as "other"; "exclude" leaves them out of
+        it. Rows that no family counts keep their labels, and the account says how many they are.
     absent : {"report", "error"}
-        A group that some value of the control features does not have: listed in ``FairLabels.families.absent``, or refused.
+        A group that some value of the control features does not have: listed in
+        ``FairLabels.families.absent``, or refused.
     lam : float
-        1 is the squared distance to the labels. Smaller values change fewer labels; larger ones flatten every row towards the uniform
-        distribution, fair or not.
+        1 is the squared distance to the labels. Smaller values change fewer labels; larger ones
+        flatten every row towards the uniform distribution, fair or not.
     objective : {"distance", "agreement"}
-        "agreement" is the limit of lam to 0: of class labels it changes the fewest there can be (by SciPy's linear programmes), of
-        probabilities it makes the decisions that agree with them most (in memory).
+        "agreement" is the limit of lam to 0: of class labels it changes the fewest there can be (by
+        SciPy's linear programmes), of probabilities it makes the decisions that agree with them
+        most (in memory).
     costs : array-like of shape (L, L), "ordinal" or {"ordinal": sequence}, optional
-        What it costs to turn the class of a row (first index) into another (second), instead of 1. "ordinal" is for ordered classes, such
-        as marks: how many places two classes are apart. Their order is that of an ordered categorical (pandas), an Enum (Polars), an
-        ordered dictionary (Arrow), or the one given: ``{"ordinal": ["Fail", "Pass", "Distinction"]}``.
+        What it costs to turn the class of a row (first index) into another (second), instead of 1.
+        "ordinal" is for ordered classes, such as marks: how many places two classes are apart.
+        Their order is that of an ordered categorical (pandas), an Enum (Polars), an ordered
+        dictionary (Arrow), or the one given: ``{"ordinal": ["Fail", "Pass", "Distinction"]}``.
     normalize : bool
         Divide rows of probabilities by their sums, on a copy.
     tol : float
@@ -135,15 +151,31 @@ class Settings:
         limit, threads, called = self.time_limit, self.threads, self.progress
         checks = [
             ("tol", is_a(Real, self.tol) and 0 < float(self.tol) < math.inf, positive),
-            ("max_iter", is_a(Integral, self.max_iter) and int(self.max_iter) >= 0, whole.format(0)),
+            (
+                "max_iter",
+                is_a(Integral, self.max_iter) and int(self.max_iter) >= 0,
+                whole.format(0),
+            ),
             ("time_limit", limit is None or (is_a(Real, limit) and float(limit) > 0), positive),
-            ("threads", threads is None or (is_a(Integral, threads) and int(threads) >= 1), whole.format(1)),
+            (
+                "threads",
+                threads is None or (is_a(Integral, threads) and int(threads) >= 1),
+                whole.format(1),
+            ),
             ("lam", is_a(Real, self.lam) and 0 < float(self.lam) < math.inf, _LAM),
-            ("progress", called is None or callable(called), "Pass a function of one argument, which is called at every step."),
+            (
+                "progress",
+                called is None or callable(called),
+                "Pass a function of one argument, which is called at every step.",
+            ),
         ]
         for name, right, remedy in checks:
             if not right:
-                raise ParameterError(f"{name} is {getattr(self, name)!r}.", remedy=remedy, **{name: getattr(self, name)})
+                raise ParameterError(
+                    f"{name} is {getattr(self, name)!r}.",
+                    remedy=remedy,
+                    **{name: getattr(self, name)},
+                )
         for name, choice in _SETTINGS_CHOICES.items():
             one_of(name, getattr(self, name), get_args(choice))
 
@@ -157,11 +189,16 @@ DEFAULTS: dict[str, Any] = {name: _KNOWN[name] for name in Options.__annotations
 
 _ENTRIES = inspect.cleandoc(Options.__doc__ or "") + "\n"
 
-CHOICES = {name: get_args(choice) for name, choice in (REQUEST_CHOICES | _SETTINGS_CHOICES | {"families": FamilyChoice}).items()}
+CHOICES = {
+    name: get_args(choice)
+    for name, choice in (REQUEST_CHOICES | _SETTINGS_CHOICES | {"families": FamilyChoice}).items()
+}
 """The words among which an option chooses."""
 
 
-def request_and_settings(options: Mapping[str, Any], *, without: Sequence[str] = ()) -> tuple[Request, Settings]:
+def request_and_settings(
+    options: Mapping[str, Any], *, without: Sequence[str] = ()
+) -> tuple[Request, Settings]:
     """Read what is asked of the groups, and how it is solved; ``costs`` and ``normalize`` are left to the caller.
 
     Parameters
@@ -194,7 +231,8 @@ def refuse_unknown(options: Mapping[str, Any], without: Sequence[str] = ()) -> N
     --------
     >>> refuse_unknown({"epsilom": 0.1})
     Traceback (most recent call last):
-    r2b.errors.ParameterError: The option 'epsilom' is not an option of debias. Did you mean 'epsilon'? Choose among epsilon, bound, ...
+    r2b.errors.ParameterError: The option 'epsilom' is not an option of debias. Did you mean
+    'epsilon'? Choose among epsilon, bound, ...
     """
     unknown = next((name for name in options if name not in DEFAULTS or name in without), None)
     if unknown is None:
@@ -205,7 +243,11 @@ def refuse_unknown(options: Mapping[str, Any], without: Sequence[str] = ()) -> N
     fault = "cannot be chosen here" if unknown in DEFAULTS else "is not an option of debias"
     close = [] if unknown in DEFAULTS else get_close_matches(unknown, taken, 1)
     remedy = f"Did you mean {close[0]!r}? " if close else ""
-    raise ParameterError(f"The option {unknown!r} {fault}.", remedy=f"{remedy}Choose among {', '.join(taken)}.", option=unknown)
+    raise ParameterError(
+        f"The option {unknown!r} {fault}.",
+        remedy=f"{remedy}Choose among {', '.join(taken)}.",
+        option=unknown,
+    )
 
 
 def takes_options(*, without: Sequence[str] = ()) -> Callable[[Taker], Taker]:
@@ -228,13 +270,27 @@ def takes_options(*, without: Sequence[str] = ()) -> Callable[[Taker], Taker]:
     def show(taker: Taker) -> Taker:
         function: Any = vars(taker)["__init__"] if isinstance(taker, type) else taker
         own = inspect.signature(function)
-        kept = [parameter for parameter in own.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
-        shown = {name: default for name, default in DEFAULTS.items() if name not in without and name not in own.parameters}
-        types = {name: annotation.__forward_arg__ for name, annotation in Options.__annotations__.items()}
+        kept = [
+            parameter
+            for parameter in own.parameters.values()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        ]
+        shown = {
+            name: default
+            for name, default in DEFAULTS.items()
+            if name not in without and name not in own.parameters
+        }
+        types = {
+            name: annotation.__forward_arg__ for name, annotation in Options.__annotations__.items()
+        }
         kind = inspect.Parameter.KEYWORD_ONLY
-        added = [inspect.Parameter(name, kind, default=default, annotation=types[name]) for name, default in shown.items()]
+        added = [
+            inspect.Parameter(name, kind, default=default, annotation=types[name])
+            for name, default in shown.items()
+        ]
         function.__signature__ = own.replace(parameters=[*kept, *added])
-        if taker.__doc__ and Options.__doc__:  # neither is there where Python runs without docstrings
+        # neither is there where Python runs without docstrings
+        if taker.__doc__ and Options.__doc__:
             taker.__doc__ = _with_options(taker.__doc__, list(shown))
         return taker
 
@@ -243,10 +299,19 @@ def takes_options(*, without: Sequence[str] = ()) -> Callable[[Taker], Taker]:
 
 def _with_options(text: str, names: Sequence[str]) -> str:
     """Replace the entry ``**options`` of a docstring by one entry per option."""
-    entries = {found.group(1): found.group() for found in re.finditer(r"^(\w+) : .*\n(?: +.*\n)+", _ENTRIES, re.MULTILINE)}
+    entries = {
+        found.group(1): found.group()
+        for found in re.finditer(r"^(\w+) : .*\n(?: +.*\n)+", _ENTRIES, re.MULTILINE)
+    }
     shown = "".join(entries[name] for name in names)
     pattern = r"^( *)\*\*options.*\n(?:\1 +.*\n)*"
-    return re.sub(pattern, lambda found: textwrap.indent(shown, found.group(1)), text, count=1, flags=re.MULTILINE)
+    return re.sub(
+        pattern,
+        lambda found: textwrap.indent(shown, found.group(1)),
+        text,
+        count=1,
+        flags=re.MULTILINE,
+    )
 
 
 def lives_on_a_device(y: Any) -> bool:
@@ -261,20 +326,28 @@ def lives_on_a_device(y: Any) -> bool:
 
 @takes_options()
 def debias(
-    y: Any, *, sensitive_features: Any, control_features: Any = None, sample_weight: Any = None, **options: Unpack[Options]
+    y: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    **options: Unpack[Options],
 ) -> FairLabels:
     """Find the closest labels in parity: by default, labels whose group means differ by at most epsilon in every class.
 
     Parameters
     ----------
     y : array-like of shape (N,) or (N, L)
-        Classes, or probabilities over L classes: NumPy, lists, pandas, Polars, pyarrow. Tensors of PyTorch and arrays of CuPy and JAX that
-        are on a GPU are debiased there (:func:`r2b.engines.torch.debias`), and labels leave on it.
+        Classes, or probabilities over L classes: NumPy, lists, pandas, Polars, pyarrow. Tensors of
+        PyTorch and arrays of CuPy and JAX that are on a GPU are debiased there
+        (:func:`r2b.engines.torch.debias`), and labels leave on it.
     sensitive_features : array-like of shape (N,) or (N, n_attributes)
-        One attribute or several: a column, a frame, a dictionary of columns. A number that should not be cut into groups goes in as
-        :class:`r2b.Continuous`, probabilities of belonging to groups as :class:`r2b.Membership`.
+        One attribute or several: a column, a frame, a dictionary of columns. A number that should
+        not be cut into groups goes in as :class:`r2b.Continuous`, probabilities of belonging to
+        groups as :class:`r2b.Membership`.
     control_features : array-like of shape (N,) or (N, n_features), optional
-        Parity is asked for within each of their values, or crossings of values (conditional parity).
+        Parity is asked for within each of their values, or crossings of values (conditional
+        parity).
     sample_weight : array-like of shape (N,), optional
     **options : Options
         Described here one by one, from ``r2b._labels.debiasing``.
@@ -282,9 +355,10 @@ def debias(
     Returns
     -------
     FairLabels
-        Labels in every form, prices, status and certificate. A run that does not reach ``tol`` says so in its status and with a
-        ``NotSolvedWarning``. Data that are rarely meant so (one group, groups of decimal numbers or of fewer than ten rows, values such as
-        "?" or "M" beside "M ") are named in one ``DataWarning``.
+        Labels in every form, prices, status and certificate. A run that does not reach ``tol`` says
+        so in its status and with a ``NotSolvedWarning``. Data that are rarely meant so (one group,
+        groups of decimal numbers or of fewer than ten rows, values such as "?" or "M" beside "M ")
+        are named in one ``DataWarning``.
 
     Raises
     ------
@@ -299,7 +373,11 @@ def debias(
     >>> fair.status.value
     'already fair'
     """
-    data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+    data = {
+        "sensitive_features": sensitive_features,
+        "control_features": control_features,
+        "sample_weight": sample_weight,
+    }
     if lives_on_a_device(y):
         return _on_device(y, data, {**options})
     from r2b._labels.task import open_job
@@ -317,5 +395,8 @@ def _on_device(y: Any, data: dict[str, Any], options: dict[str, Any]) -> FairLab
     for name in ("merge_rows", "kernel", "threads"):
         if options.pop(name, DEFAULTS[name]) != DEFAULTS[name]:
             remedy = f"Leave {name} out, or move the labels to the host: y.cpu().numpy()."
-            raise ParameterError(f"{name} is given, but the labels are on a device, which has ways of its own.", remedy=remedy)
+            raise ParameterError(
+                f"{name} is given, but the labels are on a device, which has ways of its own.",
+                remedy=remedy,
+            )
     return debias_on_device(y, **data, **options)

@@ -33,13 +33,14 @@ RandomState = int | np.random.Generator | None
 class FairLabels(Summary):
     """Fair labels, what they cost, and the proof.
 
-    Every engine returns this: rows in memory, in files, on Polars, DuckDB, Dask, Spark or a device. It is made of three parts.
+    Every engine returns this: rows in memory, in files, on Polars, DuckDB, Dask, Spark or a device.
+    It is made of three parts.
 
     Attributes
     ----------
     rule : Rule
-        What turns an old label into a new one; its parts are attributes of this object as well: ``schema``, ``families``, ``prices``,
-        ``lam``, ``unchanged``, ``costs`` and ``table``.
+        What turns an old label into a new one; its parts are attributes of this object as well:
+        ``schema``, ``families``, ``prices``, ``lam``, ``unchanged``, ``costs`` and ``table``.
     evidence : Evidence
         ``status``, ``certificate``, ``residual`` and ``history``.
     rows : LabelRows or None
@@ -84,20 +85,36 @@ class FairLabels(Summary):
         return self.soft()
 
     @overload
-    def soft(self, dtype: DTypeLike | None = None, *, as_frame: Literal[False] = False, backend: Backend | None = None) -> Array: ...
+    def soft(
+        self,
+        dtype: DTypeLike | None = None,
+        *,
+        as_frame: Literal[False] = False,
+        backend: Backend | None = None,
+    ) -> Array: ...
 
     @overload
-    def soft(self, dtype: DTypeLike | None = None, *, as_frame: bool, backend: Backend | None = None) -> Any: ...
+    def soft(
+        self, dtype: DTypeLike | None = None, *, as_frame: bool, backend: Backend | None = None
+    ) -> Any: ...
 
-    def soft(self, dtype: DTypeLike | None = None, *, as_frame: bool = False, backend: Backend | None = None) -> Any:
+    def soft(
+        self,
+        dtype: DTypeLike | None = None,
+        *,
+        as_frame: bool = False,
+        backend: Backend | None = None,
+    ) -> Any:
         """Build the matrix of fair labels.
 
         Parameters
         ----------
         dtype : floating-point data type, optional
-            float64 by default, which is what the certificate speaks of. float32 halves the memory and rounds at 6e-8.
+            float64 by default, which is what the certificate speaks of. float32 halves the memory
+            and rounds at 6e-8.
         as_frame : bool
-            A frame with the classes as columns, and the index of pandas labels, instead of an array.
+            A frame with the classes as columns, and the index of pandas labels, instead of an
+            array.
         backend : {"pandas", "polars", "pyarrow"}, optional
             Of the frame, as for :meth:`to_frame`.
         """
@@ -107,25 +124,30 @@ class FairLabels(Summary):
         columns = dict(zip(self.classes.tolist(), rows.soft(self.rule, dtype).T, strict=True))
         return frame_of(columns, backend, self._rows.came_as, rows.dataset.index)
 
-    def iter_soft(self, block_rows: int = 65_536, dtype: DTypeLike | None = None) -> Iterator[Array]:
+    def iter_soft(
+        self, block_rows: int = 65_536, dtype: DTypeLike | None = None
+    ) -> Iterator[Array]:
         """Give the matrix of fair labels a block of rows at a time, for tables whose matrix would not fit in memory."""
         if not isinstance(block_rows, Integral) or isinstance(block_rows, bool) or block_rows < 1:
             remedy = "Pass how many rows a block has, a whole number of at least 1."
-            raise ParameterError(f"block_rows is {block_rows!r}.", remedy=remedy, block_rows=block_rows)
+            raise ParameterError(
+                f"block_rows is {block_rows!r}.", remedy=remedy, block_rows=block_rows
+            )
         return self._rows.iter_soft(self.rule, int(block_rows), dtype)
 
     def sample(self, random_state: RandomState = 0, *, key: Any = None) -> Any:
         """Draw one class per row from its distribution; parity holds in expectation.
 
-        Each group mean deviates by :attr:`sampling_deviation` (one standard deviation); ``round`` deviates far less.
+        Each group mean deviates by :attr:`sampling_deviation` (one standard deviation); ``round``
+        deviates far less.
 
         Parameters
         ----------
         random_state : int, Generator or None
             The same number gives the same draw; None a new one each time.
         key : array-like of shape (N,), or list of such, optional
-            What tells rows apart; their numbers by default. The draw of a row follows from its key and ``random_state`` alone, wherever
-            the rows live: :meth:`frame` draws the same.
+            What tells rows apart; their numbers by default. The draw of a row follows from its key
+            and ``random_state`` alone, wherever the rows live: :meth:`frame` draws the same.
 
         Returns
         -------
@@ -142,20 +164,23 @@ class FairLabels(Summary):
     def round(self, random_state: RandomState = 0, *, key: Any = None) -> Any:
         """Pick one class per row so that parity survives.
 
-        Without weights every class count of every cell is its fair value rounded up or down, so each group mean is within c/n_s of the
-        optimum, n_s the rows of the group and c its cells (1 where groups are the crossings of all columns), and parity within
-        1/n_s + 1/n_t of its certified value. The chance that a row gets a class is its fair probability exactly. With weights whole rows
-        cannot match a mean that closely: each weighted mean is then within c (L - 1) times the largest row weight over the group's
-        weight. Rows with a continuous or uncertain attribute are rounded in its order, so that every stretch of it keeps its class counts
-        to within L - 1 rows at either end.
+        Without weights every class count of every cell is its fair value rounded up or down, so
+        each group mean is within c/n_s of the optimum, n_s the rows of the group and c its cells (1
+        where groups are the crossings of all columns), and parity within 1/n_s + 1/n_t of its
+        certified value. The chance that a row gets a class is its fair probability exactly. With
+        weights whole rows cannot match a mean that closely: each weighted mean is then within c (L
+        - 1) times the largest row weight over the group's weight. Rows with a continuous or
+        uncertain attribute are rounded in its order, so that every stretch of it keeps its class
+        counts to within L - 1 rows at either end.
 
         Parameters
         ----------
         random_state : int, Generator or None
             The same number gives the same labels; None new ones each time.
         key : array-like of shape (N,), or list of such, optional
-            As for :meth:`sample`. Probabilities and weighted rows are rounded one after the other: with a key in the order of their draws,
-            which is the same wherever the rows live, without one in the order of the rows.
+            As for :meth:`sample`. Probabilities and weighted rows are rounded one after the other:
+            with a key in the order of their draws, which is the same wherever the rows live,
+            without one in the order of the rows.
 
         Returns
         -------
@@ -175,7 +200,8 @@ class FairLabels(Summary):
         Returns
         -------
         Realised
-            Its ``parity`` is that of these labels, where ``certificate.parity`` is that of the distributions.
+            Its ``parity`` is that of these labels, where ``certificate.parity`` is that of the
+            distributions.
 
         Raises
         ------
@@ -186,7 +212,9 @@ class FairLabels(Summary):
         """
         return self._rows.in_memory().realised(self.rule, self.certificate, labels)
 
-    def realised_as(self, form: Form, random_state: RandomState = 0, *, key: Any = None) -> Realised:
+    def realised_as(
+        self, form: Form, random_state: RandomState = 0, *, key: Any = None
+    ) -> Realised:
         """Measure the parity that labels of one class per row have as they leave.
 
         Parameters
@@ -215,17 +243,25 @@ class FairLabels(Summary):
         Parameters
         ----------
         X : array or frame with N rows, optional
-            Features. Without them the first item returned is the row number of each repetition. A pandas X must have the index that the
-            labels came with, in the same order.
+            Features. Without them the first item returned is the row number of each repetition. A
+            pandas X must have the index that the labels came with, in the same order.
 
         Returns
         -------
         X, y, sample_weight
-            Features (or row numbers), class labels and weights; the weights of a row add up to its weight.
+            Features (or row numbers), class labels and weights; the weights of a row add up to its
+            weight.
         """
         return self._rows.expand(self.rule, X)
 
-    def frame(self, form: Form = "soft", *, random_state: RandomState = 0, key: Any = None, new_column: str | None = None) -> Any:
+    def frame(
+        self,
+        form: Form = "soft",
+        *,
+        random_state: RandomState = 0,
+        key: Any = None,
+        new_column: str | None = None,
+    ) -> Any:
         """Give a scanned table with its fair labels in new columns, of the kind that came in.
 
         Parameters
@@ -233,9 +269,11 @@ class FairLabels(Summary):
         form : {"soft", "round", "sample", "expand"}
             As the methods of these names.
         random_state : int
-            For "round" and "sample". The draw of a row follows from this number and the row's key; not from partitions or threads.
+            For "round" and "sample". The draw of a row follows from this number and the row's key;
+            not from partitions or threads.
         key : str or list of str, optional
-            Columns that tell rows apart, for "round" and "sample". A table whose rows have an order needs none: their place is their key.
+            Columns that tell rows apart, for "round" and "sample". A table whose rows have an order
+            needs none: their place is their key.
         new_column : str, optional
             Name of the new column, or what new names begin with; "<label>_fair" by default.
 
@@ -246,15 +284,18 @@ class FairLabels(Summary):
 
         Notes
         -----
-        "round" gives every class of every cell its fair number of rows, rounded up or down (of weighted rows, to within L - 1 of the
-        heaviest): over the whole table, and the same rows get the same labels as in memory.
+        "round" gives every class of every cell its fair number of rows, rounded up or down (of
+        weighted rows, to within L - 1 of the heaviest): over the whole table, and the same rows get
+        the same labels as in memory.
 
         Raises
         ------
         RowsUnavailableError
             The labels are not of a table that was scanned: take the methods that give labels alone.
         """
-        return self._rows.frame(self.rule, form=form, random_state=seed_of(random_state), key=key, new_column=new_column)
+        return self._rows.frame(
+            self.rule, form=form, random_state=seed_of(random_state), key=key, new_column=new_column
+        )
 
     def write(
         self,
@@ -278,32 +319,53 @@ class FairLabels(Summary):
         force : bool
             Replace what is there.
         resume : bool
-            Of a folder: go on with a write that was stopped, also by ``kill -9``. Files that it finished are kept where they are whole and
-            were made from the same files, by the same prices, form and draws, in the same format, by the same release; ``progress`` of
-            :func:`r2b.scan` tells how many. Where this write is stopped, what it has finished stays, hidden beside ``path``.
+            Of a folder: go on with a write that was stopped, also by ``kill -9``. Files that it
+            finished are kept where they are whole and were made from the same files, by the same
+            prices, form and draws, in the same format, by the same release; ``progress`` of
+            :func:`r2b.scan` tells how many. Where this write is stopped, what it has finished
+            stays, hidden beside ``path``.
         """
-        asked = {"form": form, "random_state": seed_of(random_state), "key": key, "new_column": new_column}
+        asked = {
+            "form": form,
+            "random_state": seed_of(random_state),
+            "key": key,
+            "new_column": new_column,
+        }
         self._rows.write(self.rule, fspath(path), force=force, resume=resume, **asked)
 
-    def sql(self, dialect: str, *, table: str | Sequence[str], form: Form = "soft", random_state: RandomState = 0, **asked: Any) -> SQL:
+    def sql(
+        self,
+        dialect: str,
+        *,
+        table: str | Sequence[str],
+        form: Form = "soft",
+        random_state: RandomState = 0,
+        **asked: Any,
+    ) -> SQL:
         """Write statements that count a table of a database and give its rows their fair labels there; for class labels only.
 
         Parameters
         ----------
         dialect : {"postgres", "duckdb", "sqlite", "snowflake", "bigquery"}
-            Draws are offered for the first three, where they were compared with those in memory bit by bit.
+            Draws are offered for the first three, where they were compared with those in memory bit
+            by bit.
         table : str or list of str
-            Its name, with schema as a list. Names are quoted as they are; a reference of dbt, ``{{ ref('people') }}``, is left alone.
+            Its name, with schema as a list. Names are quoted as they are; a reference of dbt, ``{{
+            ref('people') }}``, is left alone.
         form : {"soft", "round", "sample", "expand"}
-            As for :meth:`frame`; the labels are those of the methods of these names with the same ``key``.
+            As for :meth:`frame`; the labels are those of the methods of these names with the same
+            ``key``.
         random_state : int
             For "round" and "sample".
         **asked
-            ``key``: columns of whole numbers that tell rows apart, for "round" and "sample". ``label``, ``sensitive_features``,
-            ``control_features``, ``sample_weight``: names of columns, where they are not those that the prices were found on. ``counts``
-            (and ``count``, the name of its column): for "round" of another table than that, what its counting query gave. ``new_column``:
-            as for :meth:`frame`. ``columns``: old columns that leave; all of them, or for draws key, label and attributes. ``into``: a
-            table to create. ``answers``: a table that holds what is joined, where that is not to be part of the statement.
+            ``key``: columns of whole numbers that tell rows apart, for "round" and "sample".
+            ``label``, ``sensitive_features``, ``control_features``, ``sample_weight``: names of
+            columns, where they are not those that the prices were found on. ``counts`` (and
+            ``count``, the name of its column): for "round" of another table than that, what its
+            counting query gave. ``new_column``: as for :meth:`frame`. ``columns``: old columns that
+            leave; all of them, or for draws key, label and attributes. ``into``: a table to create.
+            ``answers``: a table that holds what is joined, where that is not to be part of the
+            statement.
 
         Returns
         -------
@@ -312,7 +374,8 @@ class FairLabels(Summary):
         Raises
         ------
         ParameterError
-            The labels do not follow from a join, or the database cannot draw what is drawn in memory.
+            The labels do not follow from a join, or the database cannot draw what is drawn in
+            memory.
 
         Examples
         --------
@@ -344,11 +407,13 @@ class FairLabels(Summary):
         y, sensitive_features, control_features, sample_weight, normalize
             As for ``debias``. Values of continuous attributes may be new.
         form : {"soft", "round", "sample", "expand"}
-            The form in which labels leave, as the methods of these names give it for the fitted rows.
+            The form in which labels leave, as the methods of these names give it for the fitted
+            rows.
         random_state : int, Generator or None
             For "round" and "sample".
         unseen : {"error", "overall"}
-            Rows of a class or group that was not fitted: refused, or given the distribution that fair labels have overall.
+            Rows of a class or group that was not fitted: refused, or given the distribution that
+            fair labels have overall.
 
         Returns
         -------
@@ -361,8 +426,21 @@ class FairLabels(Summary):
             A class or group is new.
         """
         if form not in get_args(Form):
-            raise ParameterError(f"form is {form!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.", form=form)
-        rule, rows = read_known_or_new(self, self.rows, unseen, y, sensitive_features, control_features, sample_weight, normalize)
+            raise ParameterError(
+                f"form is {form!r}.",
+                remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.",
+                form=form,
+            )
+        rule, rows = read_known_or_new(
+            self,
+            self.rows,
+            unseen,
+            y,
+            sensitive_features,
+            control_features,
+            sample_weight,
+            normalize,
+        )
         if form in ("soft", "expand"):
             return rows.soft(rule, np.float64) if form == "soft" else rows.expand(rule, None)
         seed = seed_of(random_state)

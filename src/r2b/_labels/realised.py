@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Realised:
     """What holds for labels as they stand.
 
-    The certificate speaks of distributions. One class per row cannot match them exactly: whole rows move a group mean in steps of one
-    over its rows, and drawn ones stray by chance.
+    The certificate speaks of distributions. One class per row cannot match them exactly: whole rows
+    move a group mean in steps of one over its rows, and drawn ones stray by chance.
 
     Attributes
     ----------
@@ -35,7 +35,8 @@ class Realised:
     families : tuple of FamilyProof
         What the bound of each family limits, for these labels and for those that came in.
     sums : ndarray of shape (n_cells, n_classes) or None
-        Weighted sums of these labels in every cell, from which the means of any other groups follow.
+        Weighted sums of these labels in every cell, from which the means of any other groups
+        follow.
 
     Examples
     --------
@@ -63,7 +64,9 @@ class Realised:
         }
 
 
-def realised(families: Families, proof: Certificate, cells: Layout, sums: Floats, weight: Floats) -> Realised:
+def realised(
+    families: Families, proof: Certificate, cells: Layout, sums: Floats, weight: Floats
+) -> Realised:
     """Measure labels of the fitted rows.
 
     Parameters
@@ -79,17 +82,29 @@ def realised(families: Families, proof: Certificate, cells: Layout, sums: Floats
     return realised_means(families, proof, families.means(cells, sums, weight), sums)
 
 
-def realised_means(families: Families, proof: Certificate, means: Floats, sums: Floats | None = None) -> Realised:
+def realised_means(
+    families: Families, proof: Certificate, means: Floats, sums: Floats | None = None
+) -> Realised:
     """Measure labels by their means in the groups."""
     by_class = between_groups(families.members, means)
     found = measured(families.members, families.share, means, proof.means_before)
-    return Realised(float(by_class.max()), by_class, max(family.excess for family in found), means, found, sums)
+    return Realised(
+        float(by_class.max()), by_class, max(family.excess for family in found), means, found, sums
+    )
 
 
-def rounding_bound(families: Families, cells: Layout, counts: Floats, weight: Floats, heaviest: float | None, n_classes: int) -> Floats:
+def rounding_bound(
+    families: Families,
+    cells: Layout,
+    counts: Floats,
+    weight: Floats,
+    heaviest: float | None,
+    n_classes: int,
+) -> Floats:
     """Give how far the group means of ``round`` may be from those of the distributions, of shape (n_groups,).
 
-    Every class count of a cell is right to within one row; of weighted rows the weight of a class to within L - 1 of the heaviest.
+    Every class count of a cell is right to within one row; of weighted rows the weight of a class
+    to within L - 1 of the heaviest.
 
     Parameters
     ----------
@@ -121,7 +136,8 @@ def promised_parity(families: Families, proof: Certificate, bound: Floats) -> fl
         means, apart = proof.means[member.groups], bound[member.groups]
         if len(apart) > 1:
             high, low = means + apart[:, None], means - apart[:, None]
-            # The two groups must differ: of one group the highest and the lowest mean never occur together.
+            # The two groups must differ: of one group the highest and the lowest mean never occur
+            # together.
             for one in range(len(apart)):
                 others = np.delete(low, one, axis=0)
                 worst = max(worst, float((high[one] - others).max()))

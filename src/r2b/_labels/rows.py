@@ -1,6 +1,7 @@
 """Fair labels of the rows of one table, block by block, in every form. Nothing here takes the likeliest class: that would undo the work.
 
-The new label of a row is a function of its old label, its group and the prices; the whole matrix exists only if someone asks for it.
+The new label of a row is a function of its old label, its group and the prices; the whole matrix
+exists only if someone asks for it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,7 @@ from r2b._labels.forms.sampling import Expansion, block_length, expanded, sample
 from r2b._labels.forms.turns import Turns, rows_by_code
 from r2b._solve.oracle.reference import Responses, respond
 
-_WITHOUT_MATRIX = (
-    "Use iter_soft(), which gives it a block at a time, sample(), round() or expand(), or soft(dtype='float32') for half of it."
-)
+_WITHOUT_MATRIX = "Use iter_soft(), which gives it a block at a time, sample(), round() or expand(), or soft(dtype='float32') for half of it."
 _FEW = 1 << 16  # answers that are made at once whatever the number of rows
 _HELD = 1 << 26  # entries of all answers that are held at once: 512 MB
 _PART = 1 << 22  # entries of answers that are made together where not all are held
@@ -49,7 +48,8 @@ class Response:
     table : ndarray of shape (n_cells, n_classes, n_classes), optional
         P(new class | old class, cell), where prices do not tell it.
     splits : Responses, optional
-        Shifts of cells and the small lambda at which they tell the labels, where those above leave ties.
+        Shifts of cells and the small lambda at which they tell the labels, where those above leave
+        ties.
     answers : ndarray of shape (n_cells, n_classes), optional
         What the rows of a cell get whatever their label; NaN for cells that have prices.
 
@@ -86,7 +86,11 @@ class Response:
         n_cells, n_classes = self.shifts.shape
         needed = n_cells * n_classes**2 * 8
         remedy = "Use iter_soft(), sample() or round(), which need no such table, or put rare classes and small groups together."
-        refuse_beyond_memory(needed, f"The table of {n_cells:,} cells and {n_classes:,} x {n_classes:,} classes", remedy)
+        refuse_beyond_memory(
+            needed,
+            f"The table of {n_cells:,} cells and {n_classes:,} x {n_classes:,} classes",
+            remedy,
+        )
         one_hot = np.eye(n_classes)
         if self.unchanged:
             return np.broadcast_to(one_hot, (n_cells, n_classes, n_classes)).copy()
@@ -141,7 +145,9 @@ class FairRows:
         """Give the whole matrix of fair labels."""
         n_rows, n_classes = self.dataset.n_rows, self.dataset.n_classes
         needed = n_rows * n_classes * np.dtype(dtype).itemsize
-        refuse_beyond_memory(needed, f"The matrix of {n_rows:,} rows and {n_classes:,} classes", _WITHOUT_MATRIX)
+        refuse_beyond_memory(
+            needed, f"The matrix of {n_rows:,} rows and {n_classes:,} classes", _WITHOUT_MATRIX
+        )
         out = np.empty((n_rows, n_classes), dtype)
         table = self._table.astype(dtype, copy=False) if self._by_table else None
         parts = parts_of(n_rows, max(1, (1 << 18) // n_classes))
@@ -152,7 +158,13 @@ class FairRows:
     def _write(self, out: Array, part: slice, table: Array | None) -> None:
         if table is not None:
             # Codes are in range by construction; "clip" spares NumPy a buffer and a check.
-            np.take(table, joint_codes(self.dataset, part.start, part.stop), axis=0, out=out, mode="clip")
+            np.take(
+                table,
+                joint_codes(self.dataset, part.start, part.stop),
+                axis=0,
+                out=out,
+                mode="clip",
+            )
             return
         out[...] = self.of_rows(part)
 
@@ -161,14 +173,19 @@ class FairRows:
         data, uniforms = self.dataset, uniforms_of(draws)
         drawn = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
         for mine, index, table in self._parts():
-            drawn[mine] = sample_rows(table, uniforms[mine]) if index is None else sample_table(index, table, uniforms[mine])
+            drawn[mine] = (
+                sample_rows(table, uniforms[mine])
+                if index is None
+                else sample_table(index, table, uniforms[mine])
+            )
         return drawn
 
     def round(self, draws: Whole, seed: int, *, keyed: bool = False) -> Array:
         """Pick one class per row so that group means stay as close to the optimum as whole rows allow.
 
-        Rows of classes without weights get whole counts for every cell, handed out in the order of their draws. Other rows are rounded one
-        after the other: where they have keys in the order of their draws, which is the same wherever the rows live, else in their own.
+        Rows of classes without weights get whole counts for every cell, handed out in the order of
+        their draws. Other rows are rounded one after the other: where they have keys in the order
+        of their draws, which is the same wherever the rows live, else in their own.
         """
         data = self.dataset
         if self.response.unchanged and not data.labels.is_soft:
@@ -188,11 +205,19 @@ class FairRows:
         data = self.dataset
         counts = class_weights(data, ignore_weight=True)
         if data.n_groups * data.n_classes**2 <= _HELD:
-            return handed_out(whole_counts(counts, self.channel, seed).reshape(-1, data.n_classes), joint_codes(data), draws)
+            return handed_out(
+                whole_counts(counts, self.channel, seed).reshape(-1, data.n_classes),
+                joint_codes(data),
+                draws,
+            )
         codes = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
         for mine in rows_by_code(data.groups.codes):
             cell = int(data.groups.codes[mine[0]])
-            codes[mine] = handed_out(whole_cell(counts[cell], self._of_cell(cell), cell, seed), data.labels.array[mine], draws[mine])
+            codes[mine] = handed_out(
+                whole_cell(counts[cell], self._of_cell(cell), cell, seed),
+                data.labels.array[mine],
+                draws[mine],
+            )
         return codes
 
     def _in_turn(self, order: Array | None, groups: Array, draws: Whole, seed: int) -> Array:
@@ -202,11 +227,19 @@ class FairRows:
         if weight is not None:
             heaviest = np.zeros(int(groups.max(initial=0)) + 1)
             np.maximum.at(heaviest, groups, weight if order is None else weight[order])
-        turns = Turns(data.n_classes, seed, heaviest, compiled=data.n_rows * data.n_classes > COMPILE_FROM)
+        turns = Turns(
+            data.n_classes, seed, heaviest, compiled=data.n_rows * data.n_classes > COMPILE_FROM
+        )
         if order is None:
             turns.take(groups, draws, weight, 0, self.of_rows)
             return turns.finish()
-        turns.take(groups, draws[order], None if weight is None else weight[order], 0, lambda rows: self.of_rows(order[rows]))
+        turns.take(
+            groups,
+            draws[order],
+            None if weight is None else weight[order],
+            0,
+            lambda rows: self.of_rows(order[rows]),
+        )
         codes = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
         codes[order] = turns.finish()
         return codes
@@ -218,7 +251,9 @@ class FairRows:
             return self.response.of_rows(labels, cells)
         if self._by_table:
             return self.channel[cells, labels]
-        codes, place = np.unique(cells.astype(np.int64) * self.dataset.n_classes + labels, return_inverse=True)
+        codes, place = np.unique(
+            cells.astype(np.int64) * self.dataset.n_classes + labels, return_inverse=True
+        )
         return self._answers(codes)[place]
 
     def _of_cell(self, cell: int) -> Array:
@@ -246,7 +281,9 @@ class FairRows:
         data = self.dataset
         if data.labels.is_soft:
             blocks = parts_of(data.n_rows, block_length(data.n_classes))
-            yield from ((part, None, self.of_rows(part).astype(np.float64, copy=False)) for part in blocks)
+            yield from (
+                (part, None, self.of_rows(part).astype(np.float64, copy=False)) for part in blocks
+            )
             return
         joint = joint_codes(data)
         if self._by_table:
@@ -257,7 +294,9 @@ class FairRows:
         ends = np.append(first, len(order))
         for part in parts_of(len(codes), max(1, _PART // data.n_classes)):
             mine = order[ends[part.start] : ends[part.stop]]
-            index = np.repeat(np.arange(part.stop - part.start), np.diff(ends[part.start : part.stop + 1]))
+            index = np.repeat(
+                np.arange(part.stop - part.start), np.diff(ends[part.start : part.stop + 1])
+            )
             yield mine, index, self._answers(codes[part].astype(np.int64))
 
     def expand(self) -> Expansion:
@@ -266,7 +305,11 @@ class FairRows:
         for mine, index, table in self._parts():
             row, code, part = expanded(table, index, None if weight is None else weight[mine])
             parts.append((row + mine.start if isinstance(mine, slice) else mine[row], code, part))
-        rows, codes, weights = parts[0] if len(parts) == 1 else (np.concatenate(column) for column in zip(*parts, strict=True))
+        rows, codes, weights = (
+            parts[0]
+            if len(parts) == 1
+            else (np.concatenate(column) for column in zip(*parts, strict=True))
+        )
         if isinstance(mine, slice):
             return rows, codes, weights
         order = np.argsort(rows, kind="stable")
@@ -275,7 +318,8 @@ class FairRows:
     def sampling_variance(self) -> tuple[Floats, float]:
         """Give the variance of the sum of drawn labels of each cell, of shape (n_cells, n_classes), and the total weight.
 
-        Both in units of the heaviest row: squares of very large or small weights leave the range of floating point.
+        Both in units of the heaviest row: squares of very large or small weights leave the range of
+        floating point.
         """
         data = self.dataset
         variance = np.zeros((data.n_groups, data.n_classes))
@@ -283,7 +327,11 @@ class FairRows:
         for mine, index, table in self._parts():
             squares, cells = weights[mine] ** 2, data.groups.codes[mine]
             if index is not None:
-                squares, of_rows, cells = np.bincount(index, squares, len(table)), cells, np.zeros(len(table), np.intp)
+                squares, of_rows, cells = (
+                    np.bincount(index, squares, len(table)),
+                    cells,
+                    np.zeros(len(table), np.intp),
+                )
                 cells[index] = of_rows
             np.add.at(variance, cells, squares[:, None] * _binomial_variance(table))
         return variance, float(weights.sum())
@@ -299,17 +347,25 @@ def _strands(groups: Groups, equal: Array | None) -> tuple[Array, Array]:
 
     Rows that are equal in all of it keep the order ``equal``, or their own.
 
-    A continuous attribute leaves few rows to a cell. Rounded in its order, rows pass what they lack on to their neighbours, so that every
-    stretch of the attribute keeps its counts and its moments stay where they are.
+    A continuous attribute leaves few rows to a cell. Rounded in its order, rows pass what they lack
+    on to their neighbours, so that every stretch of the attribute keeps its counts and its moments
+    stay where they are.
     """
     ranks, fixed = [], np.zeros(groups.n_groups, dtype=np.int64)
-    for column, (vocabulary, kind) in enumerate(zip(groups.vocabularies, groups.kinds, strict=True)):
+    for column, (vocabulary, kind) in enumerate(
+        zip(groups.vocabularies, groups.kinds, strict=True)
+    ):
         codes = groups.table[:, column]
         if kind == CATEGORICAL:
             fixed = fixed * vocabulary.n_codes + codes
         else:
-            # Distinct values come in order already; distinct mixtures in the order in which they were met.
-            ranks += list(vocabulary.matrix[codes].T[::-1]) if isinstance(vocabulary, Mixtures) else [codes]
+            # Distinct values come in order already; distinct mixtures in the order in which they
+            # were met.
+            ranks += (
+                list(vocabulary.matrix[codes].T[::-1])
+                if isinstance(vocabulary, Mixtures)
+                else [codes]
+            )
     order = np.lexsort((*ranks, fixed))
     place = np.empty(groups.n_groups, dtype=np.int64)
     place[order] = np.arange(groups.n_groups)

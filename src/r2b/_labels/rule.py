@@ -47,8 +47,8 @@ class Rule:
     table : ndarray of shape (n_cells, n_classes, n_classes) or None
         The channel, where prices do not tell it: for agreement with class labels.
     splits : Responses or None
-        Prices and the small lambda at which they tell the labels, those of rows that tie as well: for agreement with probabilities, or
-        with uncertain or continuous attributes.
+        Prices and the small lambda at which they tell the labels, those of rows that tie as well:
+        for agreement with probabilities, or with uncertain or continuous attributes.
     """
 
     schema: Schema
@@ -77,8 +77,17 @@ class Rule:
 
     def response(self, cells: Layout) -> Response:
         """Give the map from old to new labels in these cells."""
-        splits = self.splits and self.splits._replace(prices=self.families.shifts(cells, self.splits.prices))
-        return Response(self.families.shifts(cells, self.prices), self.lam, self.unchanged, self.costs, self.table, splits)
+        splits = self.splits and self.splits._replace(
+            prices=self.families.shifts(cells, self.splits.prices)
+        )
+        return Response(
+            self.families.shifts(cells, self.prices),
+            self.lam,
+            self.unchanged,
+            self.costs,
+            self.table,
+            splits,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +135,9 @@ class Solution:
     def prices(self) -> Floats:
         """What it costs to be labelled k in group s, of shape (n_groups, n_classes).
 
-        The new label of a row is ``P((y - prices[s]) / lam)``, P the projection onto the simplex; the prices of a row in several groups
-        add up. For agreement lam is 0 and these are the prices that prove it; ``splits`` are those that tell the labels.
+        The new label of a row is ``P((y - prices[s]) / lam)``, P the projection onto the simplex;
+        the prices of a row in several groups add up. For agreement lam is 0 and these are the
+        prices that prove it; ``splits`` are those that tell the labels.
         """
         return self.rule.prices
 
@@ -214,7 +224,8 @@ class LabelRows(ABC):
         None where it is not known without a pass over them.
     weighted : bool
     counts : Dataset or None
-        The rows, or for class labels elsewhere one row per combination of values; None where there is neither.
+        The rows, or for class labels elsewhere one row per combination of values; None where there
+        is neither.
     came_as : str
         The library that the table is of, where results can be frames of it; else "".
     """
@@ -248,7 +259,9 @@ class LabelRows(ABC):
         """Repeat each row for its classes, with weights."""
         return self.in_memory().expand(rule, X)
 
-    def read(self, rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool) -> LabelRows:
+    def read(
+        self, rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool
+    ) -> LabelRows:
         """Read new rows with the classes and groups of a rule."""
         return read_new(rule, y, sensitive, control, weight, normalize)
 
@@ -257,7 +270,13 @@ class LabelRows(ABC):
         if self.counts is None or self.counts.labels.is_soft or rule.unchanged:
             return []
         rows = applied(rule, self.counts)
-        return heaviest_flows(rows.answers, class_weights(self.counts), rule.schema.names, rule.schema.classes.values, n)
+        return heaviest_flows(
+            rows.answers,
+            class_weights(self.counts),
+            rule.schema.names,
+            rule.schema.classes.values,
+            n,
+        )
 
     def frame(self, rule: Rule, **asked: Any) -> Any:
         """Give the table with its fair labels in new columns."""
@@ -267,10 +286,16 @@ class LabelRows(ABC):
         """Write the table with its fair labels in new columns."""
         raise _no_table()
 
-    def realised_as(self, rule: Rule, proof: Certificate, form: str, seed: int, key: Any) -> Realised:
+    def realised_as(
+        self, rule: Rule, proof: Certificate, form: str, seed: int, key: Any
+    ) -> Realised:
         """Measure labels of one class per row as they leave."""
         rows = self.in_memory()
-        return rows.realised(rule, proof, rows.round(rule, seed, key) if form == "round" else rows.sample(rule, seed, key))
+        return rows.realised(
+            rule,
+            proof,
+            rows.round(rule, seed, key) if form == "round" else rows.sample(rule, seed, key),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +351,9 @@ class MemoryRows(LabelRows):
 
     def round(self, rule: Rule, seed: int, key: Any) -> Any:
         """Pick one class per row, as a column of the kind that came in."""
-        codes = applied(rule, self.dataset).round(row_draws(key, seed, self.dataset), seed, keyed=key is not None)
+        codes = applied(rule, self.dataset).round(
+            row_draws(key, seed, self.dataset), seed, keyed=key is not None
+        )
         return self.dataset.labels.vocabulary.decode(codes)
 
     def expand(self, rule: Rule, X: Any) -> tuple[Any, Any, Floats]:
@@ -340,18 +367,30 @@ class MemoryRows(LabelRows):
         refuse_other_index(("y", self.dataset.index), ("X", row_labels(X)))
         index, codes, weight = applied(rule, self.dataset).expand()
         taken, labels = take_rows(X, index), rule.schema.classes.decode(codes)
-        return taken, with_row_labels(labels, taken, self.dataset.labels.vocabulary.index, index), weight
+        return (
+            taken,
+            with_row_labels(labels, taken, self.dataset.labels.vocabulary.index, index),
+            weight,
+        )
 
     def sampling_deviation(self, rule: Rule) -> Floats:
         """Give the standard deviation of each group mean of drawn labels."""
         variance, total = applied(rule, self.dataset).sampling_variance()
-        return np.asarray(np.sqrt(rule.families.squared(self.dataset.groups, variance)) / (rule.families.share[:, None] * total))
+        return np.asarray(
+            np.sqrt(rule.families.squared(self.dataset.groups, variance))
+            / (rule.families.share[:, None] * total)
+        )
 
     def realised(self, rule: Rule, proof: Certificate, labels: Any) -> Realised:
         """Measure labels of these rows, classes or probabilities, by the families and bounds of a rule."""
         data = self.dataset
         found = recognise(labels, what="labels")
-        read = read_known_labels(labels, vocabulary=rule.schema.classes, soft=not isinstance(found, Column), normalize=False)
+        read = read_known_labels(
+            labels,
+            vocabulary=rule.schema.classes,
+            soft=not isinstance(found, Column),
+            normalize=False,
+        )
         refuse_lengths("labels", read.n_rows, "y", data.n_rows)
         refuse_other_index(("labels", read.vocabulary.index), ("y", data.index))
         weight, sums = cell_sums(read, data.groups, data.weight)
@@ -368,10 +407,14 @@ class MemoryRows(LabelRows):
         return rounding_bound(rule.families, data.groups, counts, weight, heaviest, data.n_classes)
 
 
-def read_new(rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool) -> MemoryRows:
+def read_new(
+    rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool
+) -> MemoryRows:
     """Read new rows into memory with the classes and groups of a rule."""
     known = {"sensitive_features": sensitive, "control_features": control, "sample_weight": weight}
-    return MemoryRows(rule.schema.read(y, **known, normalize=normalize, known_crossings=rule.known_crossings))
+    return MemoryRows(
+        rule.schema.read(y, **known, normalize=normalize, known_crossings=rule.known_crossings)
+    )
 
 
 def _no_table() -> RowsUnavailableError:
@@ -394,5 +437,7 @@ def floating(dtype: DTypeLike | None) -> np.dtype[Any]:
         raise ParameterError(f"dtype is {dtype!r}.", remedy=remedy, dtype=dtype) from None
     if wanted.kind != "f":
         remedy = "Ask for a floating-point dtype; for one class per row use round() or sample()."
-        raise ParameterError(f"Probabilities as {wanted} would be cut to whole numbers.", remedy=remedy, dtype=wanted)
+        raise ParameterError(
+            f"Probabilities as {wanted} would be cut to whole numbers.", remedy=remedy, dtype=wanted
+        )
     return wanted

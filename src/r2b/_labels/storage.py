@@ -87,7 +87,9 @@ def solution_of(content: Any, path: str | PathLike[str]) -> FairLabels:
     if type(content.get("version")) is not int or not 1 <= content["version"] <= VERSION:
         problem = f"{os.fspath(path)} has version {content.get('version')!r} of the format; this release reads versions 1 to {VERSION}."
         remedy = "Install the release that wrote it, or a later one."
-        raise FileFormatError(problem, remedy=remedy, path=os.fspath(path), version=content.get("version"))
+        raise FileFormatError(
+            problem, remedy=remedy, path=os.fspath(path), version=content.get("version")
+        )
     try:
         return _restored(_upgraded(content) if content["version"] == 1 else content)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
@@ -115,26 +117,44 @@ def _restored(content: dict[str, Any]) -> FairLabels:
     families = Families.from_json(content["families"], schema)
     shape = (len(families.names), len(schema.classes))
     prices = np.array(content["prices"], dtype=np.float64)
-    lam, residual, unchanged = float(content["lam"]), float(content["residual"]), content["unchanged"]
-    if prices.shape != shape or not np.isfinite(prices).all() or not 0 <= lam < math.inf or math.isnan(residual):
-        raise ValueError(f"prices of shape {prices.shape}, lam {lam} or residual {residual} cannot be")
+    lam, residual, unchanged = (
+        float(content["lam"]),
+        float(content["residual"]),
+        content["unchanged"],
+    )
+    if (
+        prices.shape != shape
+        or not np.isfinite(prices).all()
+        or not 0 <= lam < math.inf
+        or math.isnan(residual)
+    ):
+        raise ValueError(
+            f"prices of shape {prices.shape}, lam {lam} or residual {residual} cannot be"
+        )
     if not isinstance(unchanged, bool):
         raise ValueError(f"unchanged is {unchanged!r}")
     costs, table = (_array(content[name]) for name in ("costs", "table"))
     square = (shape[1], shape[1])
-    if (costs is not None and costs.shape != square) or (table is not None and table.shape != (len(schema.table), *square)):
+    if (costs is not None and costs.shape != square) or (
+        table is not None and table.shape != (len(schema.table), *square)
+    ):
         raise ValueError("costs or table of the wrong shape")
     splits = _splits(content.get("splits"), shape)
     if lam == 0 and table is None and splits is None and not unchanged:
         raise ValueError("lam is 0 and there are no table and no splits")
-    history = tuple(Progress(int(i), str(stage), float(residual), float(s)) for i, stage, residual, s in content["history"])
+    history = tuple(
+        Progress(int(i), str(stage), float(residual), float(s))
+        for i, stage, residual, s in content["history"]
+    )
     proof = Certificate.from_json(content["certificate"], *shape)
     rule = Rule(schema, families, prices, lam, unchanged, costs, table, splits)
     return FairLabels(rule, Evidence(Status(content["status"]), proof, residual, history))
 
 
 def _splits(stored: Any, shape: tuple[int, int]) -> Responses | None:
-    prices, lam = (None, 1.0) if stored is None else (_array(stored["prices"]), float(stored["lam"]))
+    prices, lam = (
+        (None, 1.0) if stored is None else (_array(stored["prices"]), float(stored["lam"]))
+    )
     if (prices is not None and prices.shape != shape) or not 0 < lam < math.inf:
         raise ValueError("splits of the wrong shape, or with a lam that cannot be")
     return None if prices is None else Responses(prices, lam)
@@ -150,4 +170,8 @@ def _array(stored: Any) -> Floats | None:
 
 
 def _refusal(path: str | PathLike[str], what: str) -> FileFormatError:
-    return FileFormatError(f"{os.fspath(path)} {what}.", remedy="Pass a file written by FairLabels.save.", path=os.fspath(path))
+    return FileFormatError(
+        f"{os.fspath(path)} {what}.",
+        remedy="Pass a file written by FairLabels.save.",
+        path=os.fspath(path),
+    )

@@ -45,7 +45,9 @@ class Summary(Solution):
             raise no_rows()
         if self.rows.n_rows is None:
             remedy = "Count them where they live; len() makes no pass over them."
-            raise RowsUnavailableError("These labels are of a table whose rows were not counted.", remedy=remedy)
+            raise RowsUnavailableError(
+                "These labels are of a table whose rows were not counted.", remedy=remedy
+            )
         return self.rows.n_rows
 
     def __bool__(self) -> bool:
@@ -60,9 +62,12 @@ class Summary(Solution):
     def epsilon(self) -> float:
         """The epsilon that was asked for or, from ``smallest_epsilon``, found; ``certificate.epsilon`` has it by class.
 
-        Where it differs by class or family it is the largest: nothing that is bounded exceeds it. Infinite where no class is bounded.
+        Where it differs by class or family it is the largest: nothing that is bounded exceeds it.
+        Infinite where no class is bounded.
         """
-        every = [family.epsilon for family in self.certificate.families] or [self.certificate.epsilon]
+        every = [family.epsilon for family in self.certificate.families] or [
+            self.certificate.epsilon
+        ]
         bounded = [float(each) for each in np.concatenate(every) if np.isfinite(each)]
         return max(bounded, default=np.inf)
 
@@ -82,11 +87,13 @@ class Summary(Solution):
         Parameters
         ----------
         part : {"means", "families", "changes", "constraints", "certificate"}
-            Means of every class in every group, before and after (of continuous attributes the moments); what the bound of every family
-            limits; flows from old to new labels, the heaviest first, for class labels; what it costs to hold each mean, the costliest
-            first; the numbers of the certificate.
+            Means of every class in every group, before and after (of continuous attributes the
+            moments); what the bound of every family limits; flows from old to new labels, the
+            heaviest first, for class labels; what it costs to hold each mean, the costliest first;
+            the numbers of the certificate.
         backend : {"pandas", "polars", "pyarrow"}, optional
-            By default the library that the data came in; of data that came in none, pandas or, where it is not installed, Polars.
+            By default the library that the data came in; of data that came in none, pandas or,
+            where it is not installed, Polars.
 
         Returns
         -------
@@ -95,7 +102,8 @@ class Summary(Solution):
         Raises
         ------
         ParameterError
-            There is no such part, or no flows: probabilities, and rows that are in several groups, have means alone.
+            There is no such part, or no flows: probabilities, and rows that are in several groups,
+            have means alone.
         RowsUnavailableError
             The flows of an object that was loaded from a file.
         MissingExtraError
@@ -109,7 +117,11 @@ class Summary(Solution):
         [{'group': 'm', 'old': 'a', 'new': 'b'}, {'group': 'f', 'old': 'b', 'new': 'a'}]
         """
         if part not in get_args(Part):
-            raise ParameterError(f"part is {part!r}.", remedy=f"Choose among {', '.join(map(repr, get_args(Part)))}.", part=part)
+            raise ParameterError(
+                f"part is {part!r}.",
+                remedy=f"Choose among {', '.join(map(repr, get_args(Part)))}.",
+                part=part,
+            )
         came_as = "" if self.rows is None else self.rows.came_as
         if part == "certificate":
             return frame_of(self.certificate.columns(), backend, came_as)
@@ -119,7 +131,11 @@ class Summary(Solution):
             columns = records(ConstraintCost, self.costliest_constraints(self.prices.size))
         else:
             columns = self._means() if part == "means" else self._families()
-        return frame_of({"class" if name == "label" else name: values for name, values in columns.items()}, backend, came_as)
+        return frame_of(
+            {"class" if name == "label" else name: values for name, values in columns.items()},
+            backend,
+            came_as,
+        )
 
     def report(
         self,
@@ -141,8 +157,9 @@ class Summary(Solution):
         Parameters
         ----------
         path : path-like, optional
-            Where it goes: a page (``.html``), Markdown (``.md``) or all facts (``.json``). A file that is there is replaced. Without a
-            path nothing is written, and a notebook shows what is returned.
+            Where it goes: a page (``.html``), Markdown (``.md``) or all facts (``.json``). A file
+            that is there is replaced. Without a path nothing is written, and a notebook shows what
+            is returned.
         form, random_state, key
             How the labels left, as for :meth:`r2b.FairLabels.round`.
         labels : array-like, optional
@@ -154,10 +171,12 @@ class Summary(Solution):
         frontier : Frontier, optional
             What other bounds would have cost, from :func:`r2b.frontier`.
         **options
-            ``label_name``: what the label is called. ``date``: a datetime or a text to be stated, or False for none; by default now, or
-            what SOURCE_DATE_EPOCH says. The same input and date give the same bytes. ``suppress_below``: figures of cells of fewer rows
-            are left out, with as many others as it takes that they do not follow; 0 for none. ``verify``: shown as the way to check the
-            report, instead of the Python lines. ``n_permutations``, ``n_boot``, ``level``: as for :func:`r2b.audit`.
+            ``label_name``: what the label is called. ``date``: a datetime or a text to be stated,
+            or False for none; by default now, or what SOURCE_DATE_EPOCH says. The same input and
+            date give the same bytes. ``suppress_below``: figures of cells of fewer rows are left
+            out, with as many others as it takes that they do not follow; 0 for none. ``verify``:
+            shown as the way to check the report, instead of the Python lines. ``n_permutations``,
+            ``n_boot``, ``level``: as for :func:`r2b.audit`.
 
         Returns
         -------
@@ -179,14 +198,19 @@ class Summary(Solution):
         """
         from r2b.report.results import report_of_labels
 
-        report = report_of_labels(self, (form, random_state, key), labels, output, audit, frontier, **options)
+        report = report_of_labels(
+            self, (form, random_state, key), labels, output, audit, frontier, **options
+        )
         if path is not None:
             report.save(path)
         return report
 
     def _means(self) -> dict[str, Any]:
         n_classes, proof = len(self.classes), self.certificate
-        sizes = [(member.name, member.groups.stop - member.groups.start) for member in self.families.members]
+        sizes = [
+            (member.name, member.groups.stop - member.groups.start)
+            for member in self.families.members
+        ]
         return {
             "family": [name for name, n_groups in sizes for _ in range(n_groups * n_classes)],
             "group": np.repeat(self.groups, n_classes),
@@ -212,6 +236,12 @@ class Summary(Solution):
 
     def _flows(self) -> list[Change]:
         if not has_flows(self):
-            problem = "These labels have no flows: they are probabilities, or rows are in several groups."
-            raise ParameterError(problem, remedy="Take to_frame('means'), which has every group before and after.", part="changes")
+            problem = (
+                "These labels have no flows: they are probabilities, or rows are in several groups."
+            )
+            raise ParameterError(
+                problem,
+                remedy="Take to_frame('means'), which has every group before and after.",
+                part="changes",
+            )
         return self.largest_changes(len(self.cells) * len(self.classes) ** 2)

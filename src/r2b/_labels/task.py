@@ -25,7 +25,15 @@ from r2b._labels.labels import FairLabels
 from r2b._labels.realised import means_by_cell
 from r2b._labels.rule import Evidence, MemoryRows, Rule
 from r2b._solve.certificate import Certificate, Problem, certify
-from r2b._solve.oracle import ClassOracle, DesignOracle, MemoryOracle, Oracle, Samples, group_means, oracle_of
+from r2b._solve.oracle import (
+    ClassOracle,
+    DesignOracle,
+    MemoryOracle,
+    Oracle,
+    Samples,
+    group_means,
+    oracle_of,
+)
 from r2b._solve.oracle.blocks import chosen_kernel
 from r2b._solve.oracle.memory import label_blocks
 from r2b._solve.oracle.reference import Answers, GroupOracle, Responses, respond
@@ -36,14 +44,19 @@ from r2b.errors import InputError, MissingExtraError, NotSolvedWarning, Paramete
 
 _ROUNDING = 1e-12
 _MOST_PLAUSIBLE = 1000
-_ROWS_PER_CELL = 16  # up to which rows with uncertain or continuous attributes are walked by themselves, not by cell
+# up to which rows with uncertain or continuous attributes are walked by themselves, not by cell
+_ROWS_PER_CELL = 16
 _PASSES = 16  # of agreement, for each that the distance takes
-_SHORT, _SMALL = (Status.STALLED, Status.OUT_OF_ITERATIONS), 1 << 20  # ends of a path, and entries of a table, for which one is tried
-_BLURRED = 1e-5  # lambda below which the last bit of a price moves labels by more than a tenth of what a certificate lets pass
+# ends of a path, and entries of a table, for which one is tried
+_SHORT, _SMALL = (Status.STALLED, Status.OUT_OF_ITERATIONS), 1 << 20
+# lambda below which the last bit of a price moves labels by more than a tenth of what a certificate
+# lets pass
+_BLURRED = 1e-5
 _BLOCK_ENTRIES = 1 << 16  # of labels that are made together: they stay in cache
 _TIED = 1e-9  # difference in worth below which a class counts as no worse than another
 
-# How it ended, the labels, the channels of cells where prices do not tell them, and a proof about these very labels where there is one.
+# How it ended, the labels, the channels of cells where prices do not tell them, and a proof about
+# these very labels where there is one.
 Agreed = tuple[Outcome, Answers, Floats | None, Certificate | None]
 
 
@@ -69,7 +82,8 @@ class Task:
     groups : Groups
         The cells; where rows live elsewhere, one entry per cell.
     rows : Rows or Extent
-        Merged rows, whose labels are what each class is worth to a row; or what is known of rows that live elsewhere.
+        Merged rows, whose labels are what each class is worth to a row; or what is known of rows
+        that live elsewhere.
     oracle : RowOracle or GroupOracle
     before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)
         Means of the labels that came in, by cell; by group where the oracle answers for groups.
@@ -90,7 +104,15 @@ class Task:
     costs: Floats | None = None
 
     @classmethod
-    def elsewhere(cls, schema: Schema, groups: Groups, extent: Extent, oracle: RowOracle, request: Request, settings: Settings) -> Task:
+    def elsewhere(
+        cls,
+        schema: Schema,
+        groups: Groups,
+        extent: Extent,
+        oracle: RowOracle,
+        request: Request,
+        settings: Settings,
+    ) -> Task:
         """Settle what is asked of rows of probabilities that live elsewhere; ``groups`` counts each cell once, with its rows."""
         _refuse_lam(settings)
         if settings.objective == "agreement":
@@ -99,7 +121,14 @@ class Task:
         request = replace(request, names=schema.classes.values.tolist())
         families, parity = resolve(request, groups, extent.cell_weight, before)
         made = cls(
-            schema=schema, groups=groups, rows=extent, oracle=oracle, before=before, families=families, parity=parity, settings=settings
+            schema=schema,
+            groups=groups,
+            rows=extent,
+            oracle=oracle,
+            before=before,
+            families=families,
+            parity=parity,
+            settings=settings,
         )
         made._refuse_left_out(request)
         return made
@@ -107,9 +136,13 @@ class Task:
     def problem(self, parity: Parity) -> Problem:
         """Give the problem under a bound of this shape."""
         lam = 0.0 if self.settings.objective == "agreement" else float(self.settings.lam)
-        return Problem(self.rows, parity, lam, 0.0 if self.costs is None else float(self.costs.max()))
+        return Problem(
+            self.rows, parity, lam, 0.0 if self.costs is None else float(self.costs.max())
+        )
 
-    def solve(self, parity: Parity | None = None, start: Floats | None = None, *, stacklevel: int = 3) -> FairLabels:
+    def solve(
+        self, parity: Parity | None = None, start: Floats | None = None, *, stacklevel: int = 3
+    ) -> FairLabels:
         """Solve for the bound asked for, or another of the same shape, from given prices on."""
         with workers(self.settings.threads), one_blas_thread(self.rows.entries):
             return self._solve(parity, start, stacklevel + 1)
@@ -126,40 +159,81 @@ class Task:
             outcome, answers, table, proof = self._agree(problem, limits)
         else:
             slim = without_implied(parity)
-            walking = replace(self, oracle=self.oracle.among(slim.places)) if isinstance(self.oracle, GroupOracle) else self
-            outcome = walking._found(replace(problem, parity=slim.parity), limits, None if start is None else slim.reduced(start))
+            walking = (
+                replace(self, oracle=self.oracle.among(slim.places))
+                if isinstance(self.oracle, GroupOracle)
+                else self
+            )
+            outcome = walking._found(
+                replace(problem, parity=slim.parity),
+                limits,
+                None if start is None else slim.reduced(start),
+            )
             outcome.prices = slim.whole(outcome.prices)
         if proof is None:
-            proof = certify(problem, self.oracle, outcome.prices, self.before, unchanged=still is not None, answers=answers)
+            proof = certify(
+                problem,
+                self.oracle,
+                outcome.prices,
+                self.before,
+                unchanged=still is not None,
+                answers=answers,
+            )
         status = final_status(outcome, proof, self.settings.tol)
         if not status.ok:
             message = f"{status.value}: residual {outcome.residual:.1e}. {status.advice}"
             warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
         families = replace(self.families, members=parity.members)
         splits = answers if isinstance(answers, Responses) else None
-        rule = Rule(self.schema, families, frozen(outcome.prices), problem.lam, still is not None, self.costs, table, splits)
-        return FairLabels(rule, Evidence(status, proof, outcome.residual, tuple(outcome.history)), self._label_rows())
+        rule = Rule(
+            self.schema,
+            families,
+            frozen(outcome.prices),
+            problem.lam,
+            still is not None,
+            self.costs,
+            table,
+            splits,
+        )
+        return FairLabels(
+            rule,
+            Evidence(status, proof, outcome.residual, tuple(outcome.history)),
+            self._label_rows(),
+        )
 
     @property
     def keeps_labels(self) -> bool:
         """Whether labels that nothing is asked of stay as they are.
 
-        The old labels are their own optimum where the objective is the squared distance. For class labels a smaller lam only makes
-        agreement count for more; for probabilities another lam moves even labels that are fair.
+        The old labels are their own optimum where the objective is the squared distance. For class
+        labels a smaller lam only makes agreement count for more; for probabilities another lam
+        moves even labels that are fair.
         """
         lam = 0.0 if self.settings.objective == "agreement" else float(self.settings.lam)
         if self.schema.is_soft:
             return lam == 1.0 and self.costs is None
-        cheapest = 1.0 if self.costs is None else float(self.costs[~np.eye(len(self.costs), dtype=bool)].min())
+        cheapest = (
+            1.0
+            if self.costs is None
+            else float(self.costs[~np.eye(len(self.costs), dtype=bool)].min())
+        )
         return lam <= cheapest
 
     def _nothing_to_do(self, problem: Problem) -> Status | None:
         if not self.keeps_labels:
             return None
-        if all(m.groups.stop - m.groups.start == 1 and not isinstance(m.bound.shape, TargetBound) for m in problem.parity.members):
+        if all(
+            m.groups.stop - m.groups.start == 1 and not isinstance(m.bound.shape, TargetBound)
+            for m in problem.parity.members
+        ):
             return Status.ONE_GROUP
-        # Means are sums of many terms: a difference of exactly epsilon comes out a few rounding errors above or below it.
-        return Status.ALREADY_FAIR if problem.parity.violation(self.means_before) <= _ROUNDING else None
+        # Means are sums of many terms: a difference of exactly epsilon comes out a few rounding
+        # errors above or below it.
+        return (
+            Status.ALREADY_FAIR
+            if problem.parity.violation(self.means_before) <= _ROUNDING
+            else None
+        )
 
     @property
     def means_before(self) -> Floats:
@@ -169,14 +243,27 @@ class Task:
     def _refuse_left_out(self, request: Request) -> None:
         excluding = "exclude" in (request.missing, request.small_groups)
         if excluding and self.families.left_out > 0 and not self.keeps_labels:
-            how = "the objective is agreement" if self.settings.objective == "agreement" else f"lam is {self.settings.lam}"
+            how = (
+                "the objective is agreement"
+                if self.settings.objective == "agreement"
+                else f"lam is {self.settings.lam}"
+            )
             problem = f"Some rows are to be left out and keep their labels, but {how}, which changes every row."
             remedy = "Use the distance with lam=1, or missing='group' and small_groups='merge', or leave these rows out yourself."
-            raise ParameterError(problem, remedy=remedy, lam=self.settings.lam, left_out=self.families.left_out)
+            raise ParameterError(
+                problem, remedy=remedy, lam=self.settings.lam, left_out=self.families.left_out
+            )
 
     def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
         start = self._head_start(problem) if start is None else start
-        return solve(problem, self.oracle, samples=self.oracle.samples(), tol=self.settings.tol, limits=limits, start=start)
+        return solve(
+            problem,
+            self.oracle,
+            samples=self.oracle.samples(),
+            tol=self.settings.tol,
+            limits=limits,
+            start=start,
+        )
 
     def _head_start(self, problem: Problem) -> Floats | None:
         """Give prices that are near the answer, where something is known about them."""
@@ -204,19 +291,26 @@ class MemoryTask(Task):
     oracle: MemoryOracle | ClassOracle | DesignOracle
 
     @classmethod
-    def of(cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None) -> MemoryTask:
+    def of(
+        cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None
+    ) -> MemoryTask:
         """Merge a table and settle what is asked of it."""
         refuse_scores(dataset)
         request = replace(request, names=dataset.labels.vocabulary.values.tolist())
         rows = merge(dataset, settings.merge_rows)
-        prices = None if costs is None else read_costs(costs, list(request.names), dataset.labels.vocabulary)
+        prices = (
+            None
+            if costs is None
+            else read_costs(costs, list(request.names), dataset.labels.vocabulary)
+        )
         _refuse_lam(settings)
         labels, truth = rows, None
         if prices is not None:
             truth, rows = rows.labels, rows.valued(rows.labels @ -prices)
         oracle: MemoryOracle | ClassOracle | DesignOracle
         kernel = settings.kernel
-        if settings.objective == "agreement":  # a path of many passes, which repay the loading of a kernel sooner
+        # a path of many passes, which repay the loading of a kernel sooner
+        if settings.objective == "agreement":
             kernel = chosen_kernel(kernel, _PASSES * rows.entries)
         if by_row(dataset.groups, len(rows.groups)):
             with one_blas_thread(rows.entries):
@@ -249,7 +343,9 @@ class MemoryTask(Task):
         if fair.unchanged:
             return self.before
         response = fair.rule.response(self.dataset.groups)
-        return self.oracle.inspect(response.shifts, response.lam, answers=response.splits or self._answers(fair)).means
+        return self.oracle.inspect(
+            response.shifts, response.lam, answers=response.splits or self._answers(fair)
+        ).means
 
     def _leaving(self, splits: Responses) -> Answers:
         """Give labels as they leave: kernels may round otherwise, and at the smallest lambdas that tells."""
@@ -257,12 +353,18 @@ class MemoryTask(Task):
             return splits
         cells, shifts = self.rows.groups, self.families.shifts(self.groups, splits.prices)
         answers = np.empty((len(cells), self.rows.n_classes))
-        for part, labels in label_blocks(self.rows, slice(0, len(cells)), max(1, _BLOCK_ENTRIES // self.rows.n_classes)):
+        for part, labels in label_blocks(
+            self.rows, slice(0, len(cells)), max(1, _BLOCK_ENTRIES // self.rows.n_classes)
+        ):
             answers[part] = respond(labels, cells[part], shifts, splits.lam)
         return answers
 
     def _answers(self, fair: FairLabels) -> Floats | None:
-        return None if fair.table is None else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.groups])
+        return (
+            None
+            if fair.table is None
+            else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.groups])
+        )
 
     def _label_rows(self) -> MemoryRows:
         return MemoryRows(self.dataset)
@@ -272,12 +374,23 @@ class MemoryTask(Task):
         if self.schema.is_soft or isinstance(self.oracle, DesignOracle):
             begun = time.perf_counter()
             sharpened = outcome, *_ = self._sharpened(problem, slim, limits)
-            if outcome.status in _SHORT and not self.schema.is_soft and self.rows.entries * problem.n_classes <= _SMALL:
-                # Rows that hardly differ in how they count are split apart at prices of more digits than there are: a table tells them.
-                left = None if limits.time_limit is None else max(0.0, limits.time_limit - (time.perf_counter() - begun))
+            if (
+                outcome.status in _SHORT
+                and not self.schema.is_soft
+                and self.rows.entries * problem.n_classes <= _SMALL
+            ):
+                # Rows that hardly differ in how they count are split apart at prices of more digits
+                # than there are: a table tells them.
+                left = (
+                    None
+                    if limits.time_limit is None
+                    else max(0.0, limits.time_limit - (time.perf_counter() - begun))
+                )
                 with suppress(MissingExtraError):
                     found, answers, table, _ = self._tabled(problem, slim, left)
-                    proof = certify(problem, self.oracle, found.prices, self.before, answers=answers)
+                    proof = certify(
+                        problem, self.oracle, found.prices, self.before, answers=answers
+                    )
                     if proof.holds:
                         found.history = outcome.history
                         return found, answers, table, proof
@@ -287,7 +400,11 @@ class MemoryTask(Task):
     def _tabled(self, problem: Problem, slim: Slim, time_limit: float | None) -> Agreed:
         """Solve the linear programme, whose answer is a table: prices prove it, and do not tell it."""
         found = most_agreement(replace(problem, parity=slim.parity), time_limit)
-        outcome = Outcome(slim.whole(found.prices), 0.0 if found.status is Status.SOLVED else math.inf, found.status)
+        outcome = Outcome(
+            slim.whole(found.prices),
+            0.0 if found.status is Status.SOLVED else math.inf,
+            found.status,
+        )
         answers = self.oracle.labels if found.answers is None else found.answers
         return outcome, answers, self._table(answers, problem.parity.shifts(outcome.prices)), None
 
@@ -300,16 +417,30 @@ class MemoryTask(Task):
         last: list[tuple[Floats, Responses, Certificate]] = []
 
         def prove(prices: Floats, splits: Responses) -> Certificate:
-            proof = certify(problem, self.oracle, slim.whole(prices), self.before, answers=self._leaving(whole(splits)))
+            proof = certify(
+                problem,
+                self.oracle,
+                slim.whole(prices),
+                self.before,
+                answers=self._leaving(whole(splits)),
+            )
             last[:] = [(prices, splits, proof)]
             return proof
 
-        walked = self.oracle.among(slim.places) if isinstance(self.oracle, DesignOracle) else self.oracle
+        walked = (
+            self.oracle.among(slim.places) if isinstance(self.oracle, DesignOracle) else self.oracle
+        )
         if isinstance(walked, ClassOracle):
             walked = MemoryOracle(self.rows, walked.kernel_choice, walked.threads)
-        found = sharpen(replace(problem, parity=slim.parity), walked, prove, self.settings.tol, limits)
+        found = sharpen(
+            replace(problem, parity=slim.parity), walked, prove, self.settings.tol, limits
+        )
         # The last proof is about what goes out, unless the path ended without one.
-        proofs = [proof for prices, splits, proof in last if prices is found.outcome.prices and splits is found.splits]
+        proofs = [
+            proof
+            for prices, splits, proof in last
+            if prices is found.outcome.prices and splits is found.splits
+        ]
         proof = proofs[0] if proofs else prove(found.outcome.prices, found.splits)
         found.outcome.prices = slim.whole(found.outcome.prices)
         return found.outcome, whole(found.splits), None, proof
@@ -320,7 +451,8 @@ class MemoryTask(Task):
         worth = (np.eye(n_classes) if self.costs is None else -self.costs) - shifts[:, None, :]
         best = worth >= worth.max(axis=2, keepdims=True) - _TIED
         stays = np.einsum("jkk->jk", best)[:, :, None]
-        # A row that is indifferent keeps its label where it can, and is split evenly where it cannot.
+        # A row that is indifferent keeps its label where it can, and is split evenly where it
+        # cannot.
         table = np.where(stays, np.eye(n_classes), best / best.sum(axis=2, keepdims=True))
         row, label = np.nonzero(self.oracle.labels)
         table[self.rows.groups[row], label] = answers[row]
@@ -332,9 +464,13 @@ def by_row(cells: Layout, n_rows: int) -> bool:
     return set(cells.kinds) != {CATEGORICAL} and n_rows <= _ROWS_PER_CELL * cells.n_groups
 
 
-def open_job(y: Any, *, request: Request, settings: Settings, costs: Any = None, **data: Any) -> MemoryTask:
+def open_job(
+    y: Any, *, request: Request, settings: Settings, costs: Any = None, **data: Any
+) -> MemoryTask:
     """Read a table, merge it and settle what is asked of it."""
-    return MemoryTask.of(read(y, **data, missing=request.missing, weightless="allow"), request, settings, costs)
+    return MemoryTask.of(
+        read(y, **data, missing=request.missing, weightless="allow"), request, settings, costs
+    )
 
 
 def refuse_scores(dataset: Dataset) -> None:
@@ -349,7 +485,9 @@ def refuse_scores(dataset: Dataset) -> None:
 def _refuse_lam(settings: Settings) -> None:
     if settings.objective == "agreement" and settings.lam != 1.0:
         problem = f"lam is {settings.lam}, but agreement is the limit of lam to 0 and has none."
-        raise ParameterError(problem, remedy="Leave lam out, or use objective='distance'.", lam=settings.lam)
+        raise ParameterError(
+            problem, remedy="Leave lam out, or use objective='distance'.", lam=settings.lam
+        )
 
 
 def _not_in_memory() -> ParameterError:

@@ -1,6 +1,7 @@
 """Classes and groups that turn up after the prices were found: refused, or given the distribution that fair labels have overall.
 
-Every group has that distribution to within epsilon, so that a new group which is given it is in parity with all others.
+Every group has that distribution to within epsilon, so that a new group which is given it is in
+parity with all others.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class WidenedRule(Rule):
     base : Rule
         Whose cells and classes come first, and have its answers.
     answers : ndarray of shape (n_cells, n_classes)
-        The distribution that a cell's rows get whatever their label; NaN for cells that have prices.
+        The distribution that a cell's rows get whatever their label; NaN for cells that have
+        prices.
     new_shifts : ndarray of shape (n_new_cells, n_classes)
         What the prices of its groups add up to, for new cells that have some.
     """
@@ -59,12 +61,26 @@ class WidenedRule(Rule):
         if self.table is not None:
             return Response(np.zeros(self.table.shape[:2]), 1.0, table=self.table)
         known = self.base.response(self.base.schema)
-        splits = known.splits and known.splits._replace(prices=np.concatenate([known.splits.prices, self.new_shifts]))
-        return replace(known, shifts=np.concatenate([known.shifts, self.new_shifts]), splits=splits, answers=self.answers)
+        splits = known.splits and known.splits._replace(
+            prices=np.concatenate([known.splits.prices, self.new_shifts])
+        )
+        return replace(
+            known,
+            shifts=np.concatenate([known.shifts, self.new_shifts]),
+            splits=splits,
+            answers=self.answers,
+        )
 
 
 def read_known_or_new(
-    fair: Solution, fitted: LabelRows | None, unseen: Unseen, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool
+    fair: Solution,
+    fitted: LabelRows | None,
+    unseen: Unseen,
+    y: Any,
+    sensitive: Any,
+    control: Any,
+    weight: Any,
+    normalize: bool,
 ) -> tuple[Rule, LabelRows]:
     """Read new rows where the fitted ones are, and give the rule for them: that of the result, or where something is new a wider one."""
     one_of("unseen", unseen, get_args(Unseen))
@@ -78,7 +94,9 @@ def read_known_or_new(
         return rule, read_new(rule, *data)
 
 
-def widened(fair: Solution, y: Any, sensitive_features: Any, control_features: Any = None) -> WidenedRule:
+def widened(
+    fair: Solution, y: Any, sensitive_features: Any, control_features: Any = None
+) -> WidenedRule:
     """Give the rule of a result with answers for the classes and groups of new rows.
 
     Parameters
@@ -107,13 +125,26 @@ def widened(fair: Solution, y: Any, sensitive_features: Any, control_features: A
     schema, rule = fair.schema, fair.rule
     if set(schema.kinds) != {CATEGORICAL}:
         problem = "The prices were found with a continuous or uncertain attribute, whose groups have no distribution overall."
-        raise ParameterError(problem, remedy="Correct or drop the rows that are new, or debias again.", unseen="overall")
+        raise ParameterError(
+            problem,
+            remedy="Correct or drop the rows that are new, or debias again.",
+            unseen="overall",
+        )
     attributes = fitted_attributes(
-        sensitive_features, control_features, schema.columns[: schema.n_sensitive], schema.columns[schema.n_sensitive :]
+        sensitive_features,
+        control_features,
+        schema.columns[: schema.n_sensitive],
+        schema.columns[schema.n_sensitive :],
     )
     columns = [(attribute.arrived, attribute.called) for attribute in attributes]
-    vocabularies = [_longer(known, column, called) for known, (column, called) in zip(schema.vocabularies, columns, strict=True)]
-    codes = [vocabulary.encode(column, what=called) for vocabulary, (column, called) in zip(vocabularies, columns, strict=True)]
+    vocabularies = [
+        _longer(known, column, called)
+        for known, (column, called) in zip(schema.vocabularies, columns, strict=True)
+    ]
+    codes = [
+        vocabulary.encode(column, what=called)
+        for vocabulary, (column, called) in zip(vocabularies, columns, strict=True)
+    ]
     _, crossings = cross(codes, [vocabulary.n_codes for vocabulary in vocabularies])
     # A code for missing values comes last, and moves where values are added.
     fitted = np.array(schema.table, np.int64)
@@ -121,16 +152,38 @@ def widened(fair: Solution, y: Any, sensitive_features: Any, control_features: A
         if old.has_missing:
             fitted[fitted[:, place] == old.missing_code, place] = len(new)
     there = {tuple(cell) for cell in fitted.tolist()}
-    added = np.array([cell for cell in crossings.tolist() if tuple(cell) not in there], np.int64).reshape(-1, len(vocabularies))
+    added = np.array(
+        [cell for cell in crossings.tolist() if tuple(cell) not in there], np.int64
+    ).reshape(-1, len(vocabularies))
     classes = schema.classes if y is None else _longer(schema.classes, column_of(y, what="y"), "y")
     table = np.concatenate([fitted, added])
     wide = Schema(
-        schema.columns, tuple(vocabularies), table, schema.n_control, schema.kinds, schema.settings, classes=classes, is_soft=schema.is_soft
+        schema.columns,
+        tuple(vocabularies),
+        table,
+        schema.n_control,
+        schema.kinds,
+        schema.settings,
+        classes=classes,
+        is_soft=schema.is_soft,
     )
     codes_before = _fitted_codes(schema, wide)
     shifts, answers = _new_cells(fair, codes_before)
-    made = WidenedRule(wide, rule.families, rule.prices, rule.lam, costs=rule.costs, base=rule, answers=answers, new_shifts=shifts)
-    return made if y is None else replace(made, table=_channel(fair, codes_before, len(classes), shifts, answers))
+    made = WidenedRule(
+        wide,
+        rule.families,
+        rule.prices,
+        rule.lam,
+        costs=rule.costs,
+        base=rule,
+        answers=answers,
+        new_shifts=shifts,
+    )
+    return (
+        made
+        if y is None
+        else replace(made, table=_channel(fair, codes_before, len(classes), shifts, answers))
+    )
 
 
 def _longer(known: Any, column: Any, called: str) -> Vocabulary:
@@ -144,7 +197,8 @@ def _longer(known: Any, column: Any, called: str) -> Vocabulary:
     if known.values.dtype.kind == "O":
         return Vocabulary(as_objects([*known.values.tolist(), *new]), has_missing=known.has_missing)
     return Vocabulary(
-        np.append(known.values, np.array(new, known.values.dtype.kind)) if new else known.values, has_missing=known.has_missing
+        np.append(known.values, np.array(new, known.values.dtype.kind)) if new else known.values,
+        has_missing=known.has_missing,
     )
 
 
@@ -163,7 +217,10 @@ def _new_cells(fair: Solution, codes: Array) -> tuple[Floats, Floats]:
     """Give the shifts of new cells, and what the rows of all cells get whatever their label."""
     schema, n_classes = fair.schema, len(fair.schema.classes)
     n_fitted = len(schema.table)
-    shifts, answers = np.zeros((len(codes) - n_fitted, n_classes)), np.full((len(codes), n_classes), np.nan)
+    shifts, answers = (
+        np.zeros((len(codes) - n_fitted, n_classes)),
+        np.full((len(codes), n_classes), np.nan),
+    )
     for place, cell in enumerate(codes[n_fitted:]):
         priced = None if (cell < 0).any() or fair.table is not None else _shift(fair, cell)
         if priced is None:
@@ -177,7 +234,9 @@ def _shift(fair: Solution, cell: Array) -> Floats | None:
     """Give what a new crossing of known values costs: families of single attributes know it, others do not."""
     layout = replace(Layout(*fair.schema.parts), table=cell[None, :].copy())
     try:
-        return np.asarray(fair.families.shifts(Groups(*layout.parts, codes=np.zeros(1, np.uint8)), fair.prices)[0])
+        return np.asarray(
+            fair.families.shifts(Groups(*layout.parts, codes=np.zeros(1, np.uint8)), fair.prices)[0]
+        )
     except UnseenError:
         return None
 
@@ -192,12 +251,18 @@ def overall(fair: Solution, cell: Array) -> Floats:
         Codes of the values of the attributes; -1 for one that is new.
     """
     families = [
-        (member, how) for member, how in zip(fair.families.members, fair.families.counting, strict=True) if isinstance(how, Crossings)
+        (member, how)
+        for member, how in zip(fair.families.members, fair.families.counting, strict=True)
+        if isinstance(how, Crossings)
     ]
     same = [
         (member, how)
         for member, how in families
-        if how.stratum.columns and all(cell[column] == code for column, code in zip(how.stratum.columns, how.stratum.codes, strict=True))
+        if how.stratum.columns
+        and all(
+            cell[column] == code
+            for column, code in zip(how.stratum.columns, how.stratum.codes, strict=True)
+        )
     ]
     chosen = [member.groups for member, _ in same or families]
     share = np.concatenate([fair.families.share[groups] for groups in chosen])

@@ -1,12 +1,13 @@
 """Evidence that returned labels are fair and optimal, recomputed from the data and those labels; never from solver state.
 
-For any rows x, any prices nu at which the support function sigma of the allowed means is finite, theta_i the sum of the prices of the
-row's groups and ``g_i = lam x_i - y_i + theta_i``, the optimum is at least
+For any rows x, any prices nu at which the support function sigma of the allowed means is finite,
+theta_i the sum of the prices of the row's groups and ``g_i = lam x_i - y_i + theta_i``, the optimum
+is at least
 
     sum_i w_i ( min_k g_ik - lam/2 |x_i|^2 )  -  sigma(nu),
 
-because ``lam/2 |v|^2 - <v, y - theta>`` lies above its tangent at x. For the paper's bound sigma is ``sum_k eps_k / 2 sum_s W_s |nu_sk|``.
-No projection and no solver is needed to check it.
+because ``lam/2 |v|^2 - <v, y - theta>`` lies above its tangent at x. For the paper's bound sigma is
+``sum_k eps_k / 2 sum_s W_s |nu_sk|``. No projection and no solver is needed to check it.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from r2b.errors import ParameterError
 class Problem:
     """Minimise ``sum_i w_i (lam/2 |x_i|^2 - <x_i, y_i>)`` over rows x_i of the simplex in ``parity``.
 
-    ``lam = 1`` is the squared distance to the labels, ``lam = 0`` agreement alone. Values are per unit of weight throughout, so they do
-    not grow with the table.
+    ``lam = 1`` is the squared distance to the labels, ``lam = 0`` agreement alone. Values are per
+    unit of weight throughout, so they do not grow with the table.
 
     Attributes
     ----------
@@ -43,7 +44,8 @@ class Problem:
     parity : Parity
     lam : float
     costliest : float
-        The most that any label of a row can cost beyond its size; 0 for labels as they are, more where changes have costs.
+        The most that any label of a row can cost beyond its size; 0 for labels as they are, more
+        where changes have costs.
     """
 
     rows: Rows | Extent
@@ -52,7 +54,9 @@ class Problem:
     costliest: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.lam, (int, float, np.floating, np.integer)) and 0 <= self.lam < math.inf):
+        if not (
+            isinstance(self.lam, (int, float, np.floating, np.integer)) and 0 <= self.lam < math.inf
+        ):
             raise ParameterError(
                 f"lam is {self.lam!r}.",
                 remedy="It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance.",
@@ -86,7 +90,8 @@ class Problem:
         return self.rows
 
 
-PROVEN = 1e-9  # largest relative gap, excess over epsilon and simplex violation that a solved run may show
+# largest relative gap, excess over epsilon and simplex violation that a solved run may show
+PROVEN = 1e-9
 
 
 _NUMBERS = ("parity_before", "parity", "distance", "expected_changes", "objective", "lower_bound")
@@ -100,16 +105,19 @@ class FamilyProof:
     ----------
     name : str
     bound : str
-        The shape: "range", "to_overall", "ratio", "target" or, for a continuous attribute, "moments".
+        The shape: "range", "to_overall", "ratio", "target" or, for a continuous attribute,
+        "moments".
     epsilon : ndarray of shape (n_classes,)
     measure, measure_before : ndarray of shape (n_classes,)
-        What the bound limits, at most epsilon where it is met, for the labels that go out and those that came in.
+        What the bound limits, at most epsilon where it is met, for the labels that go out and those
+        that came in.
     excess : float
         Largest amount by which a mean lies outside the bound; 0 where all classes meet it.
     groups : slice
         Its groups among the rows of ``Certificate.means``.
     offsets : ndarray of shape (n_groups of the family, n_classes) or None
-        What was added to the means of its groups before ``measure`` and ``excess`` were taken; None for nothing.
+        What was added to the means of its groups before ``measure`` and ``excess`` were taken; None
+        for nothing.
     """
 
     name: str
@@ -124,8 +132,13 @@ class FamilyProof:
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values that strict JSON can hold; offsets only where there are any."""
         groups = [self.groups.start, self.groups.stop]
-        stored = {name: groups if name == "groups" else json_value(getattr(self, name)) for name in self.__dataclass_fields__}
-        return {name: value for name, value in stored.items() if name != "offsets" or value is not None}
+        stored = {
+            name: groups if name == "groups" else json_value(getattr(self, name))
+            for name in self.__dataclass_fields__
+        }
+        return {
+            name: value for name, value in stored.items() if name != "offsets" or value is not None
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,30 +148,34 @@ class Certificate:
     Attributes
     ----------
     parity : float
-        Largest difference between the means of two groups of a family in any class (for continuous attributes alone: largest moment).
+        Largest difference between the means of two groups of a family in any class (for continuous
+        attributes alone: largest moment).
     parity_by_class : ndarray of shape (n_classes,)
     parity_before : float
         The same for the labels that came in.
     epsilon : ndarray of shape (n_classes,)
         The smallest of any family.
     excess : float
-        Largest amount by which a mean, with its offset where there is one, lies outside the bound of a family; 0 where all are met.
+        Largest amount by which a mean, with its offset where there is one, lies outside the bound
+        of a family; 0 where all are met.
     means, means_before : ndarray of shape (n_groups, n_classes)
     objective : float
         ``lam/2 |x|^2 - <x, y>`` per unit of weight.
     lower_bound : float
         No labels that meet epsilon have a smaller objective.
     relative_gap : float
-        ``(objective - lower_bound)`` over the sum of the sizes of the objective's two terms, or over the costliest change where that is
-        more.
+        ``(objective - lower_bound)`` over the sum of the sizes of the objective's two terms, or
+        over the costliest change where that is more.
     distance : float
         Mean of ``|x - y|^2``.
     expected_changes : float
-        Share of the weight whose label changes: mean total-variation distance, for class labels the chance that a row changes.
+        Share of the weight whose label changes: mean total-variation distance, for class labels the
+        chance that a row changes.
     simplex_violation : float
         Largest amount by which a row is negative or off a sum of 1.
     simplex_allowance : float
-        What of it may be: 1e-9 for labels made here; for labels that go out as they came in, what the input check lets pass.
+        What of it may be: 1e-9 for labels made here; for labels that go out as they came in, what
+        the input check lets pass.
     families : tuple of FamilyProof
 
     Examples
@@ -188,11 +205,17 @@ class Certificate:
     @property
     def holds(self) -> bool:
         """Whether gap and parity are within 1e-9, and rows on the simplex as far as they may be asked to be."""
-        return self.excess <= PROVEN and abs(self.relative_gap) <= PROVEN and self.simplex_violation <= self.simplex_allowance
+        return (
+            self.excess <= PROVEN
+            and abs(self.relative_gap) <= PROVEN
+            and self.simplex_violation <= self.simplex_allowance
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Give the certificate as plain values that strict JSON can hold; an infinite epsilon is the text "inf"."""
-        stored: dict[str, Any] = {name: json_value(getattr(self, name)) for name in self._plain_fields()}
+        stored: dict[str, Any] = {
+            name: json_value(getattr(self, name)) for name in self._plain_fields()
+        }
         return stored | {"families": [family.to_json() for family in self.families]}
 
     def to_frame(self, *, backend: Backend | None = None) -> Any:
@@ -201,7 +224,8 @@ class Certificate:
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}, optional
-            pandas by default or, where it is not installed, Polars. ``fair.to_frame("certificate")`` is of the library of the data.
+            pandas by default or, where it is not installed, Polars.
+            ``fair.to_frame("certificate")`` is of the library of the data.
 
         Examples
         --------
@@ -214,10 +238,21 @@ class Certificate:
 
     def columns(self) -> dict[str, Any]:
         """Give the columns of :meth:`to_frame`."""
-        limits = {"excess": PROVEN, "relative_gap": PROVEN, "simplex_violation": self.simplex_allowance}
+        limits = {
+            "excess": PROVEN,
+            "relative_gap": PROVEN,
+            "simplex_violation": self.simplex_allowance,
+        }
         names = [*_NUMBERS, *limits]
-        values = [abs(self.relative_gap) if name == "relative_gap" else float(getattr(self, name)) for name in names]
-        return {"number": names, "value": values, "limit": [limits.get(name, math.nan) for name in names]}
+        values = [
+            abs(self.relative_gap) if name == "relative_gap" else float(getattr(self, name))
+            for name in names
+        ]
+        return {
+            "number": names,
+            "value": values,
+            "limit": [limits.get(name, math.nan) for name in names],
+        }
 
     @classmethod
     def _plain_fields(cls) -> list[str]:
@@ -238,17 +273,31 @@ class Certificate:
             "means": (n_groups, n_classes),
             "means_before": (n_groups, n_classes),
         }
-        values: dict[str, Any] = {name: _restored(name, stored[name], shapes.get(name, ())) for name in cls._plain_fields()}
+        values: dict[str, Any] = {
+            name: _restored(name, stored[name], shapes.get(name, ()))
+            for name in cls._plain_fields()
+        }
         families = []
         for family in stored["families"]:
-            by_class = {name: _restored(name, family[name], (n_classes,)) for name in ("epsilon", "measure", "measure_before")}
+            by_class = {
+                name: _restored(name, family[name], (n_classes,))
+                for name in ("epsilon", "measure", "measure_before")
+            }
             first, last = (int(place) for place in family["groups"])
             if not 0 <= first < last <= n_groups:
                 raise ValueError(f"a family has the groups {first} to {last} of {n_groups}")
             excess = float(_restored("excess", family["excess"], ()))
-            added = _restored("offsets", family["offsets"], (last - first, n_classes)) if "offsets" in family else None
+            added = (
+                _restored("offsets", family["offsets"], (last - first, n_classes))
+                if "offsets" in family
+                else None
+            )
             name, bound = str(family["name"]), str(family["bound"])
-            families.append(FamilyProof(name, bound, **by_class, excess=excess, groups=slice(first, last), offsets=added))
+            families.append(
+                FamilyProof(
+                    name, bound, **by_class, excess=excess, groups=slice(first, last), offsets=added
+                )
+            )
         return cls(**values, families=tuple(families))
 
 
@@ -282,24 +331,44 @@ def certify(
     unchanged : bool
         The old labels themselves go out.
     answers : ndarray of shape (n_rows, n_classes) or Responses, optional
-        New label of each of the problem's rows, where prices alone do not tell it; or other prices and the lambda at which they do.
+        New label of each of the problem's rows, where prices alone do not tell it; or other prices
+        and the lambda at which they do.
     """
     lam, parity = float(problem.lam), problem.parity
     seen = inspected(oracle, parity, prices, lam, unchanged=unchanged, answers=answers)
     means, before = seen.means, group_means(oracle, parity, labels_before)
     size, agreement = 0.5 * lam * seen.squared_norm, seen.agreement
-    # All terms of the gap are >= 0 for labels that meet epsilon, so no digits cancel: what rows and what groups leave on the table.
-    # Only settled prices bound anything. What is taken from them changes a row's slack by at most twice as much.
+    # All terms of the gap are >= 0 for labels that meet epsilon, so no digits cancel: what rows and
+    # what groups leave on the table. Only settled prices bound anything. What is taken from them
+    # changes a row's slack by at most twice as much.
     settled = parity.settle(prices)
     support = parity.support(settled) - parity.product(settled, means)
     gap = seen.slack + 2.0 * parity.largest_shift(settled - prices) + support
-    off_simplex = {"simplex_violation": seen.simplex_violation, "simplex_allowance": TOLERANCE[problem.rows.dtype] if unchanged else PROVEN}
+    off_simplex = {
+        "simplex_violation": seen.simplex_violation,
+        "simplex_allowance": TOLERANCE[problem.rows.dtype] if unchanged else PROVEN,
+    }
     worth = (size, agreement, gap, problem.costliest)
-    return stated_as(parity, means, before, *worth, distance=seen.squared_distance, expected_changes=seen.moved, **off_simplex)
+    return stated_as(
+        parity,
+        means,
+        before,
+        *worth,
+        distance=seen.squared_distance,
+        expected_changes=seen.moved,
+        **off_simplex,
+    )
 
 
 def stated_as(
-    parity: Parity, means: Floats, before: Floats, size: float, agreement: float, gap: float, costliest: float, **seen: float
+    parity: Parity,
+    means: Floats,
+    before: Floats,
+    size: float,
+    agreement: float,
+    gap: float,
+    costliest: float,
+    **seen: float,
 ) -> Certificate:
     """State what holds for labels of these group means, and for those that came in.
 
@@ -316,7 +385,10 @@ def stated_as(
     **seen : float
         The other numbers of the certificate.
     """
-    families, by_class = measured(parity.members, parity.share, means, before), between_groups(parity.members, means)
+    families, by_class = (
+        measured(parity.members, parity.share, means, before),
+        between_groups(parity.members, means),
+    )
     return Certificate(
         parity=float(by_class.max()),
         parity_by_class=by_class,
@@ -333,7 +405,9 @@ def stated_as(
     )
 
 
-def measured(members: Sequence[Member], share: Floats, means: Floats, before: Floats) -> tuple[FamilyProof, ...]:
+def measured(
+    members: Sequence[Member], share: Floats, means: Floats, before: Floats
+) -> tuple[FamilyProof, ...]:
     """Measure group means, before and now, against the bound of every family."""
     return tuple(
         FamilyProof(

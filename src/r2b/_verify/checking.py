@@ -22,7 +22,15 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import realised
 from r2b._solve.certificate import PROVEN
-from r2b._verify.claims import Check, Verification, claim_of, difference, insisted, read_record, sensitive_names
+from r2b._verify.claims import (
+    Check,
+    Verification,
+    claim_of,
+    difference,
+    insisted,
+    read_record,
+    sensitive_names,
+)
 from r2b._verify.evidence import RowSums
 from r2b._verify.record import ROWS, Fingerprints, Output, Record, beside, spelled_schema
 from r2b.engines.files import EMPTY, FileSource
@@ -48,8 +56,8 @@ def verify(
 ) -> Verification:
     r"""Check the fair labels in an output from the data: means, parity, bound and, from the prices, that no labels in parity are closer.
 
-    No number in the certificate is believed: it says what was asked for and holds the prices, which prove or do not. An edited label, price
-    or number makes a check fail.
+    No number in the certificate is believed: it says what was asked for and holds the prices, which
+    prove or do not. An edited label, price or number makes a check fail.
 
     Parameters
     ----------
@@ -58,14 +66,16 @@ def verify(
     certificate : path, optional
         The file that was written beside it by default.
     data : path, optional
-        The table that was debiased, where the output no longer has its columns: the same rows in the same order.
+        The table that was debiased, where the output no longer has its columns: the same rows in
+        the same order.
     label, sensitive_features : str or list of str, optional
         Insist that these are the columns of the label and of the attributes, no more and no fewer.
     epsilon : float or mapping, optional
         Insist on this instead of what the certificate says was asked for.
     **reading
-        ``format``, ``encoding``, ``delimiter`` and ``na`` as for :func:`r2b.scan`, where they are not as the certificate says; ``watch``, a
-        function that is told how far each pass over the rows is.
+        ``format``, ``encoding``, ``delimiter`` and ``na`` as for :func:`r2b.scan`, where they are
+        not as the certificate says; ``watch``, a function that is told how far each pass over the
+        rows is.
 
     Returns
     -------
@@ -94,7 +104,11 @@ def verify(
     """
     unknown = next((name for name in reading if name not in _READING), None)
     if unknown is not None:
-        raise ParameterError(f"{unknown!r} is no way to read files.", remedy=f"Choose among {', '.join(_READING)}.", option=unknown)
+        raise ParameterError(
+            f"{unknown!r} is no way to read files.",
+            remedy=f"Choose among {', '.join(_READING)}.",
+            option=unknown,
+        )
     path = os.fspath(output)
     proof = os.fspath(certificate) if certificate is not None else beside(path)
     if not os.path.exists(path):
@@ -110,27 +124,54 @@ def verify(
         return Verification(path, [Check(FOLLOWED, False, error.problem)])
     if epsilon is not None:
         record.options["epsilon"] = epsilon
-    named = insisted(record.columns, names_of(label, "label"), names_of(sensitive_features, "sensitive_features"))
+    named = insisted(
+        record.columns, names_of(label, "label"), names_of(sensitive_features, "sensitive_features")
+    )
     try:
-        found = _opened(path, None if data is None else os.fspath(data), fair, record, reading).verification(path)
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, AssertionError) as error:
+        found = _opened(
+            path, None if data is None else os.fspath(data), fair, record, reading
+        ).verification(path)
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        AssertionError,
+    ) as error:
         if isinstance(error, R2BError):
             raise
-        # What is asked for cannot be followed to its end: a certificate that nobody here wrote, and so no proof.
+        # What is asked for cannot be followed to its end: a certificate that nobody here wrote, and
+        # so no proof.
         found = Verification(path, [Check(FOLLOWED, False, f"{type(error).__name__} ({error})")])
     return replace(found, checks=[*named, *found.checks], claim=claim_of(fair, record))
 
 
-def _opened(path: str, data: str | None, fair: FairLabels, record: Record, reading: dict[str, Any]) -> _Checking:
+def _opened(
+    path: str, data: str | None, fair: FairLabels, record: Record, reading: dict[str, Any]
+) -> _Checking:
     """Open the files, and refuse columns that are not there."""
-    watch, asked = reading.pop("watch", None), {"na": record.na, **{name: each for name, each in reading.items() if each}}
+    watch, asked = (
+        reading.pop("watch", None),
+        {"na": record.na, **{name: each for name, each in reading.items() if each}},
+    )
     own = _source(path, watch, **{**record.reading, **asked})
-    table = own if data is None else _source(data, watch, **{name: each for name, each in asked.items() if name != "format"})
+    table = (
+        own
+        if data is None
+        else _source(
+            data, watch, **{name: each for name, each in asked.items() if name != "format"}
+        )
+    )
     old = (*record.columns.used, *record.columns.key)
     gone = next((name for name in old if name not in table.names), None)
     if data is None and gone is not None:
         remedy = "Pass the table that was debiased with data=..."
-        raise ParameterError(f"{own.name} no longer has the column {gone!r}, which was read.", remedy=remedy, column=gone)
+        raise ParameterError(
+            f"{own.name} no longer has the column {gone!r}, which was read.",
+            remedy=remedy,
+            column=gone,
+        )
     refuse_columns(own.names, [("the certificate", record.new)], own.subject)
     refuse_columns(table.names, [("the certificate", old)], table.subject)
     return _Checking(own, table, fair, record)
@@ -142,14 +183,17 @@ def _source(path: str, watch: Any, **reading: Any) -> FileSource:
     except ParameterError as error:
         if "na" not in error.facts:
             raise
-        found = FileSource.open(path, **{**reading, "na": EMPTY})  # written from text, in a format that says itself what is missing
+        # written from text, in a format that says itself what is missing
+        found = FileSource.open(path, **{**reading, "na": EMPTY})
     return replace(found, watch=watch, spelled=True)  # text is read as numbers in every format
 
 
 class _Checking:
     """An output, the table with its data (often the same), and the certificate that both are held against."""
 
-    def __init__(self, output: FileSource, table: FileSource, fair: FairLabels, record: Record) -> None:
+    def __init__(
+        self, output: FileSource, table: FileSource, fair: FairLabels, record: Record
+    ) -> None:
         self.output, self.table, self.fair, self.record = output, table, fair, record
         self.checks: list[Check] = []
         self.schema = spelled_schema(fair.schema, table, record.columns)
@@ -161,7 +205,11 @@ class _Checking:
             with np.errstate(invalid="ignore", over="ignore"):
                 measured = self._measured()
         except R2BError as error:
-            name = "labels are probabilities" if error.facts.get("column") in self.record.new else "data can be read as they were"
+            name = (
+                "labels are probabilities"
+                if error.facts.get("column") in self.record.new
+                else "data can be read as they were"
+            )
             self._check(str(error.facts.get("check", name)), False, error.problem)
         return Verification(path, self.checks, **measured)
 
@@ -173,38 +221,90 @@ class _Checking:
         sums, marks, groups = self._added()
         n_rows = int(sums.sums["rows"])
         if n_rows != record.n_rows or groups is None:
-            raise InputError(f"{n_rows:,}, not {record.n_rows:,}", remedy="Pass the output as it was written.", check=ROWS)
+            raise InputError(
+                f"{n_rows:,}, not {record.n_rows:,}",
+                remedy="Pass the output as it was written.",
+                check=ROWS,
+            )
         self._check(ROWS, True, f"{n_rows:,}")
-        for part, name in (("data", "data are those that were debiased"), ("labels", "labels are those that were written")):
+        for part, name in (
+            ("data", "data are those that were debiased"),
+            ("labels", "labels are those that were written"),
+        ):
             found, wanted = marks[part], record.fingerprints[part]
-            self._check(name, found == wanted, f"sha256 {found[:12]}{'' if found == wanted else f', not {wanted[:12]}'}")
+            self._check(
+                name,
+                found == wanted,
+                f"sha256 {found[:12]}{'' if found == wanted else f', not {wanted[:12]}'}",
+            )
         request, settings = request_and_settings(record.options)
         lam = 0.0 if settings.objective == "agreement" else float(settings.lam)
         families, parity, cells = self._settled(sums, groups, request)
         proof = sums.certificate(fair, parity, lam)
-        stated = {"lam": fair.lam, "certificate": fair.certificate, "families": fair.families, "status": fair.status.ok}
+        stated = {
+            "lam": fair.lam,
+            "certificate": fair.certificate,
+            "families": fair.families,
+            "status": fair.status.ok,
+        }
         seen = {"lam": lam, "certificate": proof, "families": families, "status": proof.holds}
-        self._same("the certificate states what holds", "every number and name, from the data", stated, seen)
+        self._same(
+            "the certificate states what holds",
+            "every number and name, from the data",
+            stated,
+            seen,
+        )
         self._labels(sums)
-        drawn = realised(families, proof, cells, sums.sums["after"], sums.sums["mass"]) if sums.whole else None
+        drawn = (
+            realised(families, proof, cells, sums.sums["after"], sums.sums["mass"])
+            if sums.whole
+            else None
+        )
         if drawn is not None:
-            self._same("the labels in the file have this parity", f"parity {drawn.parity:.6f}", record.realised, drawn)
+            self._same(
+                "the labels in the file have this parity",
+                f"parity {drawn.parity:.6f}",
+                record.realised,
+                drawn,
+            )
         if record.form == "round":
-            away, beyond = sums.beyond_promise(cells, families, parity, weighted=record.columns.weight is not None)
+            away, beyond = sums.beyond_promise(
+                cells, families, parity, weighted=record.columns.weight is not None
+            )
             found = f"at most {away:.2e} away" if beyond <= PROVEN else f"{beyond:.0e} too far"
             self._check("group means are as near as promised", beyond <= PROVEN, found)
-        meet, kind = ("their probabilities meet", "probabilities") if sums.whole else ("labels meet", "labels")
+        meet, kind = (
+            ("their probabilities meet", "probabilities")
+            if sums.whole
+            else ("labels meet", "labels")
+        )
         asked = f"parity {proof.parity:.6f}, epsilon {max(float(each.bound.epsilon.max()) for each in parity.members):g}"
-        self._check(f"{meet} the bound", proof.excess <= PROVEN, f"{proof.excess:.0e} above the bound; {asked}")
-        self._check(f"no {kind} in parity are closer", abs(proof.relative_gap) <= PROVEN, f"duality gap {abs(proof.relative_gap):.0e}")
+        self._check(
+            f"{meet} the bound",
+            proof.excess <= PROVEN,
+            f"{proof.excess:.0e} above the bound; {asked}",
+        )
+        self._check(
+            f"no {kind} in parity are closer",
+            abs(proof.relative_gap) <= PROVEN,
+            f"duality gap {abs(proof.relative_gap):.0e}",
+        )
         return {"parity_before": proof.parity_before, "parity": proof.parity, "realised": drawn}
 
     def _added(self) -> tuple[RowSums, dict[str, str], Groups | None]:
         """Read all rows: what they add up to, their fingerprints and their groups."""
         relabel, groups = self._relabel(), None
         sums, marks = RowSums(relabel), Fingerprints()
-        output = Output(self.output, relabel.decode, relabel.form, relabel.names, None if self.table is self.output else self.table)
-        for seen, rows in ahead(lambda piece: sums.look(output.read(piece)), output.pieces(), self.output.threads):
+        output = Output(
+            self.output,
+            relabel.decode,
+            relabel.form,
+            relabel.names,
+            None if self.table is self.output else self.table,
+        )
+        for seen, rows in ahead(
+            lambda piece: sums.look(output.read(piece)), output.pieces(), self.output.threads
+        ):
             marks.take(rows)
             sums.add(*seen)
             groups = rows.data.groups
@@ -219,33 +319,66 @@ class _Checking:
         elif record.form == "round" and not roles.soft:
             counts = recounted(self.table, schema, roles)
         rows = TableRows(self.table, roles, schema, counts, normalize, held, record.n_rows)
-        return rows.relabelled(replace(self.fair.rule, schema=schema), record.form, record.new, record.random_state, roles.key)
+        return rows.relabelled(
+            replace(self.fair.rule, schema=schema),
+            record.form,
+            record.new,
+            record.random_state,
+            roles.key,
+        )
 
-    def _settled(self, sums: RowSums, groups: Groups, request: Request) -> tuple[Families, Parity, Groups]:
+    def _settled(
+        self, sums: RowSums, groups: Groups, request: Request
+    ) -> tuple[Families, Parity, Groups]:
         """Settle on the table what was asked for, once every class, value and cell that the certificate names is known to occur."""
         sums.finish()
-        roles, schema, count = self.record.columns, self.fair.schema, sums.sums["count"].reshape(groups.n_groups, -1)
-        # Of a table that was solved where it lives one typical row is kept for each cell of categories: the cells are those of the data.
+        roles, schema, count = (
+            self.record.columns,
+            self.fair.schema,
+            sums.sums["count"].reshape(groups.n_groups, -1),
+        )
+        # Of a table that was solved where it lives one typical row is kept for each cell of
+        # categories: the cells are those of the data.
         kept = not roles.categorical and len(schema.table) < groups.n_groups
-        named = [str(place) for place in range(len(schema.classes))] if roles.listed else list(roles.label)
+        named = (
+            [str(place) for place in range(len(schema.classes))]
+            if roles.listed
+            else list(roles.label)
+        )
         known = {
             "columns": schema.columns == (*sensitive_names(roles), *roles.control),
             "controls": schema.n_control == len(roles.control),
-            "cells": count.sum(axis=1).all() and (kept or difference(_layout(self.schema), _layout(groups), "") is None),
-            "classes": as_text(schema.classes.values, "classes") == named if roles.soft else count.sum(axis=0).all(),
+            "cells": count.sum(axis=1).all()
+            and (kept or difference(_layout(self.schema), _layout(groups), "") is None),
+            "classes": as_text(schema.classes.values, "classes") == named
+            if roles.soft
+            else count.sum(axis=0).all(),
             "values": kept
-            or all(len(np.unique(codes)) == each.n_codes for each, codes in zip(schema.vocabularies, schema.table.T, strict=True)),
-            "missing values": request.missing != "error" or not any(each.has_missing for each in schema.vocabularies),
+            or all(
+                len(np.unique(codes)) == each.n_codes
+                for each, codes in zip(schema.vocabularies, schema.table.T, strict=True)
+            ),
+            "missing values": request.missing != "error"
+            or not any(each.has_missing for each in schema.vocabularies),
         }
         wrong = next((name for name, right in known.items() if not right), None)
         if wrong is None:
-            cells = Groups(*(groups if kept else schema).parts, codes=np.arange(groups.n_groups), repeats=count.sum(axis=1))
+            cells = Groups(
+                *(groups if kept else schema).parts,
+                codes=np.arange(groups.n_groups),
+                repeats=count.sum(axis=1),
+            )
             asked = replace(request, names=self.fair.classes.tolist())
             families, parity = resolve(asked, cells, sums.sums["mass"], sums.cell_means("before"))
             wrong = difference(self.fair.groups.tolist(), families.names.tolist(), "groups")
-        name, found = "classes and groups are the same", f"{len(schema.classes)} classes, {len(self.fair.groups)} groups"
+        name, found = (
+            "classes and groups are the same",
+            f"{len(schema.classes)} classes, {len(self.fair.groups)} groups",
+        )
         if wrong is not None:
-            raise InputError(f"{found}: other {wrong}", remedy="Pass the table that was debiased.", check=name)
+            raise InputError(
+                f"{found}: other {wrong}", remedy="Pass the table that was debiased.", check=name
+            )
         self._check(name, True, found)
         return families, parity, cells
 
@@ -258,15 +391,33 @@ class _Checking:
         """Check labels one by one: classes or distributions that follow from the prices."""
         form, unknown, wrong = self.record.form, sums.sums["unknown"], int(sums.sums["wrong"])
         if form != "soft":
-            self._check("labels are classes", not unknown, f"{int(unknown):,} are none" if unknown else "all of them")
+            self._check(
+                "labels are classes",
+                not unknown,
+                f"{int(unknown):,} are none" if unknown else "all of them",
+            )
         if form == "expand":
             copies, apart = int(sums.sums["copies"]), sums.most["apart"]
-            self._check("repeated rows are copies", not copies, f"{copies:,} rows have copies that differ" if copies else "every row")
-            self._check("weights of a row add up to its own", apart <= PROVEN, f"off by {apart:.0e}")
+            self._check(
+                "repeated rows are copies",
+                not copies,
+                f"{copies:,} rows have copies that differ" if copies else "every row",
+            )
+            self._check(
+                "weights of a row add up to its own", apart <= PROVEN, f"off by {apart:.0e}"
+            )
         if not sums.whole:
             limit = max(TOLERANCE.values()) if self.fair.unchanged else PROVEN
-            self._check("labels are on the simplex", sums.most["off"] <= limit, f"off by {sums.most['off']:.0e}")
-            where = f" in {wrong:,} row{'s' if wrong > 1 else ''}, the first is row {sums.first}" if wrong else ""
+            self._check(
+                "labels are on the simplex",
+                sums.most["off"] <= limit,
+                f"off by {sums.most['off']:.0e}",
+            )
+            where = (
+                f" in {wrong:,} row{'s' if wrong > 1 else ''}, the first is row {sums.first}"
+                if wrong
+                else ""
+            )
             found = f"off by {sums.most['away']:.0e}{where}"
         else:
             differ = f"{wrong:,} {'row differs' if wrong == 1 else 'rows differ'}, the first is row {sums.first}"
@@ -275,7 +426,11 @@ class _Checking:
 
 
 def _plain(facts: Any) -> Any:
-    return {name: _plain(each) for name, each in facts.items()} if isinstance(facts, dict) else getattr(facts, "to_json", lambda: facts)()
+    return (
+        {name: _plain(each) for name, each in facts.items()}
+        if isinstance(facts, dict)
+        else getattr(facts, "to_json", lambda: facts)()
+    )
 
 
 def _layout(groups: Layout) -> dict[str, Any]:

@@ -82,7 +82,11 @@ class Verification:
             "verified": self.ok,
             "form": None if self.claim is None else self.claim["form"],
             "claim": self.claim,
-            "parity": {"before": self.parity_before, "probabilities": self.parity, "file": self.parity_in_file},
+            "parity": {
+                "before": self.parity_before,
+                "probabilities": self.parity,
+                "file": self.parity_in_file,
+            },
             "realised": None if self.realised is None else self.realised.to_json(),
             "checks": self.checks,
         }
@@ -92,11 +96,25 @@ class Verification:
     def __str__(self) -> str:
         form = "" if self.claim is None else f", {self.claim['form']}"
         lines = [f"{'Verified' if self.ok else 'NOT VERIFIED'}: {written(self.output)}{form}"]
-        lines += [] if self.claim is None else [f"  {name:18}{text}" for name, text in _claim_lines(self.claim)]
+        lines += (
+            []
+            if self.claim is None
+            else [f"  {name:18}{text}" for name, text in _claim_lines(self.claim)]
+        )
         if self.parity is not None:
             soft = "" if self.realised is None else f"; {self.parity:.4f} as probabilities"
-            lines.append(f"  {'parity':18}{self.parity_before:.4f} before, {self.parity_in_file:.4f} in the file{soft}")
-        return "\n".join([*lines, *(f"  {'ok  ' if each.ok else 'FAIL'}  {each.name:40}{each.found}" for each in self.checks)])
+            lines.append(
+                f"  {'parity':18}{self.parity_before:.4f} before, {self.parity_in_file:.4f} in the file{soft}"
+            )
+        return "\n".join(
+            [
+                *lines,
+                *(
+                    f"  {'ok  ' if each.ok else 'FAIL'}  {each.name:40}{each.found}"
+                    for each in self.checks
+                ),
+            ]
+        )
 
 
 def _options_of(stored: Any) -> dict[str, Any]:
@@ -125,12 +143,18 @@ def read_record(path: str) -> tuple[FairLabels, Record]:
     stored = content.pop("file", None)
     if not isinstance(stored, dict):
         remedy = "Pass the file that r2b debias wrote beside its output."
-        raise FileFormatError(f"{path} does not say how the labels were made.", remedy=remedy, path=path)
+        raise FileFormatError(
+            f"{path} does not say how the labels were made.", remedy=remedy, path=path
+        )
     try:
         record = _record_of(stored, fair)
-        # What is read must be all that is there: no number that is taken for another, no name that is passed over.
+        # What is read must be all that is there: no number that is taken for another, no name that
+        # is passed over.
         _refuse_other(content, content_of(fair))
-        _refuse_other({name: value for name, value in stored.items() if name not in ("version", "r2b")}, record.to_json())
+        _refuse_other(
+            {name: value for name, value in stored.items() if name not in ("version", "r2b")},
+            record.to_json(),
+        )
         return fair, record
     except (LookupError, TypeError, ValueError, AttributeError) as cause:
         problem = f"{path} cannot be followed: {type(cause).__name__} ({cause})."
@@ -149,22 +173,44 @@ def _refuse_other(said: dict[str, Any], read: dict[str, Any]) -> None:
 def _record_of(stored: dict[str, Any], fair: FairLabels) -> Record:
     """Read a record; every field is looked at, since anyone may have written it."""
     columns, new = _columns_of(stored["columns"]), _texts_of("new", stored["new"])
-    form, sound = stored["form"], {name: type(stored[name]) is kind for kind, names in _KINDS.items() for name in names}
-    sound |= {"version": stored["version"] == VERSION, "columns": columns.soft == fair.schema.is_soft, "form": form in get_args(Form)}
-    sound["new"] = len(new) == {"soft": len(fair.classes), "expand": 3}.get(form, 1) == len(set(new))
-    sound["realised"] = type(stored["realised"]) is (dict if form in ("round", "sample") else NoneType)
+    form, sound = (
+        stored["form"],
+        {name: type(stored[name]) is kind for kind, names in _KINDS.items() for name in names},
+    )
+    sound |= {
+        "version": stored["version"] == VERSION,
+        "columns": columns.soft == fair.schema.is_soft,
+        "form": form in get_args(Form),
+    }
+    sound["new"] = (
+        len(new) == {"soft": len(fair.classes), "expand": 3}.get(form, 1) == len(set(new))
+    )
+    sound["realised"] = type(stored["realised"]) is (
+        dict if form in ("round", "sample") else NoneType
+    )
     sound["random_state"] &= 0 <= stored["random_state"] < 2**63
     wrong = next((name for name, right in sound.items() if not right), None)
     if wrong is not None:
         raise ValueError(f"{wrong} is {stored[wrong]!r}")
-    read = {"columns": columns, "new": new, "na": _texts_of("na", stored["na"]), "options": _options_of(stored["options"])}
+    read = {
+        "columns": columns,
+        "new": new,
+        "na": _texts_of("na", stored["na"]),
+        "options": _options_of(stored["options"]),
+    }
     return Record(**{**{name: stored[name] for name in Record.__dataclass_fields__}, **read})
 
 
 def _columns_of(stored: Any) -> ColumnRoles:
     lists = {name: _texts_of(name, stored[name]) for name in _LISTS}
-    membership = tuple((str(name), _texts_of(name, columns)) for name, columns in stored["membership"])
-    if type(stored["soft"]) is not bool or not isinstance(stored["weight"], (str, NoneType)) or not lists["label"]:
+    membership = tuple(
+        (str(name), _texts_of(name, columns)) for name, columns in stored["membership"]
+    )
+    if (
+        type(stored["soft"]) is not bool
+        or not isinstance(stored["weight"], (str, NoneType))
+        or not lists["label"]
+    ):
         raise ValueError(f"columns is {stored!r}")
     if stored["settings"]:
         raise ValueError("settings of continuous attributes are not written by the command line")
@@ -180,14 +226,21 @@ def _texts_of(name: str, stored: Any) -> tuple[str, ...]:
 def claim_of(fair: FairLabels, record: Record) -> dict[str, Any]:
     """Give what is claimed, as plain values: which labels, which groups, which bound, which form, which rows are left out and why."""
     columns, options, families = record.columns, record.options, fair.families
-    reasons = [f"{name}={options[name]!r}" for name in ("missing", "small_groups") if options.get(name) == "exclude"]
+    reasons = [
+        f"{name}={options[name]!r}"
+        for name in ("missing", "small_groups")
+        if options.get(name) == "exclude"
+    ]
     claim: dict[str, Any] = json_value(
         {
             "label": columns.label[0] if len(columns.label) == 1 else columns.label,
             "sensitive": sensitive_names(columns),
             "control": columns.control,
             "weight": columns.weight,
-            "families": [{"name": each.name, "bound": each.bound.shape.kind, "epsilon": each.bound.epsilon} for each in families.members],
+            "families": [
+                {"name": each.name, "bound": each.bound.shape.kind, "epsilon": each.bound.epsilon}
+                for each in families.members
+            ],
             "objective": options.get("objective", "distance"),
             "lam": fair.lam,
             "costs": fair.costs is not None,
@@ -214,15 +267,28 @@ def sensitive_names(columns: ColumnRoles) -> list[str]:
 
 def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Say what is claimed."""
-    label = claim["label"] if isinstance(claim["label"], str) else f"{len(claim['label'])} columns of probabilities"
+    label = (
+        claim["label"]
+        if isinstance(claim["label"], str)
+        else f"{len(claim['label'])} columns of probabilities"
+    )
     lines = [("label", written(label)), ("sensitive", ", ".join(map(written, claim["sensitive"])))]
     if claim["control"]:
         lines.append(("within", ", ".join(map(written, claim["control"]))))
     if claim["weight"] is not None:
         lines.append(("weights", written(claim["weight"])))
     for family in claim["families"][:_LISTED]:
-        epsilon = family["epsilon"] if not isinstance(family["epsilon"], list) else f"{len(family['epsilon'])} epsilons by class"
-        lines.append(("bound", f"{written(family['name']) or 'groups'}: {MEASURES[family['bound']]} at most {epsilon}"))
+        epsilon = (
+            family["epsilon"]
+            if not isinstance(family["epsilon"], list)
+            else f"{len(family['epsilon'])} epsilons by class"
+        )
+        lines.append(
+            (
+                "bound",
+                f"{written(family['name']) or 'groups'}: {MEASURES[family['bound']]} at most {epsilon}",
+            )
+        )
     if len(claim["families"]) > _LISTED:
         lines.append(("", f"and {len(claim['families']) - _LISTED} more"))
     if claim["objective"] != "distance" or claim["lam"] not in (0.0, 1.0) or claim["costs"]:
@@ -232,10 +298,20 @@ def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
     lines.append(("form", claim["form"] + (by if claim["random_state"] is not None else "")))
     reasons = f", {' and '.join(claim['left_out_because'])}" if claim["left_out_because"] else ""
     whose = "rows" if claim["weight"] is None else "weight"
-    left = f"{100 * claim['left_out']:.2f} % of the {whose}, in no group{reasons}" if claim["left_out"] > 0 else "none"
+    left = (
+        f"{100 * claim['left_out']:.2f} % of the {whose}, in no group{reasons}"
+        if claim["left_out"] > 0
+        else "none"
+    )
     lines.append(("left out", left))
     if claim["absent"]:
-        lines.append(("absent", "; ".join(map(written, claim["absent"][:5])) + (" and more" if len(claim["absent"]) > 5 else "")))
+        lines.append(
+            (
+                "absent",
+                "; ".join(map(written, claim["absent"][:5]))
+                + (" and more" if len(claim["absent"]) > 5 else ""),
+            )
+        )
     return lines
 
 
@@ -244,21 +320,51 @@ def insisted(columns: ColumnRoles, label: Sequence[str], sensitive: Sequence[str
     found, checks = sensitive_names(columns), []
     if label:
         same = list(columns.label) == list(label)
-        checks.append(Check("the label is the one insisted on", same, ", ".join(map(written, columns.label))))
+        checks.append(
+            Check("the label is the one insisted on", same, ", ".join(map(written, columns.label)))
+        )
     if sensitive:
-        checks.append(Check("the attributes are those insisted on", sorted(found) == sorted(sensitive), ", ".join(map(written, found))))
+        checks.append(
+            Check(
+                "the attributes are those insisted on",
+                sorted(found) == sorted(sensitive),
+                ", ".join(map(written, found)),
+            )
+        )
     return checks
 
 
 def difference(said: Any, found: Any, where: str) -> str | None:
     """Name the first place where two trees of plain values differ; numbers may differ by what rounding does."""
     number = (int, float)
-    if isinstance(said, number) and isinstance(found, number) and bool not in (type(said), type(found)):
-        return None if abs(said - found) <= PROVEN * (1.0 + abs(found)) else f"{where} is {found:.9g}, not {said:.9g}"
+    if (
+        isinstance(said, number)
+        and isinstance(found, number)
+        and bool not in (type(said), type(found))
+    ):
+        return (
+            None
+            if abs(said - found) <= PROVEN * (1.0 + abs(found))
+            else f"{where} is {found:.9g}, not {said:.9g}"
+        )
     if isinstance(said, dict) and isinstance(found, dict) and said.keys() == found.keys():
         places: Any = ((said[key], found[key], f"{where} {key}".strip()) for key in found)
-    elif isinstance(said, (list, tuple)) and isinstance(found, (list, tuple)) and len(said) == len(found):
-        places = ((one, other, f"{where}[{place}]") for place, (one, other) in enumerate(zip(said, found, strict=True)))
+    elif (
+        isinstance(said, (list, tuple))
+        and isinstance(found, (list, tuple))
+        and len(said) == len(found)
+    ):
+        places = (
+            (one, other, f"{where}[{place}]")
+            for place, (one, other) in enumerate(zip(said, found, strict=True))
+        )
     else:
         return None if said == found else f"{where} is {found!r}, not {said!r}"[:200]
-    return next((each for one, other, place in places if (each := difference(one, other, place)) is not None), None)
+    return next(
+        (
+            each
+            for one, other, place in places
+            if (each := difference(one, other, place)) is not None
+        ),
+        None,
+    )

@@ -1,6 +1,7 @@
 """The certificate file beside an output, and the output itself, read as the rows that were debiased.
 
-Rows are read batch by batch, in order. Repeated rows ("expand") are put together again, so that they read like rows of probabilities.
+Rows are read batch by batch, in order. Repeated rows ("expand") are put together again, so that
+they read like rows of probabilities.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class Record:
     command : str
         How it was asked for.
     realised : dict or None
-        Parity of the labels as they stand, for one class per row; other forms have that of the certificate.
+        Parity of the labels as they stand, for one class per row; other forms have that of the
+        certificate.
     """
 
     columns: ColumnRoles
@@ -90,22 +92,35 @@ class Record:
 
     def encoded(self, fair: FairLabels) -> bytes:
         """Give the file: everything that ``FairLabels.save`` writes, and this record."""
-        content = {**content_of(fair), "file": {"version": VERSION, "r2b": r2b.__version__, **self.to_json()}}
-        # Bytes of a file's name that are no text become escapes, which JSON reads back as they were.
-        return (json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8", "backslashreplace")
+        content = {
+            **content_of(fair),
+            "file": {"version": VERSION, "r2b": r2b.__version__, **self.to_json()},
+        }
+        # Bytes of a file's name that are no text become escapes, which JSON reads back as they
+        # were.
+        return (json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n").encode(
+            "utf-8", "backslashreplace"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Give the record as plain values that strict JSON can hold."""
         # The names of classes need not be text, so that numbers by class are pairs.
-        options = {name: list(value.items()) if isinstance(value, dict) else value for name, value in self.options.items()}
-        plain: dict[str, Any] = json_value({name: getattr(self, name) for name in self.__dataclass_fields__} | {"options": options})
+        options = {
+            name: list(value.items()) if isinstance(value, dict) else value
+            for name, value in self.options.items()
+        }
+        plain: dict[str, Any] = json_value(
+            {name: getattr(self, name) for name in self.__dataclass_fields__} | {"options": options}
+        )
         return plain
 
 
 _NOT_RECORDED = ("tol", "max_iter", "time_limit", "kernel", "threads", "costs", "progress")
 
 
-def reads_again(source: FileSource, shape: Format, encoding: str = "utf-8", na: Sequence[str] = ()) -> dict[str, Any]:
+def reads_again(
+    source: FileSource, shape: Format, encoding: str = "utf-8", na: Sequence[str] = ()
+) -> dict[str, Any]:
     """Say how an output in some format reads again, as :meth:`FileSource.open` takes it; ``encoding`` and ``na`` are those of the input."""
     same = shape.kind == source.listing.format.kind
     dialect = getattr(source.files[0], "dialect", None) if same else None
@@ -171,7 +186,8 @@ class WrittenRows:
     made : list of ndarray
         The new columns as they stand: numbers, and classes as codes; -1 is no class.
     labels : ndarray
-        Distributions of shape (n, n_classes) for "soft" and "expand", codes of shape (n,) for "round" and "sample".
+        Distributions of shape (n, n_classes) for "soft" and "expand", codes of shape (n,) for
+        "round" and "sample".
     total : ndarray or None
         For "expand": what the weights of each row add up to.
     copies : int
@@ -218,9 +234,18 @@ class Output:
         roles = self.decode.roles
         old = tuple(dict.fromkeys([*roles.used, *roles.key]))
         own = self.source if self.data is not None else self.source.with_numbers(roles.numbers)
-        beside = None if self.data is None else _Ahead(self.data.with_numbers(roles.numbers).batches(old), self.data.name)
+        beside = (
+            None
+            if self.data is None
+            else _Ahead(self.data.with_numbers(roles.numbers).batches(old), self.data.name)
+        )
         most = max(1024, PIECE_ENTRIES // len(self.decode.schema.classes))
-        batches = own.run([*(() if beside else old), *self.names], lambda batch: batch, coded=False, most_rows=most)
+        batches = own.run(
+            [*(() if beside else old), *self.names],
+            lambda batch: batch,
+            coded=False,
+            most_rows=most,
+        )
         if not roles.categorical:  # the cells of a batch are not those of the table
             records = [batch.record for batch in batches]
             batches = iter([Batch(pyarrow().concat_batches(records))] if records else [])
@@ -241,12 +266,19 @@ class Output:
         made = made_columns(batch.columns, self.form, self.names, self.decode.schema.classes.values)
         if self.form == "expand":
             return self._gathered(batch, data, made)
-        data, labels = batch if data is None else data, np.column_stack(made) if self.form == "soft" else made[0]
+        data, labels = (
+            batch if data is None else data,
+            np.column_stack(made) if self.form == "soft" else made[0],
+        )
         return WrittenRows(data, self.decode.read(data), self.decode.weight(data), made, labels)
 
     def _n_rows(self, batch: Batch) -> int:
         """Count the rows that were debiased in a batch, in which they may be repeated."""
-        return len(batch) if self.form != "expand" else 1 + int(np.count_nonzero(np.diff(self._row_numbers(batch.record))))
+        return (
+            len(batch)
+            if self.form != "expand"
+            else 1 + int(np.count_nonzero(np.diff(self._row_numbers(batch.record))))
+        )
 
     def _row_numbers(self, record: Any) -> Floats:
         return _numbers(record.column(self.names[2]), self.names[2])
@@ -262,22 +294,40 @@ class Output:
             raise InputError(after, remedy="Repeated rows come in their order.", check=ROWS)
         n_classes, there = len(self.decode.schema.classes), codes >= 0
         place = row[there] * n_classes + codes[there]
-        sums = np.bincount(place, part[there], len(starts) * n_classes).reshape(len(starts), n_classes)
+        sums = np.bincount(place, part[there], len(starts) * n_classes).reshape(
+            len(starts), n_classes
+        )
         total = sums.sum(axis=1)
         labels = np.divide(sums, total[:, None], out=np.zeros_like(sums), where=total[:, None] > 0)
-        first = Batch(taken_rows(batch.record, pyarrow().array(starts)), batch.first) if beside is None else beside
-        found = WrittenRows(first, self.decode.read(first), self.decode.weight(first), made, labels, total)
+        first = (
+            Batch(taken_rows(batch.record, pyarrow().array(starts)), batch.first)
+            if beside is None
+            else beside
+        )
+        found = WrittenRows(
+            first, self.decode.read(first), self.decode.weight(first), made, labels, total
+        )
         if beside is not None:
             return found
-        pairs = zip(replace(found, data=self.decode.read(batch), weight=self.decode.weight(batch)).old, found.old, strict=True)
-        odd = [(mine != one[row]).reshape(len(row), -1).any(axis=1) for mine, one in pairs if mine is not None and one is not None]
+        pairs = zip(
+            replace(found, data=self.decode.read(batch), weight=self.decode.weight(batch)).old,
+            found.old,
+            strict=True,
+        )
+        odd = [
+            (mine != one[row]).reshape(len(row), -1).any(axis=1)
+            for mine, one in pairs
+            if mine is not None and one is not None
+        ]
         return replace(found, copies=len(np.unique(row[np.any(odd, axis=0)])))
 
     def _whole_rows(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Give batches in which all copies of a row are together, each with the number of its first row."""
         held, first = None, 0
         for batch in batches:
-            record = batch.record if held is None else pyarrow().concat_batches([held, batch.record])
+            record = (
+                batch.record if held is None else pyarrow().concat_batches([held, batch.record])
+            )
             others = np.flatnonzero(np.diff(self._row_numbers(record)))
             cut = int(others[-1]) + 1 if len(others) and self.decode.roles.categorical else 0
             if cut:
@@ -307,7 +357,11 @@ class _Ahead:
         while (there := sum(each.num_rows for each in self.held)) < n_rows:
             batch = next(self.batches, None)
             if batch is None:
-                raise InputError(f"{self.name} has only {self.first + there:,} rows", remedy=_DEBIASED, check=ROWS)
+                raise InputError(
+                    f"{self.name} has only {self.first + there:,} rows",
+                    remedy=_DEBIASED,
+                    check=ROWS,
+                )
             self.held.append(batch.record)
         record = pyarrow().concat_batches(self.held) if len(self.held) > 1 else self.held[0]
         self.held = [record.slice(n_rows)]
@@ -317,10 +371,14 @@ class _Ahead:
     def refuse_more(self) -> None:
         """Refuse rows that the output does not have."""
         if any(each.num_rows for each in self.held) or next(self.batches, None) is not None:
-            raise InputError(f"{self.name} has more than {self.first:,} rows", remedy=_DEBIASED, check=ROWS)
+            raise InputError(
+                f"{self.name} has more than {self.first:,} rows", remedy=_DEBIASED, check=ROWS
+            )
 
 
-def made_columns(columns: Mapping[str, Any], form: Form, names: Sequence[str], classes: Any) -> list[Array]:
+def made_columns(
+    columns: Mapping[str, Any], form: Form, names: Sequence[str], classes: Any
+) -> list[Array]:
     """Read new columns: numbers as such, classes as codes."""
     if form == "soft":
         return [_numbers(columns[name], name) for name in names]
@@ -332,7 +390,11 @@ def made_columns(columns: Mapping[str, Any], form: Form, names: Sequence[str], c
 
 
 def _numbers(column: Any, name: str) -> Floats:
-    numbers = numbers_of(column, name) if "string" in str(column.type) else column.cast(pyarrow().float64())
+    numbers = (
+        numbers_of(column, name)
+        if "string" in str(column.type)
+        else column.cast(pyarrow().float64())
+    )
     return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
 
 
@@ -347,16 +409,30 @@ class Fingerprints:
         for name, columns in (("data", rows.old), ("labels", rows.made)):
             seen = self._seen.setdefault(name, [hashlib.sha256() for _ in columns])
             for each, column in zip(seen, columns, strict=True):
-                each.update(b"" if column is None else np.ascontiguousarray(column, "<f8" if column.dtype.kind == "f" else "<i8").tobytes())
+                each.update(
+                    b""
+                    if column is None
+                    else np.ascontiguousarray(
+                        column, "<f8" if column.dtype.kind == "f" else "<i8"
+                    ).tobytes()
+                )
 
     def marks(self) -> dict[str, str]:
         """Give one checksum of the data and one of the new columns."""
-        return {name: hashlib.sha256(b"".join(each.digest() for each in seen)).hexdigest() for name, seen in self._seen.items()}
+        return {
+            name: hashlib.sha256(b"".join(each.digest() for each in seen)).hexdigest()
+            for name, seen in self._seen.items()
+        }
 
 
-def fingerprints(source: FileSource, decode: Decode, form: Form, names: tuple[str, ...]) -> dict[str, str]:
+def fingerprints(
+    source: FileSource, decode: Decode, form: Form, names: tuple[str, ...]
+) -> dict[str, str]:
     """Give the fingerprints of an output: of the rows that were debiased, as they are read, and of the new columns."""
-    found, spelled = Fingerprints(), replace(decode, schema=spelled_schema(decode.schema, source, decode.roles))
+    found, spelled = (
+        Fingerprints(),
+        replace(decode, schema=spelled_schema(decode.schema, source, decode.roles)),
+    )
     output = Output(source, spelled, form, names)
     for rows in ahead(output.read, output.pieces()):
         found.take(rows)
@@ -368,9 +444,13 @@ def spelled_schema(schema: Schema, source: FileSource, roles: ColumnRoles) -> Sc
 
     def spelled(vocabulary: Any, name: str) -> Any:
         values = vocabulary.values.tolist()
-        if "string" not in str(plain_type(source.kind_of(name))) or any(isinstance(each, str) for each in values):
+        if "string" not in str(plain_type(source.kind_of(name))) or any(
+            isinstance(each, str) for each in values
+        ):
             return vocabulary
-        return Vocabulary(np.array(as_text(values, name), dtype=np.str_), has_missing=vocabulary.has_missing)
+        return Vocabulary(
+            np.array(as_text(values, name), dtype=np.str_), has_missing=vocabulary.has_missing
+        )
 
     known = dict(zip(schema.columns, schema.vocabularies, strict=True))
     known |= {name: spelled(known[name], name) for name in roles.attributes}

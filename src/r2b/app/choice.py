@@ -53,7 +53,10 @@ class PageChoice:
             sensitive=_texts(asked, "sensitive"),
             control=_texts(asked, "control"),
             weight=_text(asked, "weight") or None,
-            **{name: _one_of(asked, name, CHOICES[name]) for name in ("missing", "families", "bound")},
+            **{
+                name: _one_of(asked, name, CHOICES[name])
+                for name in ("missing", "families", "bound")
+            },
             epsilon=_epsilon(asked.get("epsilon", 0.0)),
         )
         found._check(table)
@@ -61,10 +64,18 @@ class PageChoice:
 
     def _check(self, table: FileSource) -> None:
         if not self.label:
-            raise ParameterError("No label is chosen.", remedy="Choose the column whose values should be fair.", control="label")
+            raise ParameterError(
+                "No label is chosen.",
+                remedy="Choose the column whose values should be fair.",
+                control="label",
+            )
         if not self.sensitive:
-            raise ParameterError("No sensitive column is chosen.", remedy="Choose at least one.", control="sensitive")
-        refuse_percentages("Epsilon", self.epsilon, LARGEST[cast("BoundName", self.bound)], control="epsilon")
+            raise ParameterError(
+                "No sensitive column is chosen.", remedy="Choose at least one.", control="sensitive"
+            )
+        refuse_percentages(
+            "Epsilon", self.epsilon, LARGEST[cast("BoundName", self.bound)], control="epsilon"
+        )
         parts = {"label": (self.label,), "sensitive": self.sensitive, "control": self.control}
         _refuse_columns(table, {**parts, "weight": () if self.weight is None else (self.weight,)})
 
@@ -76,26 +87,47 @@ class PageChoice:
     def arguments(self, table: FileSource) -> dict[str, Any]:
         """Give the columns as :func:`r2b.debias` takes them. In text an empty field is a missing value."""
         found = table.columns([self.label, *self.sensitive, *self.control])
-        arguments: dict[str, Any] = {"y": found[self.label], "sensitive_features": {name: found[name] for name in self.sensitive}}
+        arguments: dict[str, Any] = {
+            "y": found[self.label],
+            "sensitive_features": {name: found[name] for name in self.sensitive},
+        }
         if self.control:
             arguments["control_features"] = {name: found[name] for name in self.control}
         if self.weight is not None:
-            arguments["sample_weight"] = table.with_numbers([self.weight]).columns([self.weight])[self.weight]
+            arguments["sample_weight"] = table.with_numbers([self.weight]).columns([self.weight])[
+                self.weight
+            ]
         return arguments
 
     def options(self) -> dict[str, Any]:
         """Give the other options of :func:`r2b.debias`, those at their defaults left out."""
         default = {each.name: each.default for each in fields(PageChoice)}
         chosen = {name: getattr(self, name) for name in ("epsilon", "bound", "families", "missing")}
-        options = {name: value for name, value in chosen.items() if name == "epsilon" or value != default[name]}
+        options = {
+            name: value
+            for name, value in chosen.items()
+            if name == "epsilon" or value != default[name]
+        }
         return options | ({"target": "population"} if self.bound == "target" else {})
 
 
 TASKS = {
-    "labels": ("Fair labels", "A column of labels: who gets which, and the closest labels in parity."),
-    "decisions": ("Fair decisions from scores", "A column of probabilities for every class: one fair decision per row."),
-    "training": ("Labels for a model", "Labels to train a model on, fair by what its columns show of the groups."),
-    "predictions": ("What a model does", "Labels and predictions side by side: how far a model is from fair."),
+    "labels": (
+        "Fair labels",
+        "A column of labels: who gets which, and the closest labels in parity.",
+    ),
+    "decisions": (
+        "Fair decisions from scores",
+        "A column of probabilities for every class: one fair decision per row.",
+    ),
+    "training": (
+        "Labels for a model",
+        "Labels to train a model on, fair by what its columns show of the groups.",
+    ),
+    "predictions": (
+        "What a model does",
+        "Labels and predictions side by side: how far a model is from fair.",
+    ),
 }
 
 
@@ -152,25 +184,44 @@ class TaskChoice:
 
     def _check(self, table: FileSource) -> None:
         refuse_percentages("Epsilon", self.epsilon, LARGEST["range"], control="epsilon")
-        parts = {"sensitive": self.sensitive, "weight": () if self.weight is None else (self.weight,)}
+        parts = {
+            "sensitive": self.sensitive,
+            "weight": () if self.weight is None else (self.weight,),
+        }
         for name in _NEEDED[self.task]:
             given = getattr(self, name)
             parts[name] = (given,) if isinstance(given, str) and given else tuple(given)
             if not parts[name]:
                 raise ParameterError(_MISSED[name][0], remedy=_MISSED[name][1], control=name)
         if not self.sensitive:
-            raise ParameterError("No sensitive column is chosen.", remedy="Choose at least one.", control="sensitive")
+            raise ParameterError(
+                "No sensitive column is chosen.", remedy="Choose at least one.", control="sensitive"
+            )
         if self.task == "decisions" and len(self.scores) < 2:
-            raise ParameterError("One column of probabilities is chosen.", remedy="Choose one for every class.", control="scores")
+            raise ParameterError(
+                "One column of probabilities is chosen.",
+                remedy="Choose one for every class.",
+                control="scores",
+            )
         _refuse_columns(table, parts)
 
 
-_NEEDED = {"decisions": ("scores",), "training": ("label", "features"), "predictions": ("label", "prediction")}
+_NEEDED = {
+    "decisions": ("scores",),
+    "training": ("label", "features"),
+    "predictions": ("label", "prediction"),
+}
 _MISSED = {
     "scores": ("No column of probabilities is chosen.", "Choose one for every class."),
     "label": ("No label is chosen.", "Choose the column that holds it."),
-    "features": ("No column that the model sees is chosen.", "Choose those that it will be trained with."),
-    "prediction": ("No prediction is chosen.", "Choose the column that holds what the model predicted."),
+    "features": (
+        "No column that the model sees is chosen.",
+        "Choose those that it will be trained with.",
+    ),
+    "prediction": (
+        "No prediction is chosen.",
+        "Choose the column that holds what the model predicted.",
+    ),
 }
 
 
@@ -185,7 +236,9 @@ def _refuse_columns(table: FileSource, parts: dict[str, tuple[str, ...]]) -> Non
     for place, (name, part) in enumerate(chosen):
         if name in dict(chosen[:place]):
             remedy = "Give every column one part."
-            raise ParameterError(f"The column {name!r} is chosen twice.", remedy=remedy, control=part, column=name)
+            raise ParameterError(
+                f"The column {name!r} is chosen twice.", remedy=remedy, control=part, column=name
+            )
 
 
 def _text(asked: dict[str, Any], name: str) -> str | None:
@@ -198,19 +251,27 @@ def _text(asked: dict[str, Any], name: str) -> str | None:
 def _texts(asked: dict[str, Any], name: str) -> tuple[str, ...]:
     value = asked.get(name) or []
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ParameterError(f"{name} is not a list of names.", remedy="Choose columns.", control=name)
+        raise ParameterError(
+            f"{name} is not a list of names.", remedy="Choose columns.", control=name
+        )
     return tuple(value)
 
 
 def _one_of(asked: dict[str, Any], name: str, options: tuple[str, ...]) -> str:
     value = asked.get(name, options[0])
     if value not in options:
-        raise ParameterError(f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(options)}.", control=name)
+        raise ParameterError(
+            f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(options)}.", control=name
+        )
     return str(value)
 
 
 def _epsilon(value: Any) -> float:
     if not is_a(Real, value) or not 0 <= value < math.inf:
         shown = "empty" if value is None else repr(value)
-        raise ParameterError(f"Epsilon is {shown}.", remedy="It is a number from 0 (no difference at all) upwards.", control="epsilon")
+        raise ParameterError(
+            f"Epsilon is {shown}.",
+            remedy="It is a number from 0 (no difference at all) upwards.",
+            control="epsilon",
+        )
     return float(value)

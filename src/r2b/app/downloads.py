@@ -26,7 +26,9 @@ _LAST = {
 KINDS = ("csv", "parquet", "xlsx")
 
 
-def labels_file(workspace: Workspace, choice: PageChoice, fair: FairLabels, form: Any, kind: str) -> bytes:
+def labels_file(
+    workspace: Workspace, choice: PageChoice, fair: FairLabels, form: Any, kind: str
+) -> bytes:
     """Give the table with the fair labels in one form and its certificate, as an archive.
 
     Raises
@@ -37,18 +39,26 @@ def labels_file(workspace: Workspace, choice: PageChoice, fair: FairLabels, form
     refuse_other(form, kind)
     table = workspace.table
     assert fair.rows is not None
-    roles = roles_of(table, choice.label, list(choice.sensitive), list(choice.control), choice.weight)
+    roles = roles_of(
+        table, choice.label, list(choice.sensitive), list(choice.control), choice.weight
+    )
     rows = TableRows(table, roles, fair.schema, fair.rows.counts, total=fair.rows.n_rows)
     said = {"options": choice.options(), "command": code_of(workspace, choice, form)}
     name = file_name(table, f"fair-{form}", kind)
-    return packed(table, replace(fair, rows=rows), form, kind, name, workspace.reading.encoding, **said)
+    return packed(
+        table, replace(fair, rows=rows), form, kind, name, workspace.reading.encoding, **said
+    )
 
 
 def refuse_other(form: Any, kind: Any) -> None:
     """Refuse a form or a kind of file that there is not."""
     for name, value, known in (("form", form, get_args(Form)), ("kind", kind, KINDS)):
         if value not in known:
-            raise ParameterError(f"The {name} is {value!r}.", remedy=f"Choose one of {', '.join(known)}.", control="form")
+            raise ParameterError(
+                f"The {name} is {value!r}.",
+                remedy=f"Choose one of {', '.join(known)}.",
+                control="form",
+            )
 
 
 def leaving(fair: FairLabels, form: Any) -> tuple[str, Realised] | None:
@@ -66,7 +76,9 @@ def file_name(table: FileSource, what: str, ending: str) -> str:
     'people-1-fair.csv'
     """
     stem = PurePath(table.name).name.split(".")[0]
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in stem).strip("-")
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in stem).strip(
+        "-"
+    )
     return f"{plain or 'table'}-{what}.{ending}"
 
 
@@ -93,9 +105,20 @@ def code_of(workspace: Workspace, choice: PageChoice, form: str) -> str:
     opened = f"r2b.scan({workspace.table.name!r}{read})"
     lines = ["import r2b", ""]
     if workspace.source == "adult":
-        lines, opened = ["import r2b", "from r2b.datasets import load_adult", ""], 'r2b.scan(load_adult(as_frame="pyarrow"))'
-    columns = {"sensitive_features": list(choice.sensitive), "control_features": list(choice.control), "sample_weight": choice.weight}
+        lines, opened = (
+            ["import r2b", "from r2b.datasets import load_adult", ""],
+            'r2b.scan(load_adult(as_frame="pyarrow"))',
+        )
+    columns = {
+        "sensitive_features": list(choice.sensitive),
+        "control_features": list(choice.control),
+        "sample_weight": choice.weight,
+    }
     given = {name: value for name, value in columns.items() if value} | choice.options()
-    lines += [f"fair = {opened}.debias(", f"    {choice.label!r},", *(f"    {name}={value!r}," for name, value in given.items())]
+    lines += [
+        f"fair = {opened}.debias(",
+        f"    {choice.label!r},",
+        *(f"    {name}={value!r}," for name, value in given.items()),
+    ]
     lines += [")", "print(fair)", _LAST.get(form, _LAST["soft"])]
     return "\n".join(lines) + "\n"

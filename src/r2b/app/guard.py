@@ -1,7 +1,8 @@
 """Who may ask: this machine's own pages, under this machine's name, with the secret. The answer to everyone else says why not.
 
-A page of another site can make a browser send requests here, and a name that it owns can be pointed at 127.0.0.1. So three things are
-checked on every request: the name it was sent to (DNS rebinding), the page that sent it (forged requests), and the secret.
+A page of another site can make a browser send requests here, and a name that it owns can be pointed
+at 127.0.0.1. So three things are checked on every request: the name it was sent to (DNS rebinding),
+the page that sent it (forged requests), and the secret.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ Receive = Callable[[], Awaitable[Message]]
 NAMES = ("127.0.0.1", "localhost", "::1")
 HEADER = "x-r2b-token"
 
-_NOTHING, _OWN = ("default-src", "base-uri", "form-action", "frame-ancestors"), ("script-src", "style-src", "img-src", "connect-src")
+_NOTHING, _OWN = (
+    ("default-src", "base-uri", "form-action", "frame-ancestors"),
+    ("script-src", "style-src", "img-src", "connect-src"),
+)
 POLICY = "; ".join([*(f"{what} 'none'" for what in _NOTHING), *(f"{what} 'self'" for what in _OWN)])
 _HEADERS = {
     "content-security-policy": POLICY,
@@ -42,8 +46,8 @@ class Guard:
     ----------
     inner : ASGI application
     token : str
-        What every request must bring in a header. No cookie carries it, since browsers send cookies to every port of a machine; no
-        address does, since others can see how a browser was started.
+        What every request must bring in a header. No cookie carries it, since browsers send cookies
+        to every port of a machine; no address does, since others can see how a browser was started.
     host : str
         The address that is listened on; its name is one to be called by.
 
@@ -62,23 +66,31 @@ class Guard:
         """Check a request, hand it on, and add what every answer carries."""
         if scope["type"] != "http":
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                added = [(name.encode(), value.encode("latin-1")) for name, value in _HEADERS.items()]
+                added = [
+                    (name.encode(), value.encode("latin-1")) for name, value in _HEADERS.items()
+                ]
                 message["headers"] = [*message.get("headers", []), *added]
             await send(message)
 
         public = scope["method"] == "GET" and _PUBLIC.fullmatch(scope["path"]) is not None
         known = secrets.compare_digest(headers.get(HEADER, "").encode(), self.token.encode())
-        refused = self._wrong_host(headers) or (None if public else _wrong_page(headers) or (None if known else _NO_TOKEN))
+        refused = self._wrong_host(headers) or (
+            None if public else _wrong_page(headers) or (None if known else _NO_TOKEN)
+        )
         if refused is None:
             if known:
                 self.opened.set()
             await self.inner(scope, receive, send_guarded)
         else:
-            await refusal(*refused, page=reads_pages(scope["method"], headers.get("accept", "")))(scope, receive, send_guarded)
+            await refusal(*refused, page=reads_pages(scope["method"], headers.get("accept", "")))(
+                scope, receive, send_guarded
+            )
 
     def _wrong_host(self, headers: dict[str, str]) -> Refused | None:
         host = headers.get("host", "")
@@ -88,7 +100,11 @@ class Guard:
             name = None
         if name in self.names:
             return None
-        return 421, f"This app does not answer to the name {host!r}.", "Open the address that r2b serve printed."
+        return (
+            421,
+            f"This app does not answer to the name {host!r}.",
+            "Open the address that r2b serve printed.",
+        )
 
 
 Refused = tuple[int, str, str]
@@ -99,7 +115,8 @@ _NO_TOKEN: Refused = (
     "Open the address that r2b serve printed last.",
 )
 
-# What holds nothing of a table: the empty page, which asks for its content with the secret, and what it is made of.
+# What holds nothing of a table: the empty page, which asks for its content with the secret, and
+# what it is made of.
 _PUBLIC = re.compile(r"/|/t/[^/]+|/assets/[^/]+")
 
 
@@ -109,4 +126,8 @@ def _wrong_page(headers: dict[str, str]) -> Refused | None:
     if origin == own and site in ("same-origin", "none"):
         return None
     sender = "another site" if origin == own else repr(origin)
-    return 403, f"A page of {sender} sent this request.", "Open the address that r2b serve printed, and work there."
+    return (
+        403,
+        f"A page of {sender} sent this request.",
+        "Open the address that r2b serve printed, and work there.",
+    )

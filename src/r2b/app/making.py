@@ -48,7 +48,8 @@ class Made:
     command : str
         What makes the same on the command line.
     likeliest : tuple of float, optional
-        Of scores, what the likeliest class of every row would be: the share that is expected to be right, and its parity.
+        Of scores, what the likeliest class of every row would be: the share that is expected to be
+        right, and its parity.
     """
 
     source: FileSource
@@ -60,7 +61,11 @@ class Made:
 
 def decided(table: FileSource, choice: TaskChoice) -> Made:
     """Turn probabilities into fair decisions: the whole labels that are right most often, if the probabilities are."""
-    options: dict[str, Any] = {"epsilon": choice.epsilon, "objective": "agreement", "missing": choice.missing}
+    options: dict[str, Any] = {
+        "epsilon": choice.epsilon,
+        "objective": "agreement",
+        "missing": choice.missing,
+    }
     fair = Scan(table).debias(
         list(choice.scores),
         sensitive_features=list(choice.sensitive),
@@ -68,10 +73,18 @@ def decided(table: FileSource, choice: TaskChoice) -> Made:
         normalize=choice.normalize,
         **options,
     )
-    more = ["--objective", "agreement", "--missing", choice.missing, *(["--normalize"] if choice.normalize else [])]
+    more = [
+        "--objective",
+        "agreement",
+        "--missing",
+        choice.missing,
+        *(["--normalize"] if choice.normalize else []),
+    ]
     said = {"--label-columns": choice.scores, "--sensitive": choice.sensitive}
     command = _command(table, choice, said, "round", more)
-    return Made(table, fair, options | {"normalize": choice.normalize}, command, _likeliest(table, choice))
+    return Made(
+        table, fair, options | {"normalize": choice.normalize}, command, _likeliest(table, choice)
+    )
 
 
 def _likeliest(table: FileSource, choice: TaskChoice) -> tuple[float, float] | None:
@@ -80,8 +93,14 @@ def _likeliest(table: FileSource, choice: TaskChoice) -> tuple[float, float] | N
     if any(column.null_count for column in groups.values()):
         return None
     read = table.with_numbers([*choice.scores, *filter(None, [choice.weight])])
-    scores = np.column_stack([np.asarray(column, np.float64) for column in read.columns(choice.scores).values()])
-    weight = np.ones(len(scores)) if choice.weight is None else np.asarray(read.columns([choice.weight])[choice.weight], np.float64)
+    scores = np.column_stack(
+        [np.asarray(column, np.float64) for column in read.columns(choice.scores).values()]
+    )
+    weight = (
+        np.ones(len(scores))
+        if choice.weight is None
+        else np.asarray(read.columns([choice.weight])[choice.weight], np.float64)
+    )
     best, sure = scores.argmax(axis=1), scores.max(axis=1) / scores.sum(axis=1)
     parity = demographic_parity(best, sensitive_features=groups, sample_weight=weight)
     return float(weight @ sure / weight.sum()), parity
@@ -99,7 +118,9 @@ def taught(table: FileSource, choice: TaskChoice) -> Made:
         if column.null_count:
             remedy = "Choose another column, or fill the values in first."
             problem = f"The column {name!r} has no value in {column.null_count:,} rows."
-            raise MissingValueError(problem, remedy=remedy, control="sensitive", column=name, count=column.null_count)
+            raise MissingValueError(
+                problem, remedy=remedy, control="sensitive", column=name, count=column.null_count
+            )
     seen = visible_groups(
         LogisticRegression(max_iter=1000),
         features_of(table, choice.features),
@@ -111,17 +132,30 @@ def taught(table: FileSource, choice: TaskChoice) -> Made:
     source = _extended(table, names, np.asarray(seen.probabilities))
     name = " x ".join(choice.sensitive)
     options: dict[str, Any] = {"epsilon": choice.epsilon}
-    fair = Scan(source).debias(choice.label, sensitive_features=[Membership(names, name=name)], sample_weight=choice.weight, **options)
+    fair = Scan(source).debias(
+        choice.label,
+        sensitive_features=[Membership(names, name=name)],
+        sample_weight=choice.weight,
+        **options,
+    )
     said = {"--label": (choice.label,), "--membership": (f"{name}={','.join(names)}",)}
     return Made(source, fair, options, _command(table, choice, said, "expand", []))
 
 
-def _command(table: FileSource, choice: TaskChoice, said: Mapping[str, Sequence[str]], form: str, more: list[str]) -> str:
+def _command(
+    table: FileSource,
+    choice: TaskChoice,
+    said: Mapping[str, Sequence[str]],
+    form: str,
+    more: list[str],
+) -> str:
     words = ["r2b", "debias", table.name]
     for option, names in said.items():
         words += [word for name in names for word in (option, name)]
     words += [] if choice.weight is None else ["--weight", choice.weight]
-    return shlex.join([*words, "--epsilon", f"{choice.epsilon:g}", "--form", form, *more, "--output", "fair.csv"])
+    return shlex.join(
+        [*words, "--epsilon", f"{choice.epsilon:g}", "--form", form, *more, "--output", "fair.csv"]
+    )
 
 
 def features_of(table: FileSource, names: Sequence[str]) -> Floats:
@@ -142,14 +176,19 @@ def features_of(table: FileSource, names: Sequence[str]) -> Floats:
         parts += _numbers(numbers) if numeric else _values(table.columns([name])[name], name)
         if sum(part.size for part in parts) > _MOST_ENTRIES:
             problem = "The features have more values than the app takes."
-            raise InputError(problem, remedy="Choose fewer columns, or use Python.", control="features")
+            raise InputError(
+                problem, remedy="Choose fewer columns, or use Python.", control="features"
+            )
     return np.column_stack(parts)
 
 
 def _numbers(column: Any) -> list[Floats]:
     values = np.asarray(column.cast(pyarrow().float64()).to_numpy(), np.float64)
     gaps = np.isnan(values)
-    mean, spread = float(values[~gaps].mean()) if not gaps.all() else 0.0, float(values[~gaps].std()) if not gaps.all() else 0.0
+    mean, spread = (
+        float(values[~gaps].mean()) if not gaps.all() else 0.0,
+        float(values[~gaps].std()) if not gaps.all() else 0.0,
+    )
     scaled = (np.where(gaps, mean, values) - mean) / (spread or 1.0)
     return [scaled, gaps.astype(np.float64)] if gaps.any() else [scaled]
 
@@ -171,9 +210,17 @@ def _extended(table: FileSource, names: Sequence[str], probabilities: Floats) ->
     """Give the table with columns of probabilities after its own, in memory."""
     taken = next((name for name in names if name in table.names), None)
     if taken is not None:
-        raise ParameterError(f"The table has a column {taken!r} already.", remedy="Rename it.", control="sensitive", column=taken)
+        raise ParameterError(
+            f"The table has a column {taken!r} already.",
+            remedy="Rename it.",
+            control="sensitive",
+            column=taken,
+        )
     arrow, sink = pyarrow(), io.BytesIO()
-    columns = {**table.columns(table.names), **{name: arrow.array(each) for name, each in zip(names, probabilities.T, strict=True)}}
+    columns = {
+        **table.columns(table.names),
+        **{name: arrow.array(each) for name, each in zip(names, probabilities.T, strict=True)},
+    }
     whole = arrow.table(columns)
     with arrow.ipc.new_file(sink, whole.schema) as writer:
         writer.write_table(whole)
@@ -183,7 +230,15 @@ def _extended(table: FileSource, names: Sequence[str], probabilities: Floats) ->
     return found
 
 
-def packed(source: FileSource, fair: FairLabels, form: Form, kind: str, name: str, encoding: str, **said: Any) -> bytes:
+def packed(
+    source: FileSource,
+    fair: FairLabels,
+    form: Form,
+    kind: str,
+    name: str,
+    encoding: str,
+    **said: Any,
+) -> bytes:
     """Give the table with the fair labels, and the certificate beside it, as one archive.
 
     Parameters
@@ -224,6 +279,11 @@ def shares(fair: FairLabels) -> list[dict[str, Any]]:
     proof = fair.certificate
     names = [name.rpartition(f"={_SEEN}")[2] for name in as_text(fair.groups, "groups")]
     return [
-        {"group": name, "cells": [(100 * old, 100 * new) for old, new in zip(before, after, strict=True)]}
-        for name, before, after in zip(names, proof.means_before.tolist(), proof.means.tolist(), strict=True)
+        {
+            "group": name,
+            "cells": [(100 * old, 100 * new) for old, new in zip(before, after, strict=True)],
+        }
+        for name, before, after in zip(
+            names, proof.means_before.tolist(), proof.means.tolist(), strict=True
+        )
     ]

@@ -39,20 +39,36 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 BOUNDS = {
     "range": ("Between groups", "Largest difference accepted between two groups"),
     "to_overall": ("From all rows", "Largest distance accepted of a group from all rows"),
-    "ratio": ("Ratio", "Shortfall accepted of the smallest share over the largest; 0.2 is the four-fifths rule"),
-    "target": ("From the population", "Twice the largest distance accepted from the shares of the population"),
+    "ratio": (
+        "Ratio",
+        "Shortfall accepted of the smallest share over the largest; 0.2 is the four-fifths rule",
+    ),
+    "target": (
+        "From the population",
+        "Twice the largest distance accepted from the shares of the population",
+    ),
 }
 FAMILIES = {
     "crossed": ("Crossed", "every combination"),
     "marginal": ("Each alone", "one column at a time"),
     "both": ("Both", "crossed and each alone"),
 }
-MISSING = {"error": "Refuse them", "group": "A group of their own", "exclude": "Leave these rows as they are"}
+MISSING = {
+    "error": "Refuse them",
+    "group": "A group of their own",
+    "exclude": "Leave these rows as they are",
+}
 
 # Errors speak of arguments and options; here there are controls.
 _REWORDED = (
-    (r"To keep them, use missing=[^.]* where it is offered\.", "Or say under missing values what becomes of them."),
-    (r"[Pp]ass missing='group'(?: to [^,.;]*)?", "Under missing values choose a group of their own"),
+    (
+        r"To keep them, use missing=[^.]* where it is offered\.",
+        "Or say under missing values what becomes of them.",
+    ),
+    (
+        r"[Pp]ass missing='group'(?: to [^,.;]*)?",
+        "Under missing values choose a group of their own",
+    ),
     (r"missing='exclude'", "leave these rows out"),
     (r"\bmissing='group'", "a group of their own under missing values"),
     (r"\bThe argument y\b", "The label"),
@@ -63,10 +79,16 @@ _REWORDED = (
     (r"\bsample_weight\b", "the weight"),
     (r"which normalize=True does", "which the box below the probabilities does"),
     (r"Say which with sheet=.*$", "Say which below."),
-    (r"Name classes alike in y_true and y_pred;.*$", "Choose two columns that name the classes alike."),
+    (
+        r"Name classes alike in y_true and y_pred;.*$",
+        "Choose two columns that name the classes alike.",
+    ),
     (r"\bThe argument y_true\b|\by_true\b", "what is true"),
     (r"\bThe argument y_pred\b|\by_pred\b", "what the model predicted"),
-    (r", or say how fields are separated(?: with --delimiter|: delimiter=.* on the command line)", ""),
+    (
+        r", or say how fields are separated(?: with --delimiter|: delimiter=.* on the command line)",
+        "",
+    ),
     (r": pass --delimiter '[^']*'\.", ": choose that on the page."),
     (r"; where the header does not tell the delimiter, pass it with --delimiter", ""),
     (
@@ -75,13 +97,18 @@ _REWORDED = (
     ),
     (r"Pass (?:--format |format=')([\w.]+)'?\.$", r"Let its name end in .\1."),
     (r", and say what it is with --format(?:, such as [\w .]*)?(?=\.$)", ""),
-    (r"Say which it is with format=.*$", "Give it an ending that does: .csv, .tsv, .jsonl, .parquet or .arrow."),
+    (
+        r"Say which it is with format=.*$",
+        "Give it an ending that does: .csv, .tsv, .jsonl, .parquet or .arrow.",
+    ),
     (r" with --output-format", ""),
     (r", or say which text means missing with --na", ""),
 )
 _CONTROLS = ("epsilon", "bound", "families", "missing", "form")
 # The first word where it is one of ours: names of files and columns stay as they are written.
-_OURS = re.compile(r"^(?:the sensitive|the columns|the weight|leave these|a group of|standard input)", re.ASCII)
+_OURS = re.compile(
+    r"^(?:the sensitive|the columns|the weight|leave these|a group of|standard input)", re.ASCII
+)
 
 
 @cache
@@ -104,12 +131,21 @@ def asset(name: str) -> tuple[str, str] | None:
         return str(report_source(name)), _TYPES["css"]
     if name not in ("app.css", "app.js", "icon.svg"):
         return None
-    return files("r2b.app").joinpath("templates", name).read_text(encoding="utf-8"), _TYPES[name.rpartition(".")[2]]
+    return files("r2b.app").joinpath("templates", name).read_text(encoding="utf-8"), _TYPES[
+        name.rpartition(".")[2]
+    ]
 
 
 def start_page(limit: int, fault: str = "") -> str:
     """Give the first page, with what went wrong before."""
-    return render("start.html.j2", limit=limit, megabytes=megabytes(limit), fault=fault, encodings=ENCODINGS, delimiters=DELIMITERS)
+    return render(
+        "start.html.j2",
+        limit=limit,
+        megabytes=megabytes(limit),
+        fault=fault,
+        encodings=ENCODINGS,
+        delimiters=DELIMITERS,
+    )
 
 
 def work_page(workspace: Workspace) -> str:
@@ -117,7 +153,14 @@ def work_page(workspace: Workspace) -> str:
     # A stranger who tries the app sees an answer at once.
     label, sensitive = ("education", ["sex"]) if workspace.source == "adult" else (None, [])
     # Likely columns of groups first: in a long list they would be out of sight.
-    ordered = sorted(workspace.columns, key=lambda each: (each.name not in sensitive, (each.distinct or 0) > _MANY, each.distinct == 1))
+    ordered = sorted(
+        workspace.columns,
+        key=lambda each: (
+            each.name not in sensitive,
+            (each.distinct or 0) > _MANY,
+            each.distinct == 1,
+        ),
+    )
     return render(
         "work.html.j2",
         table=workspace.table,
@@ -139,19 +182,46 @@ def _reading_of(workspace: Workspace) -> dict[str, Any]:
     format, reading = workspace.table.listing.format, workspace.reading
     dialect = getattr(workspace.table.files[0], "dialect", None)
     delimiter = "" if dialect is None else dialect.delimiter
-    how = f"The file is read as {ENCODINGS.get(reading.encoding, reading.encoding or 'UTF-8')}" if format.is_text else "The first rows"
+    how = (
+        f"The file is read as {ENCODINGS.get(reading.encoding, reading.encoding or 'UTF-8')}"
+        if format.is_text
+        else "The first rows"
+    )
     how += f" of the sheet {reading.sheet}" if reading.sheet else ""
     if format.kind == "csv":
         how += f", its fields separated by a {DELIMITERS.get(delimiter, repr(delimiter))}"
-    known = {"encodings": ENCODINGS | {reading.encoding or "utf-8": ENCODINGS.get(reading.encoding, reading.encoding or "UTF-8")}}
+    known = {
+        "encodings": ENCODINGS
+        | {
+            reading.encoding or "utf-8": ENCODINGS.get(
+                reading.encoding, reading.encoding or "UTF-8"
+            )
+        }
+    }
     known["delimiters"] = DELIMITERS
     may = workspace.source == "file" and format.is_text and not format.compression
-    return {"how_read": how, "is_text": may, "is_csv": format.kind == "csv", "reading": reading, "delimiter": delimiter, **known}
+    return {
+        "how_read": how,
+        "is_text": may,
+        "is_csv": format.kind == "csv",
+        "reading": reading,
+        "delimiter": delimiter,
+        **known,
+    }
 
 
-def answer(choice: PageChoice, found: Audit, bounded: Bounded, fair: FairLabels, cell: str | None, form: str = "soft") -> dict[str, Any]:
+def answer(
+    choice: PageChoice,
+    found: Audit,
+    bounded: Bounded,
+    fair: FairLabels,
+    cell: str | None,
+    form: str = "soft",
+) -> dict[str, Any]:
     """Give what a move changes on the page; ``form`` is that in which labels would leave."""
-    facts = facts_of(found, fair, bounded.path, label_name=choice.label, leaving=leaving(fair, form))
+    facts = facts_of(
+        found, fair, bounded.path, label_name=choice.label, leaving=leaving(fair, form)
+    )
     change, proof = facts["change"], facts["certificate"]
     shown = {**facts, "change": {**change, "flows": change["flows"][: views.TOP_FLOWS]}}
     cells = [str(plain_value(name)) for name in fair.cells]
@@ -160,20 +230,40 @@ def answer(choice: PageChoice, found: Audit, bounded: Bounded, fair: FairLabels,
     place = cells.index(cell) if cell in cells else int(moved.argsort(kind="stable")[-1])
     cost = views.cost(facts)
     return {
-        **{name: change[name] for name in ("proven", "status", "parity_before", "parity", "expected_changes", "distance")},
+        **{
+            name: change[name]
+            for name in (
+                "proven",
+                "status",
+                "parity_before",
+                "parity",
+                "expected_changes",
+                "distance",
+            )
+        },
         "epsilon": choice.epsilon,
         "top": bounded.top,
         "relative_gap": proof["relative_gap"],
         "summary": _summary(facts),
-        "leaving": words.leaving(facts) or "These labels have the parity that the certificate proves.",
+        "leaving": words.leaving(facts)
+        or "These labels have the parity that the certificate proves.",
         "realised": None if facts["leaving"] is None else facts["leaving"]["parity"],
         "cells": cells,
         "cell": cells[place],
         "html": {
-            "verdict": render("verdict.html.j2", facts=facts, hero=views.hero(facts), sentence=words.summary(facts)[-1]),
+            "verdict": render(
+                "verdict.html.j2",
+                facts=facts,
+                hero=views.hero(facts),
+                sentence=words.summary(facts)[-1],
+            ),
             "proof": render("proof.html.j2", facts=facts, certificate=words.certificate(facts)),
-            "flows": render("flows.html.j2", facts=shown, flows=views.flows(shown), groups=len(change["flows"])),
-            "channel": render("channel.html.j2", facts=facts, channel=channel_view(fair, place), cell=cells[place]),
+            "flows": render(
+                "flows.html.j2", facts=shown, flows=views.flows(shown), groups=len(change["flows"])
+            ),
+            "channel": render(
+                "channel.html.j2", facts=facts, channel=channel_view(fair, place), cell=cells[place]
+            ),
             "cost": "" if cost is None or cost["svg"] is None else str(cost["svg"]),
         },
     }
@@ -185,7 +275,12 @@ def audit_part(choice: PageChoice, found: Audit, fair: FairLabels) -> dict[str, 
     return {
         "title": words.title(facts),
         "found": " ".join(words.summary(facts)[:-1]),
-        "audit": render("audit.html.j2", facts=facts, heat_maps=views.heat_maps(facts)[:4], evidence=views.evidence(facts["audit"])),
+        "audit": render(
+            "audit.html.j2",
+            facts=facts,
+            heat_maps=views.heat_maps(facts)[:4],
+            evidence=views.evidence(facts["audit"]),
+        ),
     }
 
 
@@ -214,7 +309,9 @@ def made_part(choice: TaskChoice, made: Made) -> str:
         proven=fair.status.ok,
         status=fair.status.value,
         gap=abs(proof.relative_gap),
-        sentence=sentence if fair.status.ok else f"{sentence} {format_for_page(fair.status.advice)}",
+        sentence=sentence
+        if fair.status.ok
+        else f"{sentence} {format_for_page(fair.status.advice)}",
         corner=by,
         classes=classes[:TOP_CLASSES],
         rows=[{**row, "cells": row["cells"][:TOP_CLASSES]} for row in rows[:_MOST_ROWS]],
@@ -253,7 +350,8 @@ def _summary(facts: dict[str, Any]) -> str:
 def channel_view(fair: FairLabels, place: int) -> dict[str, Any]:
     """Lay out P(new class | old class) of one cell: how many stay, then the classes that gain, those with most on the left.
 
-    Columns that nobody moves to would be empty and are left out, so that what happens is seen without scrolling.
+    Columns that nobody moves to would be empty and are left out, so that what happens is seen
+    without scrolling.
     """
     names = [str(plain_value(name)) for name in fair.classes]
     stays = np.diag(fair.channel[place])
@@ -264,12 +362,21 @@ def channel_view(fair: FairLabels, place: int) -> dict[str, Any]:
     losing = losing[stays[losing] <= 1.0 - _LEAST]
     news, olds = gaining[:TOP_CLASSES], losing[: 2 * TOP_CLASSES]
     rows = [
-        {"name": names[old], "stays": _cell(float(stays[old]), "d"), "cells": [_cell(float(moves[old, new]), "u") for new in news]}
+        {
+            "name": names[old],
+            "stays": _cell(float(stays[old]), "d"),
+            "cells": [_cell(float(moves[old, new]), "u") for new in news],
+        }
         for old in olds
     ]
     cut = f"{len(olds)} of {len(losing)} classes that lose, {len(news)} of {len(gaining)} that gain"
     whole = len(news) == len(gaining) and len(olds) == len(losing)
-    return {"columns": [names[new] for new in news], "rows": rows, "still": len(names) - len(losing), "cut": "" if whole else cut}
+    return {
+        "columns": [names[new] for new in news],
+        "rows": rows,
+        "still": len(names) - len(losing),
+        "cut": "" if whole else cut,
+    }
 
 
 def _cell(probability: float, colour: str) -> tuple[str, str]:
@@ -300,7 +407,9 @@ def control_of(error: R2BError, choice: dict[str, Any] | None) -> str:
     column = facts.get("column")
     if column is not None and column in ("y", chosen.get("label")):
         return "label"
-    if isinstance(error, WeightError) or (column is not None and column in ("sample_weight", chosen.get("weight"))):
+    if isinstance(error, WeightError) or (
+        column is not None and column in ("sample_weight", chosen.get("weight"))
+    ):
         return "weight"
     if isinstance(error, MissingValueError):
         return "missing"
@@ -330,8 +439,12 @@ def fault(error: R2BError, choice: dict[str, Any] | None = None, status: int = 4
 def refusal(status: int, problem: str, remedy: str, *, page: bool = False) -> Response:
     """Answer with a refusal, to a person who opened an address as a page, to a script as JSON."""
     if page:
-        return HTMLResponse(render("refused.html.j2", problem=problem, remedy=remedy), status_code=status)
-    return JSONResponse({"problem": problem, "remedy": remedy, "control": "general"}, status_code=status)
+        return HTMLResponse(
+            render("refused.html.j2", problem=problem, remedy=remedy), status_code=status
+        )
+    return JSONResponse(
+        {"problem": problem, "remedy": remedy, "control": "general"}, status_code=status
+    )
 
 
 def reads_pages(method: str, accept: str) -> bool:

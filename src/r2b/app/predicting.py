@@ -14,9 +14,18 @@ from r2b.metrics.criteria import unfairness, unfairness_by_chance
 from r2b.metrics.demographic import group_means
 
 CRITERIA = {
-    "demographic_parity": ("Demographic parity", "the share of rows that get a prediction, whatever is true"),
-    "equal_opportunity": ("Equal opportunity", "the share of right predictions among the rows of a class"),
-    "equalized_odds": ("Equalized odds", "the share of every prediction, right or wrong, among the rows of a class"),
+    "demographic_parity": (
+        "Demographic parity",
+        "the share of rows that get a prediction, whatever is true",
+    ),
+    "equal_opportunity": (
+        "Equal opportunity",
+        "the share of right predictions among the rows of a class",
+    ),
+    "equalized_odds": (
+        "Equalized odds",
+        "the share of every prediction, right or wrong, among the rows of a class",
+    ),
 }
 
 
@@ -26,22 +35,38 @@ def measured(table: FileSource, choice: TaskChoice) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``criteria``: name, meaning, what was found and what chance explains; ``groups``: rows, share that is right, share of every
-        prediction; ``classes``; ``accuracy``.
+        ``criteria``: name, meaning, what was found and what chance explains; ``groups``: rows,
+        share that is right, share of every prediction; ``classes``; ``accuracy``.
     """
     columns = table.columns([choice.label, choice.prediction, *choice.sensitive])
     true, predicted = columns[choice.label], columns[choice.prediction]
-    rows: dict[str, Any] = {"sensitive_features": {name: columns[name] for name in choice.sensitive}}
+    rows: dict[str, Any] = {
+        "sensitive_features": {name: columns[name] for name in choice.sensitive}
+    }
     if choice.weight is not None:
-        rows["sample_weight"] = table.with_numbers([choice.weight]).columns([choice.weight])[choice.weight]
+        rows["sample_weight"] = table.with_numbers([choice.weight]).columns([choice.weight])[
+            choice.weight
+        ]
     criteria = []
     for criterion, (name, meaning) in CRITERIA.items():
         found = unfairness(criterion, true, predicted, **rows)  # type: ignore[arg-type]
         chance = unfairness_by_chance(criterion, true, predicted, **rows)  # type: ignore[arg-type]
-        criteria.append({"criterion": criterion, "name": name, "meaning": meaning, "found": 100 * found, "chance": 100 * chance})
+        criteria.append(
+            {
+                "criterion": criterion,
+                "name": name,
+                "meaning": meaning,
+                "found": 100 * found,
+                "chance": 100 * chance,
+            }
+        )
     right = pyarrow_compute().equal(true.cast("string"), predicted.cast("string"))
     given, correct = group_means(predicted, **rows), group_means(right, **rows)
-    place = [str(plain_value(each)) for each in correct.classes].index("True") if any(np.asarray(right)) else None
+    place = (
+        [str(plain_value(each)) for each in correct.classes].index("True")
+        if any(np.asarray(right))
+        else None
+    )
     groups: list[dict[str, Any]] = [
         {
             "name": str(plain_value(name)),

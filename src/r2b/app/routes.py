@@ -58,11 +58,33 @@ class App(Guard):
             Route("/t/{id}/close", self.close, methods=["POST"]),
         ]
         for make in (_audit, _solve, _frontier, _labels, _report, _code):
-            routes.append(Route(f"/t/{{id}}/{make.__name__.strip('_')}", self._asking(make, PageChoice.of), methods=["POST"]))
+            routes.append(
+                Route(
+                    f"/t/{{id}}/{make.__name__.strip('_')}",
+                    self._asking(make, PageChoice.of),
+                    methods=["POST"],
+                )
+            )
         for task in (_made, _file):
-            routes.append(Route(f"/t/{{id}}/{task.__name__.strip('_')}", self._asking(task, TaskChoice.of), methods=["POST"]))
-        routes.append(Route("/t/{id}/read", self._asking(self._read_again, lambda asked, _: Reading.of(asked)), methods=["POST"]))
-        handlers: dict[Any, Any] = {HTTPException: _http_fault, ClientDisconnect: _left, Exception: _broken}
+            routes.append(
+                Route(
+                    f"/t/{{id}}/{task.__name__.strip('_')}",
+                    self._asking(task, TaskChoice.of),
+                    methods=["POST"],
+                )
+            )
+        routes.append(
+            Route(
+                "/t/{id}/read",
+                self._asking(self._read_again, lambda asked, _: Reading.of(asked)),
+                methods=["POST"],
+            )
+        )
+        handlers: dict[Any, Any] = {
+            HTTPException: _http_fault,
+            ClientDisconnect: _left,
+            Exception: _broken,
+        }
         super().__init__(Starlette(routes=routes, exception_handlers=handlers), token, host)
 
     def open_file(self, path: Path) -> str:
@@ -80,7 +102,11 @@ class App(Guard):
     async def asset(self, request: Request) -> Response:
         """Give a file that pages load."""
         found = pages.asset(request.path_params["name"])
-        return Response(found[0], media_type=found[1]) if found is not None else refusal(404, "There is no such file.", "Go back.")
+        return (
+            Response(found[0], media_type=found[1])
+            if found is not None
+            else refusal(404, "There is no such file.", "Go back.")
+        )
 
     async def work(self, request: Request) -> Response:
         """Show the page of a table."""
@@ -95,7 +121,9 @@ class App(Guard):
         try:
             content = await body_within(request.stream(), self.limit)
             name = request.query_params.get("name", "")
-            found = await run_in_threadpool(read_upload, name, content, self.limit, Reading.of(request.query_params))
+            found = await run_in_threadpool(
+                read_upload, name, content, self.limit, Reading.of(request.query_params)
+            )
             return await run_in_threadpool(self._added, *found)
         except FileTooLargeError as error:
             return fault(error, status=413)
@@ -107,7 +135,9 @@ class App(Guard):
         """Open the built-in data."""
         return await run_in_threadpool(lambda: self._added(open_adult(), None, "adult"))
 
-    def _read_again(self, workspace: Workspace, reading: Reading, asked: dict[str, Any]) -> Response:
+    def _read_again(
+        self, workspace: Workspace, reading: Reading, asked: dict[str, Any]
+    ) -> Response:
         self.store.add(*read_again(workspace.table, reading), id=workspace.id)
         return Response(status_code=204)
 
@@ -121,7 +151,9 @@ class App(Guard):
         return Response(status_code=204)
 
     def _asking(
-        self, make: Callable[[Workspace, Any, dict[str, Any]], Response], choice_of: Callable[[dict[str, Any], FileSource], Any]
+        self,
+        make: Callable[[Workspace, Any, dict[str, Any]], Response],
+        choice_of: Callable[[dict[str, Any], FileSource], Any],
     ) -> Callable[[Request], Any]:
         """Make an endpoint of a function of a table and what is chosen."""
 
@@ -130,7 +162,9 @@ class App(Guard):
             try:
                 asked = _read(await body_within(request.stream(), _LARGEST_REQUEST))
                 workspace = self.store.get(request.path_params["id"])
-                return await run_in_threadpool(lambda: make(workspace, choice_of(asked, workspace.table), asked))
+                return await run_in_threadpool(
+                    lambda: make(workspace, choice_of(asked, workspace.table), asked)
+                )
             except ClosedError as error:
                 return fault(error, status=410)
             except R2BError as error:
@@ -145,12 +179,16 @@ def _read(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         asked = None
     if not isinstance(asked, dict):
-        raise ParameterError("The request is not a JSON object.", remedy="Send one with label and sensitive.")
+        raise ParameterError(
+            "The request is not a JSON object.", remedy="Send one with label and sensitive."
+        )
     return asked
 
 
 def _audit(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
-    return JSONResponse(pages.audit_part(choice, workspace.opened(choice).audit(choice), workspace.solve(choice)))
+    return JSONResponse(
+        pages.audit_part(choice, workspace.opened(choice).audit(choice), workspace.solve(choice))
+    )
 
 
 def _solve(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
@@ -161,9 +199,13 @@ def _solve(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> R
     started = time.perf_counter()
     fair = bounded.solve(choice.epsilon)
     solved = time.perf_counter()
-    content = pages.answer(choice, found, bounded, fair, asked.get("cell"), str(asked.get("form", "soft")))
+    content = pages.answer(
+        choice, found, bounded, fair, asked.get("cell"), str(asked.get("form", "soft"))
+    )
     spent = {"solving": solved - started, "all": time.perf_counter() - begun}
-    return JSONResponse({**content, "milliseconds": {name: round(1e3 * each, 1) for name, each in spent.items()}})
+    return JSONResponse(
+        {**content, "milliseconds": {name: round(1e3 * each, 1) for name, each in spent.items()}}
+    )
 
 
 def _frontier(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
@@ -179,7 +221,9 @@ def _labels(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> 
 
 def _made(workspace: Workspace, choice: TaskChoice, asked: dict[str, Any]) -> Response:
     if choice.task == "predictions":
-        return JSONResponse({"html": pages.predictions_part(choice, measured(workspace.table, choice))})
+        return JSONResponse(
+            {"html": pages.predictions_part(choice, measured(workspace.table, choice))}
+        )
     return JSONResponse({"html": pages.made_part(choice, workspace.made(choice))})
 
 
@@ -187,7 +231,10 @@ def _file(workspace: Workspace, choice: TaskChoice, asked: dict[str, Any]) -> Re
     form: Any = "round" if choice.task == "decisions" else asked.get("form", "expand")
     kind = str(asked.get("kind", "csv"))
     refuse_other(form, kind)
-    made, what = workspace.made(choice), "decisions" if choice.task == "decisions" else f"training-{form}"
+    made, what = (
+        workspace.made(choice),
+        "decisions" if choice.task == "decisions" else f"training-{form}",
+    )
     said = {"options": made.options, "command": made.command}
     name = file_name(workspace.table, what, kind)
     content = packed(made.source, made.fair, form, kind, name, workspace.reading.encoding, **said)
@@ -201,25 +248,48 @@ def _report(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> 
     settings = {**choice.options(), "random_state": 0}
     left = leaving(fair, str(asked.get("form", "soft")))
     assert fair.dataset is not None
-    shown: dict[str, Any] = {"label_name": choice.label, "settings": settings, "trace": {"date": stamp(), "input": mark_of(fair.dataset)}}
+    shown: dict[str, Any] = {
+        "label_name": choice.label,
+        "settings": settings,
+        "trace": {"date": stamp(), "input": mark_of(fair.dataset)},
+    }
     facts = facts_of(opened.audit(choice), fair, bounded.frontier(), leaving=left, **shown)
     facts["command"] = code_of(workspace, choice, "soft")
-    return _download(to_html(facts).encode(), file_name(workspace.table, "report", "html"), "text/html; charset=utf-8")
+    return _download(
+        to_html(facts).encode(),
+        file_name(workspace.table, "report", "html"),
+        "text/html; charset=utf-8",
+    )
 
 
 def _code(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
     text = code_of(workspace, choice, str(asked.get("form", "soft")))
-    return _download(text.encode(), file_name(workspace.table, "fair", "py"), "text/x-python; charset=utf-8")
+    return _download(
+        text.encode(), file_name(workspace.table, "fair", "py"), "text/x-python; charset=utf-8"
+    )
 
 
 def _download(content: bytes, name: str, kind: str) -> Response:
-    return Response(content, media_type=kind, headers={"content-disposition": f"attachment; filename*=UTF-8''{quote(name)}"})
+    return Response(
+        content,
+        media_type=kind,
+        headers={"content-disposition": f"attachment; filename*=UTF-8''{quote(name)}"},
+    )
 
 
 def _http_fault(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    problem = "There is nothing at this address." if status == 404 else "This address does not take such a request."
-    return refusal(status, problem, "Go back to the first page.", page=reads_pages(request.method, request.headers.get("accept", "")))
+    problem = (
+        "There is nothing at this address."
+        if status == 404
+        else "This address does not take such a request."
+    )
+    return refusal(
+        status,
+        problem,
+        "Go back to the first page.",
+        page=reads_pages(request.method, request.headers.get("accept", "")),
+    )
 
 
 def _left(request: Request, error: Exception) -> Response:
@@ -228,6 +298,16 @@ def _left(request: Request, error: Exception) -> Response:
 
 def _broken(request: Request, error: Exception) -> Response:
     memory = isinstance(error, MemoryError)
-    problem = "There is not enough memory for this table." if memory else f"The app failed where it should not: {type(error).__name__}."
-    remedy = "Choose fewer columns, or take a part of the rows." if memory else "Please report it, with what the terminal shows."
-    return JSONResponse({"problem": problem, "remedy": remedy, "control": "general"}, status_code=500)
+    problem = (
+        "There is not enough memory for this table."
+        if memory
+        else f"The app failed where it should not: {type(error).__name__}."
+    )
+    remedy = (
+        "Choose fewer columns, or take a part of the rows."
+        if memory
+        else "Please report it, with what the terminal shows."
+    )
+    return JSONResponse(
+        {"problem": problem, "remedy": remedy, "control": "general"}, status_code=500
+    )

@@ -40,14 +40,16 @@ def serve(
 ) -> None:
     """Serve the app until it is asked to stop (Ctrl-C).
 
-    It listens on this machine alone. Every request needs a secret, which is the end of the address that is printed. A browser that is
-    started gets it from a file that only this user can read, and that is gone once the page is open: others can see how it was started.
-    Tables are kept in memory, and nothing is sent elsewhere.
+    It listens on this machine alone. Every request needs a secret, which is the end of the address
+    that is printed. A browser that is started gets it from a file that only this user can read, and
+    that is gone once the page is open: others can see how it was started. Tables are kept in
+    memory, and nothing is sent elsewhere.
 
     Parameters
     ----------
     host : str
-        An address of this machine that others cannot reach: "127.0.0.1" or another of its kind, "localhost" or "::1".
+        An address of this machine that others cannot reach: "127.0.0.1" or another of its kind,
+        "localhost" or "::1".
     port : int
         0 takes one that is free.
     path : path-like, optional
@@ -71,14 +73,19 @@ def serve(
     token = secrets.token_urlsafe(24)
     app = create_app(token, max_upload=max_upload, host=host)
     page = "/" if path is None else _opened(app, Path(fspath(path)))
-    with _bound(host, port) as sock, tempfile.TemporaryDirectory(prefix="r2b-") if open_browser else nullcontext("") as folder:
+    with (
+        _bound(host, port) as sock,
+        tempfile.TemporaryDirectory(prefix="r2b-") if open_browser else nullcontext("") as folder,
+    ):
         name = f"[{host}]" if ":" in host else host
         address = f"http://{name}:{sock.getsockname()[1]}{page}#token={token}"
         try:
             (announce or _printed)(address)
             if open_browser:
                 # Beside the server: a browser in the terminal does not come back before it is left.
-                threading.Thread(target=_open_browser, args=(address, folder, app.opened), daemon=True).start()
+                threading.Thread(
+                    target=_open_browser, args=(address, folder, app.opened), daemon=True
+                ).start()
             _run(app, sock)
         except KeyboardInterrupt:
             print("\nStopped. Nothing was kept.", file=sys.stderr)
@@ -87,7 +94,9 @@ def serve(
 def _open_browser(address: str, folder: str, opened: threading.Event) -> None:
     """Open a file that leads to the address: what a browser is started with can be read by every user of the machine."""
     door = Path(folder) / "open.html"
-    with open(os.open(door, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+    with open(
+        os.open(door, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+    ) as file:
         file.write(_DOOR.format(address=address))
     webbrowser.open(door.as_uri())
     opened.wait(_DOOR_SECONDS)
@@ -100,7 +109,8 @@ def create_app(token: str, *, max_upload: float = MAX_UPLOAD, host: str = "127.0
     Parameters
     ----------
     token : str
-        What every request must bring in the header X-R2B-Token; a page takes it from the end of its address, ``/#token=...``.
+        What every request must bring in the header X-R2B-Token; a page takes it from the end of its
+        address, ``/#token=...``.
     max_upload : float
         Largest file that is taken, in megabytes.
     host : str
@@ -122,9 +132,20 @@ def create_app(token: str, *, max_upload: float = MAX_UPLOAD, host: str = "127.0
     for library in ("starlette", "uvicorn", "jinja2"):
         require(library, f"The app needs {library}", extra="app")
     if not isinstance(token, str) or len(token) < 16:
-        raise ParameterError("The token is shorter than 16 characters.", remedy="Pass secrets.token_urlsafe(24), or the like.")
-    if isinstance(max_upload, bool) or not isinstance(max_upload, (int, float)) or not 0 < max_upload < 1e6:
-        raise ParameterError(f"max_upload is {max_upload!r}.", remedy="Pass a size in megabytes, such as 200.", max_upload=max_upload)
+        raise ParameterError(
+            "The token is shorter than 16 characters.",
+            remedy="Pass secrets.token_urlsafe(24), or the like.",
+        )
+    if (
+        isinstance(max_upload, bool)
+        or not isinstance(max_upload, (int, float))
+        or not 0 < max_upload < 1e6
+    ):
+        raise ParameterError(
+            f"max_upload is {max_upload!r}.",
+            remedy="Pass a size in megabytes, such as 200.",
+            max_upload=max_upload,
+        )
     from r2b.app.routes import App
 
     return App(token, int(max_upload * 1e6), host)
@@ -137,11 +158,16 @@ def _opened(app: Any, path: Path) -> str:
     except R2BError as error:
         from r2b.app.pages import format_for_page
 
-        raise type(error)(error.problem, remedy=format_for_page(error.remedy), **error.facts) from error
+        raise type(error)(
+            error.problem, remedy=format_for_page(error.remedy), **error.facts
+        ) from error
 
 
 def _printed(address: str) -> None:
-    print(f"r2b runs at {address}\nThe data stay on this machine and in memory. Ctrl-C ends it.", flush=True)
+    print(
+        f"r2b runs at {address}\nThe data stay on this machine and in memory. Ctrl-C ends it.",
+        flush=True,
+    )
 
 
 def _refuse_reachable(host: str) -> None:
@@ -168,7 +194,10 @@ def _bound(host: str, port: int) -> socket.socket:
         sock.close()
         why = getattr(cause, "strerror", None) or cause
         raise ParameterError(
-            f"Port {port} of {host} cannot be used: {why}.", remedy="Pass another, or 0 for any that is free.", host=host, port=port
+            f"Port {port} of {host} cannot be used: {why}.",
+            remedy="Pass another, or 0 for any that is free.",
+            host=host,
+            port=port,
         ) from cause
     return sock
 
@@ -177,12 +206,19 @@ def _run(app: Any, sock: socket.socket) -> None:
     import uvicorn
 
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, lifespan="off", server_header=False, timeout_graceful_shutdown=2, ws="none"
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+        ws="none",
     )
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            app.store.close_all()  # what is being solved ends at its next step, and its request with it
+            # what is being solved ends at its next step, and its request with it
+            app.store.close_all()
             super().handle_exit(sig, frame)
 
     serving = Server(config).serve(sockets=[sock])

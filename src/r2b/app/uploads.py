@@ -25,7 +25,12 @@ ENCODINGS = {
     "utf-16": "UTF-16",
     "cp1250": "Windows (Central Europe)",
 }
-ENCODINGS |= {"cp1251": "Windows (Cyrillic)", "shift_jis": "Shift JIS", "gb18030": "GB 18030", "mac_roman": "Mac"}
+ENCODINGS |= {
+    "cp1251": "Windows (Cyrillic)",
+    "shift_jis": "Shift JIS",
+    "gb18030": "GB 18030",
+    "mac_roman": "Mac",
+}
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 GROWTH = 5  # times the limit of an upload that it may grow to when it is unpacked
 
@@ -85,16 +90,27 @@ class Reading:
             An encoding that is not among those offered: not every codec of Python reads text.
         """
         found = {name: asked.get(name) or "" for name in ("encoding", "delimiter", "sheet")}
-        made = cls(**{name: value if isinstance(value, str) else "" for name, value in found.items()})
+        made = cls(
+            **{name: value if isinstance(value, str) else "" for name, value in found.items()}
+        )
         if made.encoding and made.encoding not in ENCODINGS:
             remedy = f"Choose one of {', '.join(ENCODINGS)}."
-            raise ParameterError(f"The encoding is {made.encoding!r}.", remedy=remedy, control="file", encoding=made.encoding)
+            raise ParameterError(
+                f"The encoding is {made.encoding!r}.",
+                remedy=remedy,
+                control="file",
+                encoding=made.encoding,
+            )
         return made
 
     def arguments(self) -> dict[str, str]:
         """Give what is known, as :func:`r2b.scan` takes it."""
         usual = {"encoding": "utf-8", "delimiter": ","}
-        known = {name: getattr(self, name) for name in ("encoding", "delimiter", "sheet") if getattr(self, name) != usual.get(name)}
+        known = {
+            name: getattr(self, name)
+            for name in ("encoding", "delimiter", "sheet")
+            if getattr(self, name) != usual.get(name)
+        }
         return {name: value for name, value in known.items() if value}
 
 
@@ -112,7 +128,9 @@ def guessed(content: bytes, kind: str, asked: Reading) -> Reading:
     delimiter = asked.delimiter
     if kind == "csv" and not delimiter:
         with suppress(csv.Error):
-            delimiter = _delimiter_of(content[:_HEAD].decode(encoding, "ignore"), whole=len(content) <= _HEAD)
+            delimiter = _delimiter_of(
+                content[:_HEAD].decode(encoding, "ignore"), whole=len(content) <= _HEAD
+            )
     return replace(asked, encoding=encoding, delimiter=delimiter if kind == "csv" else "")
 
 
@@ -130,12 +148,22 @@ def _delimiter_of(text: str, *, whole: bool) -> str:
     """Take the mark that cuts all of the first lines into as many fields; nothing where none does, or a comma where it does too."""
     lines = text.splitlines()
     lines = lines[: _LINES if whole or len(lines) > _LINES else len(lines) - 1]
-    found = [mark for mark in DELIMITERS if len({len(row) for row in csv.reader(lines, delimiter=mark) if row} - {1}) == 1]
-    even = [mark for mark in found if len({len(row) for row in csv.reader(lines, delimiter=mark) if row}) == 1]
+    found = [
+        mark
+        for mark in DELIMITERS
+        if len({len(row) for row in csv.reader(lines, delimiter=mark) if row} - {1}) == 1
+    ]
+    even = [
+        mark
+        for mark in found
+        if len({len(row) for row in csv.reader(lines, delimiter=mark) if row}) == 1
+    ]
     return even[0] if even else ""
 
 
-def read_upload(name: str, content: bytes, limit: int, asked: Reading | None = None) -> tuple[FileSource, Reading]:
+def read_upload(
+    name: str, content: bytes, limit: int, asked: Reading | None = None
+) -> tuple[FileSource, Reading]:
     """Read a table from what was sent; give it with how it was read.
 
     Raises
@@ -156,16 +184,26 @@ def read_upload(name: str, content: bytes, limit: int, asked: Reading | None = N
         size = error.facts.get("size")
         if not isinstance(size, int):  # it takes too much time or memory, and says so
             raise
-        raise too_large(f"{name} grows to more than {megabytes(GROWTH * limit)} when it is unpacked", limit, size) from error
+        raise too_large(
+            f"{name} grows to more than {megabytes(GROWTH * limit)} when it is unpacked",
+            limit,
+            size,
+        ) from error
     except R2BError as error:
         if isinstance(error, ParameterError) and "sheets" not in error.facts:
             raise
-        raise type(error)(error.problem, remedy=error.remedy, **{**error.facts, "control": "file"}) from error
+        raise type(error)(
+            error.problem, remedy=error.remedy, **{**error.facts, "control": "file"}
+        ) from error
 
 
 def opened_file(path: Path) -> tuple[FileSource, Reading]:
     """Open a file of this machine; where it is text that is not compressed, how it is written is guessed."""
-    found = FileSource.open(path) if not (shape := format_of(path.name)) or not shape.is_text or shape.compression else None
+    found = (
+        FileSource.open(path)
+        if not (shape := format_of(path.name)) or not shape.is_text or shape.compression
+        else None
+    )
     if found is not None:
         return checked(found), Reading()
     assert shape is not None
@@ -189,17 +227,30 @@ def read_again(source: FileSource, asked: Reading) -> tuple[FileSource, Reading]
     with open(place.path, "rb") as file:
         reading = guessed(file.read(_SEEN), format.kind, asked)
         file.seek(0)
-        # A file of this machine is read where it lies; what was sent is held in memory, and copied there.
+        # A file of this machine is read where it lies; what was sent is held in memory, and copied
+        # there.
         stream = None if place.held is None else io.BytesIO(file.read())
-    found = FileSource.open(place.path if stream is None else place.name, str(format), stream=stream, **_text_arguments(reading))
+    found = FileSource.open(
+        place.path if stream is None else place.name,
+        str(format),
+        stream=stream,
+        **_text_arguments(reading),
+    )
     return checked(found), reading
 
 
 def preview(source: FileSource, first: int = 5) -> list[list[str]]:
     """Give the first rows of a table, as text."""
     batch = next(source.batches(None), None)
-    columns = [] if batch is None else [column.slice(0, first).to_pylist() for column in batch.record.columns]
-    return [["" if value is None else str(value)[:40] for value in row] for row in zip(*columns, strict=True)]
+    columns = (
+        []
+        if batch is None
+        else [column.slice(0, first).to_pylist() for column in batch.record.columns]
+    )
+    return [
+        ["" if value is None else str(value)[:40] for value in row]
+        for row in zip(*columns, strict=True)
+    ]
 
 
 def checked(source: FileSource) -> FileSource:
@@ -214,12 +265,16 @@ def _text_arguments(reading: Reading) -> dict[str, Any]:
     return {"encoding": reading.encoding or "utf-8", "delimiter": reading.delimiter or None}
 
 
-def _opened(name: str, content: bytes, format: Format | None, most: int, asked: Reading) -> tuple[FileSource, Reading]:
+def _opened(
+    name: str, content: bytes, format: Format | None, most: int, asked: Reading
+) -> tuple[FileSource, Reading]:
     """Open text here, and what needs a foreign reader, which a damaged file may break, after another process has read it."""
     if format is not None and (not format.is_text or format.compression == "zst"):
         clean, content = parsed(content, name, format, most, asked.sheet)
         if not clean.is_text:
-            return FileSource.open(name, str(clean), stream=io.BytesIO(content)), Reading(sheet=asked.sheet)
+            return FileSource.open(name, str(clean), stream=io.BytesIO(content)), Reading(
+                sheet=asked.sheet
+            )
         format = clean
     elif format is None or format.compression:
         source = FileSource.open(name, stream=io.BytesIO(content))
@@ -228,7 +283,9 @@ def _opened(name: str, content: bytes, format: Format | None, most: int, asked: 
             # Unpacked as a whole, within the limit: what is read part by part has none.
             content = decompress(content, format.compression, name)
     reading = guessed(content, format.kind, asked)
-    return FileSource.open(name, format.kind, stream=io.BytesIO(content), **_text_arguments(reading)), reading
+    return FileSource.open(
+        name, format.kind, stream=io.BytesIO(content), **_text_arguments(reading)
+    ), reading
 
 
 _SEEN = 1 << 26  # bytes of a file of this machine by which its encoding is guessed
@@ -238,4 +295,8 @@ _LINES = 50
 
 def open_adult() -> FileSource:
     """Open the Adult data; numbers are numbers."""
-    return checked(FileSource.open("adult.arrow", stream=io.BytesIO(table_of(load_adult().columns, Format("arrow")))))
+    return checked(
+        FileSource.open(
+            "adult.arrow", stream=io.BytesIO(table_of(load_adult().columns, Format("arrow")))
+        )
+    )

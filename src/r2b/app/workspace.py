@@ -1,6 +1,7 @@
 """The tables that are open: each read and merged once per choice of columns, audited once, solved at every move.
 
-Every request says all that is chosen, so two windows on one table cannot mix; what is kept is only what can be computed again.
+Every request says all that is chosen, so two windows on one table cannot mix; what is kept is only
+what can be computed again.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ Kept = TypeVar("Kept")
 
 POINTS = 17  # of a frontier
 LONG = 2.0  # seconds of one solve from which no path is drawn
-NEAR = (0.02, 0.25)  # of the range of epsilon, and of epsilon: prices from farther away are a worse start than none (measured)
+# of the range of epsilon, and of epsilon: prices from farther away are a worse start than none
+# (measured)
+NEAR = (0.02, 0.25)
 MOST_GROUPS = 1000
 MOST_NUMBERS = 1 << 23  # in the channel of all groups: 64 MiB
 _MOST_KNOWN = 256
@@ -88,9 +91,12 @@ class Bounded:
     def _solve(self, epsilon: float, cold: bool) -> FairLabels:
         begun = time.monotonic()
         with _quiet():
-            fair = self.task.solve(self.task.parity.at(epsilon), None if cold else self._start(epsilon))
+            fair = self.task.solve(
+                self.task.parity.at(epsilon), None if cold else self._start(epsilon)
+            )
         self.seconds = max(self.seconds, time.monotonic() - begun)
-        # At epsilon 0 the constraint is an equality, whose prices say little about those of a narrow band.
+        # At epsilon 0 the constraint is an equality, whose prices say little about those of a
+        # narrow band.
         if fair.status.ok and not fair.unchanged and epsilon > 0:
             place = bisect_left(self.known, epsilon, key=lambda each: each[0])
             if place == len(self.known) or self.known[place][0] != epsilon:
@@ -117,7 +123,9 @@ class Bounded:
         with self.path_lock:
             if self.path is None and self.seconds <= LONG:
                 rows, settings = self.task.rows, self.task.settings
-                task = replace(self.task, oracle=MemoryOracle(rows, settings.kernel, settings.threads))
+                task = replace(
+                    self.task, oracle=MemoryOracle(rows, settings.kernel, settings.threads)
+                )
                 epsilons = np.linspace(0.0, self.top, POINTS) if self.top > 0 else np.zeros(1)
                 with _quiet():
                     self.path = Frontier(tuple(solved_along(task, epsilons)), epsilons)
@@ -137,8 +145,13 @@ class Opened:
         """Give the task with the groups and the shape of bound that are chosen; the rows are not read again."""
 
         def build() -> Bounded:
-            request = replace(Request(**choice.options()), names=self.task.dataset.labels.vocabulary.values.tolist())
-            families, parity = resolve(request, self.task.dataset.groups, self.task.rows.group_weight, self.task.before)
+            request = replace(
+                Request(**choice.options()),
+                names=self.task.dataset.labels.vocabulary.values.tolist(),
+            )
+            families, parity = resolve(
+                request, self.task.dataset.groups, self.task.rows.group_weight, self.task.before
+            )
             task = replace(self.task, families=families, parity=parity)
             return Bounded(task, fair_as_they_are(task))
 
@@ -149,7 +162,9 @@ class Opened:
         """Audit the labels, once."""
         with self.lock, _quiet():
             request = audit_request("both", missing=choice.missing)
-            return _kept(self.audited, "", lambda: audit_dataset(self.task.dataset, request, Draws()), most=1)
+            return _kept(
+                self.audited, "", lambda: audit_dataset(self.task.dataset, request, Draws()), most=1
+            )
 
 
 class Workspace:
@@ -164,7 +179,9 @@ class Workspace:
     source : {"file", "adult"}
     """
 
-    def __init__(self, id: str, table: FileSource, reading: Reading | None = None, source: str = "file") -> None:
+    def __init__(
+        self, id: str, table: FileSource, reading: Reading | None = None, source: str = "file"
+    ) -> None:
         self.id, self.table, self.reading, self.source = id, table, reading or Reading(), source
         self._made: OrderedDict[Hashable, Made] = OrderedDict()
         self.columns = _columns(table)
@@ -176,8 +193,14 @@ class Workspace:
         """Read and merge the chosen columns, or give them if they are."""
 
         def build() -> Opened:
-            request = replace(Request(**choice.options()), families="crossed", bound="range", target=None)
-            task = open_job(**choice.arguments(self.table), request=request, settings=Settings(progress=lambda _: not self.closed.is_set()))
+            request = replace(
+                Request(**choice.options()), families="crossed", bound="range", target=None
+            )
+            task = open_job(
+                **choice.arguments(self.table),
+                request=request,
+                settings=Settings(progress=lambda _: not self.closed.is_set()),
+            )
             _refuse_too_many(task.dataset)
             return Opened(task)
 
@@ -187,7 +210,12 @@ class Workspace:
     def made(self, choice: TaskChoice) -> Made:
         """Make decisions or labels for a model, once."""
         with self._lock, _quiet():
-            return _kept(self._made, choice, lambda: (decided if choice.task == "decisions" else taught)(self.table, choice), most=2)
+            return _kept(
+                self._made,
+                choice,
+                lambda: (decided if choice.task == "decisions" else taught)(self.table, choice),
+                most=2,
+            )
 
     def solve(self, choice: PageChoice, *, cold: bool = False) -> FairLabels:
         """Solve what is chosen."""
@@ -212,7 +240,9 @@ def _refuse_too_many(data: Dataset) -> None:
         )
 
 
-def _kept(store: OrderedDict[Hashable, Kept], key: Hashable, build: Callable[[], Kept], most: int) -> Kept:
+def _kept(
+    store: OrderedDict[Hashable, Kept], key: Hashable, build: Callable[[], Kept], most: int
+) -> Kept:
     """Give what is kept under a key, made now if it is not there; what was used least lately makes room."""
     if key not in store:
         store[key] = build()
@@ -224,7 +254,8 @@ def _kept(store: OrderedDict[Hashable, Kept], key: Hashable, build: Callable[[],
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # The page shows the status of every answer, and what is doubtful about the data; a warning in the terminal would say it twice.
+    # The page shows the status of every answer, and what is doubtful about the data; a warning in
+    # the terminal would say it twice.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSolvedWarning)
         warnings.simplefilter("ignore", DataWarning)
@@ -237,7 +268,10 @@ def _columns(table: FileSource) -> tuple[PageColumn, ...]:
         return tuple(PageColumn(name, None) for name in table.names)
     nested = pyarrow().types.is_nested  # lists and the like: no column to choose
     found = table.columns(table.names).items()
-    return tuple(PageColumn(name, None if nested(values.type) else len(values.unique())) for name, values in found)
+    return tuple(
+        PageColumn(name, None if nested(values.type) else len(values.unique()))
+        for name, values in found
+    )
 
 
 class ClosedError(InputError):
@@ -268,7 +302,13 @@ class Store:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, table: FileSource, reading: Reading | None = None, source: str = "file", id: str | None = None) -> Workspace:
+    def add(
+        self,
+        table: FileSource,
+        reading: Reading | None = None,
+        source: str = "file",
+        id: str | None = None,
+    ) -> Workspace:
         """Open a table, in the place of the one that has the id."""
         workspace = Workspace(id or secrets.token_urlsafe(12), table, reading, source)
         if id is not None:

@@ -15,7 +15,9 @@ from r2b.cli.printing import print_json
 from r2b.datasets import load_adult
 from r2b.errors import ParameterError
 
-DATASETS = {"adult": "48,842 people of the 1994 census of the United States: education, income, sex, race, age (UCI, CC BY 4.0)."}
+DATASETS = {
+    "adult": "48,842 people of the 1994 census of the United States: education, income, sex, race, age (UCI, CC BY 4.0)."
+}
 
 
 @click.group("datasets", cls=Commands, short_help="List and export the data that come with r2b.")
@@ -46,12 +48,23 @@ def list_command(as_json: bool, quiet: bool) -> None:
 
 
 @datasets_group.command("export", short_help="Write a data set to a file.")
-@click.argument("name", shell_complete=lambda context, parameter, begun: [name for name in DATASETS if name.startswith(begun)])
+@click.argument(
+    "name",
+    shell_complete=lambda context, parameter, begun: [
+        name for name in DATASETS if name.startswith(begun)
+    ],
+)
 @click.argument("output", shell_complete=completing.files)
-@click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell: csv, jsonl, parquet, ...")
+@click.option(
+    "--output-format",
+    metavar="FORMAT",
+    help="Format of the output, where its name does not tell: csv, jsonl, parquet, ...",
+)
 @options.force
 @options.verbosity
-def export_command(name: str, output: str, output_format: str | None, force: bool, as_json: bool, quiet: bool) -> None:
+def export_command(
+    name: str, output: str, output_format: str | None, force: bool, as_json: bool, quiet: bool
+) -> None:
     """Write the data set NAME to the file OUTPUT; - is standard output.
 
     \b
@@ -64,7 +77,10 @@ def export_command(name: str, output: str, output_format: str | None, force: boo
         remedy = did_you_mean(name, list(DATASETS)) or f"There are {', '.join(DATASETS)}."
         raise ParameterError(f"There is no data set {name!r}.", remedy=remedy, name=name)
     if output == "-" and as_json:
-        raise ParameterError("Both --json and the table would go to standard output.", remedy="Leave out --json, or write to a file.")
+        raise ParameterError(
+            "Both --json and the table would go to standard output.",
+            remedy="Leave out --json, or write to a file.",
+        )
     shape = format_for("data.csv" if output == "-" else output, output_format)
     table = load_adult()
     with AtomicWriter(force=force) as writer:
@@ -77,6 +93,8 @@ def export_command(name: str, output: str, output_format: str | None, force: boo
         writer.write(output, content)
         writer.commit()
     if as_json:
-        print_json({"name": name, "rows": len(table), "columns": list(table.columns), "output": output})
+        print_json(
+            {"name": name, "rows": len(table), "columns": list(table.columns), "output": output}
+        )
     elif not quiet:
         click.echo(f"{len(table):,} rows, {len(table.columns)} columns: {output}")

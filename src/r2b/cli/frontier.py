@@ -23,14 +23,28 @@ from r2b.errors import NotSolvedWarning, ParameterError
 @click.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")
 @click.argument("data", shell_complete=completing.files)
 @options.columns
-@click.option("--epsilons", multiple=True, metavar="NUMBERS", help="Epsilons to solve for: '0,0.01,0.05', or repeated.")
 @click.option(
-    "--points", type=click.IntRange(min=1), metavar="N", help="Or how many, from 0 to where labels are fair as they are; 20 by default."
+    "--epsilons",
+    multiple=True,
+    metavar="NUMBERS",
+    help="Epsilons to solve for: '0,0.01,0.05', or repeated.",
+)
+@click.option(
+    "--points",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Or how many, from 0 to where labels are fair as they are; 20 by default.",
 )
 @options.groups
 @options.bounds
 @options.solving
-@click.option("--output", "-o", metavar="PATH", shell_complete=completing.files, help="Write the points as a table as well.")
+@click.option(
+    "--output",
+    "-o",
+    metavar="PATH",
+    shell_complete=completing.files,
+    help="Write the points as a table as well.",
+)
 @options.output_format
 @options.force
 @options.reading
@@ -53,12 +67,15 @@ def frontier_command(
     Examples:
       r2b frontier adult.csv --label education --sensitive sex
       r2b frontier adult.csv --label education --sensitive sex --epsilons 0,0.01,0.02,0.05
-      r2b frontier adult.csv --label education --sensitive sex,race --families both --output cost.csv
-      r2b frontier 'people/*.parquet' --label job --sensitive sex
+      r2b frontier adult.csv --label education --sensitive sex,race --families both --output
+      cost.csv r2b frontier 'people/*.parquet' --label job --sensitive sex
     """  # noqa: D301
     path = _path(epsilons, points)
     solves = path if isinstance(path, int) else len(path)
-    with AtomicWriter(force=force) as writer, RowMeter(tol=given["tol"], n_solves=solves, quiet=quiet or as_json) as meter:
+    with (
+        AtomicWriter(force=force) as writer,
+        RowMeter(tol=given["tol"], n_solves=solves, quiet=quiet or as_json) as meter,
+    ):
         scan, source = open_table(data, reading, threads=given["threads"], watch=meter)
         writer.keep = (*kept_files(source), *(cost_files(given["costs"]) if given["costs"] else ()))
         if output is not None:
@@ -69,8 +86,11 @@ def frontier_command(
             classes = class_names(source, roles_of(source, **arguments), given["missing"])
         asked = asked_of(given, scan.names, classes)
         with warnings.catch_warnings(), on_lines(source):
-            warnings.simplefilter("ignore", NotSolvedWarning)  # the points say it, and the exit code
-            found = scan.frontier(**arguments, epsilons=path, progress=meter if meter.shown else None, **asked)
+            # the points say it, and the exit code
+            warnings.simplefilter("ignore", NotSolvedWarning)
+            found = scan.frontier(
+                **arguments, epsilons=path, progress=meter if meter.shown else None, **asked
+            )
         if output is not None:
             rows = [asdict(point) for point in found]
             content = table_of({name: [row[name] for row in rows] for name in rows[0]}, shape)
@@ -93,4 +113,6 @@ def _path(epsilons: tuple[str, ...], points: int | None) -> int | list[float]:
         return [float(text) for text in texts]
     except ValueError:
         remedy = "Pass numbers of at least 0, such as 0,0.01,0.05."
-        raise ParameterError(f"--epsilons is {','.join(texts)!r}.", remedy=remedy, epsilons=texts) from None
+        raise ParameterError(
+            f"--epsilons is {','.join(texts)!r}.", remedy=remedy, epsilons=texts
+        ) from None

@@ -50,7 +50,11 @@ def gathered(name: str, names: Sequence[str], *options: Decorator) -> Decorator:
         @wraps(command)
         def gather(*arguments: Any, **given: Any) -> Any:
             mine = {each: given.pop(each) for each in names}
-            return command(*arguments, **{name: {each: value for each, value in mine.items() if value is not None}}, **given)
+            return command(
+                *arguments,
+                **{name: {each: value for each, value in mine.items() if value is not None}},
+                **given,
+            )
 
         return together(*options)(gather)
 
@@ -61,22 +65,36 @@ def option_of_debias(name: str, help_text: str, **more: Any) -> Decorator:
     """Declare an option of ``debias`` with its default, its choices or its type."""
     usual = DEFAULTS[name]
     if usual is not None:
-        more |= {"type": click.Choice(CHOICES[name]) if name in CHOICES else type(usual), "default": usual, "show_default": True}
+        more |= {
+            "type": click.Choice(CHOICES[name]) if name in CHOICES else type(usual),
+            "default": usual,
+            "show_default": True,
+        }
     return click.option("--" + name.replace("_", "-"), help=help_text, **more)
 
 
 def column_option(name: str, help_text: str, *, several: bool = True) -> Decorator:
     """Declare an option that names a column, or several and may be repeated."""
     metavar = "COLUMNS" if several else "COLUMN"
-    return click.option(f"--{name}", multiple=several, metavar=metavar, shell_complete=completing.columns, help=help_text)
+    return click.option(
+        f"--{name}",
+        multiple=several,
+        metavar=metavar,
+        shell_complete=completing.columns,
+        help=help_text,
+    )
 
 
 def file_option(name: str, help_text: str, **more: Any) -> Decorator:
     """Declare an option that names a file."""
-    return click.option(f"--{name}", shell_complete=completing.files, help=help_text, **{"metavar": "PATH"} | more)
+    return click.option(
+        f"--{name}", shell_complete=completing.files, help=help_text, **{"metavar": "PATH"} | more
+    )
 
 
-output_format = click.option("--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell.")
+output_format = click.option(
+    "--output-format", metavar="FORMAT", help="Format of the output, where its name does not tell."
+)
 
 
 def _tab(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
@@ -92,7 +110,11 @@ def _unpacked(context: click.Context, option: click.Parameter, value: int) -> No
 reading = gathered(
     "reading",
     ("format", "encoding", "delimiter", "na", "sheet"),
-    click.option("--format", metavar="FORMAT", help="Format of the data: csv, tsv, jsonl, parquet, arrow or xlsx, such as csv.gz."),
+    click.option(
+        "--format",
+        metavar="FORMAT",
+        help="Format of the data: csv, tsv, jsonl, parquet, arrow or xlsx, such as csv.gz.",
+    ),
     click.option("--encoding", default="utf-8", show_default=True, help="Encoding of text files."),
     click.option(
         "--delimiter",
@@ -101,9 +123,14 @@ reading = gathered(
         help="Delimiter of CSV, where it is neither a comma nor plain from the header; '\\t' is a tab.",
     ),
     click.option(
-        "--na", multiple=True, metavar="TEXT", help="Text of CSV and TSV that means missing; repeatable. By default an empty field."
+        "--na",
+        multiple=True,
+        metavar="TEXT",
+        help="Text of CSV and TSV that means missing; repeatable. By default an empty field.",
     ),
-    click.option("--sheet", metavar="NAME", help="Sheet of a workbook (.xlsx), where several have cells."),
+    click.option(
+        "--sheet", metavar="NAME", help="Sheet of a workbook (.xlsx), where several have cells."
+    ),
     click.option(
         "--max-unpacked",
         type=click.IntRange(min=1),
@@ -117,16 +144,23 @@ reading = gathered(
 )
 
 
-def _refuse_output(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def _refuse_output(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> str | None:
     """Refuse a report on standard output before any work is done."""
     if value == "-":
-        raise ParameterError("A report cannot go to standard output.", remedy="Pass the name of a file.", path=value)
+        raise ParameterError(
+            "A report cannot go to standard output.", remedy="Pass the name of a file.", path=value
+        )
     return value
 
 
 columns = together(
     column_option("label", "Column of class labels.", several=False),
-    column_option("label-columns", "Columns of probabilities instead, one per class: 'a,b,c', repeated, or a pattern such as 'p_*'."),
+    column_option(
+        "label-columns",
+        "Columns of probabilities instead, one per class: 'a,b,c', repeated, or a pattern such as 'p_*'.",
+    ),
     column_option("sensitive", "Sensitive columns: repeated, or 'sex,race'."),
     column_option("continuous", "Sensitive columns of numbers, taken without cutting into groups."),
     click.option(
@@ -140,19 +174,32 @@ columns = together(
 )
 
 groups = together(
-    click.option("--families", type=click.Choice(CHOICES["families"]), help="Which crossings of sensitive columns count."),
+    click.option(
+        "--families",
+        type=click.Choice(CHOICES["families"]),
+        help="Which crossings of sensitive columns count.",
+    ),
     column_option("family", "A family of groups of its own, such as 'sex,race'; repeatable."),
     option_of_debias("missing", "Rows without a value of a sensitive or control column."),
     option_of_debias("min_group_size", "Fewest rows of a group."),
-    option_of_debias("small_groups", "Smaller groups: refused, put together, or left out with their labels kept."),
+    option_of_debias(
+        "small_groups", "Smaller groups: refused, put together, or left out with their labels kept."
+    ),
     option_of_debias("absent", "Groups that a control value lacks."),
 )
 
-normalize = click.option("--normalize", is_flag=True, help="Divide rows of probabilities by their sums first.")
+normalize = click.option(
+    "--normalize", is_flag=True, help="Divide rows of probabilities by their sums first."
+)
 
 bounds = together(
     option_of_debias("bound", "What epsilon limits."),
-    click.option("--target", multiple=True, metavar="SHARE", help="With --bound target: 'population', or 'class=share' for each class."),
+    click.option(
+        "--target",
+        multiple=True,
+        metavar="SHARE",
+        help="With --bound target: 'population', or 'class=share' for each class.",
+    ),
     option_of_debias("lam", "1 is squared distance; less changes fewer labels."),
     option_of_debias("objective", "Closest labels, or the fewest changed."),
     file_option(
@@ -172,31 +219,53 @@ solving = together(
 )
 
 verbosity = together(
-    click.option("--json", "as_json", is_flag=True, help="Print strict JSON on standard output, for machines."),
+    click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        help="Print strict JSON on standard output, for machines.",
+    ),
     click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors."),
-    click.option("--debug", is_flag=True, expose_value=False, help="Print the traceback of an error."),
+    click.option(
+        "--debug", is_flag=True, expose_value=False, help="Print the traceback of an error."
+    ),
 )
 
 reports = together(
     gathered(
         "reports",
         ("html", "markdown"),
-        file_option("html", "Write a report, one self-contained HTML file.", callback=_refuse_output),
+        file_option(
+            "html", "Write a report, one self-contained HTML file.", callback=_refuse_output
+        ),
         file_option("markdown", "Write the same report as Markdown.", callback=_refuse_output),
     ),
-    click.option("--suppress-below", type=click.IntRange(0), default=0, metavar="ROWS", help="In reports: hide figures of smaller cells."),
+    click.option(
+        "--suppress-below",
+        type=click.IntRange(0),
+        default=0,
+        metavar="ROWS",
+        help="In reports: hide figures of smaller cells.",
+    ),
 )
 
 force = click.option("--force", is_flag=True, help="Replace files that are there.")
-resume = click.option("--resume", is_flag=True, help="Of a folder: keep finished files where it is stopped, and go on with them.")
+resume = click.option(
+    "--resume",
+    is_flag=True,
+    help="Of a folder: keep finished files where it is stopped, and go on with them.",
+)
 
-_PARTS = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")  # options of the command line
+# options of the command line
+_PARTS = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")
 
 
 class Commands(click.Group):
     """A group that suggests a command where none has the name typed."""
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or say which is spelled like it."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             known = self.list_commands(ctx)
@@ -218,8 +287,11 @@ def open_table(
     watch: Callable[[PassProgress], object] | None = None,
 ) -> tuple[Scan, FileSource]:
     """Open a file, a folder, a pattern or standard input."""
-    source = FileSource.open(data, threads=threads, **{**reading, "na": tuple(reading["na"]) or EMPTY})
-    source = replace(source, watch=watch, spelled=True)  # numbers may be written as text in every format
+    source = FileSource.open(
+        data, threads=threads, **{**reading, "na": tuple(reading["na"]) or EMPTY}
+    )
+    # numbers may be written as text in every format
+    source = replace(source, watch=watch, spelled=True)
     return Scan(source), source
 
 
@@ -253,21 +325,42 @@ def columns_of(source: FileSource, given: dict[str, Any]) -> dict[str, Any]:
     ParameterError
         A column is not there, or is to be two things.
     """
-    label, label_columns, sensitive, continuous, membership, control, weight = (given.pop(name) for name in _PARTS)
+    label, label_columns, sensitive, continuous, membership, control, weight = (
+        given.pop(name) for name in _PARTS
+    )
     names = source.names
     if (label is None) == (not label_columns):
         raise ParameterError(
             "There must be either a label or columns of probabilities.",
             remedy="Pass --label COLUMN for classes, or --label-columns COLUMNS for probabilities.",
         )
-    if label is not None and label not in names and len(_split(label)) > 1 and all(name in names for name in _split(label)):
-        raise ParameterError(f"--label names several columns: {label!r}.", remedy=f"For probabilities pass --label-columns {label!r}.")
+    if (
+        label is not None
+        and label not in names
+        and len(_split(label)) > 1
+        and all(name in names for name in _split(label))
+    ):
+        raise ParameterError(
+            f"--label names several columns: {label!r}.",
+            remedy=f"For probabilities pass --label-columns {label!r}.",
+        )
     if not (sensitive or continuous or membership):
-        raise ParameterError("No sensitive column is named.", remedy="Pass --sensitive COLUMN, or --continuous or --membership.")
+        raise ParameterError(
+            "No sensitive column is named.",
+            remedy="Pass --sensitive COLUMN, or --continuous or --membership.",
+        )
     labels = (label,) if label is not None else named(names, label_columns, patterns=True)
-    categories, numbers, controls = named(names, sensitive), named(names, continuous), named(names, control)
+    categories, numbers, controls = (
+        named(names, sensitive),
+        named(names, continuous),
+        named(names, control),
+    )
     members = [_membership(names, each) for each in membership]
-    chosen = [("--label" if label is not None else "--label-columns", labels), ("--sensitive", categories), ("--continuous", numbers)]
+    chosen = [
+        ("--label" if label is not None else "--label-columns", labels),
+        ("--sensitive", categories),
+        ("--continuous", numbers),
+    ]
     chosen += [("--membership", columns) for _, columns in members]
     chosen += [("--control", controls), ("--weight", () if weight is None else (weight,))]
     for option, columns in chosen:
@@ -278,8 +371,15 @@ def columns_of(source: FileSource, given: dict[str, Any]) -> dict[str, Any]:
             f"--label-columns names one column, {labels[0]!r}; probabilities need one for every class.",
             remedy="Name them all, or pass --label if its values are classes.",
         )
-    attributes = [*categories, *map(Continuous, numbers), *(Membership(list(columns), name=name) for name, columns in members)]
-    found: dict[str, Any] = {"label": label if label is not None else list(labels), "sensitive_features": attributes}
+    attributes = [
+        *categories,
+        *map(Continuous, numbers),
+        *(Membership(list(columns), name=name) for name, columns in members),
+    ]
+    found: dict[str, Any] = {
+        "label": label if label is not None else list(labels),
+        "sensitive_features": attributes,
+    }
     return found | {"control_features": list(controls) or None, "sample_weight": weight}
 
 
@@ -291,7 +391,11 @@ def named(names: Sequence[str], given: Sequence[str], *, patterns: bool = False)
             found.append(each)
             continue
         for name in _split(each):
-            matching = [known for known in names if fnmatchcase(known, name)] if patterns and name not in names else []
+            matching = (
+                [known for known in names if fnmatchcase(known, name)]
+                if patterns and name not in names
+                else []
+            )
             found += matching or [name]
     return tuple(dict.fromkeys(found))
 
@@ -314,11 +418,17 @@ def _split(text: str) -> list[str]:
 def _membership(names: Sequence[str], text: str) -> tuple[str, tuple[str, ...]]:
     name, equals, columns = text.partition("=")
     if not name or not equals:
-        raise ParameterError(f"--membership is {text!r}.", remedy="Pass a name and its columns, such as sex=p_f,p_m.", membership=text)
+        raise ParameterError(
+            f"--membership is {text!r}.",
+            remedy="Pass a name and its columns, such as sex=p_f,p_m.",
+            membership=text,
+        )
     return name, named(names, [columns], patterns=True)
 
 
-def families_of(names: Sequence[str], choice: str | None, family: Sequence[str], default: str) -> str | list[list[str]]:
+def families_of(
+    names: Sequence[str], choice: str | None, family: Sequence[str], default: str
+) -> str | list[list[str]]:
     """Read ``--families`` and ``--family``."""
     if choice is not None and family:
         raise ParameterError("Both --families and --family are given.", remedy="Pass one of them.")
@@ -345,28 +455,48 @@ def per_class(what: str, given: Sequence[str], classes: Sequence[Any]) -> Any:
             if math.isnan(value):
                 raise ValueError
         except ValueError:
-            raise ParameterError(f"{what} is {text!r}.", remedy="Pass a number such as 0.01, or class=number.", value=text) from None
+            raise ParameterError(
+                f"{what} is {text!r}.",
+                remedy="Pass a number such as 0.01, or class=number.",
+                value=text,
+            ) from None
         if "=" not in text:
             if others is not None:
-                raise ParameterError(f"{what} gives two numbers for all classes.", remedy="Pass one; write class=number for one class.")
+                raise ParameterError(
+                    f"{what} gives two numbers for all classes.",
+                    remedy="Pass one; write class=number for one class.",
+                )
             others = value
             continue
         if name not in known:
             listed = ", ".join(map(repr, list(known)[:10]))
-            remedy = did_you_mean(name, list(known)) or f"The classes are {listed}{', ...' if len(known) > 10 else ''}."
-            raise ParameterError(f"{what} names {name!r}, which is not a class.", remedy=remedy, class_name=name)
+            remedy = (
+                did_you_mean(name, list(known))
+                or f"The classes are {listed}{', ...' if len(known) > 10 else ''}."
+            )
+            raise ParameterError(
+                f"{what} names {name!r}, which is not a class.", remedy=remedy, class_name=name
+            )
         by_name[known[name]] = value
     if not by_name:
         return others
     return by_name if others is None else {value: by_name.get(value, others) for value in classes}
 
 
-def asked_of(given: Mapping[str, Any], names: tuple[str, ...], classes: list[Any]) -> dict[str, Any]:
+def asked_of(
+    given: Mapping[str, Any], names: tuple[str, ...], classes: list[Any]
+) -> dict[str, Any]:
     """Read the options of a debiasing that name columns or classes."""
     asked = {name: value for name, value in given.items() if name != "family"}
     asked["families"] = families_of(names, given["families"], given["family"], "crossed")
     if "epsilon" in given:
-        asked["epsilon"] = per_class("--epsilon", given["epsilon"], classes) if given["epsilon"] else 0.0
+        asked["epsilon"] = (
+            per_class("--epsilon", given["epsilon"], classes) if given["epsilon"] else 0.0
+        )
     target = given["target"]  # a word, or a share for each class
-    asked["target"] = target[0] if len(target) == 1 and "=" not in target[0] else per_class("--target", target, classes)
+    asked["target"] = (
+        target[0]
+        if len(target) == 1 and "=" not in target[0]
+        else per_class("--target", target, classes)
+    )
     return asked | {"costs": None if given["costs"] is None else costs_of(given["costs"], classes)}

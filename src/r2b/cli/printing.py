@@ -85,11 +85,17 @@ class Meter:
         if not self.shown:
             return
         if step.iteration <= self._last:
-            self._solve, self._part, self._first = min(self._solve + 1, self.n_solves - 1), 0.0, math.nan
+            self._solve, self._part, self._first = (
+                min(self._solve + 1, self.n_solves - 1),
+                0.0,
+                math.nan,
+            )
         self._last = step.iteration
         self._part = max(self._part, self._share(step.residual))
         what = f"Solving {self._solve + 1} of {self.n_solves}" if self.n_solves > 1 else "Solving"
-        self._update(f"{what}, residual {step.residual:.0e}", (self._solve + self._part) / self.n_solves)
+        self._update(
+            f"{what}, residual {step.residual:.0e}", (self._solve + self._part) / self.n_solves
+        )
 
     def _share(self, residual: float) -> float:
         """Give the digits of the residual gained, of those that are wanted."""
@@ -97,20 +103,28 @@ class Meter:
             return 0.0
         if math.isnan(self._first):
             self._first = max(residual, 10 * self.tol)
-        return min(max(math.log(self._first / residual) / math.log(self._first / self.tol), 0.0), 0.99)
+        return min(
+            max(math.log(self._first / residual) / math.log(self._first / self.tol), 0.0), 0.99
+        )
 
     def _update(self, description: str, done: float | None = None) -> None:
         if time.monotonic() - self.begun < _MOMENT:
             return
         if self._bar is None:
             self._bar = _bar()
-            self._task = self._bar.add_task(description, total=None if done is None else 1.0, completed=done or 0.0)
+            self._task = self._bar.add_task(
+                description, total=None if done is None else 1.0, completed=done or 0.0
+            )
         if done is not None and done < self._done:
             self._bar.reset(
                 self._task, total=1.0, description=description
             )  # a pass of its own: its time left does not follow from the one before
         self._done = done or 0.0
-        seen = {"total": None if done is None else 1.0, "completed": self._done, "description": description}
+        seen = {
+            "total": None if done is None else 1.0,
+            "completed": self._done,
+            "description": description,
+        }
         self._bar.update(self._task, **seen, refresh=done is not None)
 
 
@@ -134,22 +148,62 @@ class RowMeter(Meter):
 
 def _bar() -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     text = TextColumn("{task.description}", markup=False)
-    columns = (text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    columns = (
+        text,
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.start()
     return bar
 
 
 _OPTIONS = (
-    *("families", "bound", "target", "missing", "min_group_size", "small_groups", "absent", "normalize", "lam", "objective"),
-    *("epsilon", "epsilons", "costs", "tol", "max_iter", "time_limit", "new_column", "key", "na", "encoding", "format", "force", "sheet"),
+    *(
+        "families",
+        "bound",
+        "target",
+        "missing",
+        "min_group_size",
+        "small_groups",
+        "absent",
+        "normalize",
+        "lam",
+        "objective",
+    ),
+    *(
+        "epsilon",
+        "epsilons",
+        "costs",
+        "tol",
+        "max_iter",
+        "time_limit",
+        "new_column",
+        "key",
+        "na",
+        "encoding",
+        "format",
+        "force",
+        "sheet",
+    ),
 )
 _SPELLED = re.compile(rf"\b({'|'.join(_OPTIONS)})=(?:'([^']*)'|\"([^\"]*)\"|([\w.]+))")
 _BARE = re.compile(rf"(?<![-\w])({'|'.join(name for name in _OPTIONS if '_' in name)})\b")
-_TRACE = re.compile(r"\nTraceback \(most recent call last\):\n(?: .*\n)+(.*)\n?")  # of a process of its own; --debug has it whole
+# of a process of its own; --debug has it whole
+_TRACE = re.compile(r"\nTraceback \(most recent call last\):\n(?: .*\n)+(.*)\n?")
 _REWORDED = {
     " where it is offered": "",
     "Pass a file written by FairLabels.save.": "Pass the certificate that r2b debias wrote.",
@@ -164,7 +218,8 @@ _NAMES = {
 }
 
 
-_ARGUMENTS = {"n_permutations": "permutations", "n_boot": "bootstrap", "n_largest": "largest"}  # those whose option has another name
+# those whose option has another name
+_ARGUMENTS = {"n_permutations": "permutations", "n_boot": "bootstrap", "n_largest": "largest"}
 _LEADING = re.compile(
     rf"^({'|'.join((*_OPTIONS, *_ARGUMENTS, 'level', 'random_state', 'threads', 'kernel', 'merge_rows'))})\b(?= (?:is|has|gives|names)\b)"
 )
@@ -179,7 +234,14 @@ def spelled(text: str) -> str:
     >>> spelled("caf\udce9.csv")
     'caf\\xe9.csv'
     """
-    return _UNREADABLE.sub(lambda m: f"\\x{ord(m[0]) - 0xDC00:02x}" if "\udc80" <= m[0] <= "\udcff" else f"\\u{ord(m[0]):04x}", text)
+    return _UNREADABLE.sub(
+        lambda m: (
+            f"\\x{ord(m[0]) - 0xDC00:02x}"
+            if "\udc80" <= m[0] <= "\udcff"
+            else f"\\u{ord(m[0]):04x}"
+        ),
+        text,
+    )
 
 
 def visible(text: str) -> str:
@@ -190,7 +252,10 @@ def visible(text: str) -> str:
     >>> visible("a\x1b[31mb")
     'a\\x1b[31mb'
     """
-    return "".join(c if c == "\n" or c == "\t" or c.isprintable() else c.encode("unicode_escape").decode() for c in spelled(text))
+    return "".join(
+        c if c == "\n" or c == "\t" or c.isprintable() else c.encode("unicode_escape").decode()
+        for c in spelled(text)
+    )
 
 
 def one_line(text: str) -> str:
@@ -221,8 +286,19 @@ def _fold(line: str, width: int) -> str:
     if len(line) <= width or re.search(r"\S {3,}\S.* {3,}\S", line):  # a row of a table stays one
         return line
     named = re.match(r" +\S+(?: \S+)* {2,}(?=\S)", line)
-    deep = len(named[0]) if named and len(named[0]) <= width // 2 else len(line) - len(line.lstrip()) + 2
-    return textwrap.fill(line, width, subsequent_indent=" " * deep, drop_whitespace=True, break_long_words=False, break_on_hyphens=False)
+    deep = (
+        len(named[0])
+        if named and len(named[0]) <= width // 2
+        else len(line) - len(line.lstrip()) + 2
+    )
+    return textwrap.fill(
+        line,
+        width,
+        subsequent_indent=" " * deep,
+        drop_whitespace=True,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 _OUTCOME = re.compile(r"^(  )?(ok|FAIL|Verified|NOT VERIFIED)(?=[ :])", re.MULTILINE)
@@ -232,12 +308,15 @@ def print_text(text: str, *, err: bool = False) -> None:
     """Print a text; on a terminal its first line stands out, and what was checked is green or red."""
     first, _, rest = folded(visible(text), sys.stderr if err else sys.stdout).partition("\n")
     first, rest = (_OUTCOME.sub(_outcome, part) for part in (first, rest))
-    click.echo(click.style(first, bold=True) + (f"\n{rest}" if rest else ""), err=err, color=colour())
+    click.echo(
+        click.style(first, bold=True) + (f"\n{rest}" if rest else ""), err=err, color=colour()
+    )
 
 
 def _outcome(found: re.Match[str]) -> str:
     tint = "green" if found[2] in ("ok", "Verified") else "red"
-    return (found[1] or "") + click.style(found[2], fg=tint, reset=False) + "\x1b[39m"  # ends the colour alone: the line may be bold
+    # ends the colour alone: the line may be bold
+    return (found[1] or "") + click.style(found[2], fg=tint, reset=False) + "\x1b[39m"
 
 
 def print_json(facts: Any) -> None:
@@ -255,7 +334,9 @@ def format_error(error: R2BError | DataWarning) -> tuple[str, str]:
     ('The label has no rows.', 'Pass --small-groups merge.')
     """
     names = "|".join(_NAMES)
-    problem = re.sub(rf"\bThe argument ({names})\b", lambda m: _NAMES[m[1]].capitalize(), error.problem)
+    problem = re.sub(
+        rf"\bThe argument ({names})\b", lambda m: _NAMES[m[1]].capitalize(), error.problem
+    )
     problem = re.sub(rf"\b(In|of) ({names})(?=[ ,.])", lambda m: f"{m[1]} {_NAMES[m[2]]}", problem)
     problem = re.sub(r"\b(?:sensitive|control)_features\[('[^']*')\]", r"column \1", problem)
     problem = _TRACE.sub(r" \1", problem)
@@ -276,7 +357,9 @@ def as_options(text: str) -> str:
     >>> as_options("Raise max_iter, or pass missing='group'.")
     'Raise --max-iter, or pass --missing group.'
     """
-    text = _SPELLED.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2] or m[3] or m[4]}".removesuffix(" True"), text)
+    text = _SPELLED.sub(
+        lambda m: f"--{m[1].replace('_', '-')} {m[2] or m[3] or m[4]}".removesuffix(" True"), text
+    )
     return _BARE.sub(lambda m: f"--{m[1].replace('_', '-')}", text)
 
 
@@ -299,7 +382,9 @@ def printed_warnings(*, quiet: bool) -> Iterator[None]:
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *where: Any, **further: Any) -> None:
+        def show(
+            message: Warning | str, category: type[Warning], *where: Any, **further: Any
+        ) -> None:
             if not isinstance(message, DataWarning):
                 usual(message, category, *where, **further)
             elif not quiet and str(message) not in shown:
@@ -317,13 +402,22 @@ def printed_warnings(*, quiet: bool) -> Iterator[None]:
 def run(commands: click.Group, arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code; every error of r2b becomes one paragraph on standard error."""
     typed = list(sys.argv[1:] if arguments is None else arguments)
-    # A polite end request cleans up like Ctrl-C does; the default would leave files half written beside their targets.
-    before = signal.signal(signal.SIGTERM, _asked_to_end) if threading.current_thread() is threading.main_thread() else None
+    # A polite end request cleans up like Ctrl-C does; the default would leave files half written
+    # beside their targets.
+    before = (
+        signal.signal(signal.SIGTERM, _asked_to_end)
+        if threading.current_thread() is threading.main_thread()
+        else None
+    )
     try:
         if sys.stdout is None:
-            raise ParameterError("Standard output is closed.", remedy="Send it to a file, or to /dev/null.")
+            raise ParameterError(
+                "Standard output is closed.", remedy="Send it to a file, or to /dev/null."
+            )
         with printed_warnings(quiet=not {"-q", "--quiet"}.isdisjoint(typed)):
-            ended = commands.main(args=typed, prog_name="r2b", standalone_mode=False, obj=typed, color=colour())
+            ended = commands.main(
+                args=typed, prog_name="r2b", standalone_mode=False, obj=typed, color=colour()
+            )
         sys.stdout.flush()
         return ended if isinstance(ended, int) else DONE
     except BrokenPipeError:
@@ -368,13 +462,25 @@ def _print_error(error: BaseException, *, as_json: bool) -> int:
     if isinstance(error, click.UsageError):
         where = f" See: {error.ctx.command_path} --help" if error.ctx is not None else ""
         said = visible(error.format_message())
-        _print("UsageError", said if said.endswith((".", "?", "?)")) else f"{said}.", where.strip(), as_json)
+        _print(
+            "UsageError",
+            said if said.endswith((".", "?", "?)")) else f"{said}.",
+            where.strip(),
+            as_json,
+        )
         return WRONG_USE
     if isinstance(error, OSError):
-        what, remedy = f"{visible(str(error.filename))} cannot be used", "Check the path and the disk."
+        what, remedy = (
+            f"{visible(str(error.filename))} cannot be used",
+            "Check the path and the disk.",
+        )
         if error.filename is None:  # files are written with their names, so this is standard output
             _give_up_output()
-            what, remedy, as_json = "Standard output cannot be written", "Write to a file, or make room.", False
+            what, remedy, as_json = (
+                "Standard output cannot be written",
+                "Write to a file, or make room.",
+                False,
+            )
         _print(type(error).__name__, f"{what}: {error.strerror or error}.", remedy, as_json)
         return WRONG_USE
     fault = f"r2b failed where it should not: {type(error).__name__}: {visible(str(error))}."
@@ -384,6 +490,12 @@ def _print_error(error: BaseException, *, as_json: bool) -> int:
 
 def _print(kind: str, problem: str, remedy: str, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"error": {"type": kind, "problem": problem, "remedy": remedy}}, ensure_ascii=False))
+        click.echo(
+            json.dumps(
+                {"error": {"type": kind, "problem": problem, "remedy": remedy}}, ensure_ascii=False
+            )
+        )
     first, *rest = folded(f"Error: {problem} {remedy}".rstrip(), sys.stderr).split(":", 1)
-    click.echo(f"{click.style(f'{first}:', fg='red', bold=True)}{rest[0]}", err=True, color=colour())
+    click.echo(
+        f"{click.style(f'{first}:', fg='red', bold=True)}{rest[0]}", err=True, color=colour()
+    )

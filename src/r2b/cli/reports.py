@@ -46,9 +46,11 @@ def write_reports(
     leaving : tuple (str, Realised), optional
         The form in which labels left, one class per row, and what holds for them.
     made : mapping, optional
-        Of labels that were made: ``form``, and ``output`` and ``verify`` as :func:`r2b.report.facts_of` takes them.
+        Of labels that were made: ``form``, and ``output`` and ``verify`` as
+        :func:`r2b.report.facts_of` takes them.
     audited : Audit, optional
-        What :meth:`r2b.Scan.audit` gives for these columns, options and draws, where it is there already.
+        What :meth:`r2b.Scan.audit` gives for these columns, options and draws, where it is there
+        already.
     suppress_below : int
         Figures of cells of fewer rows are left out.
     """
@@ -66,11 +68,24 @@ def write_reports(
         made = made or {}
         trace = {
             "date": stamp(),
-            "input": {**mark_of(data, None if roles.soft or not roles.categorical else "counts"), "files": _files(scan)},
+            "input": {
+                **mark_of(data, None if roles.soft or not roles.categorical else "counts"),
+                "files": _files(scan),
+            },
         }
         trace |= {name: made[name] for name in ("output", "verify") if name in made}
-        shown = {"label_name": roles.stem, "command": command_line(), "leaving": leaving, "form": made.get("form"), "trace": trace}
-        facts = suppressed(report.gathered(task, found, options=options, draws=draws, **shown), suppress_below, found)
+        shown = {
+            "label_name": roles.stem,
+            "command": command_line(),
+            "leaving": leaving,
+            "form": made.get("form"),
+            "trace": trace,
+        }
+        facts = suppressed(
+            report.gathered(task, found, options=options, draws=draws, **shown),
+            suppress_below,
+            found,
+        )
     for name, path in paths.items():
         render = report.to_html if name == "html" else report.to_markdown
         writer.write(path, render(facts).encode("utf-8"))

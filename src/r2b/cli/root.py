@@ -18,7 +18,14 @@ from r2b.cli.verify import verify_command
 
 r2b = Commands(
     "r2b",
-    commands=[audit_command, debias_command, frontier_command, verify_command, datasets_group, serve_command],
+    commands=[
+        audit_command,
+        debias_command,
+        frontier_command,
+        verify_command,
+        datasets_group,
+        serve_command,
+    ],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     help="""Audit labels for multiclass demographic parity, and make the closest labels that satisfy it.
 

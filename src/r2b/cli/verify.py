@@ -20,7 +20,12 @@ from r2b.errors import ParameterError
 @options.file_option("data", "The table that was debiased, where OUTPUT no longer has its columns.")
 @options.column_option("label", "Insist that this is the label.")
 @options.column_option("sensitive", "Insist on these attributes.")
-@click.option("--epsilon", multiple=True, metavar="NUMBER", help="Insist on this instead of what the certificate says was asked for.")
+@click.option(
+    "--epsilon",
+    multiple=True,
+    metavar="NUMBER",
+    help="Insist on this instead of what the certificate says was asked for.",
+)
 @options.reading
 @options.verbosity
 def verify_command(
@@ -36,9 +41,9 @@ def verify_command(
 ) -> int:
     """Check the fair labels in OUTPUT from the data: means, parity, bound and, from the prices, that no labels in parity are closer.
 
-    No number in the certificate is believed: it says what was asked for and holds the prices, which prove or do not.
-    An edited label, price or number makes this fail with code 1. What is claimed is printed first: insist on what you were promised with
-    --label, --sensitive and --epsilon.
+    No number in the certificate is believed: it says what was asked for and holds the prices, which
+    prove or do not. An edited label, price or number makes this fail with code 1. What is claimed
+    is printed first: insist on what you were promised with --label, --sensitive and --epsilon.
 
     \b
     Examples:
@@ -48,14 +53,22 @@ def verify_command(
     """  # noqa: D301
     if reading["encoding"] == "utf-8":
         reading["encoding"] = None
-    asked: dict[str, Any] = {"data": data, "label": named_in(label), "sensitive_features": named_in(sensitive)}
+    asked: dict[str, Any] = {
+        "data": data,
+        "label": named_in(label),
+        "sensitive_features": named_in(sensitive),
+    }
     if epsilon:
-        asked["epsilon"] = per_class("--epsilon", epsilon, r2b.load(certificate or beside(output)).classes.tolist())
+        asked["epsilon"] = per_class(
+            "--epsilon", epsilon, r2b.load(certificate or beside(output)).classes.tolist()
+        )
     try:
         with RowMeter(quiet=quiet or as_json) as meter:
             found = r2b.verify(output, certificate, **asked, **reading, watch=meter)
     except ParameterError as error:
-        remedy = error.remedy.replace("data=...", "--data.").replace("certificate=...", "--certificate.")
+        remedy = error.remedy.replace("data=...", "--data.").replace(
+            "certificate=...", "--certificate."
+        )
         raise ParameterError(error.problem, remedy=remedy, **error.facts) from error
     if as_json:
         print_json(found.to_json())

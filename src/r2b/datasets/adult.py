@@ -1,6 +1,7 @@
 """Adult (UCI): 48,842 people of the 1994 census, with education (16 classes) and sex.
 
-``ADULT.md`` beside this file says where the rows come from and under which licence; ``scripts/build_adult.py`` makes the file.
+``ADULT.md`` beside this file says where the rows come from and under which licence;
+``scripts/build_adult.py`` makes the file.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class AdultTable:
     Parameters
     ----------
     columns : dict of str to ndarray of shape (n_rows,)
-        Numbers as int64, everything else as text. ``split`` says which of UCI's two files a row is from.
+        Numbers as int64, everything else as text. ``split`` says which of UCI's two files a row is
+        from.
     education_order : tuple of str
         The 16 classes of ``education`` from least to most, the order of ``education-num``.
 
@@ -97,7 +99,10 @@ class AdultTable:
         for values in self.columns.values():
             if values.dtype.kind == "U":
                 keep &= values != MISSING
-        return AdultTable({name: _frozen(values[keep]) for name, values in self.columns.items()}, self.education_order)
+        return AdultTable(
+            {name: _frozen(values[keep]) for name, values in self.columns.items()},
+            self.education_order,
+        )
 
     def to_frame(self, library: FrameLibrary) -> Any:
         """Hand the table over to a data frame library.
@@ -134,7 +139,9 @@ class AdultTable:
             import_module(library)
         except ModuleNotFoundError as error:
             raise MissingExtraError(
-                f"{library} is not installed.", remedy="Install it, or all three with: pip install 'r2b[frames]'.", library=library
+                f"{library} is not installed.",
+                remedy="Install it, or all three with: pip install 'r2b[frames]'.",
+                library=library,
             ) from error
         import narwhals as nw  # here, so that loading arrays does not wait for it
 
@@ -160,7 +167,8 @@ def load_adult(*, as_frame: FrameLibrary | None = None) -> Any:
 
     Notes
     -----
-    Becker, B. and Kohavi, R. (1996), Adult, UCI Machine Learning Repository, doi:10.24432/C5XW20, CC BY 4.0.
+    Becker, B. and Kohavi, R. (1996), Adult, UCI Machine Learning Repository, doi:10.24432/C5XW20,
+    CC BY 4.0.
 
     Examples
     --------
@@ -170,13 +178,20 @@ def load_adult(*, as_frame: FrameLibrary | None = None) -> Any:
     0.258
     """
     columns: dict[str, npt.NDArray[Any]] = {}
-    with (resources.files(__package__) / FILE).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+    with (
+        (resources.files(__package__) / FILE).open("rb") as stream,
+        np.load(stream, allow_pickle=False) as stored,
+    ):
         for name in stored["columns"].tolist():
             codes = stored[name]
             categories = f"{name}.categories"
-            columns[name] = _frozen(stored[categories][codes] if categories in stored else codes.astype(np.int64))
+            columns[name] = _frozen(
+                stored[categories][codes] if categories in stored else codes.astype(np.int64)
+            )
         order = tuple(stored["education.categories"].tolist())
-    columns["split"] = _frozen(np.where(np.arange(len(columns["age"])) < TRAIN_ROWS, "train", "test"))
+    columns["split"] = _frozen(
+        np.where(np.arange(len(columns["age"])) < TRAIN_ROWS, "train", "test")
+    )
     table = AdultTable(columns, education_order=order)
     return table if as_frame is None else table.to_frame(as_frame)
 

@@ -29,7 +29,8 @@ class RowMoments:
     decode : Decode
     adding : MomentSums
     ordered : bool
-        Whether a row is known by its number; else by what it holds, so that the sample is the same however rows are cut.
+        Whether a row is known by its number; else by what it holds, so that the sample is the same
+        however rows are cut.
     """
 
     decode: Decode
@@ -40,7 +41,12 @@ class RowMoments:
         """Add up the rows of a batch, some at a time."""
         step, total = max(1024, PIECE_ENTRIES // (8 * self.adding.n_classes)), None
         for start in range(0, max(len(batch), 1), step):
-            part = replace(batch, record=batch.record.slice(start, step), first=batch.first + start, offset=batch.offset + start)
+            part = replace(
+                batch,
+                record=batch.record.slice(start, step),
+                first=batch.first + start,
+                offset=batch.offset + start,
+            )
             found = self._sums(part)
             total = found if total is None else self.adding.merge(total, found)
         assert total is not None
@@ -49,7 +55,11 @@ class RowMoments:
     def _sums(self, batch: Batch) -> LabelMoments:
         data, weight = self.decode.read(batch), self.decode.weight(batch)
         labels, cells = data.labels.array, data.groups.codes
-        words = row_numbers(batch.first, len(batch)) if self.ordered else mixed_hashes(Block(np.ascontiguousarray(labels), cells))
+        words = (
+            row_numbers(batch.first, len(batch))
+            if self.ordered
+            else mixed_hashes(Block(np.ascontiguousarray(labels), cells))
+        )
         return self.adding.of(labels, cells, weight, draws_of(words, 0))
 
     def merge(self, one: LabelMoments, other: LabelMoments) -> LabelMoments:
@@ -71,5 +81,7 @@ def cells_for_audit(source: Source, roles: ColumnRoles, missing: Any) -> Dataset
 
 def added_up(source: Source, decode: Decode, adding: MomentSums) -> LabelMoments:
     """Walk all rows once."""
-    found: LabelMoments = source.reduce(decode.roles.used, RowMoments(decode, adding, source.ordered))
+    found: LabelMoments = source.reduce(
+        decode.roles.used, RowMoments(decode, adding, source.ordered)
+    )
     return found

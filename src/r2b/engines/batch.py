@@ -19,7 +19,8 @@ Result = TypeVar("Result")
 PIECE_ROWS = 1 << 20
 PIECE_ENTRIES = 1 << 22  # numbers of a piece where its columns hold lists
 _FILL = "Fill or drop such rows."
-_POINTED = re.compile(r"[-+]?\d[\d ,.'_\u00a0\u2009\u202f\u2019]*")  # as people of many countries write a number
+# as people of many countries write a number
+_POINTED = re.compile(r"[-+]?\d[\d ,.'_\u00a0\u2009\u202f\u2019]*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +64,13 @@ class Batch:
                 where += f", row {self.offset + row}"
                 facts |= {"row": self.first + row, "row_in_place": self.offset + row}
                 problem = problem.replace(f"ow {row} ", f"ow {self.first + row} ", 1)
-            problem = problem.replace("In y, ", f"In {labels}, ", 1).replace(" of y ", f" of {labels} ", 1)
+            problem = problem.replace("In y, ", f"In {labels}, ", 1).replace(
+                " of y ", f" of {labels} ", 1
+            )
             # What was counted was counted in this batch alone: others have not been looked at.
-            problem = problem.replace("it is the only such row", "it is the only such row of this part")
+            problem = problem.replace(
+                "it is the only such row", "it is the only such row of this part"
+            )
             remedy = error.remedy.replace(" in all)", " in this part)")
             raise type(error)(f"In {where}: {problem}", remedy=remedy, **facts) from error
 
@@ -99,25 +104,46 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
     arrow, compute = pyarrow(), pyarrow_compute()
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise ProbabilityError(f"Row {row} has no list of probabilities in {name!r}.", remedy=_FILL, row=row, column=name)
+        raise ProbabilityError(
+            f"Row {row} has no list of probabilities in {name!r}.",
+            remedy=_FILL,
+            row=row,
+            column=name,
+        )
     lengths = np.asarray(compute.list_value_length(column).to_numpy(zero_copy_only=False))
     if n_classes is None and len(lengths) == 0:
-        raise EmptyError("There are no rows, and so no list of probabilities.", remedy="Pass at least one row.")
+        raise EmptyError(
+            "There are no rows, and so no list of probabilities.", remedy="Pass at least one row."
+        )
     wanted = int(lengths[0]) if n_classes is None else n_classes
     wrong = np.flatnonzero(lengths != wanted)
     if len(wrong):
         row = int(wrong[0])
         problem = f"Row {row} has a list of {int(lengths[row])} probabilities in {name!r}, not of {wanted}."
         remedy = "Give every row one probability per class, in the same order."
-        raise ProbabilityError(problem, remedy=remedy, row=row, column=name, length=int(lengths[row]), n_classes=wanted)
+        raise ProbabilityError(
+            problem, remedy=remedy, row=row, column=name, length=int(lengths[row]), n_classes=wanted
+        )
     values = column.flatten()
     if values.null_count:
-        row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // max(wanted, 1)
-        raise ProbabilityError(f"Row {row} has a missing probability in {name!r}.", remedy=_FILL, row=row, column=name)
+        row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // max(
+            wanted, 1
+        )
+        raise ProbabilityError(
+            f"Row {row} has a missing probability in {name!r}.", remedy=_FILL, row=row, column=name
+        )
     if not arrow.types.is_floating(values.type):
-        if not (arrow.types.is_integer(values.type) or arrow.types.is_decimal(values.type) or arrow.types.is_null(values.type)):
+        if not (
+            arrow.types.is_integer(values.type)
+            or arrow.types.is_decimal(values.type)
+            or arrow.types.is_null(values.type)
+        ):
             problem = f"The lists in {name!r} hold {values.type}, not numbers."
-            raise ProbabilityError(problem, remedy="Name a column of classes, or of lists with one probability per class.", column=name)
+            raise ProbabilityError(
+                problem,
+                remedy="Name a column of classes, or of lists with one probability per class.",
+                column=name,
+            )
         values = values.cast(arrow.float64())
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), wanted)
 
@@ -131,7 +157,9 @@ def one_array(column: Any) -> Any:
 
 def one_record(table: Any) -> Any:
     """Give a table as one record batch, whatever chunks its columns lie in."""
-    columns = [column.chunk(0) if column.num_chunks == 1 else one_array(column) for column in table.columns]
+    columns = [
+        column.chunk(0) if column.num_chunks == 1 else one_array(column) for column in table.columns
+    ]
     return pyarrow().RecordBatch.from_arrays(columns, schema=table.schema)
 
 
@@ -165,10 +193,17 @@ def numbers_of(column: Any, name: str, *, delimited: bool = False) -> Any:
 
 
 def _not_a_number(text: str, name: str, row: int, delimited: bool) -> InputError:
-    where, facts = f"In the column {name!r}, row {row}: ", {"column": name, "row": row, "value": text}
+    where, facts = (
+        f"In the column {name!r}, row {row}: ",
+        {"column": name, "row": row, "value": text},
+    )
     if not text.strip():
-        return MissingValueError(f"{where}is empty.", remedy="Fill in a number, or drop the row.", **facts)
-    remedy = "Correct it, or say which text means missing with na=..." if delimited else "Correct it."
+        return MissingValueError(
+            f"{where}is empty.", remedy="Fill in a number, or drop the row.", **facts
+        )
+    remedy = (
+        "Correct it, or say which text means missing with na=..." if delimited else "Correct it."
+    )
     if _POINTED.fullmatch(text.strip()):
         remedy = "Write numbers with a point for decimals and nothing between thousands: 1234.5."
     return InputError(f"{where}holds {text!r}, which is not a number.", remedy=remedy, **facts)
@@ -183,18 +218,26 @@ def taken(column: Any, rows: Any) -> Any:
     >>> taken(pyarrow.array(["a", "b"], pyarrow.string_view()), pyarrow.array([1, 1])).to_pylist()
     ['b', 'b']
     """
-    plain = {"string_view": pyarrow().large_string(), "binary_view": pyarrow().large_binary()}.get(str(column.type))
+    plain = {"string_view": pyarrow().large_string(), "binary_view": pyarrow().large_binary()}.get(
+        str(column.type)
+    )
     return column.take(rows) if plain is None else column.cast(plain).take(rows).cast(column.type)
 
 
 def taken_rows(record: Any, rows: Any) -> Any:
     """Give some rows of a record batch."""
-    return pyarrow().RecordBatch.from_arrays([taken(column, rows) for column in record.columns], schema=record.schema)
+    return pyarrow().RecordBatch.from_arrays(
+        [taken(column, rows) for column in record.columns], schema=record.schema
+    )
 
 
-def in_batches(record: Any, size: int, first: int = 0, place: str = "", offset: int = 0) -> Iterator[Batch]:
+def in_batches(
+    record: Any, size: int, first: int = 0, place: str = "", offset: int = 0
+) -> Iterator[Batch]:
     """Cut a record batch or a table into batches of at most ``size`` rows."""
-    pieces: Sequence[Any] = record.to_batches(max_chunksize=size) if hasattr(record, "to_batches") else [record]
+    pieces: Sequence[Any] = (
+        record.to_batches(max_chunksize=size) if hasattr(record, "to_batches") else [record]
+    )
     done = 0
     for piece in pieces:
         for start in range(0, max(piece.num_rows, 1), size):
@@ -210,7 +253,19 @@ def evened(batch: Batch, kinds: Mapping[str, Any]) -> Batch:
     arrow = pyarrow()
     columns = []
     for name, column in zip(batch.record.schema.names, batch.record.columns, strict=True):
-        plain = column.dictionary_decode() if name in kinds and hasattr(column, "dictionary") else column
+        plain = (
+            column.dictionary_decode()
+            if name in kinds and hasattr(column, "dictionary")
+            else column
+        )
         columns.append(plain.cast(kinds[name]) if name in kinds else column)
-    fields = [field.with_type(column.type) for field, column in zip(batch.record.schema, columns, strict=True)]
-    return replace(batch, record=arrow.RecordBatch.from_arrays(columns, schema=arrow.schema(fields, batch.record.schema.metadata)))
+    fields = [
+        field.with_type(column.type)
+        for field, column in zip(batch.record.schema, columns, strict=True)
+    ]
+    return replace(
+        batch,
+        record=arrow.RecordBatch.from_arrays(
+            columns, schema=arrow.schema(fields, batch.record.schema.metadata)
+        ),
+    )

@@ -21,7 +21,14 @@ from r2b.engines.source import Relabel
 from r2b.engines.table_rows import TableRows
 from r2b.engines.tables import Scan, roles_of
 from r2b.engines.tally import Tally
-from r2b.errors import InputError, MissingValueError, MixedTypeError, ParameterError, RowsUnavailableError, WeightError
+from r2b.errors import (
+    InputError,
+    MissingValueError,
+    MixedTypeError,
+    ParameterError,
+    RowsUnavailableError,
+    WeightError,
+)
 
 _WITHOUT = ("merge_rows", "normalize")
 _ROWS = "Take sql(dialect, table=...), which writes the labels where the rows are, or transform(y, ...) for rows in memory."
@@ -40,14 +47,16 @@ def debias_counts(
 ) -> FairLabels:
     """Find the closest labels in parity from a table of counts: how often each combination of label and attributes occurs.
 
-    The result is that of :func:`r2b.debias` for the rows that were counted: prices, status and certificate. A database makes such a table
-    by one GROUP BY, which :func:`r2b.count_query` writes, and :meth:`r2b.FairLabels.sql` writes the labels there.
+    The result is that of :func:`r2b.debias` for the rows that were counted: prices, status and
+    certificate. A database makes such a table by one GROUP BY, which :func:`r2b.count_query`
+    writes, and :meth:`r2b.FairLabels.sql` writes the labels there.
 
     Parameters
     ----------
     table : frame, or dictionary of columns
-        pandas, Polars, pyarrow, a DuckDB relation, or columns by name. A combination may come several times, and its counts are added; one
-        that no row has may be left out or have the count 0.
+        pandas, Polars, pyarrow, a DuckDB relation, or columns by name. A combination may come
+        several times, and its counts are added; one that no row has may be left out or have the
+        count 0.
     label : str
         The column of classes.
     sensitive_features, control_features : str or list of str
@@ -78,22 +87,40 @@ def debias_counts(
     """
     source = counts_source(table, count)
     roles = roles_of(source, label, sensitive_features, control_features, sample_weight)
-    refuse_columns(source.names, [(argument, names) for argument, names in _roles(roles)] + [("count", [count])], source.subject)
+    refuse_columns(
+        source.names,
+        [(argument, names) for argument, names in _roles(roles)] + [("count", [count])],
+        source.subject,
+    )
     if not roles.categorical or roles.soft:
         odd = roles.called if roles.soft else f"the column {roles.measured[0]!r}"
         problem = f"In {source.name}, {odd} is no column of categories."
-        raise ParameterError(problem, remedy="Count rows by class and group; for probabilities and numbers use r2b.debias or r2b.scan.")
+        raise ParameterError(
+            problem,
+            remedy="Count rows by class and group; for probabilities and numbers use r2b.debias or r2b.scan.",
+        )
     fair = Scan(source).debias(
-        label, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight, **options
+        label,
+        sensitive_features=sensitive_features,
+        control_features=control_features,
+        sample_weight=sample_weight,
+        **options,
     )
     assert isinstance(fair.rows, TableRows)
     made = fair.rows
-    return replace(fair, rows=CountedRows(source, roles, made.schema, made.counts, total=made.total))
+    return replace(
+        fair, rows=CountedRows(source, roles, made.schema, made.counts, total=made.total)
+    )
 
 
 def _roles(roles: Any) -> list[tuple[str, Sequence[str]]]:
     weight = () if roles.weight is None else (roles.weight,)
-    return [("label", roles.label), ("sensitive_features", roles.sensitive), ("control_features", roles.control), ("sample_weight", weight)]
+    return [
+        ("label", roles.label),
+        ("sensitive_features", roles.sensitive),
+        ("control_features", roles.control),
+        ("sample_weight", weight),
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +143,13 @@ class CountsSource(HeldSource):
         there = np.flatnonzero(counts)
         rows = pyarrow().array(there)
         columns = {name: one_array(self.table.column(name)).take(rows) for name in keys}
-        return Tally(columns, counts[there], None if weight is None else _weights(one_array(self.table.column(weight)), weight)[there])
+        return Tally(
+            columns,
+            counts[there],
+            None
+            if weight is None
+            else _weights(one_array(self.table.column(weight)), weight)[there],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +166,9 @@ class CountedRows(TableRows):
 
 
 def _refuse_rows() -> NoReturn:
-    raise RowsUnavailableError("These labels were found from counts, and their rows are not here.", remedy=_ROWS)
+    raise RowsUnavailableError(
+        "These labels were found from counts, and their rows are not here.", remedy=_ROWS
+    )
 
 
 def counts_source(table: Any, count: str) -> CountsSource:
@@ -144,13 +179,23 @@ def counts_source(table: Any, count: str) -> CountsSource:
             table = arrow.table({str(name): list(column) for name, column in table.items()})
         except arrow.ArrowException as cause:
             problem = f"The columns of the table of counts make no table: {first_line(cause)}."
-            raise MixedTypeError(problem, remedy="Give columns of one length, each with values of one type.") from cause
+            raise MixedTypeError(
+                problem, remedy="Give columns of one length, each with values of one type."
+            ) from cause
     try:
         frame = nw.from_native(table)
     except TypeError:
         remedy = "Pass a frame of pandas, Polars or pyarrow, a DuckDB relation, or a dictionary of columns."
-        raise ParameterError(f"A {type(table).__name__} is no table of counts.", remedy=remedy, kind=type(table).__name__) from None
-    found = frame.collect("pyarrow").to_native() if isinstance(frame, nw.LazyFrame) else frame.to_arrow()
+        raise ParameterError(
+            f"A {type(table).__name__} is no table of counts.",
+            remedy=remedy,
+            kind=type(table).__name__,
+        ) from None
+    found = (
+        frame.collect("pyarrow").to_native()
+        if isinstance(frame, nw.LazyFrame)
+        else frame.to_arrow()
+    )
     return CountsSource(found, count=count)
 
 
@@ -167,23 +212,40 @@ def _counts(column: Any, name: str) -> Whole:
         row = int(wrong[0])
         value = column[row].as_py()
         if value is None:
-            raise MissingValueError(f"Row {row} has no count in {name!r}.", remedy="Fill in how many rows there are.", column=name, row=row)
+            raise MissingValueError(
+                f"Row {row} has no count in {name!r}.",
+                remedy="Fill in how many rows there are.",
+                column=name,
+                row=row,
+            )
         problem = f"Row {row} has the count {value!r} in {name!r}."
-        remedy = "Counts are whole numbers of rows; name weights with sample_weight, beside the counts."
+        remedy = (
+            "Counts are whole numbers of rows; name weights with sample_weight, beside the counts."
+        )
         raise InputError(problem, remedy=remedy, column=name, row=row, value=value)
     return values.astype(np.int64)
 
 
 def _weights(column: Any, name: str) -> Floats:
     arrow = pyarrow()
-    if not any(kind(column.type) for kind in (arrow.types.is_integer, arrow.types.is_floating, arrow.types.is_decimal)):
+    if not any(
+        kind(column.type)
+        for kind in (arrow.types.is_integer, arrow.types.is_floating, arrow.types.is_decimal)
+    ):
         raise WeightError(
-            f"The column {name!r} of weights holds {column.type}, not numbers.", remedy="Name a column of numbers.", column=name
+            f"The column {name!r} of weights holds {column.type}, not numbers.",
+            remedy="Name a column of numbers.",
+            column=name,
         )
     values = np.asarray(column.cast(arrow.float64()).to_numpy(zero_copy_only=False))
     wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
     if len(wrong):
         row = int(wrong[0])
         problem = f"Row {row} has the weight {column[row].as_py()!r} in {name!r}."
-        raise WeightError(problem, remedy="Give every combination a finite weight of zero or more.", column=name, row=row)
+        raise WeightError(
+            problem,
+            remedy="Give every combination a finite weight of zero or more.",
+            column=name,
+            row=row,
+        )
     return values

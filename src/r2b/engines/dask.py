@@ -1,6 +1,7 @@
 """Dask frames: rows stay with the workers; tasks go there, and their results are put together there, in the order of the partitions.
 
-Partitions are of pandas: they become Arrow on the way in, and new columns have the types of the old ones on the way out.
+Partitions are of pandas: they become Arrow on the way in, and new columns have the types of the old
+ones on the way out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class DaskBlocks:
     Attributes
     ----------
     kept : list of dask.delayed.Delayed
-        Each of a block or None. With the distributed scheduler they are futures: a block that is lost with its worker is made again.
+        Each of a block or None. With the distributed scheduler they are futures: a block that is
+        lost with its worker is made again.
     """
 
     kept: list[Any]
@@ -60,7 +62,8 @@ class DaskSource(Source):
 
     table: Any
     name: str = "the Dask frame"
-    # Partitions have an order, but the number of a row in the table would take a pass to know: a key is asked for instead.
+    # Partitions have an order, but the number of a row in the table would take a pass to know: a
+    # key is asked for instead.
     ordered: bool = field(default=False, init=False)
     names: tuple[str, ...] = field(init=False)
 
@@ -102,11 +105,16 @@ class DaskSource(Source):
         """Give a Dask frame with new columns; nothing is computed before it is asked for."""
         plain = self.table._meta.iloc[:0]
         dtype = label_dtype(plain, relabel)
-        return self.table.map_partitions(relabelled, _delayed(relabel), dtype, meta=relabelled(plain, relabel, dtype))
+        return self.table.map_partitions(
+            relabelled, _delayed(relabel), dtype, meta=relabelled(plain, relabel, dtype)
+        )
 
     def _tasks(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> list[Any]:
         do, work = _delayed(_done), _delayed(work)
-        return [do(part, number, work) for number, part in enumerate(self.table[list(dict.fromkeys(columns))].to_delayed())]
+        return [
+            do(part, number, work)
+            for number, part in enumerate(self.table[list(dict.fromkeys(columns))].to_delayed())
+        ]
 
     def _each(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
         for task in self._tasks(columns, work):
@@ -124,7 +132,10 @@ def _put_together(tasks: list[Any], partial: Partial | BlockTask) -> Any:
     """Merge what tasks give where they run, in a tree that only depends on their number; None where no partition has rows."""
     merge, sent = _delayed(_merged), _delayed(partial)
     while len(tasks) > 1:
-        tasks = [merge(sent, *tasks[start : start + _MERGED_AT_ONCE]) for start in range(0, len(tasks), _MERGED_AT_ONCE)]
+        tasks = [
+            merge(sent, *tasks[start : start + _MERGED_AT_ONCE])
+            for start in range(0, len(tasks), _MERGED_AT_ONCE)
+        ]
     (found,) = dask.compute(tasks[0])
     return None if found is None else found[0]
 
@@ -162,9 +173,15 @@ def record_of(part: Any, place: str) -> Any:
         # Arrow says what is wrong first, and then in which column.
         found = re.search(r"column (.+) with type", str(cause.args[-1]))
         column = found[1] if found else None
-        named = f"the column {column!r}" if column else f"a column of {', '.join(map(repr, part.columns))}"
+        named = (
+            f"the column {column!r}"
+            if column
+            else f"a column of {', '.join(map(repr, part.columns))}"
+        )
         problem = f"In {place}: {named} holds values of several types: {str(cause.args[0]).splitlines()[0].rstrip('.')}."
-        raise MixedTypeError(problem, remedy="Give all values of a column the same type.", place=place, column=column) from cause
+        raise MixedTypeError(
+            problem, remedy="Give all values of a column the same type.", place=place, column=column
+        ) from cause
 
 
 def may_hold_lists(dtype: Any) -> bool:
@@ -189,7 +206,9 @@ def label_dtype(meta: Any, relabel: Relabel) -> Any:
     if not isinstance(dtype, pandas.CategoricalDtype):
         return dtype
     known = dtype.categories if "__UNKNOWN_CATEGORIES__" not in dtype.categories else []
-    return pandas.CategoricalDtype([*known, *(value for value in classes if value not in set(known))], dtype.ordered)
+    return pandas.CategoricalDtype(
+        [*known, *(value for value in classes if value not in set(known))], dtype.ordered
+    )
 
 
 def relabelled(part: Any, relabel: Relabel, dtype: Any) -> Any:
@@ -202,14 +221,27 @@ def relabelled(part: Any, relabel: Relabel, dtype: Any) -> Any:
     dtype : dtype
         Of new classes.
     """
-    kinds = ["float64"] * len(relabel.names) if relabel.form == "soft" else [dtype, "float64"][: len(relabel.names)]
+    kinds = (
+        ["float64"] * len(relabel.names)
+        if relabel.form == "soft"
+        else [dtype, "float64"][: len(relabel.names)]
+    )
     rows, made = part, [pandas.array([], dtype=kind) for kind in kinds]
     if len(part):
         place = f"the partition of index {part.index[0]!r} to {part.index[-1]!r}"
         new = relabel(Batch(record_of(part[list(relabel.needed)], place), 0, place))
         rows = part if new.rows is None else part.iloc[new.rows]
-        plain = [column.dictionary_decode() if hasattr(column, "dictionary") else column for column in new.columns.values()]
-        made = [pandas.array(column.to_pandas(), dtype=kind) for column, kind in zip(plain, kinds, strict=True)]
-    columns = {name: pandas.Series(values, index=rows.index) for name, values in zip(relabel.names, made, strict=True)}
+        plain = [
+            column.dictionary_decode() if hasattr(column, "dictionary") else column
+            for column in new.columns.values()
+        ]
+        made = [
+            pandas.array(column.to_pandas(), dtype=kind)
+            for column, kind in zip(plain, kinds, strict=True)
+        ]
+    columns = {
+        name: pandas.Series(values, index=rows.index)
+        for name, values in zip(relabel.names, made, strict=True)
+    }
     # Not assign: of two old columns with one name it would give up.
     return pandas.concat([rows, pandas.DataFrame(columns, index=rows.index)], axis=1)

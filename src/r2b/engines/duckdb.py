@@ -1,6 +1,7 @@
 """DuckDB relations: counted and joined by SQL; what is drawn for rows is made from a stream and lies in a scratch file.
 
-A function of Python inside a query would see 2,048 rows at a time and needs the connection, which a relation does not give.
+A function of Python inside a query would see 2,048 rows at a time and needs the connection, which a
+relation does not give.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ class DuckDBSource(LazySource):
     Raises
     ------
     ParameterError
-        Two of its columns differ in capitals only: DuckDB would answer for one where the other is asked for.
+        Two of its columns differ in capitals only: DuckDB would answer for one where the other is
+        asked for.
 
     Notes
     -----
-    A relation promises no order of its rows, and joins do not keep one: "round" and "sample" ask for a key, and a result is put in order
-    with ``relation.order("id")``.
+    A relation promises no order of its rows, and joins do not keep one: "round" and "sample" ask
+    for a key, and a result is put in order with ``relation.order("id")``.
     """
 
     name: str = "the DuckDB relation"
@@ -44,7 +46,11 @@ class DuckDBSource(LazySource):
             other = known.setdefault(name.lower(), name)
             if other != name:
                 problem = f"The DuckDB relation has columns {other!r} and {name!r}, which DuckDB takes for the same name."
-                raise ParameterError(problem, remedy="Rename one of them in its query, such as SELECT ... AS other.", column=name)
+                raise ParameterError(
+                    problem,
+                    remedy="Rename one of them in its query, such as SELECT ... AS other.",
+                    column=name,
+                )
         object.__setattr__(self, "names", tuple(self.table.columns))
 
     def first_list_length(self, column: str) -> int | None:
@@ -87,10 +93,15 @@ class DuckDBSource(LazySource):
             elif relabel.form == "expand" and weight is not None:
                 value = f"{value} * old.{quoted(weight)}"
             new.append(f"{value} AS {quoted(name)}")
-        on = " AND ".join(f"old.{quoted(key)} IS NOT DISTINCT FROM new.{quoted(mine)}" for key, mine in zip(keys, own, strict=True))
-        # DuckDB finds the Arrow table by the name of this variable, and the relation keeps hold of it.
+        on = " AND ".join(
+            f"old.{quoted(key)} IS NOT DISTINCT FROM new.{quoted(mine)}"
+            for key, mine in zip(keys, own, strict=True)
+        )
+        # DuckDB finds the Arrow table by the name of this variable, and the relation keeps hold of
+        # it.
         made = self.table.query(
-            "r2b_old_labels", f"SELECT old.*, {', '.join(new)} FROM r2b_old_labels old LEFT JOIN r2b_new_labels new ON {on}"
+            "r2b_old_labels",
+            f"SELECT old.*, {', '.join(new)} FROM r2b_old_labels old LEFT JOIN r2b_new_labels new ON {on}",
         )
         del r2b_new_labels
         return made
@@ -99,14 +110,20 @@ class DuckDBSource(LazySource):
         """Make new columns from a stream, and keep the rows in a scratch file."""
         stream = self.stream(self.table, len(relabel.decode.schema.classes))
         first = next(stream, None) or Batch(one_record(self.table.limit(0).to_arrow_table()))
-        r2b_labelled = spilled(joined(batch.record, relabel, batch) for batch in chain([first], stream))
+        r2b_labelled = spilled(
+            joined(batch.record, relabel, batch) for batch in chain([first], stream)
+        )
         made = self.table.query("r2b_old_labels", "SELECT * FROM r2b_labelled")
         roles, kinds = relabel.decode.roles, [*self.table.types, *made.types[len(self.names) :]]
-        if not roles.soft and relabel.form != "soft":  # Arrow does not tell an ENUM from text in a dictionary
+        # Arrow does not tell an ENUM from text in a dictionary
+        if not roles.soft and relabel.form != "soft":
             kinds[len(self.names)] = self.table.types[self.names.index(roles.label[0])]
         if made.types == kinds:
             return made
-        columns = [f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in zip(made.columns, kinds, strict=True)]
+        columns = [
+            f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}"
+            for name, kind in zip(made.columns, kinds, strict=True)
+        ]
         del r2b_labelled
         return made.project(", ".join(columns))
 

@@ -27,13 +27,23 @@ from r2b._solve.oracle.reference import Answers, Evaluation, Inspection
 from r2b._solve.solvers import Limits, Outcome, solve
 from r2b.engines.sample import ALL, Draw, First, share_limit
 from r2b.engines.tally import refuse_weightless
-from r2b.errors import EmptyError, InputError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
+from r2b.errors import (
+    EmptyError,
+    InputError,
+    LengthError,
+    ParameterError,
+    ProbabilityError,
+    ShapeError,
+    WeightError,
+)
 
-SAMPLE_ENTRIES = 1 << 24  # entries of the sample: 128 MB at most, and all rows where they are no more
+# entries of the sample: 128 MB at most, and all rows where they are no more
+SAMPLE_ENTRIES = 1 << 24
 _NEAR = 1e-6  # residual on a sample: well below its distance from all rows
 _PATIENCE = 30.0  # seconds for prices that only give a better start
 _ROUNDING = 1e-9  # of sums of weights, in another order
-_WITHOUT = ("objective", "costs", "normalize", "merge_rows", "kernel", "threads")  # for class labels, or for rows that are not in blocks
+# for class labels, or for rows that are not in blocks
+_WITHOUT = ("objective", "costs", "normalize", "merge_rows", "kernel", "threads")
 
 
 @takes_options(without=_WITHOUT)
@@ -51,13 +61,14 @@ def debias_blocks(
     Parameters
     ----------
     blocks : Blocks
-        Anything with a method ``run(task)`` that calls the task with every :class:`r2b.engines.Block` and gives the results in the order of
-        the blocks. Tasks and results can be pickled; no block may be empty.
+        Anything with a method ``run(task)`` that calls the task with every
+        :class:`r2b.engines.Block` and gives the results in the order of the blocks. Tasks and
+        results can be pickled; no block may be empty.
     classes : int or sequence
         How many classes there are, or their names.
     sensitive_features, control_features : sequence, or mapping of str to sequence
-        What each cell code of the blocks means: entry j is the value of the rows whose ``Block.cells`` is j. Entries without a row are
-        left out.
+        What each cell code of the blocks means: entry j is the value of the rows whose
+        ``Block.cells`` is j. Entries without a row are left out.
     sample_entries : int
         As for :meth:`r2b.Scan.debias`.
     **options : Options
@@ -71,7 +82,8 @@ def debias_blocks(
     Raises
     ------
     InputError
-        A block holds what is no distribution, no weight or no cell; the message names block and row.
+        A block holds what is no distribution, no weight or no cell; the message names block and
+        row.
 
     Examples
     --------
@@ -97,7 +109,9 @@ def debias_blocks(
     schema = Schema(*groups.parts, classes=Vocabulary(np.array(names)), is_soft=True)
     if not np.array_equal(codes, np.arange(n_entries)):
         blocks = Recoded(blocks, codes)
-    job = open_remote(blocks, schema, groups, mass, int(rows.sum()), request, settings, sample_entries)
+    job = open_remote(
+        blocks, schema, groups, mass, int(rows.sum()), request, settings, sample_entries
+    )
     warn_of_doubts(job)
     return job.solve()
 
@@ -118,16 +132,33 @@ class BlockCheck(Summed):
         """Look at all rows once."""
         wrong = self._wrong(block)
         if wrong is not None:
-            return [np.zeros(self.n_entries, np.int64), np.zeros(self.n_entries), np.array([list(_WRONG).index(wrong[0]), wrong[1]])]
+            return [
+                np.zeros(self.n_entries, np.int64),
+                np.zeros(self.n_entries),
+                np.array([list(_WRONG).index(wrong[0]), wrong[1]]),
+            ]
         rows = np.bincount(block.cells, minlength=self.n_entries)
-        weight = np.bincount(block.cells, block.weight, minlength=self.n_entries) if len(block.weight) else rows.astype(np.float64)
+        weight = (
+            np.bincount(block.cells, block.weight, minlength=self.n_entries)
+            if len(block.weight)
+            else rows.astype(np.float64)
+        )
         return [rows, weight, np.empty(0, np.int64)]
 
     def _wrong(self, block: Block) -> tuple[str, int] | None:
         labels, cells, weight = block.labels, block.cells, block.weight
-        if labels.ndim != 2 or labels.shape[1] != self.n_classes or len(labels) == 0 or labels.dtype not in TOLERANCE:
+        if (
+            labels.ndim != 2
+            or labels.shape[1] != self.n_classes
+            or len(labels) == 0
+            or labels.dtype not in TOLERANCE
+        ):
             return "shape", 0
-        if len(cells) != len(labels) or len(weight) not in (0, len(labels)) or cells.dtype.kind not in "iu":
+        if (
+            len(cells) != len(labels)
+            or len(weight) not in (0, len(labels))
+            or cells.dtype.kind not in "iu"
+        ):
             return "length", 0
         sums = labels.sum(axis=1, dtype=np.float64)
         checks = {
@@ -136,16 +167,47 @@ class BlockCheck(Summed):
             "sum": np.abs(sums - 1.0) <= TOLERANCE[labels.dtype],
             "weight": (weight >= 0) & (weight < np.inf),
         }
-        return next(((name, int(np.flatnonzero(~fine)[0])) for name, fine in checks.items() if not fine.all()), None)
+        return next(
+            (
+                (name, int(np.flatnonzero(~fine)[0]))
+                for name, fine in checks.items()
+                if not fine.all()
+            ),
+            None,
+        )
 
 
 _WRONG: dict[str, tuple[type[InputError], str, str]] = {
-    "shape": (ShapeError, "the labels are no matrix of float32 or float64 with one row or more and a column per class", ""),
-    "length": (LengthError, "labels, whole numbers of cells and weights are not one per row each", ""),
-    "cell": (InputError, "the cell of row {} is not one of the entries of sensitive_features", "Number cells from 0."),
-    "entry": (ProbabilityError, "row {} has a probability that is negative or no finite number", "Correct or drop the row."),
-    "sum": (ProbabilityError, "the probabilities of row {} do not sum to 1", "Divide each row by its sum."),
-    "weight": (WeightError, "the weight of row {} is negative or no finite number", "Pass finite weights of zero or more."),
+    "shape": (
+        ShapeError,
+        "the labels are no matrix of float32 or float64 with one row or more and a column per class",
+        "",
+    ),
+    "length": (
+        LengthError,
+        "labels, whole numbers of cells and weights are not one per row each",
+        "",
+    ),
+    "cell": (
+        InputError,
+        "the cell of row {} is not one of the entries of sensitive_features",
+        "Number cells from 0.",
+    ),
+    "entry": (
+        ProbabilityError,
+        "row {} has a probability that is negative or no finite number",
+        "Correct or drop the row.",
+    ),
+    "sum": (
+        ProbabilityError,
+        "the probabilities of row {} do not sum to 1",
+        "Divide each row by its sum.",
+    ),
+    "weight": (
+        WeightError,
+        "the weight of row {} is negative or no finite number",
+        "Pass finite weights of zero or more.",
+    ),
 }
 
 
@@ -185,22 +247,35 @@ def _class_names(classes: int | Sequence[Any]) -> list[Any]:
     names = list(range(classes)) if isinstance(classes, int) else list(classes)
     if len(names) < 2 or len(set(names)) < len(names):
         raise ParameterError(
-            f"classes is {classes!r}.", remedy="Pass the number of classes, 2 or more, or a name for each, all different.", classes=classes
+            f"classes is {classes!r}.",
+            remedy="Pass the number of classes, 2 or more, or a name for each, all different.",
+            classes=classes,
         )
     return names
 
 
 def _entries(sensitive: Any, control: Any) -> dict[str, dict[str, list[Any]]]:
-    found = {"sensitive_features": _columns(sensitive), "control_features": {} if control is None else _columns(control)}
+    found = {
+        "sensitive_features": _columns(sensitive),
+        "control_features": {} if control is None else _columns(control),
+    }
     lengths = {name: len(column) for columns in found.values() for name, column in columns.items()}
     if len(set(lengths.values())) != 1:
         problem = f"The columns of attributes have different lengths: {lengths}."
-        raise LengthError(problem, remedy="Give every attribute one value per cell of the blocks.", lengths=lengths)
+        raise LengthError(
+            problem,
+            remedy="Give every attribute one value per cell of the blocks.",
+            lengths=lengths,
+        )
     return found
 
 
 def _columns(given: Any) -> dict[str, list[Any]]:
-    return {str(name): list(column) for name, column in given.items()} if isinstance(given, Mapping) else {"": list(given)}
+    return (
+        {str(name): list(column) for name, column in given.items()}
+        if isinstance(given, Mapping)
+        else {"": list(given)}
+    )
 
 
 def _counted(blocks: Blocks, n_entries: int, n_classes: int) -> tuple[Whole, Floats]:
@@ -209,20 +284,32 @@ def _counted(blocks: Blocks, n_entries: int, n_classes: int) -> tuple[Whole, Flo
         if len(wrong):
             kind, problem, remedy = list(_WRONG.values())[int(wrong[0])]
             problem = f"In block {number}, {problem.format(int(wrong[1]))}."
-            raise kind(problem, remedy=remedy or "See r2b.engines.Block for what a block holds.", block=number, row=int(wrong[1]))
+            raise kind(
+                problem,
+                remedy=remedy or "See r2b.engines.Block for what a block holds.",
+                block=number,
+                row=int(wrong[1]),
+            )
         total = [rows, weight] if total is None else added([total, [rows, weight]])
     if total is None:
         raise EmptyError("There are no blocks.", remedy="Pass at least one row.")
     return total[0], total[1]
 
 
-def _cells(entries: dict[str, dict[str, list[Any]]], rows: Whole, missing: str) -> tuple[Groups, Whole]:
+def _cells(
+    entries: dict[str, dict[str, list[Any]]], rows: Whole, missing: str
+) -> tuple[Groups, Whole]:
     """Read the entries that have rows as cells; give these, and the cell of every entry."""
     there = np.flatnonzero(rows)
     kept = {
-        argument: {name: [column[entry] for entry in there] for name, column in columns.items()} for argument, columns in entries.items()
+        argument: {name: [column[entry] for entry in there] for name, column in columns.items()}
+        for argument, columns in entries.items()
     }
-    groups = read_groups(kept["sensitive_features"], control_features=kept["control_features"] or None, missing=missing)
+    groups = read_groups(
+        kept["sensitive_features"],
+        control_features=kept["control_features"] or None,
+        missing=missing,
+    )
     codes = np.zeros(len(rows), np.int64)
     codes[there] = groups.codes
     return replace(groups, repeats=rows[there]), codes
@@ -265,15 +352,23 @@ class RemoteOracle(BlockOracle):
         self.n_rows = n_rows
         self.whole = bool(limit == ALL and len(labels) <= most)
         if self.whole:
-            refuse_changed(np.bincount(cells, weight, minlength=n_cells).astype(np.float64), cell_weight)
+            refuse_changed(
+                np.bincount(cells, weight, minlength=n_cells).astype(np.float64), cell_weight
+            )
         self.sample = Rows(labels, cells, _balanced(cells, weight, cell_weight), n_cells, None)
         self.near = MemoryOracle(self.sample, kernel, threads)
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
         """Evaluate all rows at these prices; here where all of them are in the sample."""
-        return self.near.evaluate(prices, lam, curvature=curvature) if self.whole else super().evaluate(prices, lam, curvature=curvature)
+        return (
+            self.near.evaluate(prices, lam, curvature=curvature)
+            if self.whole
+            else super().evaluate(prices, lam, curvature=curvature)
+        )
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
+    def inspect(
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    ) -> Inspection:
         """Recompute the evidence from the rows and the labels that go out at these prices; here where all of them are in the sample."""
         look = self.near.inspect if self.whole else super().inspect
         return look(prices, lam, unchanged=unchanged, answers=answers)
@@ -302,7 +397,9 @@ def refuse_changed(mass: Floats, counted: Floats) -> None:
         then, now = (f"{each[cell]:,.9g}" for each in (counted, mass))
         problem = f"A group had {then} rows, or so much weight, when the table was counted, and {now} when it was read again."
         remedy = "The table must give the same rows each time: write it to files, or persist it, and debias that."
-        raise InputError(problem, remedy=remedy, cell=cell, counted=float(counted[cell]), found=float(mass[cell]))
+        raise InputError(
+            problem, remedy=remedy, cell=cell, counted=float(counted[cell]), found=float(mass[cell])
+        )
 
 
 def _balanced(cells: Array, weight: Floats, cell_weight: Floats) -> Floats:
@@ -355,7 +452,15 @@ def open_remote(
         Entries of the sample that is brought home.
     """
     refuse_entries(sample_entries)
-    oracle = RemoteOracle(blocks, cell_weight, n_rows, len(schema.classes), sample_entries, settings.kernel, settings.threads)
+    oracle = RemoteOracle(
+        blocks,
+        cell_weight,
+        n_rows,
+        len(schema.classes),
+        sample_entries,
+        settings.kernel,
+        settings.threads,
+    )
     extent = Extent(n_rows, len(schema.classes), oracle.sample.dtype, cell_weight)
     return RemoteTask.elsewhere(schema, groups, extent, oracle, request, settings)
 

@@ -29,10 +29,18 @@ class RowCount:
         return one + other
 
 
-def read_rows(columns: Mapping[str, Any], roles: ColumnRoles, schema: Schema, normalize: bool) -> Dataset:
+def read_rows(
+    columns: Mapping[str, Any], roles: ColumnRoles, schema: Schema, normalize: bool
+) -> Dataset:
     """Read whole columns as rows with the codes of a schema."""
     y, weight = roles.labels(columns, len(schema.classes)), roles.weights(columns)
-    return schema.read(y, **roles.features(columns), sample_weight=weight, normalize=normalize, known_crossings=roles.categorical)
+    return schema.read(
+        y,
+        **roles.features(columns),
+        sample_weight=weight,
+        normalize=normalize,
+        known_crossings=roles.categorical,
+    )
 
 
 def held_rows(source: Source, roles: ColumnRoles, schema: Schema, normalize: bool) -> Dataset:
@@ -40,10 +48,13 @@ def held_rows(source: Source, roles: ColumnRoles, schema: Schema, normalize: boo
     return read_rows(_columns(source, roles, "group"), roles, schema, normalize)
 
 
-def _columns(source: Source, roles: ColumnRoles, missing: str, *, any_order: bool = False) -> dict[str, Any]:
+def _columns(
+    source: Source, roles: ColumnRoles, missing: str, *, any_order: bool = False
+) -> dict[str, Any]:
     """Read the columns that are used into memory; rows without a label, or without an attribute where that is an error, are refused.
 
-    Rows without an order are put into one that follows from what they hold, where ``any_order`` will do.
+    Rows without an order are put into one that follows from what they hold, where ``any_order``
+    will do.
     """
     source = source.with_numbers(roles.numbers)
     if not roles.categorical and not source.ordered and not any_order:
@@ -55,7 +66,9 @@ def _columns(source: Source, roles: ColumnRoles, missing: str, *, any_order: boo
         n_rows = source.reduce([roles.measured[0]], RowCount()) or 0
         needed = n_rows * (24 * len(roles.used) + 64)
         refuse_beyond_memory(
-            needed, f"The rows of {source.name}", "Audit a sample of the rows, or put the attribute in bins and name these."
+            needed,
+            f"The rows of {source.name}",
+            "Audit a sample of the rows, or put the attribute in bins and name these.",
         )
     columns = source.columns(roles.used)
     for name in (*roles.label, *roles.sensitive, *roles.control):
@@ -68,18 +81,38 @@ def _columns(source: Source, roles: ColumnRoles, missing: str, *, any_order: boo
 def _sorted(columns: dict[str, Any], roles: ColumnRoles) -> dict[str, Any]:
     """Put rows into the order of what they hold: rows that tie are equal."""
     arrow = pyarrow()
-    plain = {name: column for name, column in columns.items() if not (roles.listed and name == roles.label[0])}
-    plain = {name: column.dictionary_decode() if hasattr(column, "dictionary") else column for name, column in plain.items()}
+    plain = {
+        name: column
+        for name, column in columns.items()
+        if not (roles.listed and name == roles.label[0])
+    }
+    plain = {
+        name: column.dictionary_decode() if hasattr(column, "dictionary") else column
+        for name, column in plain.items()
+    }
     keys = list(plain.values())
     if roles.listed:
-        keys += list(map(arrow.array, lists_to_matrix(one_array(columns[roles.label[0]]), name=roles.label[0]).T.copy()))
+        keys += list(
+            map(
+                arrow.array,
+                lists_to_matrix(one_array(columns[roles.label[0]]), name=roles.label[0]).T.copy(),
+            )
+        )
     names = [f"{place}" for place in range(len(keys))]
-    order = pyarrow_compute().sort_indices(arrow.table(keys, names=names), sort_keys=[(name, "ascending") for name in names])
+    order = pyarrow_compute().sort_indices(
+        arrow.table(keys, names=names), sort_keys=[(name, "ascending") for name in names]
+    )
     return {name: taken(column, order) for name, column in columns.items()}
 
 
 def gathered(
-    source: Source, roles: ColumnRoles, missing: str, *, normalize: bool = False, fewest_classes: int = 2, any_order: bool = False
+    source: Source,
+    roles: ColumnRoles,
+    missing: str,
+    *,
+    normalize: bool = False,
+    fewest_classes: int = 2,
+    any_order: bool = False,
 ) -> Dataset:
     """Read the columns that are used into memory, as rows in their order."""
     columns = _columns(source, roles, missing, any_order=any_order)

@@ -1,7 +1,7 @@
 """Arrow datasets and streams, and tables of lakes: what pyarrow, Delta Lake and Iceberg read, here or in an object store.
 
-A dataset and a table of a lake are read as often as rows are looked at. A stream is read once, where one pass counts and another writes:
-so it is copied to a scratch file first.
+A dataset and a table of a lake are read as often as rows are looked at. A stream is read once,
+where one pass counts and another writes: so it is copied to a scratch file first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class DatasetSource(StreamSource):
     table : pyarrow.dataset.Dataset
     name : str
     ordered : bool
-        Whether rows are told apart by their place. The files of a dataset have an order; those of a lake may be rewritten in another.
+        Whether rows are told apart by their place. The files of a dataset have an order; those of a
+        lake may be rewritten in another.
     """
 
     name: str = "the dataset"
@@ -48,7 +49,11 @@ class DatasetSource(StreamSource):
 
     def _first(self, column: str) -> Any:
         record = next((record for record in self.records([column], 1) if record.num_rows), None)
-        return pyarrow().array([], self.schema.field(column).type) if record is None else record.column(0).slice(0, 1)
+        return (
+            pyarrow().array([], self.schema.field(column).type)
+            if record is None
+            else record.column(0).slice(0, 1)
+        )
 
     def select(self, columns: Sequence[str]) -> list[str]:
         """Give the names of some columns: they are chosen when they are read."""
@@ -66,13 +71,19 @@ class DatasetSource(StreamSource):
         try:
             yield
         except arrow.ArrowInvalid as cause:
-            raise InputError(f"{self.subject} cannot be read: {first_line(cause)}.", remedy="Correct or leave out the file.") from cause
+            raise InputError(
+                f"{self.subject} cannot be read: {first_line(cause)}.",
+                remedy="Correct or leave out the file.",
+            ) from cause
 
     def frame(self, relabel: Relabel) -> Any:
         """Give a ``pyarrow.RecordBatchReader`` with new columns, which every writer of Arrow takes."""
         size = min(self.batch_rows, relabel.rows_at_once)
         # All columns by name: a name that comes twice could not be asked for.
-        made = (joined(batch.record, relabel, batch) for batch in in_rows(self.records(list(self.names), size), size))
+        made = (
+            joined(batch.record, relabel, batch)
+            for batch in in_rows(self.records(list(self.names), size), size)
+        )
         none = Batch(one_record(self.schema.empty_table()))
         first = next(made, None) or joined(none.record, relabel, none)
         return pyarrow().RecordBatchReader.from_batches(first.schema, chain([first], made))
@@ -118,7 +129,9 @@ def delta_source(table: Any) -> DatasetSource:
         dataset = table.to_pyarrow_dataset()
     except DeltaError as cause:
         problem = f"The Delta table cannot be read as a dataset: {first_line(cause)}."
-        raise ParameterError(problem, remedy="Read it with Spark, Polars or DuckDB, and scan their frame.") from cause
+        raise ParameterError(
+            problem, remedy="Read it with Spark, Polars or DuckDB, and scan their frame."
+        ) from cause
     return DatasetSource(dataset, name="the Delta table", ordered=False)
 
 
@@ -138,7 +151,11 @@ def stream_source(stream: Any) -> HeldSource:
     ('sex', 'job')
     """
     arrow = pyarrow()
-    reader = stream if isinstance(stream, arrow.RecordBatchReader) else arrow.RecordBatchReader.from_stream(stream)
+    reader = (
+        stream
+        if isinstance(stream, arrow.RecordBatchReader)
+        else arrow.RecordBatchReader.from_stream(stream)
+    )
     records = (record for record in reader if record.num_rows)
     first = next(records, None)
     if first is None:

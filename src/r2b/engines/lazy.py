@@ -1,6 +1,7 @@
 """Arrow tables in memory, and what lazy frames have in common: batches of a fixed size, rows counted by an engine, labels to join.
 
-Polars and DuckDB count with a group-by; that and a left join that takes nulls for equal are written in the words of each.
+Polars and DuckDB count with a group-by; that and a left join that takes nulls for equal are written
+in the words of each.
 """
 
 from __future__ import annotations
@@ -69,12 +70,18 @@ class HeldSource(Source):
 
     def first_list_length(self, column: str) -> int | None:
         """Give the length of the first list."""
-        return list_length_of(self.table.schema.field(column).type, column, lambda: self.table.column(column).slice(0, 1))
+        return list_length_of(
+            self.table.schema.field(column).type,
+            column,
+            lambda: self.table.column(column).slice(0, 1),
+        )
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Cut the table."""
         wanted = [self.names.index(name) for name in dict.fromkeys(columns)]
-        return (batch for batch in in_batches(self.table.select(wanted), self.batch_rows) if len(batch))
+        return (
+            batch for batch in in_batches(self.table.select(wanted), self.batch_rows) if len(batch)
+        )
 
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[HeldBlocks]:
@@ -83,8 +90,12 @@ class HeldSource(Source):
 
     def frame(self, relabel: Relabel) -> Any:
         """Give a table with new columns."""
-        batches = [batch for batch in in_batches(self.table, self.batch_rows) if len(batch)] or [Batch(one_record(self.table))]
-        return pyarrow().Table.from_batches([joined(batch.record, relabel, batch) for batch in batches])
+        batches = [batch for batch in in_batches(self.table, self.batch_rows) if len(batch)] or [
+            Batch(one_record(self.table))
+        ]
+        return pyarrow().Table.from_batches(
+            [joined(batch.record, relabel, batch) for batch in batches]
+        )
 
 
 _IN_MEMORY = 1 << 28  # bytes of decoded rows from which they go to a scratch file
@@ -131,7 +142,9 @@ class StreamSource(Source):
         n_bytes = 0
         with ExitStack() as stack:
             stack.callback(held.clear)
-            for block in ahead(decode, self.stream(self.select(decode.roles.used), len(decode.schema.classes))):
+            for block in ahead(
+                decode, self.stream(self.select(decode.roles.used), len(decode.schema.classes))
+            ):
                 n_bytes += block.labels.nbytes + (0 if block.parts is None else block.parts.nbytes)
                 held.append(block)
                 if spool is None and n_bytes > _IN_MEMORY:
@@ -223,7 +236,8 @@ def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str,
     Returns
     -------
     pyarrow.Table
-        Keys and new columns, in the order of classes for repeated rows; weights of rows not yet multiplied in.
+        Keys and new columns, in the order of classes for repeated rows; weights of rows not yet
+        multiplied in.
     tuple of str
         Names of the keys in it; all names in it are its own.
     """
@@ -231,7 +245,9 @@ def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str,
     keys = relabel.decode.roles.described
     record = one_record(arrow.table([values[name] for name in keys], names=list(keys)))
     # Rows have weights of their own, which come in after the join.
-    unweighted = replace(relabel, decode=replace(relabel.decode, roles=replace(relabel.decode.roles, weight=None)))
+    unweighted = replace(
+        relabel, decode=replace(relabel.decode, roles=replace(relabel.decode.roles, weight=None))
+    )
     try:
         new = unweighted(Batch(record))
     except UnseenError as error:
@@ -242,15 +258,22 @@ def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str,
     if new.rows is not None:
         record = taken_rows(record, arrow.array(new.rows))
     own = tuple(f"r2b: key {place}" for place in range(len(keys)))
-    columns = {name: column for name, column in new.columns.items() if name in relabel.names[:2] or relabel.form == "soft"}
-    return arrow.Table.from_arrays([*record.columns, *columns.values()], names=[*own, *columns]), own
+    columns = {
+        name: column
+        for name, column in new.columns.items()
+        if name in relabel.names[:2] or relabel.form == "soft"
+    }
+    return arrow.Table.from_arrays(
+        [*record.columns, *columns.values()], names=[*own, *columns]
+    ), own
 
 
 def spilled(records: Iterable[Any]) -> Any:
     """Write record batches to a scratch file, and give them as a table that is mapped from it.
 
-    The file has no name where the system allows it, so that it is gone with the table, whatever becomes of the process; its pages are in
-    memory only while there is room. It lies where temporary files do; the environment variable TMPDIR says where.
+    The file has no name where the system allows it, so that it is gone with the table, whatever
+    becomes of the process; its pages are in memory only while there is room. It lies where
+    temporary files do; the environment variable TMPDIR says where.
 
     Examples
     --------

@@ -14,17 +14,25 @@ def open_source(data: Any, options: dict[str, Any]) -> Source:
     """Open a table by the name of its type, so that no library is imported to ask."""
     library, kind = type(data).__module__.partition(".")[0], type(data).__name__
     called = kind if library == "builtins" else f"{library} {kind}"
-    if isinstance(data, (str, PathLike)) or (isinstance(data, (list, tuple)) and all(isinstance(each, (str, PathLike)) for each in data)):
+    if isinstance(data, (str, PathLike)) or (
+        isinstance(data, (list, tuple)) and all(isinstance(each, (str, PathLike)) for each in data)
+    ):
         from r2b.engines.files import FileSource
 
         known = [name for name in signature(FileSource.open).parameters if name != "path"]
         unknown = next((name for name in options if name not in known), None)
         if unknown is not None:
-            raise ParameterError(f"{unknown!r} is no way to read files.", remedy=f"Choose among {', '.join(known)}.", option=unknown)
+            raise ParameterError(
+                f"{unknown!r} is no way to read files.",
+                remedy=f"Choose among {', '.join(known)}.",
+                option=unknown,
+            )
         return FileSource.open(data, **options)
     if options:
         raise ParameterError(
-            f"{', '.join(map(repr, options))} says how files are read, and this is a {called}.", remedy="Leave it out.", **options
+            f"{', '.join(map(repr, options))} says how files are read, and this is a {called}.",
+            remedy="Leave it out.",
+            **options,
         )
     match library, kind:
         case _ if isinstance(data, Source):
@@ -61,7 +69,8 @@ def open_source(data: Any, options: dict[str, Any]) -> Source:
             from r2b.engines.spark import SparkSource
 
             return SparkSource(data)
-    if hasattr(data, "__arrow_c_stream__") and library not in ("pandas", "polars"):  # those are in memory
+    # those are in memory
+    if hasattr(data, "__arrow_c_stream__") and library not in ("pandas", "polars"):
         from r2b.engines.lakes import stream_source
 
         return stream_source(data)

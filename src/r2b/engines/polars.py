@@ -18,7 +18,8 @@ from r2b.engines.roles import free_name
 from r2b.engines.source import Relabel, joined, list_length_of
 from r2b.errors import ParameterError
 
-# Steps of a plan after which rows come in the same order every time: scans, and what looks at one row.
+# Steps of a plan after which rows come in the same order every time: scans, and what looks at one
+# row.
 _IN_ORDER = re.compile(
     r"(?!PYTHON)(\w+ SCAN|DF) \[|PROJECT |ESTIMATED ROWS|SELECTION|SELECT \[|simple π|WITH_COLUMNS:|\[|FILTER |FROM$|SLICE\[|ROW INDEX |"
     r"(END )?UNION\[maintain_order: true\]|PLAN \d+:|$"
@@ -32,12 +33,14 @@ class PolarsSource(LazySource):
     Raises
     ------
     ParameterError
-        A column has a name that Polars takes for a pattern: it would answer with the columns that the pattern matches.
+        A column has a name that Polars takes for a pattern: it would answer with the columns that
+        the pattern matches.
 
     Notes
     -----
-    Rows are told apart by their place only where the plan is made of scans and of steps that look at one row at a time. After a join, a
-    group-by or a sort, whose order another run may not repeat, "round" and "sample" ask for a key.
+    Rows are told apart by their place only where the plan is made of scans and of steps that look
+    at one row at a time. After a join, a group-by or a sort, whose order another run may not
+    repeat, "round" and "sample" ask for a key.
     """
 
     library: ClassVar[str] = "polars"
@@ -45,10 +48,21 @@ class PolarsSource(LazySource):
     ordered: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        strange = next((name for name in self._schema if name == "*" or (name.startswith("^") and name.endswith("$"))), None)
+        strange = next(
+            (
+                name
+                for name in self._schema
+                if name == "*" or (name.startswith("^") and name.endswith("$"))
+            ),
+            None,
+        )
         if strange is not None:
             problem = f"The LazyFrame has a column called {strange!r}, which Polars takes for a pattern of names."
-            raise ParameterError(problem, remedy=f"Rename it first: frame.rename({{{strange!r}: 'other'}}).", column=strange)
+            raise ParameterError(
+                problem,
+                remedy=f"Rename it first: frame.rename({{{strange!r}: 'other'}}).",
+                column=strange,
+            )
         object.__setattr__(self, "names", tuple(self._schema))
         plan = self.table.explain(optimized=False).splitlines()
         object.__setattr__(self, "ordered", all(_IN_ORDER.match(line.strip()) for line in plan))
@@ -78,7 +92,11 @@ class PolarsSource(LazySource):
 
     def grouped(self, keys: Sequence[str], most: int) -> Any:
         """Count with the streaming engine."""
-        rows = self.select(keys).group_by(polars.col(list(dict.fromkeys(keys)))).len(free_name("r2b: rows", keys))
+        rows = (
+            self.select(keys)
+            .group_by(polars.col(list(dict.fromkeys(keys))))
+            .len(free_name("r2b: rows", keys))
+        )
         return rows.head(most).collect(engine="streaming").to_arrow()
 
     def joined(self, relabel: Relabel) -> Any:
@@ -92,27 +110,44 @@ class PolarsSource(LazySource):
         numbered = expanded and len(relabel.names) == 3
         left = self.table.with_row_index(relabel.names[2]) if numbered else self.table
         found = left.join(
-            right.lazy(), left_on=list(keys), right_on=list(own), how="left", nulls_equal=True, maintain_order="left_right", coalesce=True
+            right.lazy(),
+            left_on=list(keys),
+            right_on=list(own),
+            how="left",
+            nulls_equal=True,
+            maintain_order="left_right",
+            coalesce=True,
         )
         checked = {
-            name: polars.col(name).map_batches(_refuse_unmatched, return_dtype=right.schema[name], is_elementwise=True) for name in new
+            name: polars.col(name).map_batches(
+                _refuse_unmatched, return_dtype=right.schema[name], is_elementwise=True
+            )
+            for name in new
         }
         weight = relabel.decode.roles.weight
         if expanded and weight is not None:
             checked[new[1]] = checked[new[1]] * polars.col(weight).cast(polars.Float64)
         numbers = [polars.col(relabel.names[2]).cast(polars.Int64)] if numbered else []
-        return found.with_columns(*checked.values(), *numbers).select(*map(polars.col, [*self.names, *relabel.names]))
+        return found.with_columns(*checked.values(), *numbers).select(
+            *map(polars.col, [*self.names, *relabel.names])
+        )
 
     def made(self, relabel: Relabel) -> Any:
         """Make new columns batch by batch; a scan of Polars, so that the plan after it is optimised as for a file."""
         roles, n_classes = relabel.decode.roles, len(relabel.decode.schema.classes)
-        none = Batch(one_record(self.table.head(0).select(polars.col(list(relabel.needed))).collect().to_arrow()))
+        none = Batch(
+            one_record(
+                self.table.head(0).select(polars.col(list(relabel.needed))).collect().to_arrow()
+            )
+        )
         empty: Any = polars.from_arrow(pyarrow().table(relabel(none).columns))
         schema = self._schema | dict(empty.schema)
         if relabel.form != "soft" and not roles.soft:
             schema[relabel.names[0]] = self._schema[roles.label[0]]  # Arrow does not tell an Enum
 
-        def scan(columns: list[str] | None, condition: Any, n_rows: int | None, _: int | None) -> Iterator[Any]:
+        def scan(
+            columns: list[str] | None, condition: Any, n_rows: int | None, _: int | None
+        ) -> Iterator[Any]:
             for batch in self.stream(self.table, n_classes):
                 part: Any = polars.from_arrow(joined(batch.record, relabel, batch))
                 part = part.cast(schema)
@@ -128,7 +163,8 @@ class PolarsSource(LazySource):
 
 def _refuse_unmatched(column: Any) -> Any:
     if column.null_count():
-        # An error of Polars: it makes errors of its expressions anew from their text, which ours do not allow.
+        # An error of Polars: it makes errors of its expressions anew from their text, which ours do
+        # not allow.
         raise polars.exceptions.ComputeError(
             "A row has a combination of label and attributes that was not there when the labels were made: debias again."
         )

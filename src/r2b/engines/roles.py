@@ -32,7 +32,8 @@ class ColumnRoles:
     Attributes
     ----------
     label : tuple of str
-        One column of classes or of lists of probabilities, or one column of probabilities per class.
+        One column of classes or of lists of probabilities, or one column of probabilities per
+        class.
     soft : bool
         Whether the labels are probabilities.
     sensitive, control : tuple of str
@@ -123,7 +124,9 @@ class ColumnRoles:
             how = chosen.get(name, ContinuousSettings())
             sensitive[name] = Continuous(_numbers(columns[name]), basis=how.basis, knots=how.knots)
         for name, members in self.membership:
-            sensitive[name] = Membership(np.column_stack([_numbers(columns[each]) for each in members]), groups=members)
+            sensitive[name] = Membership(
+                np.column_stack([_numbers(columns[each]) for each in members]), groups=members
+            )
         found: dict[str, Any] = {"sensitive_features": sensitive}
         if self.control:
             found["control_features"] = {name: columns[name] for name in self.control}
@@ -134,7 +137,9 @@ def _numbers(column: Any) -> Any:
     return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
 
 
-def with_attributes(roles: ColumnRoles, given: Any, argument: str = "sensitive_features") -> ColumnRoles:
+def with_attributes(
+    roles: ColumnRoles, given: Any, argument: str = "sensitive_features"
+) -> ColumnRoles:
     """Read which columns are sensitive: names, and attributes that are no categories with names of columns in place of values.
 
     Examples
@@ -143,18 +148,26 @@ def with_attributes(roles: ColumnRoles, given: Any, argument: str = "sensitive_f
     >>> roles.sensitive, roles.continuous, roles.membership
     (('sex',), ('age',), (('race', ('p_a', 'p_b')),))
     """
-    several = list(given.items()) if isinstance(given, Mapping) else [("", each) for each in _listed(given)]
+    several = (
+        list(given.items())
+        if isinstance(given, Mapping)
+        else [("", each) for each in _listed(given)]
+    )
     for name, each in several:
         if isinstance(each, Continuous):
             (column,) = names_of(each.values, argument)
             settings = ContinuousSettings(each.basis, each.knots)
             own = () if settings == ContinuousSettings() else ((column, settings),)
-            roles = replace(roles, continuous=(*roles.continuous, column), settings=(*roles.settings, *own))
+            roles = replace(
+                roles, continuous=(*roles.continuous, column), settings=(*roles.settings, *own)
+            )
         elif isinstance(each, Membership):
             if each.partial:
                 problem = f"A membership in {argument} is partial, which tables that are scanned do not have."
                 remedy = "Add a column for the rest, or read the table and pass it to r2b.debias."
-                raise ParameterError(problem, remedy=remedy, argument=argument, columns=each.probabilities)
+                raise ParameterError(
+                    problem, remedy=remedy, argument=argument, columns=each.probabilities
+                )
             mine = (str(name or each.name or argument), names_of(each.probabilities, argument))
             roles = replace(roles, membership=(*roles.membership, mine))
         else:
@@ -176,7 +189,13 @@ def names_of(given: Any, argument: str) -> tuple[str, ...]:
     """
     if given is None:
         return ()
-    names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else None
+    names = (
+        (given,)
+        if isinstance(given, str)
+        else tuple(given)
+        if isinstance(given, Sequence)
+        else None
+    )
     if names is None or not all(isinstance(name, str) for name in names):
         problem = f"{argument} is {given!r}."
         remedy = "A table that is scanned is asked for by the names of its columns: pass one name or a list of them."
@@ -192,7 +211,9 @@ def free_name(wanted: str, taken: Sequence[str]) -> str:
     >>> free_name("rows", ["Rows", "sex"])
     "rows'"
     """
-    return wanted if wanted not in [name.lower() for name in taken] else free_name(f"{wanted}'", taken)
+    return (
+        wanted if wanted not in [name.lower() for name in taken] else free_name(f"{wanted}'", taken)
+    )
 
 
 def refuse_alike(names: Sequence[str], new: Sequence[str], engine: str, remedy: str) -> None:
@@ -214,7 +235,9 @@ def refuse_alike(names: Sequence[str], new: Sequence[str], engine: str, remedy: 
         known[name.lower()] = name
 
 
-def refuse_columns(names: Sequence[str], chosen: Sequence[tuple[str, Sequence[str]]], table: str) -> None:
+def refuse_columns(
+    names: Sequence[str], chosen: Sequence[tuple[str, Sequence[str]]], table: str
+) -> None:
     """Refuse columns that are not there, twice in the table, or asked to be two things.
 
     Raises
@@ -234,7 +257,9 @@ def refuse_columns(names: Sequence[str], chosen: Sequence[tuple[str, Sequence[st
                 raise ParameterError(problem, remedy="Rename all but one of them.", column=column)
             if column in role and "key" not in (argument, role[column]):
                 raise ParameterError(
-                    f"The column {column!r} is named by {role[column]} and by {argument}.", remedy="Name each column once.", column=column
+                    f"The column {column!r} is named by {role[column]} and by {argument}.",
+                    remedy="Name each column once.",
+                    column=column,
                 )
             role[column] = argument
 
@@ -251,7 +276,8 @@ class Decode:
     normalize : bool
         Divide rows of probabilities by their sums.
     known : bool
-        Whether rows must be of cells of the schema although some attributes are no categories: where a table has the answers of cells.
+        Whether rows must be of cells of the schema although some attributes are no categories:
+        where a table has the answers of cells.
     """
 
     roles: ColumnRoles
@@ -265,7 +291,9 @@ class Decode:
         with batch.placed(roles.called):
             y = roles.labels(columns, len(self.schema.classes))
             known = roles.categorical or self.known
-            return self.schema.read(y, **roles.features(columns), normalize=self.normalize, known_crossings=known)
+            return self.schema.read(
+                y, **roles.features(columns), normalize=self.normalize, known_crossings=known
+            )
 
     def weight(self, batch: Batch) -> Array | None:
         """Read the weights; None where there are none."""
@@ -289,7 +317,11 @@ class Decode:
     def __call__(self, batch: Batch) -> Block:
         """Give the rows as a block."""
         data, weight = self.read(batch), self.weight(batch)
-        return Block(np.ascontiguousarray(data.labels.array), data.groups.codes, np.empty(0) if weight is None else weight)
+        return Block(
+            np.ascontiguousarray(data.labels.array),
+            data.groups.codes,
+            np.empty(0) if weight is None else weight,
+        )
 
 
 def refuse_lists_as_text(classes: Any, name: str) -> None:
@@ -299,7 +331,11 @@ def refuse_lists_as_text(classes: Any, name: str) -> None:
     """
     shown = classes.slice(0, _LOOKED_AT).to_pylist()
     lists = (isinstance(each, str) and _DISTRIBUTION.fullmatch(each) for each in shown)
-    if len(shown) > 1 and all(lists) and all(abs(sum(map(float, _NUMBER.findall(each))) - 1.0) < 1e-3 for each in shown):
+    if (
+        len(shown) > 1
+        and all(lists)
+        and all(abs(sum(map(float, _NUMBER.findall(each))) - 1.0) < 1e-3 for each in shown)
+    ):
         raise InputError(
             f"The column {name!r} holds lists of probabilities as text, such as {shown[0][:60]!r}.",
             remedy="Give one column per class, or lists of numbers; for Dask, call dask.config.set({'dataframe.convert-string': False}) "

@@ -1,6 +1,7 @@
 """A sample of rows that live elsewhere: those of the least hashes, so that it is the same however the rows are cut, and never too large.
 
-Equal rows are one, with the weight of all: a table of few different rows is in the sample whole, however long it is.
+Equal rows are one, with the weight of all: a table of few different rows is in the sample whole,
+however long it is.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ def share_limit(least: Array, most: int) -> np.uint64:
     >>> bool(share_limit(np.arange(10, dtype=np.uint64), 100) == ALL)
     True
     """
-    different = len(least) if len(least) < _SKETCH else (_SKETCH - 1) / ((float(least[-1]) + 1.0) / float(ALL))
+    different = (
+        len(least)
+        if len(least) < _SKETCH
+        else (_SKETCH - 1) / ((float(least[-1]) + 1.0) / float(ALL))
+    )
     share = _MARGIN * most / max(different, 1.0)
     return np.uint64(ALL) if share >= 1.0 else np.uint64(int(share * float(ALL)))
 
@@ -62,7 +67,11 @@ class First:
 
     def merge(self, one: Sums, other: Sums) -> Sums:
         """Add up, and keep the least."""
-        return [one[0] + other[0], one[1] + other[1], least_hashes(np.concatenate([one[2], other[2]]))]
+        return [
+            one[0] + other[0],
+            one[1] + other[1],
+            least_hashes(np.concatenate([one[2], other[2]])),
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +99,8 @@ class Draw:
             least, largest = np.full(self.n_cells, ALL), np.zeros(self.n_cells, np.uint64)
             np.minimum.at(least, block.cells[taken], hashes[taken])
             np.maximum.at(largest, block.cells[taken], hashes[taken])
-            rows = np.flatnonzero((largest <= least)[block.cells])  # of cells of which not two different rows are taken
+            # of cells of which not two different rows are taken
+            rows = np.flatnonzero((largest <= least)[block.cells])
             order = rows[np.lexsort((hashes[rows], block.cells[rows]))]
             taken[order[_rank_in_cell(block.cells[order], hashes[order]) < _FEWEST]] = True
         rows = np.flatnonzero(taken)
@@ -101,7 +111,11 @@ class Draw:
         """Keep the least of both; parts stand one after the other until they are many."""
         parts = [*one, *other]
         sizes = [len(part) for part in parts[::4]]
-        return self.settled(parts) if sum(sizes) > 2 * max(sizes) + min(_LOOSE, 2000 * len(sizes)) else parts
+        return (
+            self.settled(parts)
+            if sum(sizes) > 2 * max(sizes) + min(_LOOSE, 2000 * len(sizes))
+            else parts
+        )
 
     def settled(self, parts: Sums) -> Sums:
         """Put parts together: equal rows are one, and of others those of the least hashes stay."""
@@ -110,9 +124,15 @@ class Draw:
         hashes = hashes[order]
         new = np.diff(hashes, prepend=~hashes[:1]) != 0
         alike = np.flatnonzero(~new)  # rows of one hash are compared before they are taken for one
-        new[alike] = (cells[order[alike]] != cells[order[alike - 1]]) | (labels[order[alike]] != labels[order[alike - 1]]).any(axis=1)
+        new[alike] = (cells[order[alike]] != cells[order[alike - 1]]) | (
+            labels[order[alike]] != labels[order[alike - 1]]
+        ).any(axis=1)
         starts = np.flatnonzero(new)
-        hashes, first, weight = hashes[starts], order[starts], np.add.reduceat(weight[order], starts) if len(starts) else weight
+        hashes, first, weight = (
+            hashes[starts],
+            order[starts],
+            np.add.reduceat(weight[order], starts) if len(starts) else weight,
+        )
         mine = cells[first]
         kept = hashes <= self.limit
         kept[self.most :] = False

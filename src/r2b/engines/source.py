@@ -26,7 +26,15 @@ from r2b._labels.rows import FairRows, Response
 from r2b._labels.rule import Rule
 from r2b._solve.oracle import Blocks
 from r2b._solve.oracle.blocks import BlockTask
-from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS, Batch, lists_to_matrix, one_array, taken, taken_rows
+from r2b.engines.batch import (
+    PIECE_ENTRIES,
+    PIECE_ROWS,
+    Batch,
+    lists_to_matrix,
+    one_array,
+    taken,
+    taken_rows,
+)
 from r2b.engines.roles import Decode
 from r2b.engines.tally import Count, Tally, plain_type
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
@@ -61,12 +69,14 @@ class Relabel:
     random_state : int
         For "round" and "sample".
     borders : ndarray of shape (n_cells * n_classes, n_classes - 1), optional
-        For "round" of class labels without weights: draws at which new classes end, see :mod:`r2b._labels.forms.rounding`.
+        For "round" of class labels without weights: draws at which new classes end, see
+        :mod:`r2b._labels.forms.rounding`.
     decided : ndarray of shape (n_rows,), optional
-        For "round" of other rows: their classes, decided one after the other, in the order of the rows.
+        For "round" of other rows: their classes, decided one after the other, in the order of the
+        rows.
     draws : ndarray of shape (n_rows,), optional
-        Where rows have no order: the draws of the decided rows, rising. Where a table is too large for that, the rows of each batch are
-        rounded together.
+        Where rows have no order: the draws of the decided rows, rising. Where a table is too large
+        for that, the rows of each batch are rounded together.
     """
 
     decode: Decode
@@ -90,26 +100,48 @@ class Relabel:
 
     def rows(self, data: Dataset) -> FairRows:
         """Give the rows of a batch with their new labels."""
-        return FairRows(data, self.response if self.decode.roles.categorical else self.rule.response(data.groups))
+        return FairRows(
+            data,
+            self.response if self.decode.roles.categorical else self.rule.response(data.groups),
+        )
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Columns that must be in a batch."""
         roles = self.decode.roles
-        weight = () if roles.weight is None or self.form not in ("expand", "round") else (roles.weight,)
-        return tuple(dict.fromkeys([*roles.described, *weight, *(roles.key if self.form in ("round", "sample") else ())]))
+        weight = (
+            () if roles.weight is None or self.form not in ("expand", "round") else (roles.weight,)
+        )
+        return tuple(
+            dict.fromkeys(
+                [
+                    *roles.described,
+                    *weight,
+                    *(roles.key if self.form in ("round", "sample") else ()),
+                ]
+            )
+        )
 
     @property
     def rows_at_once(self) -> int:
         """How many rows may get new labels at once: fewer where each gets a number per class."""
-        wide = self.form in ("soft", "expand") or self.decode.roles.soft or (self.form == "round" and self.borders is None)
+        wide = (
+            self.form in ("soft", "expand")
+            or self.decode.roles.soft
+            or (self.form == "round" and self.borders is None)
+        )
         return max(1024, PIECE_ENTRIES // len(self.decode.schema.classes)) if wide else PIECE_ROWS
 
     def __call__(self, batch: Batch) -> NewColumns:
         """Make the new columns of a batch; one without rows has them too."""
         if len(batch) == 0:
-            label = None if self.decode.roles.soft else batch.columns[self.decode.roles.label[0]].type
-            none = {name: pyarrow().array([], kind) for name, kind in zip(self.names, self.kinds(label), strict=False)}
+            label = (
+                None if self.decode.roles.soft else batch.columns[self.decode.roles.label[0]].type
+            )
+            none = {
+                name: pyarrow().array([], kind)
+                for name, kind in zip(self.names, self.kinds(label), strict=False)
+            }
             return NewColumns(none, np.empty(0, np.int64) if self.form == "expand" else None)
         data = self.decode.read(batch)
         if self.form == "soft":
@@ -123,18 +155,31 @@ class Relabel:
         arrow = pyarrow()
         if self.form == "soft":
             return [arrow.float64()] * len(self.names)
-        classes = arrow.array(self.decode.schema.classes.values.tolist()).type if self.decode.roles.soft else label
+        classes = (
+            arrow.array(self.decode.schema.classes.values.tolist()).type
+            if self.decode.roles.soft
+            else label
+        )
         return [classes, arrow.float64(), arrow.int64()][: len(self.names)]
 
     def codes(self, batch: Batch, data: Dataset) -> Array:
         """Give the classes of a batch for "round" and "sample", as codes."""
         draws = self.decode.draws(batch, self.random_state)
-        return self.rows(data).sample(draws) if self.form == "sample" else self._rounded(batch, data, draws)
+        return (
+            self.rows(data).sample(draws)
+            if self.form == "sample"
+            else self._rounded(batch, data, draws)
+        )
 
     def _soft(self, data: Dataset) -> NewColumns:
         arrow = pyarrow()
         matrix = self.rows(data).matrix(np.float64)
-        return NewColumns({name: arrow.array(np.ascontiguousarray(matrix[:, k])) for k, name in enumerate(self.names)})
+        return NewColumns(
+            {
+                name: arrow.array(np.ascontiguousarray(matrix[:, k]))
+                for k, name in enumerate(self.names)
+            }
+        )
 
     def _expanded(self, batch: Batch, data: Dataset) -> NewColumns:
         arrow = pyarrow()
@@ -154,15 +199,21 @@ class Relabel:
             mine: Any = slice(batch.first, batch.first + len(batch))
             return self.decided[mine if self.draws is None else np.searchsorted(self.draws, draws)]
         weight = self.decode.weight(batch)
-        if not self.decode.roles.categorical:  # neighbours in the attribute, which rows are rounded by
-            return self.rows(replace(data, weight=weight)).round(draws, self.random_state, keyed=True)
+        # neighbours in the attribute, which rows are rounded by
+        if not self.decode.roles.categorical:
+            return self.rows(replace(data, weight=weight)).round(
+                draws, self.random_state, keyed=True
+            )
         matrix = self.rows(data).matrix(np.float64)
         cells, codes = data.groups.codes, np.empty(len(matrix), smallest_unsigned(data.n_classes))
-        # In the order of their draws: the result depends on which rows are in the batch, not on how they are ordered in it.
+        # In the order of their draws: the result depends on which rows are in the batch, not on how
+        # they are ordered in it.
         order = np.lexsort((draws, cells))
         starts = np.flatnonzero(np.diff(cells[order].astype(np.int64))) + 1
         for mine in np.split(order, starts):
-            codes[mine] = round_rows(matrix[mine], draws[mine], None if weight is None else weight[mine])
+            codes[mine] = round_rows(
+                matrix[mine], draws[mine], None if weight is None else weight[mine]
+            )
         return codes
 
     def _classes(self, batch: Batch, codes: Array) -> Any:
@@ -182,8 +233,9 @@ class Relabel:
 class Partial(Protocol):
     """What is asked of all rows: made of some of them, and put together in their order.
 
-    It can be pickled, and so can what it gives, which has a size of its own however many rows there are: what would grow beyond that is
-    refused here. It changes nothing that it is given, so that work is repeated where a worker was lost.
+    It can be pickled, and so can what it gives, which has a size of its own however many rows there
+    are: what would grow beyond that is refused here. It changes nothing that it is given, so that
+    work is repeated where a worker was lost.
     """
 
     def make(self, batch: Batch) -> Any:
@@ -204,17 +256,26 @@ class Gaps:
 
     def make(self, batch: Batch) -> None:
         """Look at the rows of a batch."""
-        gaps = np.asarray(batch.columns[self.column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False))
+        gaps = np.asarray(
+            batch.columns[self.column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+        )
         if gaps.any():
             row = int(np.flatnonzero(gaps)[0])
             with batch.placed():
-                raise MissingValueError(f"Row {row} has no value in {self.column!r}.", remedy=self.remedy, column=self.column, row=row)
+                raise MissingValueError(
+                    f"Row {row} has no value in {self.column!r}.",
+                    remedy=self.remedy,
+                    column=self.column,
+                    row=row,
+                )
 
     def merge(self, one: None, other: None) -> None:
         """Nothing was missing."""
 
 
-def new_names(form: Form, stem: str | None, roles: Any, classes: Sequence[Any], *, ordered: bool) -> tuple[str, ...]:
+def new_names(
+    form: Form, stem: str | None, roles: Any, classes: Sequence[Any], *, ordered: bool
+) -> tuple[str, ...]:
     """Name the new columns: one per class for soft labels, one for whole ones; for repeated rows weight and, in order, row number too."""
     base = f"{roles.stem}_fair" if stem is None else stem
     if form == "soft":
@@ -245,7 +306,8 @@ class Source(ABC):
     names : tuple of str
         Of its columns.
     ordered : bool
-        Whether its rows have an order that every pass meets again. If not, what is drawn for a row needs a key.
+        Whether its rows have an order that every pass meets again. If not, what is drawn for a row
+        needs a key.
     library : str
         That results are frames of; "" for a table that is of none.
     """
@@ -261,7 +323,8 @@ class Source(ABC):
 
     def list_length(self, column: str) -> int | None:
         """Give the number of entries of the lists in a column, from its first row, 0 without rows; None where it holds no lists."""
-        if column not in self._list_lengths:  # kept: an engine may answer one query at a time, and this is asked while rows are streamed
+        # kept: an engine may answer one query at a time, and this is asked while rows are streamed
+        if column not in self._list_lengths:
             self._list_lengths[column] = self.first_list_length(column)
         return self._list_lengths[column]
 
@@ -308,7 +371,9 @@ class Source(ABC):
     def frame(self, relabel: Relabel) -> Any:
         """Give the table with new columns, of the kind that came in."""
 
-    def write(self, relabel: Relabel, path: str, *, force: bool = False, resume: bool = False) -> None:
+    def write(
+        self, relabel: Relabel, path: str, *, force: bool = False, resume: bool = False
+    ) -> None:
         """Write the table with new columns to files."""
         raise InputError(
             f"{self.subject} is not a file, so there is nothing that says how to write it.",
@@ -356,8 +421,14 @@ def beside(record: Any, new: NewColumns) -> Any:
     arrow = pyarrow()
     if new.rows is not None:
         record = taken_rows(record, arrow.array(new.rows))
-    fields = [*record.schema, *(arrow.field(name, column.type) for name, column in new.columns.items())]
-    return arrow.RecordBatch.from_arrays([*record.columns, *new.columns.values()], schema=arrow.schema(fields, record.schema.metadata))
+    fields = [
+        *record.schema,
+        *(arrow.field(name, column.type) for name, column in new.columns.items()),
+    ]
+    return arrow.RecordBatch.from_arrays(
+        [*record.columns, *new.columns.values()],
+        schema=arrow.schema(fields, record.schema.metadata),
+    )
 
 
 def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None:

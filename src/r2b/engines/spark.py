@@ -1,6 +1,7 @@
 """A Spark frame as a source: rows are counted, walked and relabelled where they are; only sums and small tables come to the driver.
 
-Frames are all that is used, no RDD and no SparkContext, so that Spark Connect is served by the same code.
+Frames are all that is used, no RDD and no SparkContext, so that Spark Connect is served by the same
+code.
 """
 
 from __future__ import annotations
@@ -24,12 +25,25 @@ from r2b.engines.batch import Batch, one_record
 from r2b.engines.lazy import joins, lookup
 from r2b.engines.roles import Decode, refuse_alike
 from r2b.engines.source import NO_LABEL, Partial, Relabel, Source, folded
-from r2b.engines.spark_worker import BLOCKS, MERGED_AT_ONCE, RESULTS, Beside, Keep, Pass, Reduce, Run, Together, stream_of, unpacked
+from r2b.engines.spark_worker import (
+    BLOCKS,
+    MERGED_AT_ONCE,
+    RESULTS,
+    Beside,
+    Keep,
+    Pass,
+    Reduce,
+    Run,
+    Together,
+    stream_of,
+    unpacked,
+)
 from r2b.engines.tally import MOST_COMBINATIONS, Tally, encoded_column, refuse_combinations
 from r2b.errors import InputError, MissingExtraError, ParameterError
 
 _REDUCERS = 16  # tasks that put results together
-_AT_HOME = 1 << 22  # bytes of results that come home as they are: the driver holds several copies of them
+# bytes of results that come home as they are: the driver holds several copies of them
+_AT_HOME = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +66,11 @@ class SparkBlocks:
         from pyspark.sql import functions
 
         with set_up_errors():
-            ((last,),) = self.kept.select(functions.spark_partition_id().alias("part")).agg(functions.max("part")).collect()
+            ((last,),) = (
+                self.kept.select(functions.spark_partition_id().alias("part"))
+                .agg(functions.max("part"))
+                .collect()
+            )
         return last is not None and (last + 1) * self.n_bytes > _AT_HOME
 
     def run(self, task: BlockTask) -> Iterator[Sums]:
@@ -70,7 +88,8 @@ class SparkBlocks:
 class SparkSource(Source):
     """A ``pyspark.sql.DataFrame``, of a classic session or of Spark Connect.
 
-    The frame is evaluated once per pass and must give the same rows each time: a frame with random columns is to be kept or written first.
+    The frame is evaluated once per pass and must give the same rows each time: a frame with random
+    columns is to be kept or written first.
 
     Attributes
     ----------
@@ -94,27 +113,38 @@ class SparkSource(Source):
     def __post_init__(self) -> None:
         _refuse_other_frames(self.data)
         object.__setattr__(self, "names", tuple(self.data.columns))
-        # Columns called after their places: Spark reads dots and capitals in names in its own way, and allows a name twice.
-        object.__setattr__(self, "plain", self.data.toDF(*(f"c{place}" for place in range(len(self.names)))))
+        # Columns called after their places: Spark reads dots and capitals in names in its own way,
+        # and allows a name twice.
+        object.__setattr__(
+            self, "plain", self.data.toDF(*(f"c{place}" for place in range(len(self.names))))
+        )
 
     def select(self, columns: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
         """Give some columns, called after their places, and what they are called here."""
         wanted = tuple(dict.fromkeys(columns))
-        return self.plain.select(*(by_byte(self.plain, f"c{self.names.index(name)}") for name in wanted)), wanted
+        return self.plain.select(
+            *(by_byte(self.plain, f"c{self.names.index(name)}") for name in wanted)
+        ), wanted
 
     def first_list_length(self, column: str) -> int | None:
         """Give the length of the first list, by one small job."""
         kind = self.data.schema.fields[self.names.index(column)].dataType
         if type(kind).__name__ == "VectorUDT":
             problem = f"The column {column!r} holds vectors of Spark ML."
-            raise ParameterError(problem, remedy="Make lists of them with pyspark.ml.functions.vector_to_array.", column=column)
+            raise ParameterError(
+                problem,
+                remedy="Make lists of them with pyspark.ml.functions.vector_to_array.",
+                column=column,
+            )
         if kind.typeName() != "array":
             return None
         from pyspark.sql import types
 
         if not isinstance(kind.elementType, types.NumericType):
             problem = f"The column {column!r} holds lists of {kind.elementType.simpleString()}, not of probabilities."
-            raise InputError(problem, remedy="Name a column of classes, or of lists of numbers.", column=column)
+            raise InputError(
+                problem, remedy="Name a column of classes, or of lists of numbers.", column=column
+            )
         rows = self.select([column])[0].limit(1).collect()
         if not rows:
             return 0
@@ -126,7 +156,9 @@ class SparkSource(Source):
         """Bring the rows to the driver, one partition after the other."""
         frame, names = self.select(columns)
         with set_up_errors():
-            for row in mapped(frame, Run(names, stream_of, counts=False), RESULTS).toLocalIterator():
+            for row in mapped(
+                frame, Run(names, stream_of, counts=False), RESULTS
+            ).toLocalIterator():
                 content, first, place = unpacked(row["result"])
                 for record in pyarrow().ipc.open_stream(content):
                     yield Batch(record, first, place, first)
@@ -137,11 +169,17 @@ class SparkSource(Source):
         from pyspark.sql import functions
 
         frame, names = self.select(columns)
-        results = mapped(frame, Reduce(names, partial), RESULTS).persist(StorageLevel.MEMORY_AND_DISK)
+        results = mapped(frame, Reduce(names, partial), RESULTS).persist(
+            StorageLevel.MEMORY_AND_DISK
+        )
         try:
             with set_up_errors():
                 ((n_bytes,),) = results.agg(functions.sum(functions.length("result"))).collect()
-            return merged_there(results, partial) if (n_bytes or 0) > _AT_HOME else merged_here(results, partial)
+            return (
+                merged_there(results, partial)
+                if (n_bytes or 0) > _AT_HOME
+                else merged_here(results, partial)
+            )
         finally:
             results.unpersist()
 
@@ -154,14 +192,21 @@ class SparkSource(Source):
 
     def _grouped(self, keys: tuple[str, ...]) -> Tally:
         frame, names = self.select(keys)
-        *columns, count = one_record(frame.groupBy(*frame.columns).count().limit(MOST_COMBINATIONS + 1).toArrow()).columns
+        *columns, count = one_record(
+            frame.groupBy(*frame.columns).count().limit(MOST_COMBINATIONS + 1).toArrow()
+        ).columns
         coded = [encoded_column(column, name) for column, name in zip(columns, names, strict=True)]
         if len(count) > MOST_COMBINATIONS:
-            refuse_combinations({name: len(values) for name, (_, values) in zip(names, coded, strict=True)})
+            refuse_combinations(
+                {name: len(values) for name, (_, values) in zip(names, coded, strict=True)}
+            )
         # Groups arrive in any order, and sums that follow must not depend on it.
         rows = np.lexsort([_by_text(*each) for each in reversed(coded)])
         places = pyarrow().array(rows, pyarrow().int64())
-        return Tally({name: column.take(places) for name, column in zip(names, columns, strict=True)}, count.to_numpy()[rows])
+        return Tally(
+            {name: column.take(places) for name, column in zip(names, columns, strict=True)},
+            count.to_numpy()[rows],
+        )
 
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[SparkBlocks]:
@@ -177,9 +222,12 @@ class SparkSource(Source):
 
     def frame(self, relabel: Relabel) -> Any:
         """Give a frame with new columns; nothing is computed before it is used."""
-        # Nothing could be asked of a frame with names that Spark does not tell apart, and no file written.
+        # Nothing could be asked of a frame with names that Spark does not tell apart, and no file
+        # written.
         if self.data.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
-            other = "Choose another name with new_column=..., or set spark.sql.caseSensitive to true."
+            other = (
+                "Choose another name with new_column=..., or set spark.sql.caseSensitive to true."
+            )
             refuse_alike(self.names, relabel.names, "Spark", other)
         made = self._joined(relabel) if joins(relabel) else self._made(relabel)
         return made.toDF(*self.names, *relabel.names)
@@ -197,14 +245,29 @@ class SparkSource(Source):
         kinds = [*(fields[place].dataType for place in places), *[types.DoubleType()] * len(new)]
         if relabel.form == "expand":
             kinds[len(own)] = fields[places[0]].dataType
-        schema = types.StructType([types.StructField(name, kind, True) for name, kind in zip([*mine, *new], kinds, strict=True)])
-        right = self.data.sparkSession.createDataFrame(answers.rename_columns([*mine, *new]), schema)
+        schema = types.StructType(
+            [
+                types.StructField(name, kind, True)
+                for name, kind in zip([*mine, *new], kinds, strict=True)
+            ]
+        )
+        right = self.data.sparkSession.createDataFrame(
+            answers.rename_columns([*mine, *new]), schema
+        )
         # Null-safe: a missing value is a value here, and a plain join would match it with nothing.
-        same = [by_byte(self.plain, f"c{place}").eqNullSafe(by_byte(right, f"k{place}")) for place in places]
+        same = [
+            by_byte(self.plain, f"c{place}").eqNullSafe(by_byte(right, f"k{place}"))
+            for place in places
+        ]
         called = ", ".join(map(repr, keys))
-        shown = [functions.coalesce(functions.col(f"c{place}").cast("string"), functions.lit("null")) for place in places]
+        shown = [
+            functions.coalesce(functions.col(f"c{place}").cast("string"), functions.lit("null"))
+            for place in places
+        ]
         problem = functions.concat(
-            functions.lit(f"A row has values of {called} that were not there when rows were counted: "),
+            functions.lit(
+                f"A row has values of {called} that were not there when rows were counted: "
+            ),
             functions.concat_ws(", ", *shown),
             functions.lit(". Fix the rows first: write the frame or persist it, and debias that."),
         )
@@ -213,7 +276,9 @@ class SparkSource(Source):
         weight = relabel.decode.roles.weight
         if relabel.form == "expand" and weight is not None:
             columns[1] = columns[1] * functions.col(f"c{self.names.index(weight)}").cast("double")
-        return self.plain.join(functions.broadcast(right), reduce(and_, same), "left").select(*self.plain.columns, *columns)
+        return self.plain.join(functions.broadcast(right), reduce(and_, same), "left").select(
+            *self.plain.columns, *columns
+        )
 
     def _made(self, relabel: Relabel) -> Any:
         """Make new columns in the workers."""
@@ -224,7 +289,10 @@ class SparkSource(Source):
         if relabel.form != "soft":
             classes = types.LongType() if roles.listed else types.StringType()
             kinds[0] = classes if roles.soft else old[self.names.index(roles.label[0])].dataType
-        new = [types.StructField(f"c{len(old) + place}", kind, False) for place, kind in enumerate(kinds)]
+        new = [
+            types.StructField(f"c{len(old) + place}", kind, False)
+            for place, kind in enumerate(kinds)
+        ]
         return mapped(self.plain, Beside(self.names, relabel), types.StructType([*old, *new]))
 
 
@@ -244,10 +312,13 @@ def _refuse_other_frames(frame: Any) -> None:
         )
     if not hasattr(frame, "toArrow"):
         problem = "The Spark frame is of a version before 4.0, which cannot give Arrow tables."
-        raise MissingExtraError(problem, remedy="Install a later one: pip install 'r2b[spark]'.", library="pyspark")
+        raise MissingExtraError(
+            problem, remedy="Install a later one: pip install 'r2b[spark]'.", library="pyspark"
+        )
     if frame.isStreaming:
         raise ParameterError(
-            "The Spark frame is a stream, whose rows have no end.", remedy="Write it to a table, and pass a frame of that."
+            "The Spark frame is a stream, whose rows have no end.",
+            remedy="Write it to a table, and pass a frame of that.",
         )
 
 
@@ -256,14 +327,20 @@ def by_byte(frame: Any, name: str) -> Any:
     from pyspark.sql import functions, types
 
     column = functions.col(name)
-    return column.cast("string").alias(name) if isinstance(frame.schema[name].dataType, types.StringType) else column
+    return (
+        column.cast("string").alias(name)
+        if isinstance(frame.schema[name].dataType, types.StringType)
+        else column
+    )
 
 
 def mapped(frame: Any, work: Callable[[Iterable[Any]], Iterator[Any]], schema: Any) -> Any:
     """Send a frame through the workers."""
     with warnings.catch_warnings():
         # mapInArrow looks at the version of pandas although no pandas is involved.
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+        warnings.filterwarnings(
+            "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
+        )
         return frame.mapInArrow(work, schema)
 
 
@@ -291,7 +368,11 @@ def set_up_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        plain = worker_error(str(error)) if type(error).__module__.partition(".")[0] in ("pyspark", "py4j") else None
+        plain = (
+            worker_error(str(error))
+            if type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+            else None
+        )
         if plain is None:
             raise
         # Without the trace of a Java machine: it is among the facts.
@@ -310,10 +391,16 @@ def worker_error(message: str) -> MissingExtraError | None:
     """
     missing = re.search(r"No module named '([\w.]+)'", message)
     if missing:
-        problem, library = f"The Python of Spark's workers cannot import {missing[1]}.", missing[1].partition(".")[0]
+        problem, library = (
+            f"The Python of Spark's workers cannot import {missing[1]}.",
+            missing[1].partition(".")[0],
+        )
     elif "PYTHON_VERSION_MISMATCH" in message:
         here = f"{sys.version_info.major}.{sys.version_info.minor}"
-        problem, library = f"Spark's workers run another version of Python than the {here} that runs here.", "python"
+        problem, library = (
+            f"Spark's workers run another version of Python than the {here} that runs here.",
+            "python",
+        )
     elif re.search(r"Can't get attribute '\w+' on <module 'r2b", message):
         problem, library = "Spark's workers have another version of r2b.", "r2b"
     elif re.search(r'Cannot run program "[^"]*python', message):

@@ -29,25 +29,53 @@ _DEFAULTS |= {"form": "soft", "seed": 0, "unseen": "error"}
 
 
 def _param(name: str, told: str, kind: Any = None) -> Any:
-    return Param(Params._dummy(), name, told, kind) if kind is not None else Param(Params._dummy(), name, told)
+    return (
+        Param(Params._dummy(), name, told, kind)
+        if kind is not None
+        else Param(Params._dummy(), name, told)
+    )
 
 
 class _Columns(HasLabelCol, HasWeightCol, HasSeed):
     """What the estimator and its model have in common."""
 
-    sensitiveCols = _param("sensitiveCols", "columns of sensitive attributes", TypeConverters.toListString)
-    controlCols = _param("controlCols", "columns within whose values parity is asked for", TypeConverters.toListString)
-    keyCols = _param("keyCols", "columns that tell rows apart, for the forms round and sample", TypeConverters.toListString)
-    form = _param("form", "the form in which labels leave: soft, round, sample or expand", TypeConverters.toString)
-    outputCol = _param("outputCol", "the new column, or what new names begin with", TypeConverters.toString)
-    unseen = _param("unseen", "rows of a class or group that was not fitted: error, or overall", TypeConverters.toString)
+    sensitiveCols = _param(
+        "sensitiveCols", "columns of sensitive attributes", TypeConverters.toListString
+    )
+    controlCols = _param(
+        "controlCols",
+        "columns within whose values parity is asked for",
+        TypeConverters.toListString,
+    )
+    keyCols = _param(
+        "keyCols",
+        "columns that tell rows apart, for the forms round and sample",
+        TypeConverters.toListString,
+    )
+    form = _param(
+        "form",
+        "the form in which labels leave: soft, round, sample or expand",
+        TypeConverters.toString,
+    )
+    outputCol = _param(
+        "outputCol", "the new column, or what new names begin with", TypeConverters.toString
+    )
+    unseen = _param(
+        "unseen",
+        "rows of a class or group that was not fitted: error, or overall",
+        TypeConverters.toString,
+    )
 
     def _asked(self, name: str) -> Any:
         param = self.getParam(name)
         return (self.getOrDefault(param) or None) if self.isDefined(param) else None
 
     def _roles(self) -> dict[str, Any]:
-        columns = {"sensitive_features": "sensitiveCols", "control_features": "controlCols", "sample_weight": "weightCol"}
+        columns = {
+            "sensitive_features": "sensitiveCols",
+            "control_features": "controlCols",
+            "sample_weight": "weightCol",
+        }
         return {argument: self._asked(name) for argument, name in columns.items()}
 
 
@@ -57,11 +85,20 @@ def _set(stage: Any, given: dict[str, Any]) -> Any:
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
         problem = f"{type(stage).__name__} has no parameter {unknown!r}."
-        raise ParameterError(problem, remedy=did_you_mean(unknown, known) or f"Choose among {', '.join(known)}.", parameter=unknown)
+        raise ParameterError(
+            problem,
+            remedy=did_you_mean(unknown, known) or f"Choose among {', '.join(known)}.",
+            parameter=unknown,
+        )
     return stage._set(**given)
 
 
-class LabelDebiaser(Estimator["LabelDebiaserModel"], _Columns, DefaultParamsReadable["LabelDebiaser"], DefaultParamsWritable):
+class LabelDebiaser(
+    Estimator["LabelDebiaserModel"],
+    _Columns,
+    DefaultParamsReadable["LabelDebiaser"],
+    DefaultParamsWritable,
+):
     """Find the closest labels in parity, as an estimator of Spark ML.
 
     Parameters
@@ -81,9 +118,11 @@ class LabelDebiaser(Estimator["LabelDebiaserModel"], _Columns, DefaultParamsRead
     seed : int
         For "round" and "sample".
     unseen : {"error", "overall"}
-        What the model does with classes and groups that were not fitted, as for :meth:`r2b.Scan.transform`.
+        What the model does with classes and groups that were not fitted, as for
+        :meth:`r2b.Scan.transform`.
     options : dict, optional
-        Further options of :func:`r2b.debias`, such as ``{"families": "marginal"}``, as JSON can hold them.
+        Further options of :func:`r2b.debias`, such as ``{"families": "marginal"}``, as JSON can
+        hold them.
     """
 
     epsilon = _param("epsilon", "how far from equal is accepted")
@@ -101,11 +140,15 @@ class LabelDebiaser(Estimator["LabelDebiaserModel"], _Columns, DefaultParamsRead
 
     def _fit(self, dataset: Any) -> LabelDebiaserModel:
         label, roles = self.getOrDefault("labelCol"), self._roles()
-        fair = scan(dataset).debias(label, **roles, epsilon=self.getOrDefault("epsilon"), **self.getOrDefault("options"))
+        fair = scan(dataset).debias(
+            label, **roles, epsilon=self.getOrDefault("epsilon"), **self.getOrDefault("options")
+        )
         return self._copyValues(LabelDebiaserModel(fair))
 
 
-class LabelDebiaserModel(Model, _Columns, DefaultParamsReadable["LabelDebiaserModel"], DefaultParamsWritable):
+class LabelDebiaserModel(
+    Model, _Columns, DefaultParamsReadable["LabelDebiaserModel"], DefaultParamsWritable
+):
     """Prices, to be applied to the rows of a frame; made by :class:`LabelDebiaser`, and saved with its pipeline.
 
     Parameters
@@ -114,7 +157,11 @@ class LabelDebiaserModel(Model, _Columns, DefaultParamsReadable["LabelDebiaserMo
         From any engine: prices that were found elsewhere make a stage of a pipeline as well.
     """
 
-    prices = _param("prices", "prices and their evidence, as FairLabels.save writes them", TypeConverters.toString)
+    prices = _param(
+        "prices",
+        "prices and their evidence, as FairLabels.save writes them",
+        TypeConverters.toString,
+    )
 
     def __init__(self, fair: FairLabels | None = None) -> None:
         super().__init__()
@@ -136,6 +183,12 @@ class LabelDebiaserModel(Model, _Columns, DefaultParamsReadable["LabelDebiaserMo
         label = self.getOrDefault("labelCol")
         if label not in dataset.columns:
             return dataset
-        found = scan(dataset).transform(self.fair, label, **self._roles(), unseen=self.getOrDefault("unseen"))
-        asked = {"random_state": self.getOrDefault("seed"), "key": self._asked("keyCols"), "new_column": self._asked("outputCol")}
+        found = scan(dataset).transform(
+            self.fair, label, **self._roles(), unseen=self.getOrDefault("unseen")
+        )
+        asked = {
+            "random_state": self.getOrDefault("seed"),
+            "key": self._asked("keyCols"),
+            "new_column": self._asked("outputCol"),
+        }
         return found.frame(self.getOrDefault("form"), **asked)

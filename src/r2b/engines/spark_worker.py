@@ -1,6 +1,7 @@
 """What runs inside Spark's workers: functions from Arrow batches to Arrow batches, made of plain data so that they can be sent.
 
-Nothing here may touch the driver's session. An error about the data is a result like any other: it travels home and is raised there.
+Nothing here may touch the driver's session. An error about the data is a result like any other: it
+travels home and is raised there.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ BLOCKS = "labels binary, cells binary, weight binary, parts binary, kinds string
 
 MERGED_AT_ONCE = 128  # partitions whose results are put together
 _INFLATED_AT_ONCE = 1 << 16  # bytes
-BATCH_ROWS = 1 << 18  # Spark hands over 10,000 rows at a time; what comes back from a batch may be as long as the prices
+# Spark hands over 10,000 rows at a time; what comes back from a batch may be as long as the prices
+BATCH_ROWS = 1 << 18
 BLOCK_ENTRIES = 1 << 21  # 16 MB: enough for the compiled kernel to pay, and several fit in a worker
-ROUNDED_ENTRIES = 1 << 22  # rows that are rounded together where they are too many to be decided at once
+# rows that are rounded together where they are too many to be decided at once
+ROUNDED_ENTRIES = 1 << 22
 
 
 def part_number() -> int:
@@ -47,7 +50,10 @@ def in_place(records: Iterable[Any], names: tuple[str, ...], rows: int | None) -
     arrow = pyarrow()
     named = (
         arrow.RecordBatch.from_arrays(
-            record.columns, schema=arrow.schema([kind.with_name(name) for kind, name in zip(record.schema, names, strict=True)])
+            record.columns,
+            schema=arrow.schema(
+                [kind.with_name(name) for kind, name in zip(record.schema, names, strict=True)]
+            ),
         )
         for record in records
     )
@@ -111,7 +117,9 @@ def _row(values: dict[str, Any]) -> Any:
     """Give a record batch of one row; what is neither a number nor text is bytes."""
     arrow = pyarrow()
     kinds = {int: arrow.int64(), str: arrow.string()}
-    columns = [arrow.array([value], kinds.get(type(value), arrow.binary())) for value in values.values()]
+    columns = [
+        arrow.array([value], kinds.get(type(value), arrow.binary())) for value in values.values()
+    ]
     return arrow.RecordBatch.from_arrays(columns, names=list(values))
 
 
@@ -126,7 +134,10 @@ class Run:
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
         """Give one result per batch; those that are counts are mostly zeros."""
-        return sent((self.work(batch) for batch in in_place(records, self.names, self.rows)), counts=self.counts)
+        return sent(
+            (self.work(batch) for batch in in_place(records, self.names, self.rows)),
+            counts=self.counts,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,12 +199,28 @@ class Keep:
         try:
             for batch in in_place(records, self.names, rows):
                 block = self.decode(batch)
-                parts = {"labels": block.labels, "cells": block.cells, "weight": block.weight.astype(np.float64, copy=False)}
+                parts = {
+                    "labels": block.labels,
+                    "cells": block.cells,
+                    "weight": block.weight.astype(np.float64, copy=False),
+                }
                 parts |= {"parts": np.empty(0) if block.parts is None else block.parts}
                 kinds = f"{block.labels.dtype.str} {block.cells.dtype.str} {block.labels.ndim}"
-                yield _row({name: part.tobytes() for name, part in parts.items()} | {"kinds": kinds, "failure": None})
+                yield _row(
+                    {name: part.tobytes() for name, part in parts.items()}
+                    | {"kinds": kinds, "failure": None}
+                )
         except R2BError as error:
-            yield _row({"labels": b"", "cells": b"", "weight": b"", "parts": b"", "kinds": "", "failure": packed(error)})
+            yield _row(
+                {
+                    "labels": b"",
+                    "cells": b"",
+                    "weight": b"",
+                    "parts": b"",
+                    "kinds": "",
+                    "failure": packed(error),
+                }
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +244,12 @@ def _blocks(record: Any) -> Iterator[Block]:
         codes, numbers = _array(cells, of_cells), _array(parts, "<f8")
         held = _array(labels, of_labels)
         held = held.reshape(len(codes), -1) if dimensions == "2" else held
-        yield Block(held, codes, _array(weight, "<f8"), parts=numbers.reshape(len(codes), -1) if len(numbers) else None)
+        yield Block(
+            held,
+            codes,
+            _array(weight, "<f8"),
+            parts=numbers.reshape(len(codes), -1) if len(numbers) else None,
+        )
 
 
 def _array(scalar: Any, kind: str) -> Any:
@@ -236,8 +268,11 @@ class Beside:
         """Give batches with new columns; an error is raised here, for nobody is waiting for it at home."""
         relabel = self.relabel
         together = relabel.form == "round" and relabel.borders is None and relabel.decided is None
-        # All columns pass through here, so batches are put together only where that makes the labels better.
+        # All columns pass through here, so batches are put together only where that makes the
+        # labels better.
         rows = max(1, ROUNDED_ENTRIES // len(relabel.decode.schema.classes)) if together else None
         for batch in in_place(records, self.names, rows):
             whole = joined(batch.record, relabel, batch)
-            yield pyarrow().RecordBatch.from_arrays(whole.columns, names=[f"c{place}" for place in range(whole.num_columns)])
+            yield pyarrow().RecordBatch.from_arrays(
+                whole.columns, names=[f"c{place}" for place in range(whole.num_columns)]
+            )

@@ -1,7 +1,7 @@
 """Scratch files: decoded rows, read from their table once and walked as often as a solve needs; copies of streams; rows on their way out.
 
-They have no name from the moment they are made where the system allows it, so that nothing is left of them however the process ends. A
-block is in memory only while a task looks at it.
+They have no name from the moment they are made where the system allows it, so that nothing is left
+of them however the process ends. A block is in memory only while a task looks at it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from r2b.engines.files import FileSource
 
 
-_ELSEWHERE = "name another folder with the environment variable TMPDIR or r2b.scan(..., scratch=...)"
+_ELSEWHERE = (
+    "name another folder with the environment variable TMPDIR or r2b.scan(..., scratch=...)"
+)
 _COPIED = 1 << 20  # bytes at a time
 _PAGE = max(mmap.ALLOCATIONGRANULARITY, 1 << 16)
 _SHARED = getattr(mmap, "MAP_SHARED", 0)
@@ -74,14 +76,20 @@ class Spool:
         """Keep a block."""
         pieces: list[tuple[str, np.dtype[Any], tuple[int, ...], int]] = []
         place = 0
-        arrays = {"labels": block.labels, "cells": block.cells, "weight": block.weight, "levels": block.levels}
+        arrays = {
+            "labels": block.labels,
+            "cells": block.cells,
+            "weight": block.weight,
+            "levels": block.levels,
+        }
         arrays |= {} if block.parts is None else {"parts": block.parts}
         with keeping(self.folder):
             self._file.seek(self._end)
             for name, array in arrays.items():
                 array = np.ascontiguousarray(array)
                 pieces.append((name, array.dtype, array.shape, place))
-                # Every byte is written, thresholds too: a hole would be filled later, when a full disk could only kill the process.
+                # Every byte is written, thresholds too: a hole would be filled later, when a full
+                # disk could only kill the process.
                 self._file.write(array.reshape(-1).view(np.uint8).data)
                 gap = -array.nbytes % 64
                 self._file.write(bytes(gap))
@@ -98,19 +106,29 @@ class Spool:
     def _walked(self, slot: Slot, task: BlockTask) -> Sums:
         mapped = self._mapped(slot)
         try:
-            block = Block(**{name: _view(mapped, dtype, shape, place) for name, dtype, shape, place in slot.pieces})
+            block = Block(
+                **{
+                    name: _view(mapped, dtype, shape, place)
+                    for name, dtype, shape, place in slot.pieces
+                }
+            )
             # What a task returns may look into the block, which is gone when the mapping is.
             results = [np.array(each) for each in task(block)]
             del block
             return results
         finally:
-            with suppress(BufferError):  # an error on its way out still looks into the block; the mapping goes when it does
+            # an error on its way out still looks into the block; the mapping goes when it does
+            with suppress(BufferError):
                 mapped.close()
 
     def _mapped(self, slot: Slot) -> mmap.mmap:
         if _SHARED:
-            return mmap.mmap(self._file.fileno(), slot.n_bytes, flags=_SHARED | _AT_ONCE, offset=slot.offset)
-        return mmap.mmap(self._file.fileno(), slot.n_bytes, access=mmap.ACCESS_WRITE, offset=slot.offset)
+            return mmap.mmap(
+                self._file.fileno(), slot.n_bytes, flags=_SHARED | _AT_ONCE, offset=slot.offset
+            )
+        return mmap.mmap(
+            self._file.fileno(), slot.n_bytes, access=mmap.ACCESS_WRITE, offset=slot.offset
+        )
 
     def close(self) -> None:
         """Give the space back."""
@@ -119,7 +137,11 @@ class Spool:
 
 def _view(mapped: mmap.mmap, dtype: np.dtype[Any], shape: tuple[int, ...], place: int) -> Array:
     count = int(np.prod(shape))
-    return np.frombuffer(mapped, dtype, count, place).reshape(shape) if count else np.empty(shape, dtype)
+    return (
+        np.frombuffer(mapped, dtype, count, place).reshape(shape)
+        if count
+        else np.empty(shape, dtype)
+    )
 
 
 @contextmanager
@@ -142,10 +164,17 @@ def spooled(source: FileSource, decode: Decode) -> Iterator[Spool]:
 
 def needed(source: FileSource, decode: Decode) -> int:
     """Estimate the bytes of the scratch file from the number of rows; 0 where that is not known."""
-    kinds = {source.files[0].schema.field(name).type for name in decode.roles.label if name not in source.keys}
+    kinds = {
+        source.files[0].schema.field(name).type
+        for name in decode.roles.label
+        if name not in source.keys
+    }
     soft = decode.roles.soft
-    single = all("float" in str(kind) and "halffloat" not in str(kind) for kind in kinds)  # Arrow calls 32 bits float
-    width = (len(decode.schema.classes) * (4 if single else 8) if soft else 2) + 8 * len(decode.roles.measured)
+    # Arrow calls 32 bits float
+    single = all("float" in str(kind) and "halffloat" not in str(kind) for kind in kinds)
+    width = (len(decode.schema.classes) * (4 if single else 8) if soft else 2) + 8 * len(
+        decode.roles.measured
+    )
     return (source.n_rows or 0) * (width + 1 + 8 + (0 if decode.roles.weight is None else 8))
 
 
@@ -164,11 +193,18 @@ def keeping(folder: str, what: str = "Decoded probabilities", when: str = "") ->
         full = cause.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         reason = "there is no room left" if full else cause.strerror or str(cause)
         problem = f"{what} cannot be kept in {folder}{when}: {reason}."
-        raise refused_path(folder, problem, f"Make room there, or {_ELSEWHERE}.", errno=cause.errno) from cause
+        raise refused_path(
+            folder, problem, f"Make room there, or {_ELSEWHERE}.", errno=cause.errno
+        ) from cause
 
 
 def copied(
-    name: str, read: Callable[[int], bytes], scratch: str | None, each: Callable[[int], object] | None = None, *, in_memory: bool = False
+    name: str,
+    read: Callable[[int], bytes],
+    scratch: str | None,
+    each: Callable[[int], object] | None = None,
+    *,
+    in_memory: bool = False,
 ) -> tuple[str, object]:
     """Copy what a function reads to a scratch file; give its path, and what keeps it there: it is gone with that.
 
@@ -177,7 +213,8 @@ def copied(
     name : str
         Of what is copied.
     read : callable
-        Gives at most so many bytes, and none at the end. Part by part, so that Ctrl-C is heard between two.
+        Gives at most so many bytes, and none at the end. Part by part, so that Ctrl-C is heard
+        between two.
     scratch : str, optional
         Folder of the copy; the system's by default.
     each : callable, optional

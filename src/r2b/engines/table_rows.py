@@ -36,7 +36,14 @@ from r2b.engines.source import (
     new_names,
 )
 from r2b.engines.tally import Tally, gaps_of
-from r2b.errors import DataWarning, EmptyError, MissingValueError, ParameterError, RowsUnavailableError, UnseenError
+from r2b.errors import (
+    DataWarning,
+    EmptyError,
+    MissingValueError,
+    ParameterError,
+    RowsUnavailableError,
+    UnseenError,
+)
 
 _LARGEST_CHANNEL = 1 << 31  # numbers: 16 GiB
 _FRAME = "Take frame(form=...) or write(path, form=...); transform(y, ...) gives the labels of rows that are in memory."
@@ -58,7 +65,9 @@ class BorderDraws:
 
     def make(self, batch: Batch) -> Found:
         """Count the draws of a batch."""
-        return self.look(joint_codes(self.decode.read(batch)), self.decode.draws(batch, self.random_state))
+        return self.look(
+            joint_codes(self.decode.read(batch)), self.decode.draws(batch, self.random_state)
+        )
 
     def merge(self, one: Found, other: Found) -> Found:
         """Add the counts, and keep the draws of both."""
@@ -78,7 +87,9 @@ class Leaving:
         labels = Labels(decode.schema.classes, codes=self.relabel.codes(batch, data))
         return cell_sums(labels, data.groups, decode.weight(batch))
 
-    def merge(self, one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    def merge(
+        self, one: tuple[Floats, Floats], other: tuple[Floats, Floats]
+    ) -> tuple[Floats, Floats]:
         """Add up."""
         return one[0] + other[0], one[1] + other[1]
 
@@ -152,11 +163,14 @@ class TableRows(LabelRows):
         """
         if not self.source.ordered:
             raise RowsUnavailableError(
-                f"The rows of {self.source.name} have no order, so that labels alone belong to no row.", remedy=_FRAME
+                f"The rows of {self.source.name} have no order, so that labels alone belong to no row.",
+                remedy=_FRAME,
             )
         return MemoryRows(self._read(self.schema)[0])
 
-    def _read(self, schema: Schema, keys: tuple[str, ...] = (), seed: int = 0) -> tuple[Dataset, Whole]:
+    def _read(
+        self, schema: Schema, keys: tuple[str, ...] = (), seed: int = 0
+    ) -> tuple[Dataset, Whole]:
         """Read the rows into memory, with the draws that their keys give."""
         roles, source = self.roles, self.source.with_numbers(self.roles.numbers)
         if self.held is not None and not keys:
@@ -172,11 +186,15 @@ class TableRows(LabelRows):
         """Give the table with its fair labels in new columns, of the kind that came in."""
         return self.source.frame(self.relabel(rule, **asked))
 
-    def write(self, rule: Rule, path: str, *, force: bool = False, resume: bool = False, **asked: Any) -> None:
+    def write(
+        self, rule: Rule, path: str, *, force: bool = False, resume: bool = False, **asked: Any
+    ) -> None:
         """Write the table with its fair labels in new columns."""
         self.source.write(self.relabel(rule, **asked), path, force=force, resume=resume)
 
-    def realised_as(self, rule: Rule, proof: Certificate, form: Any, seed: int, key: Any) -> Realised:
+    def realised_as(
+        self, rule: Rule, proof: Certificate, form: Any, seed: int, key: Any
+    ) -> Realised:
         """Measure the labels that leave, one class per row: a pass over the rows."""
         return self.measured(self.relabel(rule, form, random_state=seed, key=key), proof)
 
@@ -185,19 +203,36 @@ class TableRows(LabelRows):
         rule = relabel.rule
         if self.held is not None:
             data, draws = self._read(rule.schema, relabel.decode.roles.key, relabel.random_state)
-            codes = applied(rule, data).sample(draws) if relabel.decided is None else relabel.decided
+            codes = (
+                applied(rule, data).sample(draws) if relabel.decided is None else relabel.decided
+            )
             return MemoryRows(data).realised(rule, proof, rule.schema.classes.decode(codes))
         if not self.roles.categorical:
             return measured_parts(self.source.with_numbers(self.roles.numbers), relabel, proof)
-        source, used = self.source.with_numbers(self.roles.numbers), (*relabel.needed, *self.roles.used)
+        source, used = (
+            self.source.with_numbers(self.roles.numbers),
+            (*relabel.needed, *self.roles.used),
+        )
         weight, sums = source.reduce(used, Leaving(relabel))
         return realised(rule.families, proof, rule.schema, sums, weight)
 
-    def relabel(self, rule: Rule, form: Form, *, random_state: int = 0, key: Any = None, new_column: str | None = None) -> Relabel:
+    def relabel(
+        self,
+        rule: Rule,
+        form: Form,
+        *,
+        random_state: int = 0,
+        key: Any = None,
+        new_column: str | None = None,
+    ) -> Relabel:
         """Give what makes the new columns of a batch; for "round" this takes a pass over the rows."""
         source, roles = self.source, self.roles
         if form not in get_args(Form):
-            raise ParameterError(f"form is {form!r}.", remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.", form=form)
+            raise ParameterError(
+                f"form is {form!r}.",
+                remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.",
+                form=form,
+            )
         keys, drawn = names_of(key, "key"), form in ("round", "sample")
         if drawn and not keys and not source.ordered:
             problem = f"The rows of {source.name} have no order, so that nothing tells them apart for {form!r}."
@@ -208,10 +243,23 @@ class TableRows(LabelRows):
         refuse_taken(names, source)
         return self.relabelled(rule, form, names, random_state, keys if drawn else ())
 
-    def relabelled(self, rule: Rule, form: Form, names: tuple[str, ...], random_state: int, keys: tuple[str, ...]) -> Relabel:
+    def relabelled(
+        self,
+        rule: Rule,
+        form: Form,
+        names: tuple[str, ...],
+        random_state: int,
+        keys: tuple[str, ...],
+    ) -> Relabel:
         """Give what makes new columns of these names; arguments as for :meth:`relabel`, checked."""
         roles = replace(self.roles, key=keys)
-        made = Relabel(Decode(roles, rule.schema, self.normalize, rule.known_crossings), rule, form, names, random_state)
+        made = Relabel(
+            Decode(roles, rule.schema, self.normalize, rule.known_crossings),
+            rule,
+            form,
+            names,
+            random_state,
+        )
         if form != "round" or (rule.unchanged and not roles.soft):
             return made
         if roles.categorical and self.counts is not None and roles.weight is None:
@@ -225,13 +273,21 @@ class TableRows(LabelRows):
 
     def _decided(self, relabel: Relabel) -> Array:
         """Round rows one after the other, for probabilities and weighted rows: a pass over the rows, in their order."""
-        decode, source, heaviest = relabel.decode, self.source.with_numbers(self.roles.numbers), None
+        decode, source, heaviest = (
+            relabel.decode,
+            self.source.with_numbers(self.roles.numbers),
+            None,
+        )
         if not self.roles.categorical:
             return decided_in_order(source, relabel, self.total or 0)
         if self.roles.weight is not None:
             heaviest = source.reduce(self.roles.used, Heaviest(decode))
-        turns = Turns(len(relabel.rule.schema.classes), relabel.random_state, heaviest, compiled=True)
-        for first, data, draws, weight in source.run(relabel.needed, partial(decode.drawn, relabel.random_state)):
+        turns = Turns(
+            len(relabel.rule.schema.classes), relabel.random_state, heaviest, compiled=True
+        )
+        for first, data, draws, weight in source.run(
+            relabel.needed, partial(decode.drawn, relabel.random_state)
+        ):
             turns.take(data.groups.codes, draws, weight, first, relabel.rows(data).of_rows)
         return turns.finish()
 
@@ -239,7 +295,9 @@ class TableRows(LabelRows):
         """Round rows in memory, those with keys in the order of their draws, which is the same wherever they live."""
         source, rule, keys = self.source, relabel.rule, relabel.decode.roles.key
         if not source.ordered and (self.total or 0) > _SENT_ROWS:
-            doubt = DataWarning(_BY_BATCH.format(name=source.subject, limit=_SENT_ROWS), remedy=_EXACT)
+            doubt = DataWarning(
+                _BY_BATCH.format(name=source.subject, limit=_SENT_ROWS), remedy=_EXACT
+            )
             warnings.warn(doubt, stacklevel=6)
             return relabel
         data, draws = self._read(rule.schema, keys, relabel.random_state)
@@ -272,9 +330,17 @@ class TableRows(LabelRows):
             )
         give_back()  # what the solve has left
         counts = class_weights(self.counts, ignore_weight=True)
-        found: Whole | Search = Search.of(whole_counts(counts, relabel.response.channel(), relabel.random_state).reshape(-1, n_classes))
+        found: Whole | Search = Search.of(
+            whole_counts(counts, relabel.response.channel(), relabel.random_state).reshape(
+                -1, n_classes
+            )
+        )
         while isinstance(found, Search):
-            found = found.borders(self.source.reduce(relabel.needed, BorderDraws(relabel.decode, found.look, relabel.random_state)))
+            found = found.borders(
+                self.source.reduce(
+                    relabel.needed, BorderDraws(relabel.decode, found.look, relabel.random_state)
+                )
+            )
             give_back()
         return found
 
@@ -297,7 +363,11 @@ def refuse_gaps(source: Source, tally: Tally, roles: ColumnRoles, missing: str) 
             source.refuse_missing(name, count + (NO_LABEL if label else NO_ATTRIBUTE))
         if gaps[name] == tally.n_rows:
             problem = f"None of the {tally.n_rows:,} rows of {source.name} has a value in {name!r}."
-            raise MissingValueError(problem, remedy="Leave this column out, or check that the right one was named.", column=name)
+            raise MissingValueError(
+                problem,
+                remedy="Leave this column out, or check that the right one was named.",
+                column=name,
+            )
 
 
 def classes_of(source: Source, roles: ColumnRoles) -> Vocabulary:
@@ -307,7 +377,9 @@ def classes_of(source: Source, roles: ColumnRoles) -> Vocabulary:
     classes = Vocabulary(np.arange(length, dtype=np.int64) if length is not None else names)
     if len(classes) < 2:
         problem = f"The lists of probabilities have {'one entry' if length else 'no entries'}."
-        raise ParameterError(problem, remedy="Give one probability per class.", n_classes=len(classes))
+        raise ParameterError(
+            problem, remedy="Give one probability per class.", n_classes=len(classes)
+        )
     return classes
 
 
@@ -324,10 +396,21 @@ def refuse_other_kind(fair: FairLabels, choice: ColumnRoles, table: str) -> None
             f"The prices were found for {kinds[fair.schema.is_soft]}, and {choice.called} of {table} holds {kinds[choice.soft]}.",
             remedy=f"Name labels that are {kinds[fair.schema.is_soft]}, or debias this table.",
         )
-    odd = next((name for name, kind in zip(fair.schema.columns, fair.schema.kinds, strict=True) if kind != CATEGORICAL), None)
+    odd = next(
+        (
+            name
+            for name, kind in zip(fair.schema.columns, fair.schema.kinds, strict=True)
+            if kind != CATEGORICAL
+        ),
+        None,
+    )
     if odd is not None and choice.categorical:
         problem = f"The prices were found with the continuous or uncertain attribute {odd!r}, and all columns are named as categories."
-        raise ParameterError(problem, remedy="Name it as it was fitted, with r2b.Continuous or r2b.Membership.", column=odd)
+        raise ParameterError(
+            problem,
+            remedy="Name it as it was fitted, with r2b.Continuous or r2b.Membership.",
+            column=odd,
+        )
 
 
 def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset | None:
@@ -342,13 +425,18 @@ def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset | 
     tally = source.tally(keys)
     if not tally.n_rows:
         return None
-    # By place where columns have other names than those fitted, and by name where they come in another order.
-    known = dict(zip(choice.attributes, schema.vocabularies, strict=False)) | dict(zip(schema.columns, schema.vocabularies, strict=True))
+    # By place where columns have other names than those fitted, and by name where they come in
+    # another order.
+    known = dict(zip(choice.attributes, schema.vocabularies, strict=False)) | dict(
+        zip(schema.columns, schema.vocabularies, strict=True)
+    )
     for name in gaps_of(tally, source.subject):
         if name == choice.label[0]:
             source.refuse_missing(name, NO_LABEL)
         elif name in known and not getattr(known[name], "has_missing", False):
-            source.refuse_missing(name, "Fill or drop such rows: no row lacked this value when the prices were found.")
+            source.refuse_missing(
+                name, "Fill or drop such rows: no row lacked this value when the prices were found."
+            )
     try:
         data = schema.read(tally.columns[keys[0]], **choice.features(tally.columns))
     except UnseenError as error:
@@ -357,7 +445,12 @@ def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset | 
         row = error.facts.get("row")
         if not isinstance(row, int):
             raise
-        count, values = int(tally.count[row]), ", ".join(f"{name!r} {tally.columns[name][row].as_py()!r}" for name in keys)
+        count, values = (
+            int(tally.count[row]),
+            ", ".join(f"{name!r} {tally.columns[name][row].as_py()!r}" for name in keys),
+        )
         problem = f"{source.subject} has {count:,} row{'s' if count > 1 else ''} with {values}, for which the prices were not found."
-        raise UnseenError(problem, remedy="Correct or drop such rows, or debias this table.", **facts) from error
+        raise UnseenError(
+            problem, remedy="Correct or drop such rows, or debias this table.", **facts
+        ) from error
     return replace(data, groups=replace(data.groups, repeats=tally.count))

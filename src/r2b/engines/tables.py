@@ -31,17 +31,32 @@ from r2b.engines.gathering import gathered
 from r2b.engines.opening import open_source
 from r2b.engines.parts.leaving import Readable
 from r2b.engines.parts.tables import rows_in_parts
-from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns, refuse_lists_as_text, with_attributes
+from r2b.engines.roles import (
+    ColumnRoles,
+    Decode,
+    names_of,
+    refuse_columns,
+    refuse_lists_as_text,
+    with_attributes,
+)
 from r2b.engines.source import Source
 from r2b.engines.table_rows import TableRows, classes_of, recounted, refuse_gaps, refuse_other_kind
 from r2b.engines.tally import dataset_of, groups_of
 from r2b.errors import ParameterError, UnseenError
 
-_FEW_EQUAL = 4  # rows of a combination below which they are resampled one by one: a draw for each kind of weight would take longer
+# rows of a combination below which they are resampled one by one: a draw for each kind of weight
+# would take longer
+_FEW_EQUAL = 4
 _WITHOUT = ("merge_rows",)  # classes are counted, probabilities are not merged
 
 
-Attributes = str | Continuous | Membership | Sequence[str | Continuous | Membership] | Mapping[str, str | Continuous | Membership]
+Attributes = (
+    str
+    | Continuous
+    | Membership
+    | Sequence[str | Continuous | Membership]
+    | Mapping[str, str | Continuous | Membership]
+)
 """Columns by name; attributes that are no categories with names of columns in place of values: ``["sex", r2b.Continuous("age")]``."""
 
 
@@ -80,24 +95,28 @@ class Scan:
         Parameters
         ----------
         label : str or list of str
-            One column of classes or of lists of probabilities, or one column of probabilities per class.
+            One column of classes or of lists of probabilities, or one column of probabilities per
+            class.
         sensitive_features, control_features, sample_weight
             Names of columns.
         sample_entries : int
-            For probabilities, and for uncertain and continuous attributes: how many numbers of the table are brought home as a sample, on
-            which prices are first found. All rows where there are no more. It changes the number of passes, never the answer.
+            For probabilities, and for uncertain and continuous attributes: how many numbers of the
+            table are brought home as a sample, on which prices are first found. All rows where
+            there are no more. It changes the number of passes, never the answer.
         **options : Options
             As for :func:`r2b.debias`.
 
         Returns
         -------
         FairLabels
-            Prices, status and certificate as always; labels leave through its ``frame`` and ``write``.
+            Prices, status and certificate as always; labels leave through its ``frame`` and
+            ``write``.
 
         Notes
         -----
-        Class labels take one pass that counts. Probabilities, and labels beside uncertain or continuous attributes, take one that counts
-        cells, one that decodes, and a few over decoded blocks.
+        Class labels take one pass that counts. Probabilities, and labels beside uncertain or
+        continuous attributes, take one that counts cells, one that decodes, and a few over decoded
+        blocks.
         """
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
         with self._opened(roles, options, sample_entries) as (task, rows):
@@ -131,11 +150,13 @@ class Scan:
         Returns
         -------
         Frontier
-            Each of its ``labels`` is a :class:`FairLabels`, whose labels leave through ``frame`` and ``write``.
+            Each of its ``labels`` is a :class:`FairLabels`, whose labels leave through ``frame``
+            and ``write``.
 
         Notes
         -----
-        The table is counted or decoded once. Class labels take no further pass; probabilities take a few for every epsilon.
+        The table is counted or decoded once. Class labels take no further pass; probabilities take
+        a few for every epsilon.
 
         Examples
         --------
@@ -168,22 +189,26 @@ class Scan:
         fair : FairLabels
             From any :func:`r2b.debias`, or loaded with :func:`r2b.load`.
         label, sensitive_features, control_features, sample_weight, normalize
-            Columns of this table, as for :meth:`debias`; classes, and crossings of attributes, must be among those fitted.
+            Columns of this table, as for :meth:`debias`; classes, and crossings of attributes, must
+            be among those fitted.
         unseen : {"error", "overall"}
-            Rows of a class, or of a crossing of attributes, that was not fitted: refused, or given the distribution that fair labels have
-            overall, which keeps a new group in parity with all others. Where there are such rows the table is counted once more.
+            Rows of a class, or of a crossing of attributes, that was not fitted: refused, or given
+            the distribution that fair labels have overall, which keeps a new group in parity with
+            all others. Where there are such rows the table is counted once more.
 
         Returns
         -------
         FairLabels
-            Status and certificate are those of the fitted rows; parity of these rows holds as far as they are distributed like those.
+            Status and certificate are those of the fitted rows; parity of these rows holds as far
+            as they are distributed like those.
 
         Raises
         ------
         UnseenError
             A class, or a crossing of attributes, is new.
         ParameterError
-            Labels of another kind were fitted, or a continuous or uncertain attribute is named as a category.
+            Labels of another kind were fitted, or a continuous or uncertain attribute is named as a
+            category.
 
         Examples
         --------
@@ -210,14 +235,20 @@ class Scan:
                     raise
                 fair = replace(fair, rule=self._widened(fair, roles))
                 counted = recounted(self.source, fair.schema, roles)
-        return replace(fair, rows=TableRows(self.source, roles, fair.schema, counted, normalize, None, total))
+        return replace(
+            fair, rows=TableRows(self.source, roles, fair.schema, counted, normalize, None, total)
+        )
 
     def _widened(self, fair: FairLabels, roles: ColumnRoles) -> Rule:
         """Give the rule with answers for what this table has and the fitted one had not."""
         tally = self.source.tally([*(() if roles.soft else roles.label), *roles.attributes])
         if not tally.n_rows:
             return fair.rule
-        return widened(fair, None if roles.soft else tally.columns[roles.label[0]], **roles.features(tally.columns))
+        return widened(
+            fair,
+            None if roles.soft else tally.columns[roles.label[0]],
+            **roles.features(tally.columns),
+        )
 
     def audit(
         self,
@@ -245,22 +276,31 @@ class Scan:
         ----------
         label, sensitive_features, control_features, sample_weight
             Names of columns, as for :meth:`debias`.
-        families, missing, min_group_size, small_groups, absent, n_permutations, n_boot, level, random_state, n_largest
+        families, missing, min_group_size, small_groups, absent, n_permutations, n_boot, level,
+        random_state, n_largest
             As for :func:`r2b.audit`.
         clusters : str, optional
-            Column that says which rows go together, such as the patient; the rows are then read into memory.
+            Column that says which rows go together, such as the patient; the rows are then read
+            into memory.
         normalize : bool
             Divide rows of probabilities by their sums.
 
         Notes
         -----
-        Class labels are counted in one pass, also with weights as long as few of them differ. So are the groups of probabilities, whose
-        rows are then added up in a second pass where they are many (:func:`r2b.audit`). With clusters, and with continuous and uncertain
-        attributes, rows are brought into memory, and refused where they are too many for it; those without an order are put into
-        one that follows from what they hold.
+        Class labels are counted in one pass, also with weights as long as few of them differ. So
+        are the groups of probabilities, whose rows are then added up in a second pass where they
+        are many (:func:`r2b.audit`). With clusters, and with continuous and uncertain attributes,
+        rows are brought into memory, and refused where they are too many for it; those without an
+        order are put into one that follows from what they hold.
         """
         draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
-        request = audit_request(families, missing=missing, min_group_size=min_group_size, small_groups=small_groups, absent=absent)
+        request = audit_request(
+            families,
+            missing=missing,
+            min_group_size=min_group_size,
+            small_groups=small_groups,
+            absent=absent,
+        )
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
         if roles.soft and roles.categorical and clusters is None:
             cells = cells_for_audit(self.source, roles, request.missing)
@@ -269,7 +309,9 @@ class Scan:
                 source = self.source.with_numbers(roles.numbers)
                 add_up = partial(added_up, source, decode)
                 return audit_moments(cells, request, draws, add_up, self.source.library)
-        data = rows_for_audit(self.source, roles, request.missing, normalize=normalize, clustered=clusters is not None)
+        data = rows_for_audit(
+            self.source, roles, request.missing, normalize=normalize, clustered=clusters is not None
+        )
         codes = None
         if clusters is not None:
             refuse_columns(self.names, [("clusters", [clusters])], self.source.subject)
@@ -277,55 +319,97 @@ class Scan:
         return audit_dataset(data, request, draws, codes, self.source.library)
 
     @contextmanager
-    def _opened(self, roles: ColumnRoles, options: Options, sample_entries: int) -> Iterator[tuple[Task, TableRows]]:
+    def _opened(
+        self, roles: ColumnRoles, options: Options, sample_entries: int
+    ) -> Iterator[tuple[Task, TableRows]]:
         """Count, decode or read the table, to be solved as often as asked."""
         request, settings = request_and_settings(options, without=_WITHOUT)
         costs, normalize = options.get("costs"), options.get("normalize", False)
         task: Task
         at_home = costs is not None or settings.objective == "agreement"
         if not roles.categorical and not at_home:
-            with rows_in_parts(self.source, roles, request, settings, normalize, sample_entries) as (task, rows):
+            with rows_in_parts(
+                self.source, roles, request, settings, normalize, sample_entries
+            ) as (task, rows):
                 warn_of_doubts(task)
                 yield task, rows
             return
         if at_home and (roles.soft or not roles.categorical):
             data = gathered(self.source, roles, request.missing, normalize=normalize)
             task = MemoryTask.of(data, request, settings, costs)
-            rows = TableRows(self.source, roles, data.schema, None if roles.soft else data, normalize, data, data.n_rows)
+            rows = TableRows(
+                self.source,
+                roles,
+                data.schema,
+                None if roles.soft else data,
+                normalize,
+                data,
+                data.n_rows,
+            )
         elif not roles.soft:
             counted = counted_rows(self.source, roles, request.missing)
             task = MemoryTask.of(counted, request, settings, costs)
-            rows = TableRows(self.source, roles, counted.schema, counted, normalize, total=counted.size)
+            rows = TableRows(
+                self.source, roles, counted.schema, counted, normalize, total=counted.size
+            )
         else:
             tally = self.source.tally(roles.attributes, roles.weight)
             refuse_gaps(self.source, tally, roles, request.missing)
             groups, cell_weight = groups_of(tally, roles, missing=request.missing)
             schema = Schema(*groups.parts, classes=classes_of(self.source, roles), is_soft=True)
             with self.source.blocks(Decode(roles, schema, normalize)) as blocks:
-                task = open_remote(blocks, schema, groups, cell_weight, tally.n_rows, request, settings, sample_entries)
+                task = open_remote(
+                    blocks,
+                    schema,
+                    groups,
+                    cell_weight,
+                    tally.n_rows,
+                    request,
+                    settings,
+                    sample_entries,
+                )
                 warn_of_doubts(task)
-                yield task, TableRows(self.source, roles, schema, None, normalize, total=tally.n_rows)
+                yield (
+                    task,
+                    TableRows(self.source, roles, schema, None, normalize, total=tally.n_rows),
+                )
             return
         warn_of_doubts(task)
         yield task, rows
 
 
 def roles_of(
-    source: Source, label: Any, sensitive_features: Any, control_features: Any = None, sample_weight: str | None = None
+    source: Source,
+    label: Any,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: str | None = None,
 ) -> ColumnRoles:
     """Check which columns are what; arguments as for :meth:`Scan.debias`."""
-    labels, controls, weight = names_of(label, "label"), names_of(control_features, "control_features"), sample_weight
+    labels, controls, weight = (
+        names_of(label, "label"),
+        names_of(control_features, "control_features"),
+        sample_weight,
+    )
     roles = with_attributes(ColumnRoles(labels, False, (), controls, weight), sensitive_features)
-    chosen = [("label", labels), ("sensitive_features", (*roles.sensitive, *roles.measured)), ("control_features", controls)]
+    chosen = [
+        ("label", labels),
+        ("sensitive_features", (*roles.sensitive, *roles.measured)),
+        ("control_features", controls),
+    ]
     chosen.append(("sample_weight", names_of(weight, "sample_weight")))
     for argument, names in chosen[:2]:
         if not names:
-            raise ParameterError(f"{argument} names no column.", remedy="Name at least one.", argument=argument)
+            raise ParameterError(
+                f"{argument} names no column.", remedy="Name at least one.", argument=argument
+            )
     refuse_columns(source.names, chosen, source.subject)
     return replace(roles, soft=len(labels) > 1 or source.list_length(labels[0]) is not None)
 
 
-def counted_rows(source: Source, roles: ColumnRoles, missing: str, *, apart: bool = False) -> Dataset:
+def counted_rows(
+    source: Source, roles: ColumnRoles, missing: str, *, apart: bool = False
+) -> Dataset:
     """Count class labels, and read the counts as a table; ``apart`` keeps rows of different weights apart."""
     keys, weight = [roles.label[0], *roles.attributes], roles.weight
     if apart and weight is not None:  # an audit resamples rows, of which two weights are two kinds
@@ -347,31 +431,50 @@ def class_names(source: Source, roles: ColumnRoles, missing: str = "error") -> l
     else:
         tally = source.tally(roles.label)
         refuse_gaps(source, tally, roles, missing)
-        vocabulary = read_labels(tally.columns[roles.label[0]], normalize=False, fewest_classes=1).vocabulary
+        vocabulary = read_labels(
+            tally.columns[roles.label[0]], normalize=False, fewest_classes=1
+        ).vocabulary
     return list(vocabulary.values.tolist())
 
 
-def rows_for_audit(source: Source, roles: ColumnRoles, missing: str, *, normalize: bool = False, clustered: bool = False) -> Dataset:
+def rows_for_audit(
+    source: Source,
+    roles: ColumnRoles,
+    missing: str,
+    *,
+    normalize: bool = False,
+    clustered: bool = False,
+) -> Dataset:
     """Give what an audit resamples: kinds of rows with their counts for class labels, else the rows."""
     if not roles.soft and roles.categorical and not clustered:
         return counted_rows(source, roles, missing, apart=True)
-    return gathered(source, roles, missing, normalize=normalize, fewest_classes=2 if roles.soft else 1, any_order=not clustered)
+    return gathered(
+        source,
+        roles,
+        missing,
+        normalize=normalize,
+        fewest_classes=2 if roles.soft else 1,
+        any_order=not clustered,
+    )
 
 
 def scan(data: Any, **options: Any) -> Scan:
     """Open a table where it lives: files, lazy frames, Spark and Dask.
 
-    Nothing is read but names and types. :meth:`Scan.debias` and :meth:`Scan.audit` then take columns by name.
+    Nothing is read but names and types. :meth:`Scan.debias` and :meth:`Scan.audit` then take
+    columns by name.
 
     Parameters
     ----------
     data : path, pattern, list of paths, or frame
-        A Parquet, Arrow, CSV, TSV, JSON Lines or Excel file, a folder or a pattern (``people/*.parquet``) of such; a Polars LazyFrame, a
-        DuckDB relation, a Spark or Dask DataFrame; a pyarrow Table or Dataset; a ``deltalake.DeltaTable``, a table of ``pyiceberg``; a
-        RecordBatchReader or another Arrow stream, which is copied to a scratch file, since it can be read but once.
+        A Parquet, Arrow, CSV, TSV, JSON Lines or Excel file, a folder or a pattern
+        (``people/*.parquet``) of such; a Polars LazyFrame, a DuckDB relation, a Spark or Dask
+        DataFrame; a pyarrow Table or Dataset; a ``deltalake.DeltaTable``, a table of ``pyiceberg``;
+        a RecordBatchReader or another Arrow stream, which is copied to a scratch file, since it can
+        be read but once.
     **options
-        For files, how they are read: ``format``, ``delimiter``, ``na``, ``encoding``, ``sheet``, ``threads``, ``scratch``
-        (``r2b.engines.files.FileSource.open`` says what each takes).
+        For files, how they are read: ``format``, ``delimiter``, ``na``, ``encoding``, ``sheet``,
+        ``threads``, ``scratch`` (``r2b.engines.files.FileSource.open`` says what each takes).
 
     Returns
     -------

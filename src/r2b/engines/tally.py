@@ -54,8 +54,14 @@ class Tally:
     def spread(self, weight: str) -> Tally:
         """Give every row an entry of its own, with the weight that its column has."""
         rows = np.repeat(np.arange(len(self.count)), self.count)
-        columns = {name: taken(column, pyarrow().array(rows)) for name, column in self.columns.items()}
-        return Tally(columns, np.ones(len(rows), np.int64), np.asarray(columns[weight].to_numpy(zero_copy_only=False), np.float64))
+        columns = {
+            name: taken(column, pyarrow().array(rows)) for name, column in self.columns.items()
+        }
+        return Tally(
+            columns,
+            np.ones(len(rows), np.int64),
+            np.asarray(columns[weight].to_numpy(zero_copy_only=False), np.float64),
+        )
 
 
 @dataclass(eq=False)
@@ -65,8 +71,8 @@ class Counted:
     Attributes
     ----------
     parts : list of (list of pyarrow.Array, ndarray, (ndarray, int) or None)
-        Values, rows and, exactly, weight: whole numbers of 2**-1074, without so many zeros at their ends in binary. Sums must not depend on
-        how rows are cut into batches.
+        Values, rows and, exactly, weight: whole numbers of 2**-1074, without so many zeros at their
+        ends in binary. Sums must not depend on how rows are cut into batches.
     types : list of pyarrow.DataType
     """
 
@@ -123,19 +129,31 @@ class Count:
         types = [plain_type(column.type) for column in columns]
         if len(batch) == 0:
             return Counted([], types)
-        coded = [_narrow(column) or encoded_column(column, name) for name, column in zip(self.keys, columns, strict=True)]
+        coded = [
+            _narrow(column) or encoded_column(column, name)
+            for name, column in zip(self.keys, columns, strict=True)
+        ]
         weight = None if self.weight is None else _weights(batch, self.weight)
         mass: tuple[Array, int] | None = None
         found = None if weight is not None else _counted_codes(coded, len(batch))
         if found is None:
-            coded = [encoded_column(column, name) for name, column in zip(self.keys, columns, strict=True)]
+            coded = [
+                encoded_column(column, name)
+                for name, column in zip(self.keys, columns, strict=True)
+            ]
             first, codes, count = combined(coded, len(batch))
             found = [codes_of[first] for codes_of, _ in coded], count
             if self._adds and weight is not None:
                 sums = exact_sums(codes, weight, len(first))
                 zeros = min(((each & -each).bit_length() - 1 for each in sums.values()), default=0)
-                mass = np.array([sums.get(code, 0) >> zeros for code in range(len(first))], object), zeros
-        values = [_typed(_values(each, places), kind) for each, places, kind in zip(coded, found[0], types, strict=True)]
+                mass = (
+                    np.array([sums.get(code, 0) >> zeros for code in range(len(first))], object),
+                    zeros,
+                )
+        values = [
+            _typed(_values(each, places), kind)
+            for each, places, kind in zip(coded, found[0], types, strict=True)
+        ]
         self._refuse_many(len(found[1]), values)
         return Counted([(values, found[1], mass)], types)
 
@@ -144,7 +162,9 @@ class Count:
         types = self._agreed(one.types, other.types)
         total = Counted([*one.parts, *other.parts], types)
         largest = max((len(count) for _, count, _ in total.parts), default=0)
-        many = (len(total.parts) > _PARTS and total.size > _PARTS + largest) or total.size > MOST_COMBINATIONS + largest // 4
+        many = (
+            len(total.parts) > _PARTS and total.size > _PARTS + largest
+        ) or total.size > MOST_COMBINATIONS + largest // 4
         return self.settled(total) if many or total.size > 2 * largest + _LOOSE else total
 
     def settled(self, counted: Counted) -> Counted:
@@ -153,7 +173,9 @@ class Count:
             return counted
         arrow, columns = pyarrow(), []
         for place, kind in enumerate(counted.types):
-            columns.append(arrow.concat_arrays([_typed(values[place], kind) for values, _, _ in counted.parts]))
+            columns.append(
+                arrow.concat_arrays([_typed(values[place], kind) for values, _, _ in counted.parts])
+            )
         count = np.concatenate([count for _, count, _ in counted.parts])
         first, codes, _ = combined([encoded_column(each) for each in columns], len(count))
         self._refuse_many(len(first), columns)
@@ -162,27 +184,57 @@ class Count:
         if self._adds:
             masses = [each for _, _, each in counted.parts if each is not None]
             mass = np.zeros(len(first), object), min(zeros for _, zeros in masses)
-            np.add.at(mass[0], codes, np.concatenate([each << (zeros - mass[1]) for each, zeros in masses]))
-        return Counted([([taken(column, arrow.array(first)) for column in columns], total, mass)], counted.types)
+            np.add.at(
+                mass[0],
+                codes,
+                np.concatenate([each << (zeros - mass[1]) for each, zeros in masses]),
+            )
+        return Counted(
+            [([taken(column, arrow.array(first)) for column in columns], total, mass)],
+            counted.types,
+        )
 
     def _refuse_many(self, n_found: int, columns: Sequence[Any]) -> None:
         if n_found > MOST_COMBINATIONS:
-            refuse_combinations({name: len(column.unique()) for name, column in zip(self.keys, columns, strict=True)})
+            refuse_combinations(
+                {
+                    name: len(column.unique())
+                    for name, column in zip(self.keys, columns, strict=True)
+                }
+            )
 
     def tally(self, counted: Counted | None) -> Tally:
         """Give what was counted; None stands for no rows."""
         counted = self.settled(counted or Counted([], [pyarrow().null()] * len(self.keys)))
         if not counted.parts:
             none = [pyarrow().array([], kind) for kind in counted.types]
-            return Tally(dict(zip(self.keys, none, strict=True)), np.empty(0, np.int64), None if self.weight is None else np.empty(0))
+            return Tally(
+                dict(zip(self.keys, none, strict=True)),
+                np.empty(0, np.int64),
+                None if self.weight is None else np.empty(0),
+            )
         ((values, count, mass),) = counted.parts
-        columns = {name: _typed(each, kind) for name, each, kind in zip(self.keys, values, counted.types, strict=True)}
+        columns = {
+            name: _typed(each, kind)
+            for name, each, kind in zip(self.keys, values, counted.types, strict=True)
+        }
         try:
-            weight = None if mass is None else np.array([as_float(each << mass[1]) for each in mass[0].tolist()], np.float64)
+            weight = (
+                None
+                if mass is None
+                else np.array([as_float(each << mass[1]) for each in mass[0].tolist()], np.float64)
+            )
             if mass is None and self.weight is not None:
-                weight = np.asarray(columns[self.weight].to_numpy(zero_copy_only=False), np.float64) * count
+                weight = (
+                    np.asarray(columns[self.weight].to_numpy(zero_copy_only=False), np.float64)
+                    * count
+                )
         except OverflowError:
-            raise WeightError("The weights add up to infinity.", remedy="Divide them by their largest value.", column=self.weight) from None
+            raise WeightError(
+                "The weights add up to infinity.",
+                remedy="Divide them by their largest value.",
+                column=self.weight,
+            ) from None
         return Tally(columns, count.astype(np.int64), weight)
 
     def _agreed(self, types: Sequence[Any], others: Sequence[Any]) -> list[Any]:
@@ -195,7 +247,9 @@ class Count:
             elif not unknown(new) and not same_values(old, new):
                 name = self.keys[place]
                 problem = f"The column {name!r} holds {old} in one part of the table and {new} in another."
-                raise MixedTypeError(problem, remedy="Give all values of a column the same type.", column=name)
+                raise MixedTypeError(
+                    problem, remedy="Give all values of a column the same type.", column=name
+                )
         return kept
 
 
@@ -212,7 +266,9 @@ def _values(coded: tuple[Any, Any], places: Array) -> Any:
     return taken(values, arrow.array(places, mask=places >= len(values)))
 
 
-def _counted_codes(coded: Sequence[tuple[Any, Any]], n_rows: int) -> tuple[list[Array], Array] | None:
+def _counted_codes(
+    coded: Sequence[tuple[Any, Any]], n_rows: int
+) -> tuple[list[Array], Array] | None:
     """Count codes as they stand, where few combinations occur: several times as fast; None where they are too many."""
     sizes = [_size(each) for each in coded]
     if np.prod(sizes, dtype=np.float64) > _FEW:
@@ -223,13 +279,17 @@ def _counted_codes(coded: Sequence[tuple[Any, Any]], n_rows: int) -> tuple[list[
         joint = np.zeros(part.stop - part.start, np.int32)
         for (codes, values), of in zip(coded, sizes, strict=True):
             joint *= np.int32(of)
-            joint += codes[part].astype(np.int32, copy=False) - np.int32(values.start if isinstance(values, range) else 0)
+            joint += codes[part].astype(np.int32, copy=False) - np.int32(
+                values.start if isinstance(values, range) else 0
+            )
         counts += np.bincount(joint, minlength=size)
     there = np.flatnonzero(counts)
     return list(np.unravel_index(there, sizes)), counts[there]
 
 
-def _step_by_step(coded: Sequence[tuple[Any, Any]], sizes: Sequence[int], n_rows: int) -> tuple[list[Array], Array] | None:
+def _step_by_step(
+    coded: Sequence[tuple[Any, Any]], sizes: Sequence[int], n_rows: int
+) -> tuple[list[Array], Array] | None:
     """Count many columns of which few combinations occur: a column at a time, keeping what occurs; None where that is too much."""
     joint = np.zeros(n_rows, np.int64)
     found: list[Array] = []
@@ -268,24 +328,47 @@ def encoded_column(column: Any, name: str = "") -> tuple[Array, Any]:
     """Give codes and the values they stand for; a null has the code after the last."""
     if pyarrow().types.is_nested(column.type):
         problem = f"The values of the column {name!r} are of the nested type {column.type}, which cannot name a class or group."
-        raise InputError(problem, remedy="Pass one plain value per row: text, whole number, true/false or date.", column=name)
+        raise InputError(
+            problem,
+            remedy="Pass one plain value per row: text, whole number, true/false or date.",
+            column=name,
+        )
     coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-    return coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False), coded.dictionary
+    return coded.indices.fill_null(len(coded.dictionary)).to_numpy(
+        zero_copy_only=False
+    ), coded.dictionary
 
 
 def _weights(batch: Batch, name: str) -> Floats:
     column, types = batch.columns[name], pyarrow().types
-    if not any(kind(column.type) for kind in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)):
+    if not any(
+        kind(column.type)
+        for kind in (
+            types.is_integer,
+            types.is_floating,
+            types.is_decimal,
+            types.is_boolean,
+            types.is_null,
+        )
+    ):
         kind = plain_type(column.type)
-        raise WeightError(f"The column {name!r} of weights holds {kind}, not numbers.", remedy="Name a column of numbers.", column=name)
+        raise WeightError(
+            f"The column {name!r} of weights holds {kind}, not numbers.",
+            remedy="Name a column of numbers.",
+            column=name,
+        )
     weight = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
     if len(weight) and not (weight.min() >= 0 and weight.max() < np.inf):
         wrong = int(np.flatnonzero(~((weight >= 0) & (weight < np.inf)))[0])
         with batch.placed():
-            found = f"the weight {float(weight[wrong])!r}" if column[wrong].is_valid else "no weight"
+            found = (
+                f"the weight {float(weight[wrong])!r}" if column[wrong].is_valid else "no weight"
+            )
             problem = f"Row {wrong} has {found} in {name!r}."
             remedy = "Give every row a finite weight of zero or more, or drop such rows."
-            raise WeightError(problem, remedy=remedy, row=wrong, value=float(weight[wrong]), column=name)
+            raise WeightError(
+                problem, remedy=remedy, row=wrong, value=float(weight[wrong]), column=name
+            )
     return weight
 
 
@@ -322,10 +405,16 @@ def _narrow(column: Any) -> tuple[Any, range] | None:
         return None
     values = column.to_numpy(zero_copy_only=False)
     low, high = int(values.min()), int(values.max())
-    return (values, range(low, high + 1)) if high - low < _NARROW and abs(low) < 2**30 and values.dtype.itemsize <= 8 else None
+    return (
+        (values, range(low, high + 1))
+        if high - low < _NARROW and abs(low) < 2**30 and values.dtype.itemsize <= 8
+        else None
+    )
 
 
-def dataset_of(tally: Tally, choice: ColumnRoles, *, missing: str, fewest_classes: int = 2) -> Dataset:
+def dataset_of(
+    tally: Tally, choice: ColumnRoles, *, missing: str, fewest_classes: int = 2
+) -> Dataset:
     """Read a tally as a table in which each row stands for several."""
     if tally.weight is not None and tally.n_rows:
         refuse_weightless(tally.weight, tally.n_rows)
@@ -345,17 +434,27 @@ def dataset_of(tally: Tally, choice: ColumnRoles, *, missing: str, fewest_classe
 def refuse_weightless(weight: Array, n_rows: int) -> None:
     """Refuse weights of combinations or cells that add up to zero or to infinity, in terms of the rows behind them."""
     if n_rows and not weight.any():
-        raise WeightError(f"The weights of all {n_rows:,} rows are zero.", remedy="Give at least one row a positive weight.", count=n_rows)
+        raise WeightError(
+            f"The weights of all {n_rows:,} rows are zero.",
+            remedy="Give at least one row a positive weight.",
+            count=n_rows,
+        )
     refuse_weightless_table(weight)
 
 
 def groups_of(tally: Tally, choice: ColumnRoles, *, missing: str) -> tuple[Groups, Floats]:
     """Read a tally of attributes alone: cells, each with its number of rows, and the weight of each cell."""
     features = choice.features(tally.columns)
-    groups = read_groups(features["sensitive_features"], control_features=features.get("control_features"), missing=missing)
+    groups = read_groups(
+        features["sensitive_features"],
+        control_features=features.get("control_features"),
+        missing=missing,
+    )
     weight = tally.count if tally.weight is None else tally.weight
     refuse_weightless(weight, tally.n_rows)
-    return replace(groups, repeats=tally.count), np.bincount(groups.codes, weight, minlength=groups.n_groups).astype(np.float64)
+    return replace(groups, repeats=tally.count), np.bincount(
+        groups.codes, weight, minlength=groups.n_groups
+    ).astype(np.float64)
 
 
 def gaps_of(tally: Tally, subject: str) -> dict[str, int]:
@@ -369,7 +468,11 @@ def gaps_of(tally: Tally, subject: str) -> dict[str, int]:
     if tally.n_rows == 0:
         raise EmptyError(f"{subject} has no rows.", remedy="Pass at least one row.")
     gaps = {
-        name: int(tally.count[np.asarray(column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False), bool)].sum())
+        name: int(
+            tally.count[
+                np.asarray(column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False), bool)
+            ].sum()
+        )
         for name, column in tally.columns.items()
     }
     return {name: count for name, count in gaps.items() if count}
@@ -391,6 +494,9 @@ def same_values(one: Any, other: Any) -> bool:
     >>> same_values(pyarrow.int32(), pyarrow.int64())
     False
     """
-    mine, others = (str(plain_type(kind)).removeprefix("large_").removesuffix("_view") for kind in (one, other))
-    # Lists and structs are one thing only where they are equal: their parts may differ in ways that text does not show.
+    mine, others = (
+        str(plain_type(kind)).removeprefix("large_").removesuffix("_view") for kind in (one, other)
+    )
+    # Lists and structs are one thing only where they are equal: their parts may differ in ways that
+    # text does not show.
     return mine == others if not pyarrow().types.is_nested(plain_type(one)) else one == other

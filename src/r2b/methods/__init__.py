@@ -1,7 +1,8 @@
 """The methods of the paper and their rivals, under one interface: ``fit`` on training data, ``transform`` on any.
 
-Methods on labels (``Exact``, ``R2B``, ``R2B0``, ``HTO``, ``OST``, ``Unchanged``) give an N x L matrix, ``Reweighing`` gives weights,
-``DPRemover`` gives features, ``RTO`` binary decisions. The exact optimum is the yardstick for all.
+Methods on labels (``Exact``, ``R2B``, ``R2B0``, ``HTO``, ``OST``, ``Unchanged``) give an N x L
+matrix, ``Reweighing`` gives weights, ``DPRemover`` gives features, ``RTO`` binary decisions. The
+exact optimum is the yardstick for all.
 """
 
 from r2b.methods.admm import R2B, R2B0
@@ -12,4 +13,15 @@ from r2b.methods.remover import DPRemover
 from r2b.methods.reweighing import Reweighing
 from r2b.methods.rto import HTO, RTO
 
-__all__ = ["HTO", "OST", "R2B", "R2B0", "RTO", "DPRemover", "Exact", "LabelMethod", "Reweighing", "Unchanged"]
+__all__ = [
+    "HTO",
+    "OST",
+    "R2B",
+    "R2B0",
+    "RTO",
+    "DPRemover",
+    "Exact",
+    "LabelMethod",
+    "Reweighing",
+    "Unchanged",
+]

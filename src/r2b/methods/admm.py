@@ -1,6 +1,7 @@
 """Algorithm 1 of the paper as printed: rounds of binary debiasing per class, joined by ADMM.
 
-This is the method of the paper; :func:`r2b.debias` solves the same problem to a certificate, and is what these rounds are tested against.
+This is the method of the paper; :func:`r2b.debias` solves the same problem to a certificate, and is
+what these rounds are tested against.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.compute import generator
 from r2b.methods.base import LabelMethod, at_least
-from r2b.methods.binary import GroupedRows, answer, free_thresholds, grouped_labels, pinned_thresholds
+from r2b.methods.binary import (
+    GroupedRows,
+    answer,
+    free_thresholds,
+    grouped_labels,
+    pinned_thresholds,
+)
 from r2b.methods.rto import HTO, BinarySolver, Descent, box
 
 CommonMean = Literal["free", "population"]
@@ -32,11 +39,13 @@ class Round:
     Attributes
     ----------
     parity : float
-        Multiclass demographic parity of the labels that would be returned after this round (Z, clipped and divided by row sums).
+        Multiclass demographic parity of the labels that would be returned after this round (Z,
+        clipped and divided by row sums).
     squared_distance : float
         ``||Y - Yhat||_F^2`` of the same labels, rows counted by weight.
     raw_parity : float
-        Multiclass demographic parity of Z as printed, before that. With epsilon 0 it is 0 in every round: steps 1 and 2(b) keep it there.
+        Multiclass demographic parity of Z as printed, before that. With epsilon 0 it is 0 in every
+        round: steps 1 and 2(b) keep it there.
     primal_residual : float
         delta_p = ``||Z - H||_F`` of the algorithm's own iterates, rows counted by weight.
     dual_residual : float
@@ -73,7 +82,8 @@ class _Iterates:
         """Go on by one round once all classes are solved; give H."""
         # Step 1, solved, and 2(a): H(t+1), column k being the answer of class k.
         h = answer(scores, thresholds, self.gamma)
-        # Step 2(b): Z(t+1) = H + U - ((H + U) 1 - 1) 1' / L, the closest rows to H + U that add up to 1.
+        # Step 2(b): Z(t+1) = H + U - ((H + U) 1 - 1) 1' / L, the closest rows to H + U that add up
+        # to 1.
         moved = h + self.u
         self.z = moved - (moved.sum(axis=1, keepdims=True) - 1.0) / h.shape[1]
         # Step 2(c): U(t+1) = U + H - Z(t+1).
@@ -81,8 +91,8 @@ class _Iterates:
         return h
 
     def returned(self, output: Output = "labels") -> Floats:
-        # Return Yhat = Z. Before convergence Z may have negative entries: as in the published code, they become 0 and rows are divided
-        # by their sums.
+        # Return Yhat = Z. Before convergence Z may have negative entries: as in the published code,
+        # they become 0 and rows are divided by their sums.
         if output == "z":
             return self.z
         positive = np.maximum(self.z, 0.0)
@@ -97,21 +107,26 @@ class R2B(LabelMethod):
     epsilon : float, array-like of shape (L,) or mapping
         Largest accepted difference between the means of two groups.
     tau : float
-        Step size, above 0. The paper's 0.5 is the default; 4 to 6 come far closer to the optimum in as many rounds (see Notes).
+        Step size, above 0. The paper's 0.5 is the default; 4 to 6 come far closer to the optimum in
+        as many rounds (see Notes).
     lam : float
         Weight of the squared labels, above 0; 1 is the squared distance.
     max_rounds : int
-        At least 1. ``R2B(max_rounds=1)`` is one round as printed; for what the paper's tables call R2B0 see :class:`R2B0`.
+        At least 1. ``R2B(max_rounds=1)`` is one round as printed; for what the paper's tables call
+        R2B0 see :class:`R2B0`.
     tol : float, optional
         Stop once delta_p + delta_r is at most this. None runs all rounds, as the paper does.
     target : {"free", "population"}
-        Whether the common mean of each class is left free, as Algorithm 1 is printed, or pinned to within epsilon / 2 of E[y_k], as
-        published. The latter is another problem, with a larger distance.
+        Whether the common mean of each class is left free, as Algorithm 1 is printed, or pinned to
+        within epsilon / 2 of E[y_k], as published. The latter is another problem, with a larger
+        distance.
     output : {"labels", "z"}
-        What ``transform`` gives: labels, that is Z with entries below 0 set to 0 and rows divided by their sums, as the published code
-        does; or Z itself, as Algorithm 1 is printed. Rows of Z add up to 1, but entries may lie outside [0, 1] before convergence.
+        What ``transform`` gives: labels, that is Z with entries below 0 set to 0 and rows divided
+        by their sums, as the published code does; or Z itself, as Algorithm 1 is printed. Rows of Z
+        add up to 1, but entries may lie outside [0, 1] before convergence.
     binary : {"exact", "sgd"}
-        How the binary problems are solved: sorted breakpoints, or descent (started from the thresholds of the round before).
+        How the binary problems are solved: sorted breakpoints, or descent (started from the
+        thresholds of the round before).
     steps, epochs, batch_size
         Of the descent: :class:`~r2b.methods.rto.Descent`. Not used by "exact".
     random_state : int or numpy.random.Generator
@@ -120,17 +135,20 @@ class R2B(LabelMethod):
     Attributes
     ----------
     thresholds_ : ndarray of shape (rounds, n_groups, L)
-        All that is learnt. A new row goes through the same rounds, so it gets what an equal row of the training data got.
+        All that is learnt. A new row goes through the same rounds, so it gets what an equal row of
+        the training data got.
     history_ : tuple of Round
     rho_ : ndarray of shape (L,) or None
         The pinned means of ``target="population"``.
 
     Notes
     -----
-    After finitely many rounds the parity of the labels is near epsilon, not below it: ``history_[-1].parity`` says how near. What is left
-    comes from the last clip and division alone: with epsilon 0, Z has parity 0 after every round. On Adult (education by sex, epsilon 0)
-    100 rounds leave a parity of 5e-4 and a squared distance 1.4 % below the optimum's; 1,000 rounds agree with :func:`r2b.debias` to
-    1e-11, and 100 rounds with ``tau=4`` to 2e-7. docs/methods.md has a table of tau.
+    After finitely many rounds the parity of the labels is near epsilon, not below it:
+    ``history_[-1].parity`` says how near. What is left comes from the last clip and division alone:
+    with epsilon 0, Z has parity 0 after every round. On Adult (education by sex, epsilon 0) 100
+    rounds leave a parity of 5e-4 and a squared distance 1.4 % below the optimum's; 1,000 rounds
+    agree with :func:`r2b.debias` to 1e-11, and 100 rounds with ``tau=4`` to 2e-7. docs/methods.md
+    has a table of tau.
 
     Examples
     --------
@@ -183,7 +201,8 @@ class R2B(LabelMethod):
 
     def _learn(self, dataset: Dataset) -> None:
         rows, labels, bound = grouped_labels(dataset, self.epsilon)
-        # Taken from the labels once, and afresh in every fit; the means of a later round's F are not those of any label.
+        # Taken from the labels once, and afresh in every fit; the means of a later round's F are
+        # not those of any label.
         rho = rows.overall(labels) if self.target == "population" else None
         weight, rng = rows.row_weight[:, None], generator(self.random_state)
         iterates = _Iterates.begin(labels, self.tau, self.lam)
@@ -204,21 +223,39 @@ class R2B(LabelMethod):
                     dual_residual=float(np.sqrt((weight * (iterates.z - before) ** 2).sum())),
                 )
             )
-            if self.tol is not None and history[-1].primal_residual + history[-1].dual_residual <= self.tol:
+            if (
+                self.tol is not None
+                and history[-1].primal_residual + history[-1].dual_residual <= self.tol
+            ):
                 break
         self.thresholds_: Floats = np.stack(thresholds)
         self.history_, self.rho_ = tuple(history), rho
 
     def _thresholds(
-        self, rows: GroupedRows, scores: Floats, bound: RangeBound, rho: Floats | None, rng: np.random.Generator, last: Floats | None
+        self,
+        rows: GroupedRows,
+        scores: Floats,
+        bound: RangeBound,
+        rho: Floats | None,
+        rng: np.random.Generator,
+        last: Floats | None,
     ) -> Floats:
         """Solve the binary problems of a round: thresholds (n_groups, L) for the scores F."""
         gamma, epsilon = self.lam + self.tau, bound.epsilon
         if self.binary == "sgd":
-            nearest = box(rho, epsilon) if rho is not None else lambda means: bound.project(means, rows.weight).means
-            # Scores change little from round to round, so the thresholds of one are a good start for the next.
+            nearest = (
+                box(rho, epsilon)
+                if rho is not None
+                else lambda means: bound.project(means, rows.weight).means
+            )
+            # Scores change little from round to round, so the thresholds of one are a good start
+            # for the next.
             return self.descent.thresholds(rows, scores, gamma, nearest, rng, last)
-        return free_thresholds(rows, scores, gamma, epsilon) if rho is None else pinned_thresholds(rows, scores, gamma, rho, epsilon)
+        return (
+            free_thresholds(rows, scores, gamma, epsilon)
+            if rho is None
+            else pinned_thresholds(rows, scores, gamma, rho, epsilon)
+        )
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:
         iterates = _Iterates.begin(labels, self.tau, self.lam)
@@ -230,11 +267,13 @@ class R2B(LabelMethod):
 class R2B0(HTO):
     """The paper's R2B0, "a single round of R2B", in either of its two readings.
 
-    As the paper's tables behave (the default), it is RTO with gamma 1 on each class, then rows divided by their sums. The evidence: on
-    Adult the tables' figures of R2B0 are those of HTO in every cell, and on class labels all gamma up to 1 give the same answers, so this
-    rule makes the two equal; on COCO, where labels are soft, both differ. One round of Algorithm 1 is something else: it has 1 + tau = 1.5
-    in place of gamma = 1, which shrinks every label, and ends in the additive step 2(b), which keeps group means; its labels are far fairer
-    than those that the tables report.
+    As the paper's tables behave (the default), it is RTO with gamma 1 on each class, then rows
+    divided by their sums. The evidence: on Adult the tables' figures of R2B0 are those of HTO in
+    every cell, and on class labels all gamma up to 1 give the same answers, so this rule makes the
+    two equal; on COCO, where labels are soft, both differ. One round of Algorithm 1 is something
+    else: it has 1 + tau = 1.5 in place of gamma = 1, which shrinks every label, and ends in the
+    additive step 2(b), which keeps group means; its labels are far fairer than those that the
+    tables report.
 
     Parameters
     ----------
@@ -246,7 +285,8 @@ class R2B0(HTO):
     Attributes
     ----------
     rho_, thresholds_
-        As in :class:`HTO`; the reading "algorithm" pins no mean and has the thresholds of :class:`R2B`.
+        As in :class:`HTO`; the reading "algorithm" pins no mean and has the thresholds of
+        :class:`R2B`.
 
     Examples
     --------
@@ -279,4 +319,8 @@ class R2B0(HTO):
         self.thresholds_ = self._round.thresholds_
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:
-        return super()._respond(labels, groups) if self._round is None else self._round._respond(labels, groups)
+        return (
+            super()._respond(labels, groups)
+            if self._round is None
+            else self._round._respond(labels, groups)
+        )

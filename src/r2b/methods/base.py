@@ -21,10 +21,25 @@ from r2b.errors import ParameterError, RowsUnavailableError
 _BLOCK_ENTRIES = 1 << 18
 
 
-def at_least(name: str, value: Any, least: float, *, above: bool = False, most: float = np.inf, integer: bool = False) -> Any:
+def at_least(
+    name: str,
+    value: Any,
+    least: float,
+    *,
+    above: bool = False,
+    most: float = np.inf,
+    integer: bool = False,
+) -> Any:
     """Give ``value`` back if it is a finite number of at least (or above) ``least`` and at most ``most``; refuse it otherwise."""
-    if not is_a(Integral if integer else Real, value) or not least <= value <= most or value == (least if above else np.inf):
-        kind, start = "an integer" if integer else "a finite number", "above" if above else "of at least"
+    if (
+        not is_a(Integral if integer else Real, value)
+        or not least <= value <= most
+        or value == (least if above else np.inf)
+    ):
+        kind, start = (
+            "an integer" if integer else "a finite number",
+            "above" if above else "of at least",
+        )
         remedy = f"Pass {kind} {start} {least}{'' if most == np.inf else f' and at most {most}'}."
         raise ParameterError(f"{name} is {value!r}.", remedy=remedy, value=value)
     return value
@@ -33,7 +48,10 @@ def at_least(name: str, value: Any, least: float, *, above: bool = False, most: 
 def refuse_unfitted(method: Any, attribute: str, rows: str) -> None:
     """Refuse to apply what was not learnt."""
     if not hasattr(method, attribute):
-        raise RowsUnavailableError(f"This {type(method).__name__} has not been fitted.", remedy=f"Call fit with training {rows} first.")
+        raise RowsUnavailableError(
+            f"This {type(method).__name__} has not been fitted.",
+            remedy=f"Call fit with training {rows} first.",
+        )
 
 
 def read_numbers(column: Column, what: str) -> Floats:
@@ -42,7 +60,9 @@ def read_numbers(column: Column, what: str) -> Floats:
     return np.asarray(vocabulary.values[codes])
 
 
-def read_weight_beside(sample_weight: Any, what: str, rows: Column | Frame | Matrix, groups: Groups) -> Floats | None:
+def read_weight_beside(
+    sample_weight: Any, what: str, rows: Column | Frame | Matrix, groups: Groups
+) -> Floats | None:
     """Read the weights, if any, of the rows of the argument ``what``; rows, groups and weights must be of the same rows in one order."""
     refuse_lengths(what, len(rows), GROUPS, groups.n_rows)
     beside = (what, rows.index), (GROUPS, groups.index)
@@ -57,8 +77,8 @@ def read_weight_beside(sample_weight: Any, what: str, rows: Column | Frame | Mat
 class LabelMethod(ABC):
     """A method that turns label rows into fairer ones, group by group.
 
-    What is learnt is small (numbers per group and class), so that it can be applied to rows that were not fitted. Rows that share label and
-    group share their answer.
+    What is learnt is small (numbers per group and class), so that it can be applied to rows that
+    were not fitted. Rows that share label and group share their answer.
 
     Attributes
     ----------
@@ -69,7 +89,9 @@ class LabelMethod(ABC):
     name: ClassVar[str]
     schema_: Schema
 
-    def fit(self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False) -> Self:
+    def fit(
+        self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False
+    ) -> Self:
         """Learn from training labels; whatever an earlier fit left behind is gone.
 
         Parameters
@@ -77,7 +99,13 @@ class LabelMethod(ABC):
         y, sensitive_features, sample_weight, normalize
             As for :func:`r2b.debias`.
         """
-        dataset = read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize, categorical_only=True)
+        dataset = read(
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            normalize=normalize,
+            categorical_only=True,
+        )
         self._learn(dataset)
         self.schema_ = dataset.schema
         return self
@@ -98,18 +126,32 @@ class LabelMethod(ABC):
             A class or group was not fitted.
         """
         refuse_unfitted(self, "schema_", "labels")
-        return self._apply(self.schema_.read(y, sensitive_features=sensitive_features, normalize=normalize))
+        return self._apply(
+            self.schema_.read(y, sensitive_features=sensitive_features, normalize=normalize)
+        )
 
-    def fit_transform(self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False) -> Floats:
+    def fit_transform(
+        self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False
+    ) -> Floats:
         """Fit and apply to the same rows."""
-        self.fit(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+        self.fit(
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            normalize=normalize,
+        )
         return self.transform(y, sensitive_features=sensitive_features, normalize=normalize)
 
     def _apply(self, dataset: Dataset) -> Floats:
         n_classes, groups = dataset.n_classes, dataset.groups.codes
         if not dataset.labels.is_soft:
             # One answer per (group, class), then a lookup.
-            table = np.stack([self._respond(np.eye(n_classes), np.full(n_classes, group)) for group in range(dataset.n_groups)])
+            table = np.stack(
+                [
+                    self._respond(np.eye(n_classes), np.full(n_classes, group))
+                    for group in range(dataset.n_groups)
+                ]
+            )
             return table[groups, dataset.labels.array]
         out = np.empty((dataset.n_rows, n_classes))
         for part in parts_of(dataset.n_rows, max(1, _BLOCK_ENTRIES // n_classes)):

@@ -1,9 +1,10 @@
 """The binary debiasing step of Algorithm 1, exact: one threshold per group and class, from sorted breakpoints.
 
-For each class: minimise ``sum_i w_i (gamma/2 h_i^2 - f_i h_i)`` over ``0 <= h <= 1`` under a bound on the group means m_s of h. The
-answer is ``h_i = clip((f_i - t_s) / gamma, 0, 1)``, s being the group of row i, so all there is to find is the thresholds t. The mean of
-a group falls with its threshold along straight pieces between sorted breakpoints; the threshold of a mean is read off that curve, never
-searched to a tolerance.
+For each class: minimise ``sum_i w_i (gamma/2 h_i^2 - f_i h_i)`` over ``0 <= h <= 1`` under a bound
+on the group means m_s of h. The answer is ``h_i = clip((f_i - t_s) / gamma, 0, 1)``, s being the
+group of row i, so all there is to find is the thresholds t. The mean of a group falls with its
+threshold along straight pieces between sorted breakpoints; the threshold of a mean is read off that
+curve, never searched to a tolerance.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, Places
 from r2b._data.merge import merge
 
-_ULPS = 4 * np.finfo(np.float64).eps  # means in [0, 1] that differ by less are one: (m - epsilon) + epsilon must find m again
+# means in [0, 1] that differ by less are one: (m - epsilon) + epsilon must find m again
+_ULPS = 4 * np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +102,9 @@ def divided_by_sums(rows: Floats, otherwise: Floats) -> Floats:
     return np.asarray(np.where(total > 0, rows / np.where(total > 0, total, 1.0), otherwise))
 
 
-def pinned_thresholds(rows: GroupedRows, scores: Floats, gamma: float, rho: Floats, epsilon: Floats) -> Floats:
+def pinned_thresholds(
+    rows: GroupedRows, scores: Floats, gamma: float, rho: Floats, epsilon: Floats
+) -> Floats:
     """Give the thresholds of the published bound: ``|m_s - rho| <= epsilon / 2`` for every group s.
 
     Parameters
@@ -117,7 +121,8 @@ def pinned_thresholds(rows: GroupedRows, scores: Floats, gamma: float, rho: Floa
     Returns
     -------
     ndarray of shape (n_groups, L)
-        0 where the group is inside the bound. Where several thresholds give the same answers, the one nearest 0.
+        0 where the group is inside the bound. Where several thresholds give the same answers, the
+        one nearest 0.
 
     Examples
     --------
@@ -137,8 +142,9 @@ def pinned_thresholds(rows: GroupedRows, scores: Floats, gamma: float, rho: Floa
 def free_thresholds(rows: GroupedRows, scores: Floats, gamma: float, epsilon: Floats) -> Floats:
     """Give the thresholds of the bound of Algorithm 1: ``max_s m_s - min_s m_s <= epsilon``, the common mean left free.
 
-    Group means go into a band ``[c, c + epsilon]``. The best c balances the prices, ``sum_s W_s t_s = 0``; that sum falls with c along
-    straight pieces and jumps, whose ends are the means at breakpoints: these are sorted, halving finds the piece, a line gives the root.
+    Group means go into a band ``[c, c + epsilon]``. The best c balances the prices, ``sum_s W_s t_s
+    = 0``; that sum falls with c along straight pieces and jumps, whose ends are the means at
+    breakpoints: these are sorted, halving finds the piece, a line gives the root.
 
     Parameters
     ----------
@@ -194,7 +200,13 @@ class _Curves:
             place = slice(2 * begin, 2 * end)
             knots[:, place], means[:, place] = _curve(own, rows.share[begin:end], gamma)
         largest = float(np.abs(knots).max()) + gamma
-        return cls(knots, means, 2 * rows.start, rows.weight, 4.0 * largest * float(rows.weight.sum() / rows.weight.min()))
+        return cls(
+            knots,
+            means,
+            2 * rows.start,
+            rows.weight,
+            4.0 * largest * float(rows.weight.sum() / rows.weight.min()),
+        )
 
     def thresholds(self, means: Floats) -> tuple[Floats, Floats]:
         """Give the least and the largest threshold at which each group has ``means``, of shape (..., n_groups or 1, L)."""
@@ -202,19 +214,29 @@ class _Curves:
         wanted = np.broadcast_to(means, shape)
         columns = np.arange(shape[-1])
         begin, end = self.start[:-1, None], self.start[1:, None]
-        # Values above the wanted one come first, then those equal to it: (before, after) are the ends of the equal ones.
+        # Values above the wanted one come first, then those equal to it: (before, after) are the
+        # ends of the equal ones.
         before, after = self._count(np.stack([wanted + _ULPS, wanted - _ULPS]))
         left, right = np.maximum(before - 1, begin), np.minimum(before, end - 1)
         high, low = self.means[columns, left], self.means[columns, right]
         fall = np.where(high > low, high - low, 1.0)
-        between = self.knots[columns, left] + (high - wanted) / fall * (self.knots[columns, right] - self.knots[columns, left])
+        between = self.knots[columns, left] + (high - wanted) / fall * (
+            self.knots[columns, right] - self.knots[columns, left]
+        )
         level = after > before
-        least = np.where(before == begin, -self.reach, np.where(level, self.knots[columns, right], between))
-        most = np.where(after == end, self.reach, np.where(level, self.knots[columns, np.maximum(after - 1, begin)], between))
+        least = np.where(
+            before == begin, -self.reach, np.where(level, self.knots[columns, right], between)
+        )
+        most = np.where(
+            after == end,
+            self.reach,
+            np.where(level, self.knots[columns, np.maximum(after - 1, begin)], between),
+        )
         return least, most
 
     def _count(self, bounds: Floats) -> Places:
-        # For bounds (2, ..., R, L): how many values, from the start of all, lie above bounds[0], and how many lie at or above bounds[1].
+        # For bounds (2, ..., R, L): how many values, from the start of all, lie above bounds[0],
+        # and how many lie at or above bounds[1].
         low = np.broadcast_to(self.start[:-1, None], bounds.shape).copy()
         high = np.broadcast_to(self.start[1:, None], bounds.shape).copy()
         columns = np.arange(bounds.shape[-1])
@@ -235,7 +257,8 @@ def _curve(scores: Floats, share: Floats, gamma: float) -> tuple[Floats, Floats]
     slope = np.cumsum(np.concatenate([share, -share])[order], axis=1)[:, :-1]
     n = scores.shape[1]
     moving = np.cumsum(np.where(order < n, 1, -1), axis=1)[:, :-1]
-    slope = np.where(moving > 0, slope, 0.0)  # counted in integers: rounding must not tilt a level piece
+    # counted in integers: rounding must not tilt a level piece
+    slope = np.where(moving > 0, slope, 0.0)
     means = np.ones_like(knots)
     np.cumsum(slope * np.diff(knots, axis=1) / -gamma, axis=1, out=means[:, 1:])
     means[:, 1:] += 1.0
@@ -246,12 +269,16 @@ def _curve(scores: Floats, share: Floats, gamma: float) -> tuple[Floats, Floats]
 
 def _balanced(curves: _Curves, own: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
     """Give the lower end (L,) of the best band, and the thresholds (R, L) that bring all groups into it."""
-    # Where the sum of prices may bend: a group at a breakpoint, or at the mean it has anyway, on either end of the band.
+    # Where the sum of prices may bend: a group at a breakpoint, or at the mean it has anyway, on
+    # either end of the band.
     points = np.concatenate([curves.means, own.T], axis=1)
-    levels = np.sort(np.clip(np.concatenate([points, points - epsilon[:, None]], axis=1), 0.0, 1.0), axis=1)
+    levels = np.sort(
+        np.clip(np.concatenate([points, points - epsilon[:, None]], axis=1), 0.0, 1.0), axis=1
+    )
     columns = np.arange(len(levels))
     low, high = np.zeros(len(levels), dtype=np.intp), np.full(len(levels), levels.shape[1] - 1)
-    for _ in range(levels.shape[1].bit_length()):  # ends with the first level at which the least sum is no longer positive
+    # ends with the first level at which the least sum is no longer positive
+    for _ in range(levels.shape[1].bit_length()):
         middle = (low + high) >> 1
         least, _most = _prices(curves, levels[columns, middle], epsilon)
         done = curves.weight @ least <= 0
@@ -260,23 +287,31 @@ def _balanced(curves: _Curves, own: Floats, epsilon: Floats) -> tuple[Floats, Fl
     left, right = levels[columns, np.maximum(high - 1, 0)], levels[columns, high]
     before, _ = _prices(curves, left, epsilon)
     least, most = _prices(curves, right, epsilon)
-    # The sum passes 0 either within a jump at ``right``, or on the straight piece from ``left`` to ``right``.
+    # The sum passes 0 either within a jump at ``right``, or on the straight piece from ``left`` to
+    # ``right``.
     jump = curves.weight @ most >= 0
     first, last = np.where(jump, most, before), np.where(jump, least, most)
     total, rest = curves.weight @ first, curves.weight @ last
-    part = np.where(total > rest, np.clip(total / np.where(total > rest, total - rest, 1.0), 0.0, 1.0), 0.0)
+    part = np.where(
+        total > rest, np.clip(total / np.where(total > rest, total - rest, 1.0), 0.0, 1.0), 0.0
+    )
     level = np.where(jump, right, left + part * (right - left))
     return level, first + part * (last - first)
 
 
 def _prices(curves: _Curves, level: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
-    # Groups below the band are raised (t < 0) to its lower end, those above are lowered (t > 0) to its upper end.
+    # Groups below the band are raised (t < 0) to its lower end, those above are lowered (t > 0) to
+    # its upper end.
     ends = np.stack([level, np.minimum(level + epsilon, 1.0)])[:, None, :]
     least, most = curves.thresholds(ends)
-    return np.minimum(least[0], 0.0) + np.maximum(least[1], 0.0), np.minimum(most[0], 0.0) + np.maximum(most[1], 0.0)
+    return np.minimum(least[0], 0.0) + np.maximum(least[1], 0.0), np.minimum(
+        most[0], 0.0
+    ) + np.maximum(most[1], 0.0)
 
 
-def _polished(rows: GroupedRows, scores: Floats, gamma: float, found: Floats, bottom: Floats, top: Floats) -> Floats:
+def _polished(
+    rows: GroupedRows, scores: Floats, gamma: float, found: Floats, bottom: Floats, top: Floats
+) -> Floats:
     """Take out the rounding of the sums along a curve: one Newton step on means added up afresh."""
     h = answer(scores, found[rows.groups], gamma)
     moving = rows.means(((h > 0.0) & (h < 1.0)).astype(np.float64))

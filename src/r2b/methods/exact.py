@@ -45,7 +45,14 @@ class Exact(LabelMethod):
 
     name = "exact"
 
-    def __init__(self, epsilon: Epsilon = 0.0, *, lam: float = 1.0, tol: float = TOLERANCE, max_iter: int = 1000) -> None:
+    def __init__(
+        self,
+        epsilon: Epsilon = 0.0,
+        *,
+        lam: float = 1.0,
+        tol: float = TOLERANCE,
+        max_iter: int = 1000,
+    ) -> None:
         self.epsilon = epsilon
         self.lam = lam
         self.tol = tol

@@ -1,15 +1,18 @@
 r"""Optimised score transformation (Wei, Ramamurthy and Calmon) under mean score parity, solved exactly for known groups.
 
-For scores r of one class the method looks for r' that maximise ``E[r log r' + (1 - r) log(1 - r')]`` while every group mean stays within
-``epsilon`` of the overall mean. One price ``mu`` per group decides r' in closed form; the prices are roots of monotone functions.
+For scores r of one class the method looks for r' that maximise ``E[r log r' + (1 - r) log(1 -
+r')]`` while every group mean stays within ``epsilon`` of the overall mean. One price ``mu`` per
+group decides r' in closed form; the prices are roots of monotone functions.
 
-The solver, for groups of shares w_s with means ``m_s = M_s(mu_s) = E_s[r*(mu_s)]``. Let ``V_s(m)`` be the best objective of a group whose
-mean is m: it is concave with derivative ``mu_s(m)``, the inverse of ``M_s``. What is left is ``max sum_s w_s V_s(m_s)`` over
-``|m_s - c| <= epsilon`` and ``sum_s w_s m_s = c``. For a fixed overall mean c, with eta the multiplier of the latter,
-``mu_s = clip(eta, mu_s(c + epsilon), mu_s(c - epsilon))``, and eta is the root of ``sum_s w_s M_s(mu_s) = c``. The value is concave in c,
-with derivative ``sum_s w_s mu_s``, so that the outer root ``sum_s w_s mu_s = 0`` ends the search. At ``epsilon = 0`` eta plays no part. The
-dual of the method, ``min sum_s w_s E_s[g(mu_s; r)] + epsilon sum_s |lambda_s|``, has ``lambda_s = w_s (mu_s - eta)``: a zero gap to it is
-what the tests ask for.
+The solver, for groups of shares w_s with means ``m_s = M_s(mu_s) = E_s[r*(mu_s)]``. Let ``V_s(m)``
+be the best objective of a group whose mean is m: it is concave with derivative ``mu_s(m)``, the
+inverse of ``M_s``. What is left is ``max sum_s w_s V_s(m_s)`` over ``|m_s - c| <= epsilon`` and
+``sum_s w_s m_s = c``. For a fixed overall mean c, with eta the multiplier of the latter, ``mu_s =
+clip(eta, mu_s(c + epsilon), mu_s(c - epsilon))``, and eta is the root of ``sum_s w_s M_s(mu_s) =
+c``. The value is concave in c, with derivative ``sum_s w_s mu_s``, so that the outer root ``sum_s
+w_s mu_s = 0`` ends the search. At ``epsilon = 0`` eta plays no part. The dual of the method, ``min
+sum_s w_s E_s[g(mu_s; r)] + epsilon sum_s |lambda_s|``, has ``lambda_s = w_s (mu_s - eta)``: a zero
+gap to it is what the tests ask for.
 """
 
 from __future__ import annotations
@@ -29,13 +32,16 @@ from r2b.methods.binary import GroupedRows, divided_by_sums, grouped_labels
 
 _ROUNDING = float(np.finfo(np.float64).eps)
 _NEWTON_STEPS = 200  # a bound for bisection alone; Newton's steps need about five
-_ROOT_STEPS = 2_400  # every other step halves the bracket, so that neighbouring numbers are reached from any finite bracket
+# every other step halves the bracket, so that neighbouring numbers are reached from any finite
+# bracket
+_ROOT_STEPS = 2_400
 
 
 def transform_scores(scores: Any, mu: Any) -> Floats:
     r"""Give the transformed scores, the root in [0, 1] of ``mu r'^2 - (1 + mu) r' + r = 0``.
 
-    It is written without a difference of like numbers, so that it holds at ``mu = 0``, at scores of 0 and 1 and for any size of mu.
+    It is written without a difference of like numbers, so that it holds at ``mu = 0``, at scores of
+    0 and 1 and for any size of mu.
 
     Parameters
     ----------
@@ -59,13 +65,17 @@ def transform_scores(scores: Any, mu: Any) -> Floats:
 
 
 def _response(scores: Floats, mu: Floats) -> tuple[Floats, Floats]:
-    # The discriminant (1 + mu)^2 - 4 mu r is (1 - |mu|)^2 + 4 |mu| q with q = 1 - r or r by the sign of mu: a sum of squares.
+    # The discriminant (1 + mu)^2 - 4 mu r is (1 - |mu|)^2 + 4 |mu| q with q = 1 - r or r by the
+    # sign of mu: a sum of squares.
     size = np.abs(mu)
     root = np.hypot(1 - size, 2 * np.sqrt(size * np.where(mu > 0, 1 - scores, scores)))
     ahead = 1 + mu
-    # Each of the two forms of the root adds where the other subtracts. At mu = -1 and r = 0 the first is 0 / 0, and 0 is meant.
+    # Each of the two forms of the root adds where the other subtracts. At mu = -1 and r = 0 the
+    # first is 0 / 0, and 0 is meant.
     below, above = ahead + root, 2 * mu
-    out = np.where(ahead >= 0, 2 * scores, ahead - root) / np.where(ahead >= 0, np.where(below > 0, below, 1.0), above)
+    out = np.where(ahead >= 0, 2 * scores, ahead - root) / np.where(
+        ahead >= 0, np.where(below > 0, below, 1.0), above
+    )
     return np.clip(out, 0.0, 1.0), root
 
 
@@ -96,14 +106,16 @@ class _Scores:
     def slopes(self, prices: Floats) -> tuple[Floats, Floats]:
         """Give the means and their derivatives, from ``dr'/dmu = -r' (1 - r') / sqrt(discriminant)``."""
         new, root = _response(self.score, prices[self.rows.groups])
-        slope = new * (1 - new) / np.where(root > 0, root, np.inf)  # a kink of class labels: its flat side, so that a bisection follows
+        # a kink of class labels: its flat side, so that a bisection follows
+        slope = new * (1 - new) / np.where(root > 0, root, np.inf)
         return self._mean(new), -self.rows.means(slope[:, None])[:, 0]
 
     def prices_at(self, target: float) -> Floats:
         """Solve ``M_s(mu) = target`` for every group, for a target strictly between 0 and 1.
 
-        The price lies between 0 and ``p / target`` (``-(1 - p) / (1 - target)`` where the mean p has to grow), and is the far end on class
-        labels. Newton's step is taken on ``1 / M``, which is straight there, and a bisection where the step leaves the bracket.
+        The price lies between 0 and ``p / target`` (``-(1 - p) / (1 - target)`` where the mean p
+        has to grow), and is the far end on class labels. Newton's step is taken on ``1 / M``, which
+        is straight there, and a bisection where the step leaves the bracket.
         """
         down = self.rate > target
         far = np.where(down, self.rate / target, (self.rate - 1) / (1 - target))
@@ -116,7 +128,11 @@ class _Scores:
             bend = np.where(down, mean / target, (1 - mean) / (1 - target))
             step = prices - bend * excess / np.where(slope < 0, slope, np.nan)
             middle = (low + high) / 2
-            done = (np.abs(excess) <= 2 * _ROUNDING * np.minimum(mean, target)) | (middle <= low) | (middle >= high)
+            done = (
+                (np.abs(excess) <= 2 * _ROUNDING * np.minimum(mean, target))
+                | (middle <= low)
+                | (middle >= high)
+            )
             done |= np.abs(step - prices) <= 2 * _ROUNDING * np.abs(prices)
             if done.all():
                 break
@@ -125,11 +141,14 @@ class _Scores:
         return prices
 
 
-def _root(function: Callable[[float], tuple[float, Floats]], low: float, high: float, tolerance: float) -> Floats:
+def _root(
+    function: Callable[[float], tuple[float, Floats]], low: float, high: float, tolerance: float
+) -> Floats:
     """Give the prices at the root of a decreasing function of one number, which comes with a vector of prices.
 
-    The bracket closes by turns with the secant and in the middle. Where the function jumps over 0, as it does on class labels, the bracket
-    ends as two neighbouring numbers, and the prices are mixed so that 0 is met: a mean, monotone in its price, stays between the two.
+    The bracket closes by turns with the secant and in the middle. Where the function jumps over 0,
+    as it does on class labels, the bracket ends as two neighbouring numbers, and the prices are
+    mixed so that 0 is met: a mean, monotone in its price, stays between the two.
     """
     (above, first), (below, second) = function(low), function(high)
     for step in range(_ROOT_STEPS):
@@ -164,7 +183,8 @@ def fit_scores(score: Floats, rows: GroupedRows, epsilon: float = 0.0) -> tuple[
     Returns
     -------
     prices : ndarray of shape (n_groups,)
-        The price mu of each group, for ``transform_scores``; weighted by the shares of the groups they sum to 0.
+        The price mu of each group, for ``transform_scores``; weighted by the shares of the groups
+        they sum to 0.
     targets : ndarray of shape (n_groups,)
         The mean score of each group after the transformation: all equal where epsilon is 0.
 
@@ -178,15 +198,24 @@ def fit_scores(score: Floats, rows: GroupedRows, epsilon: float = 0.0) -> tuple[
     scores = _Scores(score, rows)
     share, rate = scores.share, scores.rate
     if np.abs(rate - share @ rate).max() <= epsilon or rate.min() == rate.max():
-        return np.zeros(len(rate)), rate  # met as it is; this includes a class that no row has, or all have
+        # met as it is; this includes a class that no row has, or all have
+        return np.zeros(len(rate)), rate
 
     def at(center: float) -> tuple[float, Floats]:
         even = scores.prices_at(center)  # at its extremes all means lie on one side of the center
         if epsilon == 0:
             return float(share @ even), even
         # A bound outside of (0, 1) is none: means stay inside by themselves.
-        least = scores.prices_at(center + epsilon) if center + epsilon < 1 else np.full(len(share), -np.inf)
-        most = scores.prices_at(center - epsilon) if center - epsilon > 0 else np.full(len(share), np.inf)
+        least = (
+            scores.prices_at(center + epsilon)
+            if center + epsilon < 1
+            else np.full(len(share), -np.inf)
+        )
+        most = (
+            scores.prices_at(center - epsilon)
+            if center - epsilon > 0
+            else np.full(len(share), np.inf)
+        )
 
         def given(eta: float) -> tuple[float, Floats]:
             prices = np.clip(eta, least, most)
@@ -195,21 +224,26 @@ def fit_scores(score: Floats, rows: GroupedRows, epsilon: float = 0.0) -> tuple[
         prices = _root(given, float(even.min()), float(even.max()), _ROUNDING * center)
         return float(share @ prices), prices
 
-    # Targets of 0 and 1 have no finite price; the best common mean is strictly inside as soon as one score is.
-    prices = _root(at, max(float(rate.min()), 1e-300), min(float(rate.max()), 1 - _ROUNDING), _ROUNDING)
+    # Targets of 0 and 1 have no finite price; the best common mean is strictly inside as soon as
+    # one score is.
+    prices = _root(
+        at, max(float(rate.min()), 1e-300), min(float(rate.max()), 1 - _ROUNDING), _ROUNDING
+    )
     return prices, scores.means(prices)
 
 
 class OST(LabelMethod):
     """Optimised score transformation of every class on its own, then rows divided by their sum.
 
-    Before that division the mean of every class is the same in all groups (to ``epsilon``); the division brings some of the difference
-    back, since the classes were solved without knowing of each other. This is the method as the paper compares with it.
+    Before that division the mean of every class is the same in all groups (to ``epsilon``); the
+    division brings some of the difference back, since the classes were solved without knowing of
+    each other. This is the method as the paper compares with it.
 
     Parameters
     ----------
     epsilon : float, array-like of shape (L,) or mapping
-        The largest distance of a group mean from the overall mean, per class, before rows are divided by their sum.
+        The largest distance of a group mean from the overall mean, per class, before rows are
+        divided by their sum.
 
     Attributes
     ----------
@@ -242,5 +276,6 @@ class OST(LabelMethod):
         self.targets_: Floats = np.stack([targets for _, targets in fits], axis=1)
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:
-        # A positive score keeps a positive image, so a sum of 0 can only come from underflow; such a row is left as it was.
+        # A positive score keeps a positive image, so a sum of 0 can only come from underflow; such
+        # a row is left as it was.
         return divided_by_sums(transform_scores(labels, self.prices_[groups]), labels)

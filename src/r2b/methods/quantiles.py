@@ -1,8 +1,9 @@
 """Moving one feature of every group onto a distribution that the groups share: quantile functions for numbers, transport for categories.
 
-Everything rests on one number per row, its rank ``u`` in its own group. Where ``u`` is uniform on (0, 1) in each group, any common function
-of it has the same distribution in each group. A value that many rows share must therefore spread over a whole interval of ranks, at
-random: giving all of them one rank would send the same value to a different number in each group, which names the group.
+Everything rests on one number per row, its rank ``u`` in its own group. Where ``u`` is uniform on
+(0, 1) in each group, any common function of it has the same distribution in each group. A value
+that many rows share must therefore spread over a whole interval of ranks, at random: giving all of
+them one rank would send the same value to a different number in each group, which names the group.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def spread(cells: Array, order: Array, rng: np.random.Generator) -> Floats:
     _, first, count = np.unique(sorted_cells, return_index=True, return_counts=True)
     rank = np.arange(len(order)) - np.repeat(first, count)
     places = np.empty(len(order))
-    # One draw per stratum instead of independent draws: a row's place is just as uniform, and the rows together hold no sampling noise.
+    # One draw per stratum instead of independent draws: a row's place is just as uniform, and the
+    # rows together hold no sampling noise.
     places[order] = (rank + rng.random(len(order))) / np.repeat(count, count)
     return places
 
@@ -68,8 +70,8 @@ class RankCdf:
     def ranks(self, values: Floats, rng: np.random.Generator) -> Floats:
         """Give rows their ranks: in the order of their values, ties at random.
 
-        A training value owns the interval of ranks from the share below it to the share up to it. A new value between two of them owns half
-        a row's share to either side of the boundary.
+        A training value owns the interval of ranks from the share below it to the share up to it. A
+        new value between two of them owns half a row's share to either side of the boundary.
         """
         place = np.searchsorted(self.values, values)
         seen = self.values[np.minimum(place, len(self.values) - 1)] == values
@@ -77,10 +79,15 @@ class RankCdf:
         order = np.lexsort((rng.random(len(values)), values))
         half = 0.5 / self.n_rows
         low = np.where(seen, self.below[place], np.maximum(self.below[place] - half, 0.0))
-        high = np.where(seen, self.below[np.minimum(place + 1, len(self.values))], np.minimum(self.below[place] + half, 1.0))
+        high = np.where(
+            seen,
+            self.below[np.minimum(place + 1, len(self.values))],
+            np.minimum(self.below[place] + half, 1.0),
+        )
         drawn = low + (high - low) * spread(cells, order, rng)
         ranks = np.empty(len(values))
-        # The intervals of new values overlap their neighbours', so the same ranks are dealt out again in the order of the values.
+        # The intervals of new values overlap their neighbours', so the same ranks are dealt out
+        # again in the order of the values.
         ranks[order] = np.sort(drawn)
         return ranks
 
@@ -101,8 +108,9 @@ class RankCdf:
 class WidthCdf:
     """The same distribution as a histogram of equal widths, by the rule of Freedman and Diaconis: it fails, and is here to show that.
 
-    The CDF is a staircase: all rows of a bin get the share up to the bin's end, as in the paper's appendix. Where a group has two far
-    modes, its quartiles lie in different modes, the width ``2 IQR n^(-1/3)`` swallows each mode whole, and the group has two ranks left.
+    The CDF is a staircase: all rows of a bin get the share up to the bin's end, as in the paper's
+    appendix. Where a group has two far modes, its quartiles lie in different modes, the width ``2
+    IQR n^(-1/3)`` swallows each mode whole, and the group has two ranks left.
 
     Attributes
     ----------
@@ -135,7 +143,9 @@ class WidthCdf:
     def ranks(self, values: Floats, rng: np.random.Generator) -> Floats:
         """Give the share up to the end of each value's bin; nothing is random here."""
         bins = np.floor((values - self.start) / self.width)
-        return np.asarray(np.concatenate([[0.0], self.upto])[np.searchsorted(self.bins, bins, side="right")])
+        return np.asarray(
+            np.concatenate([[0.0], self.upto])[np.searchsorted(self.bins, bins, side="right")]
+        )
 
     def quantiles(self, u: Floats) -> Floats:
         """Invert the histogram's CDF, linear inside a bin."""
@@ -160,10 +170,21 @@ class NumericRepair:
     grid: Floats | None
 
     @classmethod
-    def fit(cls, values: Floats, codes: Array, weight: Floats, *, n_groups: int, bins: str, n_bins: int | None) -> NumericRepair:
+    def fit(
+        cls,
+        values: Floats,
+        codes: Array,
+        weight: Floats,
+        *,
+        n_groups: int,
+        bins: str,
+        n_bins: int | None,
+    ) -> NumericRepair:
         """Learn the CDF of every group."""
         kind: type[RankCdf] | type[WidthCdf] = WidthCdf if bins == "equal_width" else RankCdf
-        groups = tuple(kind.fit(values[codes == group], weight[codes == group]) for group in range(n_groups))
+        groups = tuple(
+            kind.fit(values[codes == group], weight[codes == group]) for group in range(n_groups)
+        )
         exact = cls(groups, None)
         if n_bins is None or bins == "equal_width":
             return exact
@@ -173,7 +194,9 @@ class NumericRepair:
         """Give the median over groups of their quantiles at ``u``: for two groups the average."""
         if self.grid is not None:
             return np.interp(u, np.linspace(0, 1, len(self.grid)), self.grid)
-        return np.asarray(np.median(np.stack([group.quantiles(u) for group in self.groups]), axis=0))
+        return np.asarray(
+            np.median(np.stack([group.quantiles(u) for group in self.groups]), axis=0)
+        )
 
     def apply(self, values: Floats, codes: Array, *, amount: float, seed: list[int]) -> Floats:
         """Move values towards the shared distribution."""
@@ -182,7 +205,9 @@ class NumericRepair:
         moved = np.empty(len(values))
         for code, group in enumerate(self.groups):
             rows = np.flatnonzero(codes == code)
-            moved[rows] = self.shared(group.ranks(values[rows], np.random.default_rng([*seed, code])))
+            moved[rows] = self.shared(
+                group.ranks(values[rows], np.random.default_rng([*seed, code]))
+            )
         return np.asarray(moved if amount == 1 else (1 - amount) * values + amount * moved)
 
 
@@ -202,7 +227,9 @@ class CategoryRepair:
     transport: Floats
 
     @classmethod
-    def fit(cls, categories: Array, codes: Array, weight: Floats, *, n_groups: int, n_categories: int) -> CategoryRepair:
+    def fit(
+        cls, categories: Array, codes: Array, weight: Floats, *, n_groups: int, n_categories: int
+    ) -> CategoryRepair:
         """Learn the shares of every group.
 
         Examples
@@ -214,11 +241,16 @@ class CategoryRepair:
         array([[0.833, 0.167],
                [0.   , 1.   ]])
         """
-        counts = np.bincount(codes.astype(np.intp) * n_categories + categories, weights=weight, minlength=n_groups * n_categories)
+        counts = np.bincount(
+            codes.astype(np.intp) * n_categories + categories,
+            weights=weight,
+            minlength=n_groups * n_categories,
+        )
         shares = counts.reshape(n_groups, n_categories)
         shares = shares / shares.sum(axis=1, keepdims=True)
         target = np.median(shares, axis=0)
-        # Three groups without a common category have a median of zero everywhere; their mean is the nearest thing that is a distribution.
+        # Three groups without a common category have a median of zero everywhere; their mean is the
+        # nearest thing that is a distribution.
         target = target / target.sum() if target.sum() > 0 else shares.mean(axis=0)
         return cls(target, np.stack([least_transport(share, target) for share in shares]))
 
@@ -243,7 +275,8 @@ class CategoryRepair:
 def least_transport(shares: Floats, target: Floats) -> Floats:
     """Give the chances of the new category given the old one that reach the target and move as little mass as possible.
 
-    Overfull categories give up what they have too much, to the others in proportion to what these lack.
+    Overfull categories give up what they have too much, to the others in proportion to what these
+    lack.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """The DP remover of Feldman et al. (2015): features moved, column by column, onto a distribution that all groups share.
 
-**It needs the sensitive attribute of every row at test time**, because a row is moved by its rank in its own group.
+**It needs the sensitive attribute of every row at test time**, because a row is moved by its rank
+in its own group.
 """
 
 from __future__ import annotations
@@ -41,26 +42,32 @@ class _Feature:
 class DPRemover:
     """Make every feature, taken alone, equally distributed in all groups.
 
-    A number goes to the shared quantile function at its rank in its group, ``x -> F_A^-1(F_s(x))``, where ``F_A^-1(u)`` is the median over
-    groups of their quantile functions at ``u`` (for two groups, the average). Order inside a group is kept; **equal values get random ranks
-    among themselves**, without which the same value would go to different numbers in different groups and give the group away. Text,
-    true/false and categorical columns are reassigned at random to the median of the groups' proportions, moving as few rows as possible.
+    A number goes to the shared quantile function at its rank in its group, ``x -> F_A^-1(F_s(x))``,
+    where ``F_A^-1(u)`` is the median over groups of their quantile functions at ``u`` (for two
+    groups, the average). Order inside a group is kept; **equal values get random ranks among
+    themselves**, without which the same value would go to different numbers in different groups and
+    give the group away. Text, true/false and categorical columns are reassigned at random to the
+    median of the groups' proportions, moving as few rows as possible.
 
-    **The sensitive attribute is needed at test time too**, unlike for methods that change labels. Columns are repaired one by one: what
-    several of them say together about the group remains.
+    **The sensitive attribute is needed at test time too**, unlike for methods that change labels.
+    Columns are repaired one by one: what several of them say together about the group remains.
 
     Parameters
     ----------
     amount : float, default 1.0
-        From 0 (nothing moves) to 1 (full repair): ``(1 - amount) * x + amount * repaired``; of categories, that share of the moves is made.
+        From 0 (nothing moves) to 1 (full repair): ``(1 - amount) * x + amount * repaired``; of
+        categories, that share of the moves is made.
     bins : {"equal_mass", "equal_width"}, default "equal_mass"
-        How distributions are estimated. "equal_width" takes the rule of Freedman and Diaconis, ``2 IQR n^(-1/3)``, per group (one bin where
-        the IQR is 0) with one rank per bin. It is kept to show how it fails: with two far modes, or a large tie, most rows share a rank.
+        How distributions are estimated. "equal_width" takes the rule of Freedman and Diaconis, ``2
+        IQR n^(-1/3)``, per group (one bin where the IQR is 0) with one rank per bin. It is kept to
+        show how it fails: with two far modes, or a large tie, most rows share a rank.
     n_bins : int or None, default 100
-        Steps of the shared quantile function under "equal_mass", linear in between; None evaluates it exactly. Ranks are always exact.
+        Steps of the shared quantile function under "equal_mass", linear in between; None evaluates
+        it exactly. Ranks are always exact.
     random_state : int, Generator or None, default 0
-        Seeds ranks inside ties and moves of categories. The same rows and number give the same answer. **Rows that arrive one at a time
-        need a Generator or None**: a number would deal every one of them the same rank inside its tie, and ties would leak after all.
+        Seeds ranks inside ties and moves of categories. The same rows and number give the same
+        answer. **Rows that arrive one at a time need a Generator or None**: a number would deal
+        every one of them the same rank inside its tie, and ties would leak after all.
 
     Attributes
     ----------
@@ -71,14 +78,15 @@ class DPRemover:
 
     Notes
     -----
-    Rows of one call that fall on the same training value, or between the same two, share their interval of ranks evenly; what
-    is random about a row therefore differs from call to call when the rows around it do.
-    New values between two training values are placed by rank, and those beyond the training range go to the ends of the shared one.
-    With one group nothing moves.
+    Rows of one call that fall on the same training value, or between the same two, share their
+    interval of ranks evenly; what is random about a row therefore differs from call to call when
+    the rows around it do. New values between two training values are placed by rank, and those
+    beyond the training range go to the ends of the shared one. With one group nothing moves.
 
     References
     ----------
-    M. Feldman, S. Friedler, J. Moeller, C. Scheidegger, S. Venkatasubramanian, "Certifying and removing disparate impact", KDD 2015.
+    M. Feldman, S. Friedler, J. Moeller, C. Scheidegger, S. Venkatasubramanian, "Certifying and
+    removing disparate impact", KDD 2015.
 
     Examples
     --------
@@ -116,7 +124,9 @@ class DPRemover:
         table, groups = _table(X), read_groups(sensitive_features)
         given = read_weight_beside(sample_weight, WHAT, table, groups)
         weight = np.ones(len(table)) if given is None else given
-        self._fitted = tuple(self._learn(column, name, groups, weight) for column, name in _named(table))
+        self._fitted = tuple(
+            self._learn(column, name, groups, weight) for column, name in _named(table)
+        )
         self._groups = groups
         self.groups_: Array = groups.names
         self.feature_names_ = tuple(feature.name for feature in self._fitted)
@@ -135,7 +145,8 @@ class DPRemover:
         Returns
         -------
         array or frame
-            Of the same kind, with rows, columns, names and row labels as they came; numbers as float64, categories as they were fitted.
+            Of the same kind, with rows, columns, names and row labels as they came; numbers as
+            float64, categories as they were fitted.
 
         Raises
         ------
@@ -149,10 +160,18 @@ class DPRemover:
         table, groups = _table(X), read_known_groups(sensitive_features, fitted=self._groups)
         read_weight_beside(None, WHAT, table, groups)
         places = _places(table, self.feature_names_)
-        seed = seed_of(self.random_state)  # a number seeds every call alike; a Generator moves on, and None asks the system
-        moved = [self._move(column, name, place, groups, seed) for (column, name), place in zip(_named(table), places, strict=True)]
+        # a number seeds every call alike; a Generator moves on, and None asks the system
+        seed = seed_of(self.random_state)
+        moved = [
+            self._move(column, name, place, groups, seed)
+            for (column, name), place in zip(_named(table), places, strict=True)
+        ]
         rebuilt = _rebuilt(table, moved)
-        return nw.from_native(rebuilt, eager_only=True) if libraries.is_narwhals_dataframe(X) else rebuilt
+        return (
+            nw.from_native(rebuilt, eager_only=True)
+            if libraries.is_narwhals_dataframe(X)
+            else rebuilt
+        )
 
     def fit_transform(self, X: Any, *, sensitive_features: Any, sample_weight: Any = None) -> Any:
         """Fit and move the same rows."""
@@ -169,24 +188,44 @@ class DPRemover:
     def _learn(self, column: Column, what: str, groups: Groups, weight: Floats) -> _Feature:
         if _holds_numbers(column, what):
             numbers = read_numbers(column, what)
-            repair = NumericRepair.fit(numbers, groups.codes, weight, n_groups=groups.n_groups, bins=self.bins, n_bins=self.n_bins)
+            repair = NumericRepair.fit(
+                numbers,
+                groups.codes,
+                weight,
+                n_groups=groups.n_groups,
+                bins=self.bins,
+                n_bins=self.n_bins,
+            )
             return _Feature(column.name, repair, None)
         codes, vocabulary = read_vocabulary(column, what=what)
-        shares = CategoryRepair.fit(codes, groups.codes, weight, n_groups=groups.n_groups, n_categories=len(vocabulary))
+        shares = CategoryRepair.fit(
+            codes, groups.codes, weight, n_groups=groups.n_groups, n_categories=len(vocabulary)
+        )
         return _Feature(column.name, shares, replace(vocabulary, index=None))
 
     def _move(self, column: Column, what: str, place: int, groups: Groups, seed: int) -> Any:
         feature = self._fitted[place]
-        # Seeded by column, so that the random ranks of different columns are independent of each other.
+        # Seeded by column, so that the random ranks of different columns are independent of each
+        # other.
         seeds = [seed, place]
         if isinstance(feature.repair, CategoryRepair):
             known = feature.vocabulary
             assert known is not None
-            codes = feature.repair.apply(known.encode(column, what=what), groups.codes, amount=self.amount, seed=seeds)
-            return replace(known if known.library == column.library else known.like(column), wrapped=False).decode(codes)
+            codes = feature.repair.apply(
+                known.encode(column, what=what), groups.codes, amount=self.amount, seed=seeds
+            )
+            return replace(
+                known if known.library == column.library else known.like(column), wrapped=False
+            ).decode(codes)
         if not _holds_numbers(column, what):
-            raise MixedTypeError(f"In {what}, values are not numbers, but numbers were fitted.", remedy="Pass numbers.", column=what)
-        return feature.repair.apply(read_numbers(column, what), groups.codes, amount=float(self.amount), seed=seeds)
+            raise MixedTypeError(
+                f"In {what}, values are not numbers, but numbers were fitted.",
+                remedy="Pass numbers.",
+                column=what,
+            )
+        return feature.repair.apply(
+            read_numbers(column, what), groups.codes, amount=float(self.amount), seed=seeds
+        )
 
 
 def _table(X: Any) -> Frame | Matrix:
@@ -200,7 +239,10 @@ def _table(X: Any) -> Frame | Matrix:
 def _named(table: Frame | Matrix) -> list[tuple[Column, str]]:
     """Give columns and how an error calls them: by name, or by position where they have none."""
     names = (repr(column.name) if column.name else str(j) for j, column in enumerate(table.columns))
-    return [(column, f"column {name} of {WHAT}") for column, name in zip(table.columns, names, strict=True)]
+    return [
+        (column, f"column {name} of {WHAT}")
+        for column, name in zip(table.columns, names, strict=True)
+    ]
 
 
 def _places(table: Frame | Matrix, fitted: tuple[str, ...]) -> list[int]:
@@ -212,14 +254,22 @@ def _places(table: Frame | Matrix, fitted: tuple[str, ...]) -> list[int]:
     elif len(names) == len(fitted):
         return list(range(len(names)))
     fault = f"has {len(names)} columns ({', '.join(map(repr, names[:10]))}), which are not the {len(fitted)} fitted ones"
-    remedy = f"Pass the fitted columns: {', '.join(map(repr, fitted[:10]))}." if all(fitted) else f"Pass {len(fitted)} columns."
+    remedy = (
+        f"Pass the fitted columns: {', '.join(map(repr, fitted[:10]))}."
+        if all(fitted)
+        else f"Pass {len(fitted)} columns."
+    )
     raise argument_error(WHAT, fault, remedy, columns=tuple(names), fitted=fitted)
 
 
 def _holds_numbers(column: Column, what: str) -> bool:
     """Tell numbers from categories; times are neither, and refused."""
     if column.library in ("numpy", "list"):
-        values = np.array(column.native, dtype=object) if isinstance(column.native, (list, tuple)) else np.asarray(column.native)
+        values = (
+            np.array(column.native, dtype=object)
+            if isinstance(column.native, (list, tuple))
+            else np.asarray(column.native)
+        )
         numeric, times = values.dtype.kind in "iuf", values.dtype.kind in "mM"
     else:
         series: nw.Series[Any] = nw.from_native(column.native, series_only=True, allow_series=True)
@@ -227,8 +277,16 @@ def _holds_numbers(column: Column, what: str) -> bool:
         numeric, times = series.dtype.is_numeric(), series.dtype.is_temporal()
     if times:
         remedy = "Turn them into numbers, such as days since a date, or drop the column."
-        raise InputError(f"The values of {what} are times, which are neither numbers nor categories.", remedy=remedy, column=what)
-    families = {family_of(type(value)) for value in values.tolist() if not is_missing(value)} if values.dtype.kind == "O" else set()
+        raise InputError(
+            f"The values of {what} are times, which are neither numbers nor categories.",
+            remedy=remedy,
+            column=what,
+        )
+    families = (
+        {family_of(type(value)) for value in values.tolist() if not is_missing(value)}
+        if values.dtype.kind == "O"
+        else set()
+    )
     return numeric or (bool(families) and families <= {"int", "float"})
 
 
@@ -243,7 +301,13 @@ def _rebuilt(table: Frame | Matrix, moved: list[Any]) -> Any:
         frame = libraries.get_pandas().DataFrame(bare, index=table.native.index)
         frame.columns = table.native.columns
         return frame
-    named = dict(zip(table.native if table.library == "dict" else (column.name for column in table.columns), moved, strict=True))
+    named = dict(
+        zip(
+            table.native if table.library == "dict" else (column.name for column in table.columns),
+            moved,
+            strict=True,
+        )
+    )
     if table.library == "polars":
         return libraries.get_polars().DataFrame(named)
     return libraries.get_pyarrow().table(named) if table.library == "pyarrow" else named

@@ -1,6 +1,7 @@
 """Reweighing (Kamiran and Calders): labels stay as they are, and row weights make the label independent of the group.
 
-It is the rival that needs no new labels, where the learner takes weights. It cannot give a group a class that none of its rows has.
+It is the rival that needs no new labels, where the learner takes weights. It cannot give a group a
+class that none of its rows has.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ class UnreachableCell(NamedTuple):
     group, label : object
         Names of the group and the class.
     parity : float
-        The difference between groups that remains in this class under the weights of :class:`Reweighing`. No positive weights bring it to
-        0: the mean of the class is 0 in this group, and above 0 in another. Only leaving the class out everywhere would.
+        The difference between groups that remains in this class under the weights of
+        :class:`Reweighing`. No positive weights bring it to 0: the mean of the class is 0 in this
+        group, and above 0 in another. Only leaving the class out everywhere would.
     """
 
     group: Any
@@ -36,16 +38,18 @@ class UnreachableCell(NamedTuple):
 class Reweighing:
     """Weigh rows by ``P(s) P(y) / P(s, y)``, so that group and label are independent in the weighted table.
 
-    Where every group has every class, the weighted labels have demographic parity 0 to rounding, and the total weight of each group and of
-    each class is kept. Where a (group, class) cell is empty, the weight it should have had is missing: ``unreachable_`` names the cell,
-    ``parity_`` is what remains, and the group and the class weigh less than before.
+    Where every group has every class, the weighted labels have demographic parity 0 to rounding,
+    and the total weight of each group and of each class is kept. Where a (group, class) cell is
+    empty, the weight it should have had is missing: ``unreachable_`` names the cell, ``parity_`` is
+    what remains, and the group and the class weigh less than before.
 
     Attributes
     ----------
     schema_ : Schema
         Classes and groups that were fitted.
     factors_ : ndarray of shape (n_groups, n_classes)
-        The factor of each cell. It is 1 where the cell is empty: of such rows nothing is known, and a later one keeps its weight.
+        The factor of each cell. It is 1 where the cell is empty: of such rows nothing is known, and
+        a later one keeps its weight.
     unreachable_ : tuple of UnreachableCell
         Cells that no weight can fix, in the order of groups and classes.
     parity_ : float
@@ -60,15 +64,24 @@ class Reweighing:
     (UnreachableCell(group='m', label='b', parity=0.33...),)
     """
 
-    def fit(self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False) -> Self:
+    def fit(
+        self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False
+    ) -> Self:
         """Learn the factors; whatever an earlier fit left behind is gone.
 
         Parameters
         ----------
         y, sensitive_features, sample_weight, normalize
-            As for :func:`r2b.debias`. P is the weighted frequency; a row of probabilities counts for each class by its share.
+            As for :func:`r2b.debias`. P is the weighted frequency; a row of probabilities counts
+            for each class by its share.
         """
-        dataset = read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize, categorical_only=True)
+        dataset = read(
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            normalize=normalize,
+            categorical_only=True,
+        )
         _, joint = cell_sums(dataset.labels, dataset.groups, dataset.weight)
         by_group, by_class = joint.sum(axis=1), joint.sum(axis=0)
         expected = np.outer(by_group / by_group.sum(), by_class)
@@ -86,7 +99,9 @@ class Reweighing:
         self.schema_ = dataset.schema
         return self
 
-    def transform(self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False) -> Floats:
+    def transform(
+        self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False
+    ) -> Floats:
         """Give the weights of rows of the fitted classes and groups.
 
         Parameters
@@ -94,14 +109,16 @@ class Reweighing:
         y, sensitive_features, normalize
             As for ``fit``.
         sample_weight : array-like of shape (n,), optional
-            Weights of the rows, which the factors multiply. Independence is exact for the rows and weights that were fitted.
+            Weights of the rows, which the factors multiply. Independence is exact for the rows and
+            weights that were fitted.
 
         Returns
         -------
         ndarray of shape (n,) or (n, n_classes)
-            Class labels: the weight of each row. Probabilities: the weight of each (row, class) pair, ``weight * y[i, k] * factor``, for a
-            table in which every row is repeated once per class with that class as its label. Such a matrix is not a new label, and its
-            row sums alone do not make groups and labels independent.
+            Class labels: the weight of each row. Probabilities: the weight of each (row, class)
+            pair, ``weight * y[i, k] * factor``, for a table in which every row is repeated once per
+            class with that class as its label. Such a matrix is not a new label, and its row sums
+            alone do not make groups and labels independent.
 
         Raises
         ------
@@ -118,7 +135,12 @@ class Reweighing:
                [0.8125, 0.    ]])
         """
         refuse_unfitted(self, "schema_", "labels")
-        dataset = self.schema_.read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+        dataset = self.schema_.read(
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            normalize=normalize,
+        )
         codes, groups, weight = dataset.labels.codes, dataset.groups.codes, dataset.weight
         if codes is not None:
             factors = self.factors_[groups, codes]
@@ -126,7 +148,19 @@ class Reweighing:
         factors = self.factors_[groups] * dataset.labels.array
         return factors if weight is None else factors * weight[:, None]
 
-    def fit_transform(self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False) -> Floats:
+    def fit_transform(
+        self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False
+    ) -> Floats:
         """Fit, and give the weights of the same rows."""
-        self.fit(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
-        return self.transform(y, sensitive_features=sensitive_features, sample_weight=sample_weight, normalize=normalize)
+        self.fit(
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            normalize=normalize,
+        )
+        return self.transform(
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            normalize=normalize,
+        )

@@ -1,7 +1,7 @@
 """The randomised threshold optimiser (RTO) on binary scores, and the two baselines that apply it class by class: HTO and R2B0.
 
-RTO minimises ``sum_i w_i (gamma/2 h_i^2 - f_i h_i)`` over ``0 <= h <= 1`` with ``|m_s - rho| <= epsilon / 2`` for the mean m_s of each
-group s.
+RTO minimises ``sum_i w_i (gamma/2 h_i^2 - f_i h_i)`` over ``0 <= h <= 1`` with ``|m_s - rho| <=
+epsilon / 2`` for the mean m_s of each group s.
 """
 
 from __future__ import annotations
@@ -22,8 +22,20 @@ from r2b._data.columns import column_of
 from r2b._data.compute import generator
 from r2b._data.groups import Groups, read_groups, read_known_groups
 from r2b.errors import NotSolvedWarning, ProbabilityError
-from r2b.methods.base import LabelMethod, at_least, read_numbers, read_weight_beside, refuse_unfitted
-from r2b.methods.binary import GroupedRows, answer, divided_by_sums, grouped_labels, pinned_thresholds
+from r2b.methods.base import (
+    LabelMethod,
+    at_least,
+    read_numbers,
+    read_weight_beside,
+    refuse_unfitted,
+)
+from r2b.methods.binary import (
+    GroupedRows,
+    answer,
+    divided_by_sums,
+    grouped_labels,
+    pinned_thresholds,
+)
 
 ScoreRange = Literal["unit", "signed"]
 BinarySolver = Literal["exact", "sgd"]
@@ -45,7 +57,8 @@ class Descent:
     batch_size : int
         Rows per minibatch and group, drawn with replacement by weight.
     tol : float
-        Full-gradient steps end once no group mean is farther than this from what the optimality conditions ask of it.
+        Full-gradient steps end once no group mean is farther than this from what the optimality
+        conditions ask of it.
     """
 
     steps: int = 10_000
@@ -70,10 +83,12 @@ class Descent:
     ) -> Floats:
         """Minimise the dual, ``sum_s W_s mean_s xi_gamma(f - t_s) + support(t)``, over thresholds t of shape (n_groups, L).
 
-        xi_gamma is 0 below 0, ``w^2 / (2 gamma)`` up to gamma, ``w - gamma / 2`` beyond; its slope is the answer h. The two multipliers
-        of a group are the parts of one signed t: at an optimum one of them is 0. A step along the means followed by the proximal step of
-        the support function is ``step * (v - nearest(v))`` with ``v = t / step + means`` (Moreau), ``nearest`` being the projection on
-        the allowed means. So epsilon enters in one way whatever its size; the published code solves another problem up to 0.002.
+        xi_gamma is 0 below 0, ``w^2 / (2 gamma)`` up to gamma, ``w - gamma / 2`` beyond; its slope
+        is the answer h. The two multipliers of a group are the parts of one signed t: at an optimum
+        one of them is 0. A step along the means followed by the proximal step of the support
+        function is ``step * (v - nearest(v))`` with ``v = t / step + means`` (Moreau), ``nearest``
+        being the projection on the allowed means. So epsilon enters in one way whatever its size;
+        the published code solves another problem up to 0.002.
         """
         found = np.zeros((len(rows.weight), scores.shape[1])) if start is None else start
         found = self._averaged(rows, scores, gamma, nearest, rng, found) if self.steps else found
@@ -87,7 +102,13 @@ class Descent:
         return found
 
     def _averaged(
-        self, rows: GroupedRows, scores: Floats, gamma: float, nearest: Callable[[Floats], Floats], rng: np.random.Generator, found: Floats
+        self,
+        rows: GroupedRows,
+        scores: Floats,
+        gamma: float,
+        nearest: Callable[[Floats], Floats],
+        rng: np.random.Generator,
+        found: Floats,
     ) -> Floats:
         step = gamma * float(np.sqrt(self.batch_size / self.steps))
         ends = np.cumsum(rows.share)  # group s fills (s, s + 1]
@@ -95,7 +116,10 @@ class Descent:
         total = np.zeros_like(found)
         size = max(1, _DRAWN_AT_ONCE // (len(rows.weight) * self.batch_size))
         for begin in range(0, self.steps, size):
-            drawn = rng.random((min(size, self.steps - begin), len(rows.weight), self.batch_size)) + np.arange(len(rows.weight))[:, None]
+            drawn = (
+                rng.random((min(size, self.steps - begin), len(rows.weight), self.batch_size))
+                + np.arange(len(rows.weight))[:, None]
+            )
             for batch in np.clip(np.searchsorted(ends, drawn), first, last):
                 onward = found / step + answer(scores[batch], found[:, None, :], gamma).mean(axis=1)
                 found = step * (onward - nearest(onward))
@@ -111,14 +135,17 @@ class RTO:
     epsilon : float
         Largest accepted difference between group means.
     gamma : float
-        Width of the band of scores in which the answer is random. Small values come close to one hard threshold per group.
+        Width of the band of scores in which the answer is random. Small values come close to one
+        hard threshold per group.
     rho : float, optional
-        The mean aimed at, in [0, 1]; by default that of the scores: E[f] of unit scores, E[f] / 2 + 1 / 2 of signed ones.
+        The mean aimed at, in [0, 1]; by default that of the scores: E[f] of unit scores, E[f] / 2 +
+        1 / 2 of signed ones.
     solver : {"exact", "sgd"}
         Sorted breakpoints, or the descent of the published procedure.
     score_range : {"unit", "signed"}
-        Labels or probabilities in [0, 1] (pre-processing), or ``2 * probability - 1`` in [-1, 1] (post-processing, where the largest
-        expected accuracy is sought). Never guessed from the data: a signed score may happen to have no negative value.
+        Labels or probabilities in [0, 1] (pre-processing), or ``2 * probability - 1`` in [-1, 1]
+        (post-processing, where the largest expected accuracy is sought). Never guessed from the
+        data: a signed score may happen to have no negative value.
     steps, epochs, batch_size, tol
         Of the descent: :class:`~r2b.methods.rto.Descent`.
     random_state : int, Generator or None
@@ -133,15 +160,16 @@ class RTO:
     groups_ : ndarray of shape (n_groups,)
         The names of the fitted groups.
     error_ : ndarray of shape (n_groups,)
-        How far each group mean is from where the optimum wants it. The mean of abs(h - optimum) over the group is at most this, because
-        answers of two thresholds never cross.
+        How far each group mean is from where the optimum wants it. The mean of abs(h - optimum)
+        over the group is at most this, because answers of two thresholds never cross.
     converged_ : bool
         Whether ``error_`` is within ``tol``; always so for "exact", up to rounding.
 
     Notes
     -----
-    The descent takes steps of at most gamma. Where no score lies within gamma of the threshold (class labels, small gamma) it has a long
-    way to go at a constant small slope, and may end far from the optimum: ``error_`` and ``converged_`` say so. "exact" does not care.
+    The descent takes steps of at most gamma. Where no score lies within gamma of the threshold
+    (class labels, small gamma) it has a long way to go at a constant small slope, and may end far
+    from the optimum: ``error_`` and ``converged_`` say so. "exact" does not care.
 
     Examples
     --------
@@ -193,15 +221,24 @@ class RTO:
         rows = GroupedRows.of(groups.codes, weight, groups.n_groups)
         column = f[rows.order, None]
         mean = float(rows.overall(column)[0])
-        target = self.rho if self.rho is not None else mean if self.score_range == "unit" else mean / 2 + 0.5
+        target = (
+            self.rho
+            if self.rho is not None
+            else mean
+            if self.score_range == "unit"
+            else mean / 2 + 0.5
+        )
         rho, epsilon = np.array([min(max(target, 0.0), 1.0)]), np.array([self.epsilon])
         nearest = box(rho, epsilon)
         if self.solver == "exact":
             thresholds = pinned_thresholds(rows, column, self.gamma, rho, epsilon)
         else:
-            thresholds = self.descent.thresholds(rows, column, self.gamma, nearest, generator(self.random_state))
+            thresholds = self.descent.thresholds(
+                rows, column, self.gamma, nearest, generator(self.random_state)
+            )
         means = rows.means(answer(column, thresholds[rows.groups], self.gamma))
-        # The sign of a threshold says at which end of the band the mean belongs; where it is 0, anywhere inside.
+        # The sign of a threshold says at which end of the band the mean belongs; where it is 0,
+        # anywhere inside.
         wanted = np.where(thresholds == 0, nearest(means), rho + np.sign(thresholds) * epsilon / 2)
         self.rho_ = float(rho[0])
         self.thresholds_: Floats = thresholds[:, 0]
@@ -210,7 +247,10 @@ class RTO:
         self._groups, self.groups_ = groups, groups.names
         if not self.converged_:
             worst = f"RTO by descent ended {self.error_.max():.1e} from the group means it aims at"
-            warnings.warn(NotSolvedWarning(f"{worst}. Raise steps or epochs, or use solver='exact'."), stacklevel=2)
+            warnings.warn(
+                NotSolvedWarning(f"{worst}. Raise steps or epochs, or use solver='exact'."),
+                stacklevel=2,
+            )
         return self
 
     def predict_proba(self, scores: Any, *, sensitive_features: Any) -> Floats:
@@ -223,12 +263,18 @@ class RTO:
         """Give the new scores: the same as :meth:`predict_proba`."""
         return self.predict_proba(scores, sensitive_features=sensitive_features)
 
-    def fit_transform(self, scores: Any, *, sensitive_features: Any, sample_weight: Any = None) -> Floats:
+    def fit_transform(
+        self, scores: Any, *, sensitive_features: Any, sample_weight: Any = None
+    ) -> Floats:
         """Fit and give the new scores of the same rows."""
-        fitted = self.fit(scores, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        fitted = self.fit(
+            scores, sensitive_features=sensitive_features, sample_weight=sample_weight
+        )
         return fitted.transform(scores, sensitive_features=sensitive_features)
 
-    def _read(self, scores: Any, groups: Groups, sample_weight: Any = None) -> tuple[Floats, Floats | None]:
+    def _read(
+        self, scores: Any, groups: Groups, sample_weight: Any = None
+    ) -> tuple[Floats, Floats | None]:
         """Give the scores of the rows of these groups, and their weights."""
         column = column_of(scores, what="scores")
         weight = read_weight_beside(sample_weight, "scores", column, groups)
@@ -238,7 +284,12 @@ class RTO:
         if len(wrong):
             row = int(wrong[0])
             remedy = 'Scores of score_range="unit" lie in [0, 1], of "signed" in [-1, 1].'
-            raise ProbabilityError(f"The argument scores is {f[row]} at row {row}.", remedy=remedy, row=row, value=float(f[row]))
+            raise ProbabilityError(
+                f"The argument scores is {f[row]} at row {row}.",
+                remedy=remedy,
+                row=row,
+                value=float(f[row]),
+            )
         return f, weight
 
 
@@ -250,8 +301,8 @@ def box(rho: Floats, epsilon: Floats) -> Callable[[Floats], Floats]:
 class HTO(LabelMethod):
     """The hard-threshold baseline of the paper: RTO with gamma 0.01 on each class, rho = E[y_k], then rows divided by their sums.
 
-    Each class alone is fair; dividing by the sums brings some of the unfairness back. A row below the threshold of every class (soft labels
-    only) gets the overall class means.
+    Each class alone is fair; dividing by the sums brings some of the unfairness back. A row below
+    the threshold of every class (soft labels only) gets the overall class means.
 
     Parameters
     ----------
@@ -285,9 +336,12 @@ class HTO(LabelMethod):
     def _learn(self, dataset: Dataset) -> None:
         rows, labels, bound = grouped_labels(dataset, self.epsilon)
         self.rho_: Floats = rows.overall(labels)
-        self.thresholds_: Floats = pinned_thresholds(rows, labels, self.gamma, self.rho_, bound.epsilon)
+        self.thresholds_: Floats = pinned_thresholds(
+            rows, labels, self.gamma, self.rho_, bound.epsilon
+        )
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:
         h = answer(labels, self.thresholds_[groups], self.gamma)
-        # A soft row may be below the threshold of every class; the overall means favour no group and add up to 1.
+        # A soft row may be below the threshold of every class; the overall means favour no group
+        # and add up to 1.
         return divided_by_sums(h, self.rho_)

@@ -1,13 +1,16 @@
 """Upper bounds on a difference between two means that hold for any number of rows and any values between 0 and 1.
 
-A gambler doubts that the difference is as large as delta. Rows of the two groups are paired in an order that knows nothing of their
-values, D_i is the difference of a pair, and before each pair a share of the capital is bet that D_i is below delta. Where the difference
-is delta or more no such bet gains on average, so that capital alpha grows to 1 with a chance of at most alpha (Ville's inequality),
-whatever the stakes were: then delta is ruled out with confidence 1 - alpha. Stakes decide how soon. Betting for growth (Waudby-Smith and
-Ramdas 2024) takes sqrt(2 log(1 / alpha)) standard errors, 2.45 at 95 %. These stakes aim at 1 at the last row and nothing beyond, as one
-who must pay out an all-or-nothing claim would. On a thousand pairs they took 1.73 for classes of share .3 and 1.86 for probabilities of a
-beta(1, 9) law, on 20,000 pairs 1.70 and 1.77; the normal law, which proves nothing for few rows, takes 1.645. Where rows are few or vary
-little the bound is wider, by about log(1 / alpha) / n: the share of the population that n rows may all have missed.
+A gambler doubts that the difference is as large as delta. Rows of the two groups are paired in an
+order that knows nothing of their values, D_i is the difference of a pair, and before each pair a
+share of the capital is bet that D_i is below delta. Where the difference is delta or more no such
+bet gains on average, so that capital alpha grows to 1 with a chance of at most alpha (Ville's
+inequality), whatever the stakes were: then delta is ruled out with confidence 1 - alpha. Stakes
+decide how soon. Betting for growth (Waudby-Smith and Ramdas 2024) takes sqrt(2 log(1 / alpha))
+standard errors, 2.45 at 95 %. These stakes aim at 1 at the last row and nothing beyond, as one who
+must pay out an all-or-nothing claim would. On a thousand pairs they took 1.73 for classes of share
+.3 and 1.86 for probabilities of a beta(1, 9) law, on 20,000 pairs 1.70 and 1.77; the normal law,
+which proves nothing for few rows, takes 1.645. Where rows are few or vary little the bound is
+wider, by about log(1 / alpha) / n: the share of the population that n rows may all have missed.
 """
 
 from __future__ import annotations
@@ -53,9 +56,10 @@ def n_pairs(n_rows: int, n_others: int) -> int:
 def ruled_out(differences: Floats, candidates: Floats, alpha: float) -> Flags:
     """Tell which differences between means can be ruled out: those that are ruled out and true are so with a chance of at most alpha.
 
-    What is ruled out is so together with all that is larger. With x the logarithm by which capital must still grow, a share
-    ``min((x + c)^(2/3) a, 1 / (1 - delta))`` is bet. A larger delta makes every factor of the capital larger, and a larger capital
-    stays larger: where the derivative of the new x in the old were negative, the gain of a step, concave in the share, would exceed
+    What is ruled out is so together with all that is larger. With x the logarithm by which capital
+    must still grow, a share ``min((x + c)^(2/3) a, 1 / (1 - delta))`` is bet. A larger delta makes
+    every factor of the capital larger, and a larger capital stays larger: where the derivative of
+    the new x in the old were negative, the gain of a step, concave in the share, would exceed
     ``share / share' = 3/2 (x + c) > x``, and the aim be reached.
 
     Parameters
@@ -76,22 +80,29 @@ def ruled_out(differences: Floats, candidates: Floats, alpha: float) -> Flags:
     array([[False,  True,  True]])
     """
     n_rows, step = len(differences), -(-len(differences) // _STEPS)
-    lacking, largest = np.full(candidates.shape, -log(alpha)), 1 / (1 - np.minimum(candidates, _TOP))
+    lacking, largest = (
+        np.full(candidates.shape, -log(alpha)),
+        1 / (1 - np.minimum(candidates, _TOP)),
+    )
     total, squares = np.zeros(len(candidates)), np.zeros(len(candidates))
     for start in range(0, n_rows, step):
         here = differences[start : start + step]
-        # The variance comes from the rows before, never from these: a stake must be set before its row is seen.
+        # The variance comes from the rows before, never from these: a stake must be set before its
+        # row is seen.
         variance = (_WIDEST + squares - total**2 / max(start, 1)) / (1 + start)
         stake = np.cbrt(lacking + _AIM) ** 2 / np.sqrt(variance * (n_rows - start))[:, None]
         share = np.where(lacking > 0, np.minimum(stake, largest), 0.0)
         factors = np.maximum(1 + share * (candidates - here[:, :, None]), 0.0)
-        with np.errstate(divide="ignore"):  # capital may be lost to the last cent; it then lacks infinity
+        # capital may be lost to the last cent; it then lacks infinity
+        with np.errstate(divide="ignore"):
             lacking = lacking - np.log(factors.prod(axis=0))
         total, squares = total + here.sum(axis=0), squares + (here**2).sum(axis=0)
     return np.asarray(lacking <= 0)
 
 
-def narrowed(differences: Floats, low: Floats, high: Floats, alpha: float, *, power: int = 1) -> tuple[Floats, Floats]:
+def narrowed(
+    differences: Floats, low: Floats, high: Floats, alpha: float, *, power: int = 1
+) -> tuple[Floats, Floats]:
     """Narrow the range in which each upper bound is searched; the upper ends are bounds at every stage.
 
     Parameters
@@ -114,8 +125,14 @@ def narrowed(differences: Floats, low: Floats, high: Floats, alpha: float, *, po
     >>> narrowed(differences, low, high, 0.05)[1].round(4)
     array([0.0522])
     """
-    candidates = low[:, None] + (high - low)[:, None] * (np.arange(1, _AT_ONCE + 1) / (_AT_ONCE + 1)) ** power
+    candidates = (
+        low[:, None]
+        + (high - low)[:, None] * (np.arange(1, _AT_ONCE + 1) / (_AT_ONCE + 1)) ** power
+    )
     found = ruled_out(differences, candidates, alpha)
-    first, columns = np.where(found.any(axis=1), found.argmax(axis=1), _AT_ONCE), np.arange(len(low))
+    first, columns = (
+        np.where(found.any(axis=1), found.argmax(axis=1), _AT_ONCE),
+        np.arange(len(low)),
+    )
     ends = np.column_stack([low, candidates, high])
     return ends[columns, first], ends[columns, first + 1]

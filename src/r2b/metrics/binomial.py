@@ -1,7 +1,8 @@
 """Bounds on means of values between 0 and 1 that hold for few rows as for many, and on the largest difference between such means.
 
-A bootstrap of two or three rows that happen to be alike shows no spread at all. The bounds of Clopper and Pearson are exact for any number
-of independent labels; with weights they take the number of equally weighted rows that tell as much (Korn and Graubard 1998).
+A bootstrap of two or three rows that happen to be alike shows no spread at all. The bounds of
+Clopper and Pearson are exact for any number of independent labels; with weights they take the
+number of equally weighted rows that tell as much (Korn and Graubard 1998).
 """
 
 from __future__ import annotations
@@ -19,16 +20,20 @@ _MANY = 200  # hits and misses from which an approximation has the same digits
 _TINY = 1e-300
 
 
-def difference_bounds(means: Floats, variance: Floats, sizes: Floats, *, level: float, shared: bool = False) -> tuple[float, float]:
+def difference_bounds(
+    means: Floats, variance: Floats, sizes: Floats, *, level: float, shared: bool = False
+) -> tuple[float, float]:
     """Give the bounds of the largest difference between the means of two groups over all columns.
 
-    Every one of the M = L R (R - 1) / 2 differences has its interval at Bonferroni's level 1 - (1 - level) / M, so that all hold at once;
-    the ends are the largest lower and the largest upper end. Small groups widen the upper end alone where others differ for sure.
+    Every one of the M = L R (R - 1) / 2 differences has its interval at Bonferroni's level 1 - (1 -
+    level) / M, so that all hold at once; the ends are the largest lower and the largest upper end.
+    Small groups widen the upper end alone where others differ for sure.
 
     Parameters
     ----------
     means, variance : ndarray of shape (R, L)
-        Of two columns the second mirrors the first. The variance of each mean, as for :func:`mean_bounds`.
+        Of two columns the second mirrors the first. The variance of each mean, as for
+        :func:`mean_bounds`.
     sizes : ndarray of shape (R,)
         Kish's effective numbers of independent rows.
     level : float
@@ -52,11 +57,18 @@ def difference_bounds(means: Floats, variance: Floats, sizes: Floats, *, level: 
 
 
 def variance_of_means(
-    codes: Array, labels: Array, means: Floats, *, weight: Array | None = None, repeats: Array | None = None, clusters: Array | None = None
+    codes: Array,
+    labels: Array,
+    means: Floats,
+    *,
+    weight: Array | None = None,
+    repeats: Array | None = None,
+    clusters: Array | None = None,
 ) -> tuple[Floats, Floats]:
     """Estimate the variance of group means, and give Kish's effective numbers of independent rows.
 
-    Rows of one cluster are one observation of every group that they are in: their mean, with their weight.
+    Rows of one cluster are one observation of every group that they are in: their mean, with their
+    weight.
 
     Parameters
     ----------
@@ -86,7 +98,8 @@ def variance_of_means(
     (array([2., 2.]), array([2., 1.]))
     """
     n_groups, n_classes = means.shape
-    each = np.ones(len(codes)) if weight is None else weight / weight.max()  # the square of a very large weight may not be a number
+    # the square of a very large weight may not be a number
+    each = np.ones(len(codes)) if weight is None else weight / weight.max()
     rows = each if repeats is None else each * repeats
     totals = np.bincount(codes, rows, n_groups)
     if clusters is None:
@@ -96,22 +109,30 @@ def variance_of_means(
         group, squares = pairs % n_groups, np.bincount(unit, rows) ** 2
     spread, all_squares = np.empty(means.shape), np.bincount(group, squares, n_groups)
     if unit is None and labels.ndim == 1:  # whole counts, whatever the order of the rows
-        ones = np.bincount(codes.astype(np.int64) * n_classes + labels, squares, n_groups * n_classes).reshape(means.shape)
+        ones = np.bincount(
+            codes.astype(np.int64) * n_classes + labels, squares, n_groups * n_classes
+        ).reshape(means.shape)
         spread = ones * (1 - means) ** 2 + (all_squares[:, None] - ones) * means**2
     else:
         for k in range(n_classes):
             off = ((labels == k) if labels.ndim == 1 else labels[:, k]) - means[codes, k]
-            spread[:, k] = np.bincount(group, squares * off**2 if unit is None else np.bincount(unit, rows * off) ** 2, n_groups)
+            spread[:, k] = np.bincount(
+                group,
+                squares * off**2 if unit is None else np.bincount(unit, rows * off) ** 2,
+                n_groups,
+            )
     return spread / totals[:, None] ** 2, totals**2 / all_squares
 
 
 def mean_bounds(mean: Floats, variance: Floats, size: Floats, tail: float) -> tuple[Floats, Floats]:
     """Give the lower and the upper bound of true means.
 
-    Two bounds hold, and the closer one is taken on each side. The first is Clopper and Pearson's for ``size`` labels, or for fewer where
-    weights go with values and the variance is larger than that of so many labels. The second is for values that vary less than labels
-    do, such as probabilities: the normal quantile times the standard error, and what ``size`` rows may all have missed. A share
-    ``log(1 / tail) / size`` of the population escapes them so often, and its values could be all 0, or all 1.
+    Two bounds hold, and the closer one is taken on each side. The first is Clopper and Pearson's
+    for ``size`` labels, or for fewer where weights go with values and the variance is larger than
+    that of so many labels. The second is for values that vary less than labels do, such as
+    probabilities: the normal quantile times the standard error, and what ``size`` rows may all have
+    missed. A share ``log(1 / tail) / size`` of the population escapes them so often, and its values
+    could be all 0, or all 1.
 
     Parameters
     ----------
@@ -136,13 +157,17 @@ def mean_bounds(mean: Floats, variance: Floats, size: Floats, tail: float) -> tu
     """
     mean = np.clip(mean, 0.0, 1.0)
     spread = mean * (1 - mean)
-    like = np.minimum(size, np.divide(spread, variance, out=np.array(size, dtype=np.float64), where=variance > 0))
+    like = np.minimum(
+        size, np.divide(spread, variance, out=np.array(size, dtype=np.float64), where=variance > 0)
+    )
     low, high = clopper_pearson(mean, like, tail)
     several = size > 1 + 1e-9  # one row says nothing about its own variance
     corrected = variance * np.divide(size, size - 1, out=np.ones_like(size), where=several)
     error = np.where(several, NormalDist().inv_cdf(1 - tail) * np.sqrt(corrected), 1.0)
     missed = -log(tail) / size
-    return np.maximum(low, mean - error - missed * mean), np.minimum(high, mean + error + missed * (1 - mean))
+    return np.maximum(low, mean - error - missed * mean), np.minimum(
+        high, mean + error + missed * (1 - mean)
+    )
 
 
 def clopper_pearson(mean: Floats, size: Floats, tail: float) -> tuple[Floats, Floats]:
@@ -154,9 +179,12 @@ def clopper_pearson(mean: Floats, size: Floats, tail: float) -> tuple[Floats, Fl
     (array([0.187...]), array([0.812...]))
     """
     hits, misses = size * mean, size * (1 - mean)
-    # Without a hit, or a miss, the bound is known; a law of no hits at all would only keep the halving from its end.
+    # Without a hit, or a miss, the bound is known; a law of no hits at all would only keep the
+    # halving from its end.
     low = np.where(hits > 0, beta_quantile(tail, np.where(hits > 0, hits, 1.0), misses + 1), 0.0)
-    high = np.where(misses > 0, 1 - beta_quantile(tail, np.where(misses > 0, misses, 1.0), hits + 1), 1.0)
+    high = np.where(
+        misses > 0, 1 - beta_quantile(tail, np.where(misses > 0, misses, 1.0), hits + 1), 1.0
+    )
     return np.minimum(low, mean), np.maximum(high, mean)
 
 
@@ -176,7 +204,8 @@ def beta_quantile(p: float, a: Floats, b: Floats) -> Floats:
     for _ in range(_HALVINGS):
         value, slope = _beta_law(middle, a, b)
         low, high = np.where(value < p, middle, low), np.where(value < p, high, middle)
-        # Newton's step on the logarithm, which is nearly straight far out; halving where it would leave what is known.
+        # Newton's step on the logarithm, which is nearly straight far out; halving where it would
+        # leave what is known.
         with np.errstate(all="ignore"):
             step = middle - np.log(value / p) * value / slope
         ahead = np.where((step >= low) & (step <= high), step, (low + high) / 2)
@@ -200,8 +229,17 @@ def _approximate_quantile(p: float, a: Floats, b: Floats) -> Floats:
 def _beta_law(x: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """Give the distribution function and the density."""
     swap = x > (a + 1) / (a + b + 2)  # the fraction converges fast on one side of the mode
-    first, second, at = np.where(swap, b, a), np.where(swap, a, b), np.clip(np.where(swap, 1 - x, x), _TINY, 1 - 1e-16)
-    const = np.array([lgamma(s + t) - lgamma(s) - lgamma(t) for s, t in zip(first.tolist(), second.tolist(), strict=True)])
+    first, second, at = (
+        np.where(swap, b, a),
+        np.where(swap, a, b),
+        np.clip(np.where(swap, 1 - x, x), _TINY, 1 - 1e-16),
+    )
+    const = np.array(
+        [
+            lgamma(s + t) - lgamma(s) - lgamma(t)
+            for s, t in zip(first.tolist(), second.tolist(), strict=True)
+        ]
+    )
     front = np.exp(const + first * np.log(at) + second * np.log1p(-at))
     value = np.clip(front / first * _fraction(at, first, second), 0.0, 1.0)
     return np.asarray(np.where(swap, 1 - value, value)), front / (at * (1 - at))
@@ -213,7 +251,10 @@ def _fraction(x: Floats, a: Floats, b: Floats) -> Floats:
     d = 1 / np.where(np.abs(d) < _TINY, _TINY, d)
     total = d.copy()
     for m in range(1, _MOST_TERMS):
-        for term in (m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)), -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))):
+        for term in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
             d, c = 1 + term * d, 1 + term / c
             d, c = 1 / np.where(np.abs(d) < _TINY, _TINY, d), np.where(np.abs(c) < _TINY, _TINY, c)
             total = total * (c * d)
@@ -222,11 +263,14 @@ def _fraction(x: Floats, a: Floats, b: Floats) -> Floats:
     return total
 
 
-def largest_difference(means: Floats, low: Floats, high: Floats, *, shared: bool) -> tuple[float, float]:
+def largest_difference(
+    means: Floats, low: Floats, high: Floats, *, shared: bool
+) -> tuple[float, float]:
     """Give the largest lower and the largest upper end of the intervals of all differences between two groups.
 
-    The ends of a difference come from those of its two means. Where groups have no rows in common their errors add up as independent ones
-    do, in squares (the recovery of variances of Zou and Donner, Newcombe's hybrid); otherwise their sizes are added, which always holds.
+    The ends of a difference come from those of its two means. Where groups have no rows in common
+    their errors add up as independent ones do, in squares (the recovery of variances of Zou and
+    Donner, Newcombe's hybrid); otherwise their sizes are added, which always holds.
 
     Parameters
     ----------
@@ -252,7 +296,9 @@ def _best(mean: Floats, above: Floats, below: Floats, sign: float, shared: bool)
     """Give the largest ``mean[s] - mean[t] + sign * (above[s] and below[t] together)`` over two different groups."""
     s, t = _undominated(mean, sign * above), _undominated(-mean, sign * below)
     one, two = above[s][:, None], below[t][None, :]
-    ends = mean[s][:, None] - mean[t][None, :] + sign * (one + two if shared else np.hypot(one, two))
+    ends = (
+        mean[s][:, None] - mean[t][None, :] + sign * (one + two if shared else np.hypot(one, two))
+    )
     return float(np.where(s[:, None] == t[None, :], -np.inf, ends).max())
 
 

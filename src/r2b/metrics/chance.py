@@ -18,7 +18,8 @@ from r2b.errors import ParameterError
 from r2b.metrics.demographic import means_of, parity_of_means, table_to_measure
 from r2b.metrics.intervals import group_sizes
 
-_SAME = 1e-12  # a permuted parity this near to the observed one is the same number summed in another order
+# a permuted parity this near to the observed one is the same number summed in another order
+_SAME = 1e-12
 LARGEST_HYPERGEOMETRIC = 10**9  # NumPy draws from no larger urn
 
 
@@ -35,12 +36,14 @@ class SamplingLevel:
     quantiles : dict
         Probability to quantile of the parity under chance.
     p_value : float
-        The share of (1 + permutations) that are at least as unfair as the data, the data among them: valid at every size.
+        The share of (1 + permutations) that are at least as unfair as the data, the data among
+        them: valid at every size.
     approximation : float
-        sqrt(2 V log(L R (R - 1))), V the largest variance of a difference between two groups: a bound on the mean where differences are
-        normal, without drawing.
+        sqrt(2 V log(L R (R - 1))), V the largest variance of a difference between two groups: a
+        bound on the mean where differences are normal, without drawing.
     sharper : float
-        The same with the variance of every difference instead of the largest; never above ``approximation``.
+        The same with the variance of every difference instead of the largest; never above
+        ``approximation``.
     draws : ndarray of shape (n_permutations,)
     """
 
@@ -83,12 +86,14 @@ def sampling_level(
 ) -> SamplingLevel:
     """Give the parity that a perfectly fair sample of this size would show, by permuting the groups.
 
-    Appendix C (appendix:scaling) gives it the order sqrt(log L), leaving out that it falls with the square root of the group sizes.
+    Appendix C (appendix:scaling) gives it the order sqrt(log L), leaving out that it falls with the
+    square root of the group sizes.
 
     Parameters
     ----------
     y, sensitive_features, sample_weight
-        As for :func:`r2b.metrics.demographic_parity`. A weight stays with its label and moves between groups.
+        As for :func:`r2b.metrics.demographic_parity`. A weight stays with its label and moves
+        between groups.
     n_permutations : int
     quantiles : tuple of float
     random_state : int
@@ -111,17 +116,32 @@ def sampling_level(
     some = isinstance(n_permutations, Integral) and n_permutations >= 1
     if not (some and all(isinstance(q, Real) and 0 <= q <= 1 for q in quantiles)):
         remedy = "Pass a whole number of permutations, at least one, and quantiles between 0 and 1."
-        raise ParameterError(f"There are {n_permutations} permutations and the quantiles {quantiles}.", remedy=remedy, quantiles=quantiles)
+        raise ParameterError(
+            f"There are {n_permutations} permutations and the quantiles {quantiles}.",
+            remedy=remedy,
+            quantiles=quantiles,
+        )
     data = table_to_measure(y, sensitive_features, sample_weight)
     means, weights = means_of(data)
     observed = parity_of_means(means, weights)
     rng = generator(random_state)
-    # Unweighted classes are counts in a table, and a permutation is a draw of the table with its margins: no row is touched.
-    counted = not data.labels.is_soft and data.weight is None and means.size <= data.n_rows <= LARGEST_HYPERGEOMETRIC
-    draws = parities_of_tables(class_weights(data), n_permutations, rng) if counted else parities_of_rows(data, n_permutations, rng)
+    # Unweighted classes are counts in a table, and a permutation is a draw of the table with its
+    # margins: no row is touched.
+    counted = (
+        not data.labels.is_soft
+        and data.weight is None
+        and means.size <= data.n_rows <= LARGEST_HYPERGEOMETRIC
+    )
+    draws = (
+        parities_of_tables(class_weights(data), n_permutations, rng)
+        if counted
+        else parities_of_rows(data, n_permutations, rng)
+    )
     by_chance = {float(q): float(np.quantile(draws, q)) for q in quantiles}
     p_value = (1 + int((draws >= observed - _SAME).sum())) / (1 + n_permutations)
-    return SamplingLevel(observed, float(draws.mean()), by_chance, p_value, *approximations(data), draws)
+    return SamplingLevel(
+        observed, float(draws.mean()), by_chance, p_value, *approximations(data), draws
+    )
 
 
 def parities_of_tables(counts: Array, n_permutations: int, rng: np.random.Generator) -> Array:
@@ -140,12 +160,18 @@ def parities_of_tables(counts: Array, n_permutations: int, rng: np.random.Genera
     return np.asarray((high - low).max(axis=1))
 
 
-def tables_by_chance(counts: Array, n_tables: int, rng: np.random.Generator) -> Iterator[tuple[int, int, Array]]:
+def tables_by_chance(
+    counts: Array, n_tables: int, rng: np.random.Generator
+) -> Iterator[tuple[int, int, Array]]:
     """Draw tables with the row and column sums of ``counts``: give row, column and the numbers there, one entry after the other."""
-    sizes, left = counts.sum(axis=1).astype(np.int64), np.tile(counts.sum(axis=0).astype(np.int64), (n_tables, 1))
+    sizes, left = (
+        counts.sum(axis=1).astype(np.int64),
+        np.tile(counts.sum(axis=0).astype(np.int64), (n_tables, 1)),
+    )
     for row, size in enumerate(sizes):
         places, rest = np.full(n_tables, size), left.sum(axis=1)
-        for k in range(counts.shape[1]):  # a multivariate hypergeometric is one column after the other, given those before
+        # a multivariate hypergeometric is one column after the other, given those before
+        for k in range(counts.shape[1]):
             rest -= left[:, k]
             taken = _hypergeometric(rng, left[:, k], rest, places)
             left[:, k] -= taken
@@ -158,7 +184,8 @@ def _hypergeometric(rng: np.random.Generator, good: Array, bad: Array, drawn: Ar
     total = good + bad
     if total.max() <= LARGEST_HYPERGEOMETRIC:
         return np.asarray(rng.hypergeometric(good, bad, drawn))
-    # NumPy has no larger urns. A count of a billion rows is normal to more digits than a permutation shows.
+    # NumPy has no larger urns. A count of a billion rows is normal to more digits than a
+    # permutation shows.
     size = np.maximum(total.astype(np.float64), 2.0)
     share = good / size
     spread = np.sqrt(drawn * share * (1.0 - share) * np.maximum(size - drawn, 0.0) / (size - 1.0))
@@ -181,8 +208,11 @@ def parities_of_rows(data: Dataset, n_permutations: int, rng: np.random.Generato
             sums = np.add.reduceat(data.labels.matrix[rows] * moved[:, None], starts, axis=0)
         else:
             cells = codes * data.n_classes + data.labels.array[rows]
-            sums = np.bincount(cells, moved, data.n_groups * data.n_classes).reshape(data.n_groups, -1)
-        # A permutation may leave a group with weightless rows alone; it then does not count, as everywhere.
+            sums = np.bincount(cells, moved, data.n_groups * data.n_classes).reshape(
+                data.n_groups, -1
+            )
+        # A permutation may leave a group with weightless rows alone; it then does not count, as
+        # everywhere.
         draws[draw] = parity_of_means(sums / np.where(totals > 0, totals, 1)[:, None], totals)
     return draws
 
@@ -190,9 +220,10 @@ def parities_of_rows(data: Dataset, n_permutations: int, rng: np.random.Generato
 def approximations(data: Dataset) -> tuple[float, float]:
     """Give two bounds on the mean parity under chance, from the variances V_j of the M = L R (R - 1) signed differences alone.
 
-    For normal numbers X_j of any dependence, ``E max X <= log(sum_j exp(t^2 V_j / 2)) / t`` for every t > 0. With all V_j replaced by the
-    largest, the best t gives sqrt(2 V log M), the first bound. The second keeps each V_j and takes the best t of a grid: rare classes
-    then hardly count, which matters where one class is much more frequent than the rest; of two classes it counts one.
+    For normal numbers X_j of any dependence, ``E max X <= log(sum_j exp(t^2 V_j / 2)) / t`` for
+    every t > 0. With all V_j replaced by the largest, the best t gives sqrt(2 V log M), the first
+    bound. The second keeps each V_j and takes the best t of a grid: rare classes then hardly count,
+    which matters where one class is much more frequent than the rest; of two classes it counts one.
     """
     n_groups, n_classes = data.n_groups, data.n_classes
     sizes = group_sizes(data.groups.codes, data.weight, n_groups)
@@ -206,7 +237,8 @@ def approximations(data: Dataset) -> tuple[float, float]:
     top = sqrt(2 * log(n_classes * n_groups * (n_groups - 1)))
     bounds = []
     for t in top * np.geomspace(0.25, 4, 41) / sqrt(largest):
-        # Both signs of each difference; the largest exponent is taken out, so that nothing overflows.
+        # Both signs of each difference; the largest exponent is taken out, so that nothing
+        # overflows.
         exponents = np.exp(t * t * (variances - largest) / 2).sum()
         bounds.append((t * t * largest / 2 + log(2 * exponents)) / t)
     return top * sqrt(largest), float(min(bounds))
@@ -218,4 +250,9 @@ def _class_variances(data: Dataset) -> Array:
         mean = np.bincount(data.labels.array, weight, data.n_classes) / weight.sum()
         return np.asarray(mean * (1 - mean))
     mean = weight @ data.labels.matrix / weight.sum()
-    return np.array([weight @ (data.labels.matrix[:, k] - mean[k]) ** 2 / weight.sum() for k in range(data.n_classes)])
+    return np.array(
+        [
+            weight @ (data.labels.matrix[:, k] - mean[k]) ** 2 / weight.sum()
+            for k in range(data.n_classes)
+        ]
+    )

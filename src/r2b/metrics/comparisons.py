@@ -1,6 +1,7 @@
 """Which groups are compared with which: families of attributes, within strata of control features and, for odds, of true classes.
 
-It knows no constraint and no solver: what a solver is asked for is counted a second time here, from the table's cells.
+It knows no constraint and no solver: what a solver is asked for is counted a second time here, from
+the table's cells.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class AbsentGroup:
     stratum: str = ""
 
     def __str__(self) -> str:
-        where = [f"of true class {self.true_class!r}"] * (self.true_class is not None) + [f"in {self.stratum!r}"] * bool(self.stratum)
+        where = [f"of true class {self.true_class!r}"] * (self.true_class is not None) + [
+            f"in {self.stratum!r}"
+        ] * bool(self.stratum)
         return f"{self.group!r} ({self.family}) has no rows {' '.join(where)}"
 
 
@@ -106,7 +109,13 @@ class CellFamily:
                 share = part * weight[:, None]
                 totals = share.sum(axis=0)
                 present = np.flatnonzero(totals > 0)
-                yield Comparison(stratum, present, share[:, present].T @ means[here] / totals[present, None], totals[present], here)
+                yield Comparison(
+                    stratum,
+                    present,
+                    share[:, present].T @ means[here] / totals[present, None],
+                    totals[present],
+                    here,
+                )
                 continue
             present, first, place = np.unique(part, return_index=True, return_inverse=True)
             if len(present) == len(here):  # one cell each: its mean as it is, to the last bit
@@ -118,16 +127,29 @@ class CellFamily:
 
     def refuse_weightless(self, cells: Groups, weights: Array) -> None:
         """Raise where a group has no weight in the whole table, which leaves its mean undefined everywhere."""
-        totals = np.bincount(self.parts, weights, len(self.groups)) if self.parts.ndim == 1 else weights @ self.parts
+        totals = (
+            np.bincount(self.parts, weights, len(self.groups))
+            if self.parts.ndim == 1
+            else weights @ self.parts
+        )
         empty = np.flatnonzero(totals <= 0)
         if len(empty):
             name = plain_value(self.groups[empty[0]])
-            count = cells.rows_of(self.parts == empty[0] if self.parts.ndim == 1 else self.parts[:, empty[0]] > 0)
+            count = cells.rows_of(
+                self.parts == empty[0] if self.parts.ndim == 1 else self.parts[:, empty[0]] > 0
+            )
             if not count:
                 problem = f"No row belongs to group {name!r} with any probability."
-                raise WeightError(problem, remedy="Leave its column out of the membership.", group=name, count=0)
+                raise WeightError(
+                    problem, remedy="Leave its column out of the membership.", group=name, count=0
+                )
             remedy = "Give at least one of its rows a positive weight, or drop the group."
-            raise WeightError(f"The weights of all {count} rows of group {name!r} are zero.", remedy=remedy, group=name, count=count)
+            raise WeightError(
+                f"The weights of all {count} rows of group {name!r} are zero.",
+                remedy=remedy,
+                group=name,
+                count=count,
+            )
 
     def absent(self, found: Comparison, cells: Groups, told_apart: bool) -> list[AbsentGroup]:
         """Name the groups that a stratum lacks."""
@@ -135,14 +157,22 @@ class CellFamily:
         if not len(lacking):
             return []
         true, where = named_stratum(cells, found.stratum, told_apart)
-        return [AbsentGroup(self.name, plain_value(self.groups[group]), true, where) for group in lacking]
+        return [
+            AbsentGroup(self.name, plain_value(self.groups[group]), true, where)
+            for group in lacking
+        ]
 
 
 def named_stratum(cells: Groups, stratum: Key, told_apart: bool) -> tuple[Any, str]:
     """Give the true class of a stratum, None where rows are not told apart by it, and its values of the control features."""
     columns = list(range(cells.n_sensitive, len(cells.columns)))
-    true = plain_value(cells.vocabularies[columns.pop()].values[stratum[-1]]) if told_apart else None
-    return true, ", ".join(f"{cells.columns[j]}={cells.value_name(j, code)}" for j, code in zip(columns, stratum, strict=False))
+    true = (
+        plain_value(cells.vocabularies[columns.pop()].values[stratum[-1]]) if told_apart else None
+    )
+    return true, ", ".join(
+        f"{cells.columns[j]}={cells.value_name(j, code)}"
+        for j, code in zip(columns, stratum, strict=False)
+    )
 
 
 def strata_of(cells: Groups) -> Iterator[tuple[Key, Array]]:
@@ -151,7 +181,9 @@ def strata_of(cells: Groups) -> Iterator[tuple[Key, Array]]:
         yield (), np.arange(cells.n_groups)
         return
     control = range(cells.n_sensitive, len(cells.columns))
-    codes, table = cross([cells.table[:, j] for j in control], [cells.vocabularies[j].n_codes for j in control])
+    codes, table = cross(
+        [cells.table[:, j] for j in control], [cells.vocabularies[j].n_codes for j in control]
+    )
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(table)))
     for stratum, inside in zip(table.tolist(), np.split(order, ends[:-1]), strict=True):
@@ -163,7 +195,14 @@ def with_true_classes(groups: Groups, codes: Array, classes: Vocabulary) -> Grou
     crossed, table = cross([groups.codes, codes], [groups.n_groups, classes.n_codes])
     table = np.column_stack([groups.table[table[:, 0]], table[:, 1]])
     columns, vocabularies, _, n_control, kinds, settings = groups.parts
-    parts = ((*columns, TRUE_CLASS), (*vocabularies, classes), table, n_control + 1, (*kinds, CATEGORICAL), (*settings, None))
+    parts = (
+        (*columns, TRUE_CLASS),
+        (*vocabularies, classes),
+        table,
+        n_control + 1,
+        (*kinds, CATEGORICAL),
+        (*settings, None),
+    )
     return Groups(*parts, codes=crossed)
 
 
@@ -179,7 +218,8 @@ def families_of(cells: Groups, families: Families) -> list[CellFamily]:
     Raises
     ------
     ParameterError
-        A column that is not there, is named twice or cannot be crossed, or an attribute without groups.
+        A column that is not there, is named twice or cannot be crossed, or an attribute without
+        groups.
 
     Examples
     --------
@@ -192,11 +232,22 @@ def families_of(cells: Groups, families: Families) -> list[CellFamily]:
 
 
 def _family(cells: Groups, columns: Key) -> CellFamily:
-    name, vocabulary = " x ".join(cells.columns[j] for j in columns) or "groups", cells.vocabularies[columns[0]]
+    name, vocabulary = (
+        " x ".join(cells.columns[j] for j in columns) or "groups",
+        cells.vocabularies[columns[0]],
+    )
     if isinstance(vocabulary, Mixtures):
-        return CellFamily(name, list(vocabulary.groups), vocabulary.matrix[cells.table[:, columns[0]]])
-    codes, table = cross([cells.table[:, j] for j in columns], [cells.vocabularies[j].n_codes for j in columns])
-    named = Layout(tuple(cells.columns[j] for j in columns), tuple(cells.vocabularies[j] for j in columns), table)
+        return CellFamily(
+            name, list(vocabulary.groups), vocabulary.matrix[cells.table[:, columns[0]]]
+        )
+    codes, table = cross(
+        [cells.table[:, j] for j in columns], [cells.vocabularies[j].n_codes for j in columns]
+    )
+    named = Layout(
+        tuple(cells.columns[j] for j in columns),
+        tuple(cells.vocabularies[j] for j in columns),
+        table,
+    )
     return CellFamily(name, named.names.tolist(), codes)
 
 
@@ -206,13 +257,20 @@ def _columns_of(families: Families, cells: Groups) -> list[Key]:
     if CONTINUOUS in kinds:
         name = sensitive[kinds.index(CONTINUOUS)]
         problem = f"The attribute {name!r} is continuous and has no groups to compare."
-        raise ParameterError(problem, remedy="Use r2b.metrics.explained_variation, or cut it into intervals.", column=name)
+        raise ParameterError(
+            problem,
+            remedy="Use r2b.metrics.explained_variation, or cut it into intervals.",
+            column=name,
+        )
     categorical = tuple(j for j, kind in enumerate(kinds) if kind == CATEGORICAL)
     crossed = [categorical] * bool(categorical)
     if isinstance(families, str) and families in get_args(FamilyNames):
         if families == "crossed":
             return [*crossed, *((j,) for j, kind in enumerate(kinds) if kind != CATEGORICAL)]
-        return [*((j,) for j in range(len(kinds))), *crossed * (families == "both" and len(categorical) > 1)]
+        return [
+            *((j,) for j in range(len(kinds))),
+            *crossed * (families == "both" and len(categorical) > 1),
+        ]
     if isinstance(families, str) or not isinstance(families, Sequence) or not families:
         remedy = "Pass 'crossed', 'marginal', 'both', or a list of columns such as ['sex', ['sex', 'race']]."
         raise ParameterError(f"families is {families!r}.", remedy=remedy, families=families)
@@ -226,7 +284,9 @@ def _named_columns(family: Any, sensitive: tuple[str, ...], categorical: Key) ->
     unknown = next((name for name in names if name not in sensitive), None)
     if unknown is not None or not names or len(set(names)) < len(names):
         fault = f"names the column {unknown!r}, which sensitive_features does not have"
-        fault = fault if unknown is not None else "names a column twice" if names else "has no columns"
+        fault = (
+            fault if unknown is not None else "names a column twice" if names else "has no columns"
+        )
         remedy = f"Name columns among {listed(sensitive)}, each once."
         raise ParameterError(f"A family {fault}.", remedy=remedy, family=names, columns=sensitive)
     columns = tuple(sensitive.index(name) for name in names)

@@ -20,7 +20,9 @@ Criterion = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
 _STEPS = 64
 
 
-def unfairness(criterion: Criterion, y_true: Any, y_pred: Any, *, classes: Any = None, **rows: Any) -> float:
+def unfairness(
+    criterion: Criterion, y_true: Any, y_pred: Any, *, classes: Any = None, **rows: Any
+) -> float:
     """Give how far predictions are from a criterion.
 
     Parameters
@@ -69,19 +71,28 @@ def unfairness_by_chance(
     """
     refuse_other_choice("criterion", criterion, get_args(Criterion))
     if criterion == "demographic_parity":
-        return largest_by_chance(read(y_pred, fewest_classes=1, weightless="allow", **rows), families, level)
+        return largest_by_chance(
+            read(y_pred, fewest_classes=1, weightless="allow", **rows), families, level
+        )
     features = (rows["sensitive_features"], rows.get("control_features"), rows.get("sample_weight"))
     data, true = read_predictions(y_true, y_pred, *features, classes)
-    own = own_places(true.values, data.labels.vocabulary.values) if criterion == "equal_opportunity" else None
+    own = (
+        own_places(true.values, data.labels.vocabulary.values)
+        if criterion == "equal_opportunity"
+        else None
+    )
     return largest_by_chance(data, families, level, own)
 
 
-def largest_by_chance(data: Dataset, families: Families, level: float = 0.95, own: list[int | None] | None = None) -> float:
+def largest_by_chance(
+    data: Dataset, families: Families, level: float = 0.95, own: list[int | None] | None = None
+) -> float:
     """Give what chance explains of the largest difference between groups, without drawing: so much is exceeded in few fair tables.
 
-    Where a row's label does not depend on its group, the difference of groups a and b in class k has the variance
-    ``v_k sum_i w_i^2 (m_ia / T_a - m_ib / T_b)^2``, with v_k the variance of the class in the stratum, m the memberships and T the total
-    weights. Differences are taken as normal, and the chances of all to be exceeded add up to 1 - level.
+    Where a row's label does not depend on its group, the difference of groups a and b in class k
+    has the variance ``v_k sum_i w_i^2 (m_ia / T_a - m_ib / T_b)^2``, with v_k the variance of the
+    class in the stratum, m the memberships and T the total weights. Differences are taken as
+    normal, and the chances of all to be exceeded add up to 1 - level.
 
     Parameters
     ----------
@@ -90,7 +101,8 @@ def largest_by_chance(data: Dataset, families: Families, level: float = 0.95, ow
         As for :func:`r2b.metrics.demographic_parity`.
     level : float
     own : list of int or None, optional
-        For each true class, the last control feature, the one class that counts among its rows; all without it.
+        For each true class, the last control feature, the one class that counts among its rows; all
+        without it.
 
     Returns
     -------
@@ -106,8 +118,12 @@ def largest_by_chance(data: Dataset, families: Families, level: float = 0.95, ow
     means, weights = means_of(data)
     seconds, soft = means, data.labels.matrix  # the square of a label that is 0 or 1 is the label
     if soft is not None:
-        seconds = means_of(replace(data, labels=replace(data.labels, matrix=soft.astype(np.float64) ** 2)))[0]
-    squares = np.bincount(data.groups.codes, None if data.weight is None else data.weight**2, data.n_groups)
+        seconds = means_of(
+            replace(data, labels=replace(data.labels, matrix=soft.astype(np.float64) ** 2))
+        )[0]
+    squares = np.bincount(
+        data.groups.codes, None if data.weight is None else data.weight**2, data.n_groups
+    )
     # Of two classes the second mirrors the first.
     every: list[int | None] = list(range(1 if data.n_classes == 2 else data.n_classes))
     errors = [
@@ -115,22 +131,43 @@ def largest_by_chance(data: Dataset, families: Families, level: float = 0.95, ow
         for family in families_of(data.groups, families)
         for found in family.compared(data.groups, means, weights)
         if len(found.present) > 1
-        for each in _standard_errors(family, found, every if own is None else [own[found.stratum[-1]]], seconds, weights, squares)
+        for each in _standard_errors(
+            family,
+            found,
+            every if own is None else [own[found.stratum[-1]]],
+            seconds,
+            weights,
+            squares,
+        )
     ]
     widest = max((float(each.max()) for each in errors), default=0.0)
     if widest == 0:
         return 0.0
-    # Standard errors are rounded up to a few values, so that any number of differences takes the same time.
-    counts = np.sum([np.bincount(np.ceil(each / widest * _STEPS).astype(np.intp), minlength=_STEPS + 1) for each in errors], axis=0)
+    # Standard errors are rounded up to a few values, so that any number of differences takes the
+    # same time.
+    counts = np.sum(
+        [
+            np.bincount(np.ceil(each / widest * _STEPS).astype(np.intp), minlength=_STEPS + 1)
+            for each in errors
+        ],
+        axis=0,
+    )
     return widest * _exceeded_by(counts[1:], 1 - level)
 
 
 def _standard_errors(
-    family: CellFamily, found: Comparison, classes: list[int | None], seconds: Array, weights: Array, squares: Array
+    family: CellFamily,
+    found: Comparison,
+    classes: list[int | None],
+    seconds: Array,
+    weights: Array,
+    squares: Array,
 ) -> Iterator[Array]:
     """Give the standard errors of the differences between groups under chance, class by class."""
     here, weight = found.cells, weights[found.cells]
-    variances = np.maximum(weight @ seconds[here] / weight.sum() - overall_mean(found.means, found.weights) ** 2, 0.0)
+    variances = np.maximum(
+        weight @ seconds[here] / weight.sum() - overall_mean(found.means, found.weights) ** 2, 0.0
+    )
     part = family.parts[here]
     part = part[:, found.present] if part.ndim == 2 else part[:, None] == found.present
     part = part / found.weights

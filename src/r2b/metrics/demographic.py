@@ -1,6 +1,7 @@
 """Measures of multiclass demographic parity on labels or probabilities; they know no solver.
 
-The arithmetic lives in :func:`means_of` (data to group means) and :func:`parity_by_class_of_means` (group means to parity).
+The arithmetic lives in :func:`means_of` (data to group means) and :func:`parity_by_class_of_means`
+(group means to parity).
 """
 
 from __future__ import annotations
@@ -63,7 +64,15 @@ class GroupMeans:
         """Draw the means on matplotlib Axes and give these back; groups without weight are left out."""
         there = np.flatnonzero(self.weights > 0)
         means = self.means[there]
-        return draw_means(ax, "GroupMeans", ["Group means"], self.classes, self.groups[there].tolist(), {"": means}, np.ptp(means, axis=0))
+        return draw_means(
+            ax,
+            "GroupMeans",
+            ["Group means"],
+            self.classes,
+            self.groups[there].tolist(),
+            {"": means},
+            np.ptp(means, axis=0),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +85,8 @@ class ParityByClass:
         NaN for a class whose rows no two groups have, which only rates among true classes can be.
     classes : ndarray of shape (L,)
     absent : tuple of AbsentGroup
-        The groups that a stratum of the control features, or a true class, lacks: they were not compared there.
+        The groups that a stratum of the control features, or a true class, lacks: they were not
+        compared there.
     """
 
     values: Array
@@ -85,11 +95,18 @@ class ParityByClass:
 
     def as_dict(self) -> dict[Any, float]:
         """Give the parity by class name."""
-        return {plain_value(name): float(value) for name, value in zip(self.classes, self.values, strict=True)}
+        return {
+            plain_value(name): float(value)
+            for name, value in zip(self.classes, self.values, strict=True)
+        }
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the parity of every class, of many the largest, on matplotlib Axes and give these back; classes without one are left out."""
-        found = [Measure(name, value, beside=percent(value)) for name, value in self.as_dict().items() if not np.isnan(value)]
+        found = [
+            Measure(name, value, beside=percent(value))
+            for name, value in self.as_dict().items()
+            if not np.isnan(value)
+        ]
         return measures(ax, "ParityByClass", ["Parity by class"], "parity", found)
 
 
@@ -109,8 +126,9 @@ def demographic_parity(
     Parameters
     ----------
     y : array-like of shape (N,) or (N, L)
-        Classes, or probabilities over L classes. With ``y_pred`` the true classes, which do not count here but must be of the same rows:
-        measures of fairlearn and scikit-learn are called ``metric(y_true, y_pred, ...)``.
+        Classes, or probabilities over L classes. With ``y_pred`` the true classes, which do not
+        count here but must be of the same rows: measures of fairlearn and scikit-learn are called
+        ``metric(y_true, y_pred, ...)``.
     y_pred : array-like of shape (N,) or (N, L), optional
         Predicted classes or probabilities.
     sensitive_features : array-like of shape (N,) or (N, n_attributes)
@@ -118,13 +136,15 @@ def demographic_parity(
     control_features : array-like of shape (N,) or (N, n_features), optional
         Groups are compared within each of their values, or crossings of values.
     families : {"crossed", "marginal", "both"} or list
-        Which groups are compared: the crossings of all attributes, those of each attribute, or both; or a list of columns such as
-        ``["sex", ["sex", "race"]]``. The largest of all counts.
+        Which groups are compared: the crossings of all attributes, those of each attribute, or
+        both; or a list of columns such as ``["sex", ["sex", "race"]]``. The largest of all counts.
     sample_weight : array-like of shape (N,), optional
     method : {"between_groups", "to_overall"}
-        The largest difference over the classes between the means of two groups, or between the mean of a group and of all rows.
+        The largest difference over the classes between the means of two groups, or between the mean
+        of a group and of all rows.
     absent : {"report", "error"}
-        Groups that a stratum lacks are not compared there, and named by :func:`demographic_parity_by_class`; or refused by name.
+        Groups that a stratum lacks are not compared there, and named by
+        :func:`demographic_parity_by_class`; or refused by name.
 
     Returns
     -------
@@ -147,8 +167,14 @@ def demographic_parity(
     >>> demographic_parity(["no", "no", "no", "yes"], ["no", "yes", "no", "no"], sensitive_features=["f", "f", "m", "m"])
     0.5
     """
-    rows = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
-    parity = demographic_parity_by_class(y, y_pred, **rows, families=families, method=method, absent=absent)
+    rows = {
+        "sensitive_features": sensitive_features,
+        "control_features": control_features,
+        "sample_weight": sample_weight,
+    }
+    parity = demographic_parity_by_class(
+        y, y_pred, **rows, families=families, method=method, absent=absent
+    )
     return float(np.nanmax(parity.values))
 
 
@@ -207,7 +233,12 @@ def read_true_classes(y_true: Any, y_pred: Any) -> tuple[Array, Vocabulary]:
     truth, found = recognise(y_true, what="y_true"), recognise(y_pred, what="y_pred")
     if not isinstance(truth, Column) and len(truth.columns) > 1:
         problem = f"has {len(truth.columns)} columns, but a row has one true class"
-        raise argument_error("y_true", problem, "Pass one class per row; the order is (y_true, y_pred).", n_columns=len(truth.columns))
+        raise argument_error(
+            "y_true",
+            problem,
+            "Pass one class per row; the order is (y_true, y_pred).",
+            n_columns=len(truth.columns),
+        )
     refuse_other_rows(("y_true", len(truth), truth.index), ("y_pred", len(found), found.index))
     codes, classes = read_vocabulary(column_of(y_true, what="y_true"), what="y_true")
     refuse_lone_probabilities(classes)
@@ -245,9 +276,12 @@ def largest_differences(
             if lacking and absent == "error":
                 raise absent_error(lacking)
             missing += lacking
-            if len(found.present) > 1 or len(family.groups) == 1:  # of one group alone nothing differs, with strata or without
+            # of one group alone nothing differs, with strata or without
+            if len(found.present) > 1 or len(family.groups) == 1:
                 row, compared = found.stratum[-1] if n_true else 0, True
-                values[row] = np.fmax(values[row], parity_by_class_of_means(found.means, found.weights, method))
+                values[row] = np.fmax(
+                    values[row], parity_by_class_of_means(found.means, found.weights, method)
+                )
         if not compared:
             problem = f"No {'true class' if n_true else 'stratum'} has rows of two groups of the family {family.name!r}."
             remedy = "Measure on more rows, or with coarser groups, classes or control features."
@@ -259,7 +293,9 @@ def absent_error(lacking: list[AbsentGroup]) -> InputError:
     """Say which groups cannot be compared."""
     more = f" ({len(lacking) - 1} more like it)" if len(lacking) > 1 else ""
     remedy = "Measure on more rows, or pass absent='report' to compare the groups that are there."
-    return InputError(f"The group {lacking[0]}{more}.", remedy=remedy, group=lacking[0].group, absent=lacking)
+    return InputError(
+        f"The group {lacking[0]}{more}.", remedy=remedy, group=lacking[0].group, absent=lacking
+    )
 
 
 def group_means(y: Any, *, sensitive_features: Any, sample_weight: Any = None) -> GroupMeans:
@@ -283,18 +319,27 @@ def group_means(y: Any, *, sensitive_features: Any, sample_weight: Any = None) -
     """
     data = table_to_measure(y, sensitive_features, sample_weight)
     means, weights = means_of(data)
-    return GroupMeans(frozen(means), data.labels.vocabulary.values, data.groups.names, frozen(weights))
+    return GroupMeans(
+        frozen(means), data.labels.vocabulary.values, data.groups.names, frozen(weights)
+    )
 
 
 def table_to_measure(y: Any, sensitive_features: Any, sample_weight: Any) -> Dataset:
     """Read a table to measure: a prediction of one class everywhere is perfectly fair and worth measuring, although nothing is to solve."""
-    return read(y, sensitive_features=sensitive_features, sample_weight=sample_weight, categorical_only=True, fewest_classes=1)
+    return read(
+        y,
+        sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+        categorical_only=True,
+        fewest_classes=1,
+    )
 
 
 def means_of(dataset: Dataset) -> tuple[Array, Array]:
     """Give the weighted mean label and the total weight of every group.
 
-    Sums are taken block by block in the order of the rows, so that the same data give the same bits.
+    Sums are taken block by block in the order of the rows, so that the same data give the same
+    bits.
 
     Parameters
     ----------
@@ -318,7 +363,9 @@ def means_of(dataset: Dataset) -> tuple[Array, Array]:
         weights = sums.sum(axis=1)
     else:
         sums = _sums_of_matrix(dataset)
-        weights = np.bincount(dataset.groups.codes, weights=dataset.weight, minlength=dataset.n_groups).astype(np.float64)
+        weights = np.bincount(
+            dataset.groups.codes, weights=dataset.weight, minlength=dataset.n_groups
+        ).astype(np.float64)
     return divided(sums, weights[:, None]), weights
 
 
@@ -333,7 +380,8 @@ def _sums_of_matrix(dataset: Dataset) -> Array:
     matrix, groups, weight = dataset.labels.array, dataset.groups.codes, dataset.weight
     sums = np.zeros((dataset.n_groups, dataset.n_classes))
     for rows in row_blocks(matrix):
-        # Rows of a group are brought together, then added: no product with a table of rows x groups, which is mostly zeros.
+        # Rows of a group are brought together, then added: no product with a table of rows x
+        # groups, which is mostly zeros.
         order = np.argsort(groups[rows], kind="stable")
         here = groups[rows][order]
         starts = np.flatnonzero(np.concatenate(([True], here[1:] != here[:-1])))
@@ -356,7 +404,9 @@ def overall_mean(means: Array, weights: Array) -> Array:
     return np.asarray(weights[there] @ means[there] / weights[there].sum())
 
 
-def parity_by_class_of_means(means: Array, weights: Array, method: Method = "between_groups") -> Array:
+def parity_by_class_of_means(
+    means: Array, weights: Array, method: Method = "between_groups"
+) -> Array:
     """Give the parity of each class from the group means; groups without weight do not count.
 
     Parameters

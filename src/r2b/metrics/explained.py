@@ -29,7 +29,8 @@ class Explained:
     Attributes
     ----------
     by_class : ndarray of shape (L,)
-        From 0 (no function of the basis is correlated with the class) to 1 (the attribute decides it). A class without variance has 0.
+        From 0 (no function of the basis is correlated with the class) to 1 (the attribute decides
+        it). A class without variance has 0.
     classes : ndarray of shape (L,)
     basis : Basis
         The functions of the attribute that were looked at.
@@ -46,16 +47,25 @@ class Explained:
 
     def as_dict(self) -> dict[Any, float]:
         """Give the share by class name."""
-        return {plain_value(name): float(share) for name, share in zip(self.classes, self.by_class, strict=True)}
+        return {
+            plain_value(name): float(share)
+            for name, share in zip(self.classes, self.by_class, strict=True)
+        }
 
 
 def explained_variation(
-    y: Any, attribute: Any, *, sample_weight: Any = None, basis: Choice = "spline", knots: int | ArrayLike = 5
+    y: Any,
+    attribute: Any,
+    *,
+    sample_weight: Any = None,
+    basis: Choice = "spline",
+    knots: int | ArrayLike = 5,
 ) -> Explained:
     """Give the share of each class's variance that a continuous attribute explains.
 
-    For class labels this is the R squared of a weighted regression of the class's indicator on the basis. For probabilities it is that of
-    labels drawn from the rows, in expectation over a large sample: flat rows do not make it smaller.
+    For class labels this is the R squared of a weighted regression of the class's indicator on the
+    basis. For probabilities it is that of labels drawn from the rows, in expectation over a large
+    sample: flat rows do not make it smaller.
 
     Parameters
     ----------
@@ -96,19 +106,23 @@ def explained_variation(
     overall = share @ means
     # The functions have mean 0, so that subtracting a constant changes nothing but the rounding.
     moments = (share[:, None] * fitted.evaluate(values)).T @ (means - overall)
-    return Explained(frozen(explained_of_moments(moments, overall)), data.labels.vocabulary.values, fitted)
+    return Explained(
+        frozen(explained_of_moments(moments, overall)), data.labels.vocabulary.values, fitted
+    )
 
 
 def explained_of_moments(moments: ArrayLike, means: ArrayLike) -> Floats:
     """Give the share of each class's variance that is explained, from moments that are already there.
 
-    It is ``sum_j M_jk^2 / (m_k (1 - m_k))``. The denominator is the variance of a label drawn from the rows, not that of the probabilities,
-    which shrinks as rows become flatter. For moments of distributions the share is at most 1.
+    It is ``sum_j M_jk^2 / (m_k (1 - m_k))``. The denominator is the variance of a label drawn from
+    the rows, not that of the probabilities, which shrinks as rows become flatter. For moments of
+    distributions the share is at most 1.
 
     Parameters
     ----------
     moments : array-like of shape (J, L)
-        Weighted means of ``b_j(s_i) y_ik``, the b_j centred and orthonormal on these rows (:meth:`r2b._data.basis.Basis.evaluate`).
+        Weighted means of ``b_j(s_i) y_ik``, the b_j centred and orthonormal on these rows
+        (:meth:`r2b._data.basis.Basis.evaluate`).
     means : array-like of shape (L,)
         Weighted mean of each class, m_k.
 
@@ -140,7 +154,8 @@ def explained_of_moments(moments: ArrayLike, means: ArrayLike) -> Floats:
         remedy = "Pass means between 0 and 1, and finite moments."
         raise ParameterError(problem, remedy=remedy, class_index=k, mean=float(overall[k]))
     spread = np.sqrt(np.maximum(overall * (1 - overall), 0))
-    # Divided before squaring: the square of the moment of a rare class can be too small for a float.
+    # Divided before squaring: the square of the moment of a rare class can be too small for a
+    # float.
     scaled = np.divide(table, spread, out=np.zeros_like(table), where=spread > 0)
     return np.asarray((scaled**2).sum(axis=0))
 
@@ -149,7 +164,9 @@ def _read_beside(y: Any, attribute: Any, sample_weight: Any) -> Dataset:
     """Read labels, one attribute and weights; unlike a group, a value of a continuous attribute may be left without weight."""
     labels = read_labels(y, normalize=False, fewest_classes=1)
     column = column_of(attribute, what=WHAT)
-    refuse_other_rows((LABELS, labels.n_rows, labels.vocabulary.index), (WHAT, len(column), column.index))
+    refuse_other_rows(
+        (LABELS, labels.n_rows, labels.vocabulary.index), (WHAT, len(column), column.index)
+    )
     what = f"column {column.name!r} of {WHAT}" if column.name else WHAT
     codes, vocabulary = read_continuous(column, what=what, missing="error")
     groups = Groups((column.name,), (vocabulary,), np.arange(len(vocabulary))[:, None], codes=codes)

@@ -9,19 +9,42 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from r2b._data.arrays import Array, first_and_count, plain_value
-from r2b._data.columns import Column, Frame, Matrix, column_of, recognise, refuse_other_choice, refuse_other_rows, row_labels
+from r2b._data.columns import (
+    Column,
+    Frame,
+    Matrix,
+    column_of,
+    recognise,
+    refuse_other_choice,
+    refuse_other_rows,
+    row_labels,
+)
 from r2b._data.dataset import Labels, read_known_labels
 from r2b._data.groups import read_groups
-from r2b._data.numbers import numbers_of, refuse_weightless_groups, refuse_weightless_table, weight_beside
+from r2b._data.numbers import (
+    numbers_of,
+    refuse_weightless_groups,
+    refuse_weightless_table,
+    weight_beside,
+)
 from r2b._data.probabilities import Wording, as_matrix, checked, class_names, row_blocks, same_class
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError
-from r2b.metrics.intervals import Interval, IntervalMethod, IntervalSettings, gap_interval, mean_interval, sample_of_values
+from r2b.metrics.intervals import (
+    Interval,
+    IntervalMethod,
+    IntervalSettings,
+    gap_interval,
+    mean_interval,
+    sample_of_values,
+)
 
 Ties = Literal["average", "strict", "lenient"]
 
 # The usual wording offers normalize=True, which nothing here has.
-_SCORES = Wording("class", "Pass one numeric column of scores per class.", "Divide each row by its sum.")
+_SCORES = Wording(
+    "class", "Pass one numeric column of scores per class.", "Divide each row by its sum."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +66,18 @@ class Score:
     weight: Array | None = field(default=None, repr=False)
     index: Any = field(default=None, repr=False)
 
-    def interval(self, level: float = 0.99, *, method: IntervalMethod = "normal", n_boot: int = 1_000, random_state: int = 0) -> Interval:
+    def interval(
+        self,
+        level: float = 0.99,
+        *,
+        method: IntervalMethod = "normal",
+        n_boot: int = 1_000,
+        random_state: int = 0,
+    ) -> Interval:
         """Give a confidence interval."""
-        return mean_interval(self.rows, self.weight, IntervalSettings(level, method, n_boot, random_state))
+        return mean_interval(
+            self.rows, self.weight, IntervalSettings(level, method, n_boot, random_state)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,36 +107,58 @@ class ErrorParity:
 
     def as_dict(self) -> dict[Any, float]:
         """Give the loss by group name."""
-        return {plain_value(name): float(loss) for name, loss in zip(self.groups, self.losses, strict=True)}
+        return {
+            plain_value(name): float(loss)
+            for name, loss in zip(self.groups, self.losses, strict=True)
+        }
 
     def interval(
-        self, level: float = 0.99, *, method: IntervalMethod = "bootstrap", n_boot: int = 1_000, random_state: int = 0
+        self,
+        level: float = 0.99,
+        *,
+        method: IntervalMethod = "bootstrap",
+        n_boot: int = 1_000,
+        random_state: int = 0,
     ) -> Interval:
         """Give a confidence interval; for a maximum it is conservative."""
         settings = IntervalSettings(level, method, n_boot, random_state)
-        sample = sample_of_values(self.rows, self.codes, self.weight, len(self.groups)) if method == "bootstrap" else None
-        return gap_interval(self.codes, self.rows[:, None], self.losses[:, None], self.weight, sample, settings)
+        sample = (
+            sample_of_values(self.rows, self.codes, self.weight, len(self.groups))
+            if method == "bootstrap"
+            else None
+        )
+        return gap_interval(
+            self.codes, self.rows[:, None], self.losses[:, None], self.weight, sample, settings
+        )
 
 
 def top_k_accuracy(
-    y_true: Any, scores: Any, *, k: int = 1, classes: Any = None, sample_weight: Any = None, ties: Ties = "average"
+    y_true: Any,
+    scores: Any,
+    *,
+    k: int = 1,
+    classes: Any = None,
+    sample_weight: Any = None,
+    ties: Ties = "average",
 ) -> Score:
     """Give how often the true class is among the k largest scores.
 
     Parameters
     ----------
     y_true : array-like of shape (N,) or (N, L)
-        Classes; or probabilities, which count as a class drawn from them: the result is then its expected accuracy.
+        Classes; or probabilities, which count as a class drawn from them: the result is then its
+        expected accuracy.
     scores : array-like of shape (N, L)
         Larger is more likely. The column names of a frame are its classes.
     k : int
     classes : array-like of shape (L,), optional
-        The classes of the columns of scores, in order. Without it the column names, or else the sorted classes that occur in y_true,
-        which must then be as many as there are columns.
+        The classes of the columns of scores, in order. Without it the column names, or else the
+        sorted classes that occur in y_true, which must then be as many as there are columns.
     sample_weight : array-like of shape (N,), optional
     ties : {"average", "strict", "lenient"}
-        For a true class that ties with others for the last places: the chance that it gets one when the tie is broken at random (exactly,
-        nothing is drawn); 0, unless there is a place for all of them; or 1. The last two bound every way of breaking ties.
+        For a true class that ties with others for the last places: the chance that it gets one when
+        the tie is broken at random (exactly, nothing is drawn); 0, unless there is a place for all
+        of them; or 1. The last two bound every way of breaking ties.
 
     Returns
     -------
@@ -124,7 +178,12 @@ def top_k_accuracy(
     labels, matrix, index = _read_pair(y_true, scores, classes, distributions=False)
     if not isinstance(k, (int, np.integer)) or not 1 <= k <= matrix.shape[1]:
         n_classes = matrix.shape[1]
-        raise ParameterError(f"k is {k!r}, but there are {n_classes} classes.", remedy=f"Pass 1 to {n_classes}.", k=k, n_classes=n_classes)
+        raise ParameterError(
+            f"k is {k!r}, but there are {n_classes} classes.",
+            remedy=f"Pass 1 to {n_classes}.",
+            k=k,
+            n_classes=n_classes,
+        )
     rows = np.empty(len(matrix))
     for block in row_blocks(matrix):
         rows[block] = _at_labels(_hits(matrix[block], k, ties), labels, block)
@@ -145,10 +204,14 @@ def _hits(scores: Array, k: int, ties: Ties) -> Array:
 def _at_labels(values: Array, labels: Labels, block: slice) -> Array:
     if labels.matrix is not None:
         return np.asarray((values * labels.matrix[block]).sum(axis=1, dtype=np.float64))
-    return np.asarray(np.take_along_axis(values, labels.array[block, None].astype(np.intp), axis=1)[:, 0])
+    return np.asarray(
+        np.take_along_axis(values, labels.array[block, None].astype(np.intp), axis=1)[:, 0]
+    )
 
 
-def tv_accuracy(y_true: Any, scores: Any, *, classes: Any = None, sample_weight: Any = None) -> Score:
+def tv_accuracy(
+    y_true: Any, scores: Any, *, classes: Any = None, sample_weight: Any = None
+) -> Score:
     """Give 1 minus the mean distance in total variation, half of ``|p - y|_1``, of predicted probabilities from the labels.
 
     For class labels this is the mean probability of the true class. The paper measures COCO so.
@@ -183,20 +246,26 @@ def tv_accuracy(y_true: Any, scores: Any, *, classes: Any = None, sample_weight:
         if labels.matrix is None:  # half of (1 - p_y) plus the rest, which is again 1 - p_y
             rows[block] = _at_labels(matrix[block], labels, block)
         else:
-            rows[block] = 1 - np.abs(matrix[block] - labels.matrix[block]).sum(axis=1, dtype=np.float64) / 2
-    return _score(np.clip(rows, 0.0, 1.0), sample_weight, index)  # rows sum to 1 only within a tolerance
+            rows[block] = (
+                1 - np.abs(matrix[block] - labels.matrix[block]).sum(axis=1, dtype=np.float64) / 2
+            )
+    # rows sum to 1 only within a tolerance
+    return _score(np.clip(rows, 0.0, 1.0), sample_weight, index)
 
 
 def error_parity(
-    losses: Any | Score | tuple[Any, Any, Callable[..., Score]], *, sensitive_features: Any, sample_weight: Any = None
+    losses: Any | Score | tuple[Any, Any, Callable[..., Score]],
+    *,
+    sensitive_features: Any,
+    sample_weight: Any = None,
 ) -> ErrorParity:
     """Give the largest mean loss of a group minus the smallest, the error parity of the paper's experiments.
 
     Parameters
     ----------
     losses : array-like of shape (N,), Score, or (y_true, scores, measure)
-        Losses between 0 and 1; or an accuracy, whose losses are 1 minus its rows; or what to compute one from, such as
-        ``(y, scores, tv_accuracy)``.
+        Losses between 0 and 1; or an accuracy, whose losses are 1 minus its rows; or what to
+        compute one from, such as ``(y, scores, tv_accuracy)``.
     sensitive_features : array-like of shape (N,) or (N, n_attributes)
         Several attributes are crossed.
     sample_weight : array-like of shape (N,), optional
@@ -221,17 +290,25 @@ def error_parity(
         index, losses = row_labels(losses[0]), losses[2](*losses[:2])
     weight = None
     if isinstance(losses, Score):
-        rows, weight, index = 1 - losses.rows, losses.weight, losses.index if index is None else index
+        rows, weight, index = (
+            1 - losses.rows,
+            losses.weight,
+            losses.index if index is None else index,
+        )
     else:
         rows, index = _read_losses(losses)
     groups = read_groups(sensitive_features)
-    index = refuse_other_rows(("losses", len(rows), index), ("sensitive_features", groups.n_rows, groups.index))
+    index = refuse_other_rows(
+        ("losses", len(rows), index), ("sensitive_features", groups.n_rows, groups.index)
+    )
     if sample_weight is not None:
         weight, _ = weight_beside(sample_weight, len(rows), ("losses", index))
     if weight is not None:
         refuse_weightless_groups(weight, groups)
     codes = groups.codes.astype(np.intp)
-    means = np.bincount(codes, rows if weight is None else rows * weight) / np.bincount(codes, weight)
+    means = np.bincount(codes, rows if weight is None else rows * weight) / np.bincount(
+        codes, weight
+    )
     return ErrorParity(float(means.max() - means.min()), means, groups.names, rows, codes, weight)
 
 
@@ -241,46 +318,87 @@ def _score(rows: Array, sample_weight: Any, index: Any | None) -> Score:
         weight, index = weight_beside(sample_weight, len(rows), ("y_true", index))
         refuse_weightless_table(weight)
     rows.flags.writeable = False
-    return Score(float(rows.mean() if weight is None else np.average(rows, weights=weight)), rows, weight, index)
+    return Score(
+        float(rows.mean() if weight is None else np.average(rows, weights=weight)),
+        rows,
+        weight,
+        index,
+    )
 
 
 def _read_losses(losses: Any) -> tuple[Array, Any | None]:
     column = column_of(losses, what="losses")
-    rows = numbers_of(column, "losses", "Pass one number between 0 and 1 per row.").astype(np.float64)
+    rows = numbers_of(column, "losses", "Pass one number between 0 and 1 per row.").astype(
+        np.float64
+    )
     row, count = first_and_count(np.isnan(rows))
     if count:
-        raise MissingValueError(f"The loss of row {row} is missing.", remedy="Leave the row out or fill it in.", row=row)
+        raise MissingValueError(
+            f"The loss of row {row} is missing.", remedy="Leave the row out or fill it in.", row=row
+        )
     row, count = first_and_count((rows < 0) | (rows > 1))
     if count:
         problem = f"The loss of row {row} is {float(rows[row])!r}, which is not between 0 and 1."
-        raise InputError(problem, remedy="Divide losses by their largest possible value.", row=row, value=float(rows[row]))
+        raise InputError(
+            problem,
+            remedy="Divide losses by their largest possible value.",
+            row=row,
+            value=float(rows[row]),
+        )
     return rows, column.index
 
 
-def _read_pair(y_true: Any, scores: Any, classes: Any, *, distributions: bool) -> tuple[Labels, Array, Any | None]:
+def _read_pair(
+    y_true: Any, scores: Any, classes: Any, *, distributions: bool
+) -> tuple[Labels, Array, Any | None]:
     """Read labels and scores of the same rows, with the columns of both in one order, and their row labels."""
     found = recognise(scores, what="scores")
     if isinstance(found, Column):
-        raise ShapeError("The argument scores has one column.", remedy="Pass one column per class.", argument="scores")
+        raise ShapeError(
+            "The argument scores has one column.",
+            remedy="Pass one column per class.",
+            argument="scores",
+        )
     truth = recognise(y_true, what="y_true")
-    index = refuse_other_rows(("y_true", len(truth), truth.index), ("scores", len(found), found.index))
+    index = refuse_other_rows(
+        ("y_true", len(truth), truth.index), ("scores", len(found), found.index)
+    )
     if not isinstance(truth, Column) and len(truth.columns) == 1:
         (truth,) = truth.columns  # a table of one column is a column
     vocabulary = Vocabulary(classes_of(found, truth, classes))
-    labels = read_known_labels(y_true, vocabulary=vocabulary, soft=not isinstance(truth, Column), normalize=False)
+    labels = read_known_labels(
+        y_true, vocabulary=vocabulary, soft=not isinstance(truth, Column), normalize=False
+    )
     matrix, ours = as_matrix(found, what="scores", wording=_SCORES)
     if distributions:
-        return labels, checked(matrix, vocabulary.values, ours=ours, what="scores", normalize=False, wording=_SCORES), index
+        return (
+            labels,
+            checked(
+                matrix,
+                vocabulary.values,
+                ours=ours,
+                what="scores",
+                normalize=False,
+                wording=_SCORES,
+            ),
+            index,
+        )
     for block in row_blocks(matrix):
         if not np.isfinite(matrix[block]).all():
             row, col = (int(place) for place in np.argwhere(~np.isfinite(matrix[block]))[0])
             row, value = block.start + row, float(matrix[block.start + row, col])
-            problem = f"In scores, row {row} has {value!r} in column {col}, which is not a finite number."
-            raise InputError(problem, remedy="Correct or drop this row.", row=row, column=col, value=value)
+            problem = (
+                f"In scores, row {row} has {value!r} in column {col}, which is not a finite number."
+            )
+            raise InputError(
+                problem, remedy="Correct or drop this row.", row=row, column=col, value=value
+            )
     return labels, matrix, index
 
 
-def classes_of(found: Frame | Matrix, truth: Column | Frame | Matrix, classes: Any, what: str = "scores") -> Array:
+def classes_of(
+    found: Frame | Matrix, truth: Column | Frame | Matrix, classes: Any, what: str = "scores"
+) -> Array:
     """Give the classes of columns: those given, the names of the columns, or the classes of the truth where they are as many.
 
     Raises
@@ -294,7 +412,11 @@ def classes_of(found: Frame | Matrix, truth: Column | Frame | Matrix, classes: A
         # The vocabulary is sorted; the columns come in the order that the caller says.
         known, source = vocabulary.values[codes], "classes names"
         if len(vocabulary) < len(known):
-            raise InputError("The argument classes names a class twice.", remedy="Name every class once.", classes=known.tolist())
+            raise InputError(
+                "The argument classes names a class twice.",
+                remedy="Name every class once.",
+                classes=known.tolist(),
+            )
     elif isinstance(found, Frame):
         return class_names(found, what=what)
     elif isinstance(truth, Column):
@@ -304,11 +426,16 @@ def classes_of(found: Frame | Matrix, truth: Column | Frame | Matrix, classes: A
     if len(known) != n_columns:
         problem = f"The argument {what} has {n_columns} columns, but {source} {len(known)} classes."
         remedy = "Pass classes= with the class of every column, in order."
-        raise ShapeError(problem, remedy=remedy, argument=what, n_columns=n_columns, n_classes=len(known))
-    # Where both the columns and the caller name the classes, and not alike, one of the two would be silently overruled.
+        raise ShapeError(
+            problem, remedy=remedy, argument=what, n_columns=n_columns, n_classes=len(known)
+        )
+    # Where both the columns and the caller name the classes, and not alike, one of the two would be
+    # silently overruled.
     names = found.names if isinstance(found, Frame) else known
     place = next((j for j, name in enumerate(names) if not same_class(name, known[j])), None)
     if place is not None:
         problem = f"Column {place} of {what} is named {plain_value(names[place])!r}, but classes says {plain_value(known[place])!r}."
-        raise UnseenError(problem, remedy="Leave classes away, or name the columns alike.", column=place)
+        raise UnseenError(
+            problem, remedy="Leave classes away, or name the columns alike.", column=place
+        )
     return known

@@ -1,9 +1,11 @@
 """A promise about new rows: an upper confidence bound on the parity of predictions, from rows that were not used for fitting.
 
-Parity is the largest of many differences between two groups, one for each class. In the population one of them is the largest, whichever
-it is, and a bound fails only where the bound of that one difference fails. So each difference gets its own upper bound at the whole
-confidence, and the largest of these is a bound on all of them at once, however many they are: nothing is divided among them. Each
-bound is one of :mod:`r2b.metrics.betting`, which holds for groups of any size and for classes as for probabilities.
+Parity is the largest of many differences between two groups, one for each class. In the population
+one of them is the largest, whichever it is, and a bound fails only where the bound of that one
+difference fails. So each difference gets its own upper bound at the whole confidence, and the
+largest of these is a bound on all of them at once, however many they are: nothing is divided among
+them. Each bound is one of :mod:`r2b.metrics.betting`, which holds for groups of any size and for
+classes as for probabilities.
 """
 
 from __future__ import annotations
@@ -35,10 +37,16 @@ from r2b.metrics.odds import own_places, read_predicted, read_predictions
 
 METHOD = "betting on paired rows"
 _SPENT = (
-    0.75  # of the chance to fail: bounds are so sharp that, with all of it, half of all simulations would show a little less confidence
+    # of the chance to fail: bounds are so sharp that, with all of it, half of all simulations would
+    # show a little less confidence
+    0.75
 )
 _UNSEEN = -1  # a class that no row held back was predicted to be of, and that new rows may be
-_NAMES = {"demographic_parity": "Parity", "equal_opportunity": "Equal opportunity", "equalized_odds": "Equalized odds"}
+_NAMES = {
+    "demographic_parity": "Parity",
+    "equal_opportunity": "Equal opportunity",
+    "equalized_odds": "Equalized odds",
+}
 
 
 @dataclass(frozen=True)
@@ -67,8 +75,15 @@ class PromiseLimit:
     bound: float
 
     def __str__(self) -> str:
-        one, two = (f"{_shown(name)} ({n:,} rows)" for name, n in zip((self.group, self.other), self.rows, strict=True))
-        of = "a class that none of them was predicted" if self.class_name is None else f"class {_shown(self.class_name)}"
+        one, two = (
+            f"{_shown(name)} ({n:,} rows)"
+            for name, n in zip((self.group, self.other), self.rows, strict=True)
+        )
+        of = (
+            "a class that none of them was predicted"
+            if self.class_name is None
+            else f"class {_shown(self.class_name)}"
+        )
         return f"{one} against {two} in {of}" + f", {self.where}" * bool(self.where)
 
 
@@ -86,8 +101,9 @@ class Promise:
     epsilon : float or None
         What was asked for.
     rows_needed : float or None
-        About how many rows held back would support epsilon, the shares of the groups as they are; infinity where the measured parity is
-        not below it, or nothing is known of a group. None without epsilon.
+        About how many rows held back would support epsilon, the shares of the groups as they are;
+        infinity where the measured parity is not below it, or nothing is known of a group. None
+        without epsilon.
     criterion, method : str
     n_rows : int
     group_sizes : dict
@@ -99,7 +115,8 @@ class Promise:
     limit : PromiseLimit or None
         The difference that the bound comes from; None where a group is absent.
     absent : tuple of AbsentGroup
-        Groups without rows in a stratum or of a true class. Nothing is known of them, and the bound is 1.
+        Groups without rows in a stratum or of a true class. Nothing is known of them, and the bound
+        is 1.
     """
 
     bound: float
@@ -125,7 +142,11 @@ class Promise:
         basis = f"measured {_figures(self.measured, round)} on {self.n_rows:,} rows held back"
         said = f"{_NAMES[self.criterion]} of new rows is at most {_figures(self.bound, ceil)} with confidence {100 * self.confidence:g} %"
         text = f"{said} ({basis}; {self.method}, {self.n_differences:,} differences)."
-        text += f" It comes from {self.limit}." if self.limit else f" Nothing is known where {self.absent[0]}."
+        text += (
+            f" It comes from {self.limit}."
+            if self.limit
+            else f" Nothing is known where {self.absent[0]}."
+        )
         if self.epsilon is None or self.rows_needed is None:
             return text
         if self.holds:
@@ -154,10 +175,12 @@ def parity_promise(
 ) -> Promise:
     """Bound the parity, by true group, of predictions for new rows, from predictions for rows that were not used for fitting.
 
-    The bound holds with at least the given confidence for any number of rows and any probabilities, where the rows held back are drawn
-    from the population one by one, or group by group. It is about the groups, strata and true classes that these rows have, and about
-    all classes, predicted so far or not. Rows that belong together, such as several of one person, are fewer than they seem. Rows are
-    shuffled in one fixed way, so that sorted ones do no harm; another order moves the bound a little.
+    The bound holds with at least the given confidence for any number of rows and any probabilities,
+    where the rows held back are drawn from the population one by one, or group by group. It is
+    about the groups, strata and true classes that these rows have, and about all classes, predicted
+    so far or not. Rows that belong together, such as several of one person, are fewer than they
+    seem. Rows are shuffled in one fixed way, so that sorted ones do no harm; another order moves
+    the bound a little.
 
     Parameters
     ----------
@@ -168,7 +191,8 @@ def parity_promise(
     confidence : float
         How often such a bound holds, over tables drawn from the population.
     epsilon : float, optional
-        The parity wanted; the promise then says whether these rows support it, and about how many would.
+        The parity wanted; the promise then says whether these rows support it, and about how many
+        would.
     y_true : array-like of shape (N,), optional
         True classes, for the other two criteria.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
@@ -187,7 +211,8 @@ def parity_promise(
     WeightError
         Rows have different weights.
     ParameterError
-        A number out of its range, a true class that is not given, or groups that are uncertain or continuous.
+        A number out of its range, a true class that is not given, or groups that are uncertain or
+        continuous.
     InputError
         There is one group only, or the data cannot be used as they are.
 
@@ -198,25 +223,41 @@ def parity_promise(
     >>> promise.measured, round(promise.bound, 2), promise.holds
     (0.0, 0.04, True)
     >>> print(parity_promise(predicted, sensitive_features=sex, epsilon=0.01))
-    Parity of new rows is at most 0.0... with confidence 95 % (measured 0 on 2,000 rows held back; betting on paired rows, 4 differences).
-    It comes from ... These rows cannot support epsilon 0.01; about ... would.
+    Parity of new rows is at most 0.0... with confidence 95 % (measured 0 on 2,000 rows held back;
+    betting on paired rows, 4 differences). It comes from ... These rows cannot support epsilon
+    0.01; about ... would.
     """
     refuse_other_choice("criterion", criterion, get_args(Criterion))
     _refuse_numbers(confidence, epsilon)
-    data, true = _read(y_pred, y_true, sensitive_features, control_features, sample_weight, classes, criterion)
-    own = own_places(true, data.labels.vocabulary.values) if criterion == "equal_opportunity" else None
+    data, true = _read(
+        y_pred, y_true, sensitive_features, control_features, sample_weight, classes, criterion
+    )
+    own = (
+        own_places(true, data.labels.vocabulary.values)
+        if criterion == "equal_opportunity"
+        else None
+    )
     pairs, sizes, absent = _compared(data, families, len(true) > 0, own)
     if not pairs:
         listed = "; ".join(
-            f"{family}: {', '.join(f'{name!r} ({n:,} rows)' for name, n in groups.items())}" for family, groups in sizes.items()
+            f"{family}: {', '.join(f'{name!r} ({n:,} rows)' for name, n in groups.items())}"
+            for family, groups in sizes.items()
         )
         problem = f"No two groups have rows that can be compared ({listed})."
-        raise InputError(problem, remedy="Check that the right column was passed, or hold back rows of all groups.", group_sizes=sizes)
+        raise InputError(
+            problem,
+            remedy="Check that the right column was passed, or hold back rows of all groups.",
+            group_sizes=sizes,
+        )
     limit = _search(pairs, _SPENT * (1 - confidence))
     measured = max(0.0, *(float(pair.measured.max()) for pair in pairs))
     needed: float | None = None
     if epsilon is not None:
-        needed = inf if absent or measured >= epsilon else _rows_needed(pairs, float(epsilon), data.n_rows)
+        needed = (
+            inf
+            if absent or measured >= epsilon
+            else _rows_needed(pairs, float(epsilon), data.n_rows)
+        )
     return Promise(
         bound=1.0 if absent else max(limit.bound, measured),
         measured=measured,
@@ -251,7 +292,12 @@ class _Pair:
         n, labels = n_pairs(*map(len, self.rows)), self.data.labels
         each = np.empty((n, len(self.columns)))
         for place, k in enumerate(self.columns):
-            one, two = (labels.array[rows] == k if labels.matrix is None else np.clip(labels.matrix[rows, k], 0, 1) for rows in self.rows)
+            one, two = (
+                labels.array[rows] == k
+                if labels.matrix is None
+                else np.clip(labels.matrix[rows, k], 0, 1)
+                for rows in self.rows
+            )
             each[:, place] = block_means(one, n) - block_means(two, n)
         return np.hstack([each, -each])
 
@@ -259,15 +305,27 @@ class _Pair:
         """Bound the differences that may be above the largest bound so far, and give what is the largest now."""
         differences = self.differences()
         self.high = np.full(len(self.measured), least)
-        some = np.flatnonzero(~ruled_out(differences, self.high[:, None], alpha)[:, 0]) if least > 0 else np.arange(len(self.high))
+        some = (
+            np.flatnonzero(~ruled_out(differences, self.high[:, None], alpha)[:, 0])
+            if least > 0
+            else np.arange(len(self.high))
+        )
         if len(some):
-            low, high, above = np.maximum(self.measured[some], least), np.ones(len(some)), differences[:, some]
+            low, high, above = (
+                np.maximum(self.measured[some], least),
+                np.ones(len(some)),
+                differences[:, some],
+            )
             for power in (3, 1, 1):
                 low, high = narrowed(above, low, high, alpha, power=power)
             self.high[some] = high
-        # About what a bound adds: the normal quantile, and the share of the population that so many rows may all have missed.
+        # About what a bound adds: the normal quantile, and the share of the population that so many
+        # rows may all have missed.
         error = differences.std(axis=0) / len(differences) ** 0.5
-        self.reach = np.minimum(NormalDist().inv_cdf(1 - alpha) * error - log(alpha) / len(differences), self.high - self.measured)
+        self.reach = np.minimum(
+            NormalDist().inv_cdf(1 - alpha) * error - log(alpha) / len(differences),
+            self.high - self.measured,
+        )
         self.reach[some] = (self.high - self.measured)[some]
         return float(self.high.max())
 
@@ -279,40 +337,78 @@ class _Pair:
         name = None if self.columns[k] == _UNSEEN else plain_value(classes[self.columns[k]])
         one, two = self.names[::turn]
         n_one, n_two = [len(rows) for rows in self.rows][::turn]
-        return PromiseLimit(one, two, (n_one, n_two), name, self.where, float(self.measured[place]), float(self.high[place]))
+        return PromiseLimit(
+            one,
+            two,
+            (n_one, n_two),
+            name,
+            self.where,
+            float(self.measured[place]),
+            float(self.high[place]),
+        )
 
 
 def _refuse_numbers(confidence: float, epsilon: float | None) -> None:
     if isinstance(confidence, bool) or not (isinstance(confidence, Real) and 0 < confidence < 1):
-        raise ParameterError(f"confidence is {confidence!r}.", remedy="Pass a number between 0 and 1, such as 0.95.", confidence=confidence)
-    if epsilon is not None and (isinstance(epsilon, bool) or not (isinstance(epsilon, Real) and 0 <= epsilon <= 1)):
-        raise ParameterError(f"epsilon is {epsilon!r}.", remedy="Pass one number from 0 to 1, or leave it out.", epsilon=epsilon)
+        raise ParameterError(
+            f"confidence is {confidence!r}.",
+            remedy="Pass a number between 0 and 1, such as 0.95.",
+            confidence=confidence,
+        )
+    if epsilon is not None and (
+        isinstance(epsilon, bool) or not (isinstance(epsilon, Real) and 0 <= epsilon <= 1)
+    ):
+        raise ParameterError(
+            f"epsilon is {epsilon!r}.",
+            remedy="Pass one number from 0 to 1, or leave it out.",
+            epsilon=epsilon,
+        )
 
 
 def _read(
-    y_pred: Any, y_true: Any, sensitive_features: Any, control_features: Any, sample_weight: Any, classes: Any, criterion: Criterion
+    y_pred: Any,
+    y_true: Any,
+    sensitive_features: Any,
+    control_features: Any,
+    sample_weight: Any,
+    classes: Any,
+    criterion: Criterion,
 ) -> tuple[Dataset, Array]:
     """Read predictions and groups; with a criterion that asks for them, told apart by the true classes, which are given too."""
     if criterion == "demographic_parity":
         if y_true is not None:
             read_true_classes(y_true, y_pred)
-        groups = read_groups(sensitive_features, control_features=control_features, categorical_only=False)
-        data, true = together(read_predicted(y_pred, None, classes), groups, sample_weight, "allow"), np.empty(0)
+        groups = read_groups(
+            sensitive_features, control_features=control_features, categorical_only=False
+        )
+        data, true = (
+            together(read_predicted(y_pred, None, classes), groups, sample_weight, "allow"),
+            np.empty(0),
+        )
     else:
         if y_true is None:
             problem = f"The criterion {criterion!r} compares rows of the same true class, and y_true is not given."
-            raise ParameterError(problem, remedy="Pass y_true=, the true classes of the rows held back.", criterion=criterion)
-        data, known = read_predictions(y_true, y_pred, sensitive_features, control_features, sample_weight, classes)
+            raise ParameterError(
+                problem,
+                remedy="Pass y_true=, the true classes of the rows held back.",
+                criterion=criterion,
+            )
+        data, known = read_predictions(
+            y_true, y_pred, sensitive_features, control_features, sample_weight, classes
+        )
         true = known.values
     for name, kind in zip(data.groups.columns, data.groups.kinds, strict=True):
         if kind != CATEGORICAL:
             problem = f"The attribute {name!r} is of the kind {kind!r}, and a promise is about the groups that rows truly belong to."
-            raise ParameterError(problem, remedy="Pass the true group of each row held back, in a plain column.", column=name, kind=kind)
+            raise ParameterError(
+                problem,
+                remedy="Pass the true group of each row held back, in a plain column.",
+                column=name,
+                kind=kind,
+            )
     if data.weight is not None and data.weight.min() < data.weight.max():
         low, high = float(data.weight.min()), float(data.weight.max())
-        problem = (
-            f"The rows have weights from {low:g} to {high:g}, and a bound is proven for rows that are a plain sample of the population."
-        )
+        problem = f"The rows have weights from {low:g} to {high:g}, and a bound is proven for rows that are a plain sample of the population."
         remedy = "Make them one: keep each row with probability weight / largest possible weight, and pass what is kept without weights."
         raise WeightError(problem, remedy=remedy, smallest=low, largest=high)
     return replace(data, weight=None), true
@@ -323,31 +419,47 @@ def _compared(
 ) -> tuple[list[_Pair], dict[str, dict[Any, int]], tuple[AbsentGroup, ...]]:
     """List the pairs of groups that are compared, the rows of every group, and the groups that a stratum lacks."""
     cells, (means, weights) = data.groups, means_of(data)
-    shuffled = generator(0).permutation(data.n_rows)  # rows may come sorted; pairs must not know their values
+    # rows may come sorted; pairs must not know their values
+    shuffled = generator(0).permutation(data.n_rows)
     pairs: list[_Pair] = []
     sizes: dict[str, dict[Any, int]] = {}
     absent: list[AbsentGroup] = []
     for family in families_of(cells, families):
-        strata, group_of = list(family.compared(cells, means, weights)), family.parts[cells.codes[shuffled]]
+        strata, group_of = (
+            list(family.compared(cells, means, weights)),
+            family.parts[cells.codes[shuffled]],
+        )
         n_groups, stratum_of = len(family.groups), np.zeros(cells.n_groups, dtype=np.int64)
         counts = np.bincount(group_of, minlength=n_groups).tolist()
-        sizes[family.name] = {plain_value(name): n for name, n in zip(family.groups, counts, strict=True)}
+        sizes[family.name] = {
+            plain_value(name): n for name, n in zip(family.groups, counts, strict=True)
+        }
         for number, found in enumerate(strata):
             stratum_of[found.cells] = number
         places = stratum_of[cells.codes[shuffled]] * n_groups + group_of
         ordered = shuffled[np.argsort(places, kind="stable")]
-        parts = np.split(ordered, np.cumsum(np.bincount(places, minlength=len(strata) * n_groups))[:-1])
+        parts = np.split(
+            ordered, np.cumsum(np.bincount(places, minlength=len(strata) * n_groups))[:-1]
+        )
         for number, found in enumerate(strata):
             absent += family.absent(found, cells, told_apart)
             rows = [parts[number * n_groups + group] for group in found.present]
             true, stratum = named_stratum(cells, found.stratum, told_apart)
-            where = ", ".join([f"true class {_shown(true)}"] * (true is not None) + [stratum] * bool(stratum))
-            columns = _columns(data, None if own is None else own[found.stratum[-1]], own is not None)
-            with_unseen = np.column_stack([found.means, np.zeros(len(found.means))])  # the column of place -1
+            where = ", ".join(
+                [f"true class {_shown(true)}"] * (true is not None) + [stratum] * bool(stratum)
+            )
+            columns = _columns(
+                data, None if own is None else own[found.stratum[-1]], own is not None
+            )
+            # the column of place -1
+            with_unseen = np.column_stack([found.means, np.zeros(len(found.means))])
             for one, two in combinations(range(len(rows)), 2):
                 ahead = (with_unseen[one] - with_unseen[two])[columns]
                 measured = np.concatenate([ahead, -ahead])
-                names = (plain_value(family.groups[found.present[one]]), plain_value(family.groups[found.present[two]]))
+                names = (
+                    plain_value(family.groups[found.present[one]]),
+                    plain_value(family.groups[found.present[two]]),
+                )
                 pairs.append(_Pair(data, names, (rows[one], rows[two]), where, columns, measured))
     return pairs, sizes, tuple(absent)
 
@@ -363,7 +475,10 @@ def _columns(data: Dataset, own: int | None, own_alone: bool) -> list[int]:
 def _search(pairs: list[_Pair], alpha: float) -> PromiseLimit:
     """Bound the differences of all pairs, those first that are likely to matter, and give the one with the largest bound."""
     largest, limit = 0.0, pairs[0]
-    for pair in sorted(pairs, key=lambda pair: -pair.measured.max() - sum(1 / len(rows) for rows in pair.rows) ** 0.5):
+    for pair in sorted(
+        pairs,
+        key=lambda pair: -pair.measured.max() - sum(1 / len(rows) for rows in pair.rows) ** 0.5,
+    ):
         bound = pair.bound(alpha, largest)
         if bound > largest:
             largest, limit = bound, pair
@@ -372,7 +487,9 @@ def _search(pairs: list[_Pair], alpha: float) -> PromiseLimit:
 
 def _rows_needed(pairs: list[_Pair], epsilon: float, n_rows: int) -> float:
     """Give the rows with which every bound would be epsilon, were the differences as measured and errors like 1 / sqrt(rows)."""
-    return _about(n_rows * max(float((pair.reach / (epsilon - pair.measured)).max()) for pair in pairs) ** 2)
+    return _about(
+        n_rows * max(float((pair.reach / (epsilon - pair.measured)).max()) for pair in pairs) ** 2
+    )
 
 
 def _about(rows: float) -> float:

@@ -1,9 +1,10 @@
 """What the paper proves about the parity of a classifier, term by term.
 
-Proposition 2 ("Bound on bias", prop:bias): with probability 1 - delta over the training rows, a classifier f trained on labels h has
-``DP(f) <= epsilon + 2 tau + 2 d + sqrt(log(2 L R / delta) / (2 n_0))`` as printed. Its proof (appendix::proof_bias) bounds
-``DP(f) <= epsilon + 2 sup |E f_k - Ê h_k|`` and, by eq. proof_bias1, the part of that supremum which is not tau by
-``2 d + sqrt(...)``; the last display multiplies only tau by the 2. What is proven has 4 d and twice the root.
+Proposition 2 ("Bound on bias", prop:bias): with probability 1 - delta over the training rows, a
+classifier f trained on labels h has ``DP(f) <= epsilon + 2 tau + 2 d + sqrt(log(2 L R / delta) / (2
+n_0))`` as printed. Its proof (appendix::proof_bias) bounds ``DP(f) <= epsilon + 2 sup |E f_k - Ê
+h_k|`` and, by eq. proof_bias1, the part of that supremum which is not tau by ``2 d + sqrt(...)``;
+the last display multiplies only tau by the 2. What is proven has 4 d and twice the root.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class GeneralizationBound:
     parity : float
         epsilon, the parity of the training labels h.
     fit_gap : float
-        tau, the largest difference, over classes and groups, between the training means of f and of h.
+        tau, the largest difference, over classes and groups, between the training means of f and of
+        h.
     complexity : float
         d, the Rademacher complexity of a class probability.
     n_smallest : float
@@ -61,14 +63,30 @@ class GeneralizationBound:
     predicted_parity: float | None = None
 
     def __post_init__(self) -> None:
-        sizes = {"n_smallest": self.n_smallest, "n_classes": self.n_classes, "n_groups": self.n_groups}
+        sizes = {
+            "n_smallest": self.n_smallest,
+            "n_classes": self.n_classes,
+            "n_groups": self.n_groups,
+        }
         if not min(sizes.values()) > 0:
-            raise ParameterError(f"There is nothing to bound: {sizes}.", remedy="Pass sizes above 0.", **sizes)
-        if isinstance(self.delta, bool) or not (isinstance(self.delta, Real) and 0 < self.delta < 1):
-            raise ParameterError(f"delta is {self.delta!r}.", remedy="Pass a number between 0 and 1, such as 0.05.", delta=self.delta)
-        if isinstance(self.complexity, bool) or not (isinstance(self.complexity, Real) and 0 <= self.complexity < np.inf):
+            raise ParameterError(
+                f"There is nothing to bound: {sizes}.", remedy="Pass sizes above 0.", **sizes
+            )
+        if isinstance(self.delta, bool) or not (
+            isinstance(self.delta, Real) and 0 < self.delta < 1
+        ):
+            raise ParameterError(
+                f"delta is {self.delta!r}.",
+                remedy="Pass a number between 0 and 1, such as 0.05.",
+                delta=self.delta,
+            )
+        if isinstance(self.complexity, bool) or not (
+            isinstance(self.complexity, Real) and 0 <= self.complexity < np.inf
+        ):
             remedy = "Pass a finite number of zero or more; rademacher_complexity estimates it."
-            raise ParameterError(f"The complexity is {self.complexity!r}.", remedy=remedy, complexity=self.complexity)
+            raise ParameterError(
+                f"The complexity is {self.complexity!r}.", remedy=remedy, complexity=self.complexity
+            )
 
     @property
     def confidence(self) -> float:
@@ -88,7 +106,11 @@ class GeneralizationBound:
     @property
     def direct(self) -> float | None:
         """The same proof started from f instead of h: training parity of f + 2 (2 d + root), never above ``proven``."""
-        return None if self.predicted_parity is None else self.predicted_parity + 2 * (2 * self.complexity + self.confidence)
+        return (
+            None
+            if self.predicted_parity is None
+            else self.predicted_parity + 2 * (2 * self.complexity + self.confidence)
+        )
 
     @property
     def vacuous(self) -> bool:
@@ -97,7 +119,13 @@ class GeneralizationBound:
 
 
 def generalization_bound(
-    y: Any, predicted: Any, *, sensitive_features: Any, complexity: float, sample_weight: Any = None, delta: float = 0.05
+    y: Any,
+    predicted: Any,
+    *,
+    sensitive_features: Any,
+    complexity: float,
+    sample_weight: Any = None,
+    delta: float = 0.05,
 ) -> GeneralizationBound:
     """Give Proposition 2 for a classifier and the labels that it was trained on.
 
@@ -109,11 +137,13 @@ def generalization_bound(
         The predictions f on the same rows: probabilities or classes, of the classes of y.
     sensitive_features : array-like of shape (N,) or (N, n_attributes)
     complexity : float
-        d, for samples of n_0 rows of one group: the proof applies it within a group. See :func:`rademacher_complexity`. It must hold for
-        the class of functions before the data were seen; the bound with an estimate in its place is itself an estimate.
+        d, for samples of n_0 rows of one group: the proof applies it within a group. See
+        :func:`rademacher_complexity`. It must hold for the class of functions before the data were
+        seen; the bound with an estimate in its place is itself an estimate.
     sample_weight : array-like of shape (N,), optional
-        Fixed weights put Kish's effective size in place of n_0 in the root, exactly: the bounded differences of a weighted mean have
-        squares that sum to 1 / n_eff. A weight is then not a repetition.
+        Fixed weights put Kish's effective size in place of n_0 in the root, exactly: the bounded
+        differences of a weighted mean have squares that sum to 1 / n_eff. A weight is then not a
+        repetition.
     delta : float
 
     Returns
@@ -134,17 +164,24 @@ def generalization_bound(
     (0.0, 0.125, 2.0, True)
     """
     labels = table_to_measure(y, sensitive_features, sample_weight)
-    # Predictions are read with the classes of the labels: columns in another order are put right, a class never predicted is no mismatch.
+    # Predictions are read with the classes of the labels: columns in another order are put right, a
+    # class never predicted is no mismatch.
     found = recognise(predicted, what="predicted")
-    schema = replace(labels.schema, is_soft=not isinstance(found, Column) and len(found.columns) > 1)
-    given = schema.read(predicted, sensitive_features=sensitive_features, sample_weight=sample_weight)
+    schema = replace(
+        labels.schema, is_soft=not isinstance(found, Column) and len(found.columns) > 1
+    )
+    given = schema.read(
+        predicted, sensitive_features=sensitive_features, sample_weight=sample_weight
+    )
     refuse_other_index(("y", labels.index), ("predicted", given.index))
     means, weights = means_of(labels)
     predictions, _ = means_of(given)
     fit_gap = float(np.abs(predictions - means).max())
     n_smallest = float(group_sizes(labels.groups.codes, labels.weight, labels.n_groups).min())
     before, after = parity_of_means(means, weights), parity_of_means(predictions, weights)
-    return GeneralizationBound(before, fit_gap, complexity, n_smallest, labels.n_classes, labels.n_groups, delta, after)
+    return GeneralizationBound(
+        before, fit_gap, complexity, n_smallest, labels.n_classes, labels.n_groups, delta, after
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,19 +208,27 @@ class Complexity:
 
 
 def rademacher_complexity(
-    fit_predict: Callable[[Any, Array], Any], X: Any, n_classes: int, *, n_draws: int = 20, random_state: int = 0
+    fit_predict: Callable[[Any, Array], Any],
+    X: Any,
+    n_classes: int,
+    *,
+    n_draws: int = 20,
+    random_state: int = 0,
 ) -> Complexity:
     """Estimate the empirical Rademacher complexity of one class probability by fitting a learner to random signs.
 
-    The complexity is the mean over random signs of ``sup_f (1/n) sum_i sign_i f_k(x_i)``, without absolute value, as the theorem cited for
-    eq. proof_bias_1 takes it. A probability lies in [0, 1], so the largest value is the share of positive signs, 1/2 on average. The
-    supremum is approached by training: rows of sign +1 get class 0, the others are spread evenly over the other classes, and the score
-    of class 0 is correlated with the signs. A learner minimises its own loss, not this correlation: the result estimates a lower bound.
+    The complexity is the mean over random signs of ``sup_f (1/n) sum_i sign_i f_k(x_i)``, without
+    absolute value, as the theorem cited for eq. proof_bias_1 takes it. A probability lies in [0,
+    1], so the largest value is the share of positive signs, 1/2 on average. The supremum is
+    approached by training: rows of sign +1 get class 0, the others are spread evenly over the other
+    classes, and the score of class 0 is correlated with the signs. A learner minimises its own
+    loss, not this correlation: the result estimates a lower bound.
 
     Parameters
     ----------
     fit_predict : callable
-        From X and class codes of shape (n,) to scores of shape (n, n_classes) on the same rows, freshly trained.
+        From X and class codes of shape (n,) to scores of shape (n, n_classes) on the same rows,
+        freshly trained.
     X : array-like of n rows
         Handed on as it is. For the bound: rows of the smallest group.
     n_classes : int
@@ -207,19 +252,33 @@ def rademacher_complexity(
     0.5
     """
     n_rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)  # a sparse matrix has no len
-    if not all(isinstance(number, (int, np.integer)) for number in (n_classes, n_draws)) or n_classes < 2 or n_draws < 2 or n_rows < 1:
+    if (
+        not all(isinstance(number, (int, np.integer)) for number in (n_classes, n_draws))
+        or n_classes < 2
+        or n_draws < 2
+        or n_rows < 1
+    ):
         remedy = "Pass at least one row, two classes and two draws, in whole numbers."
-        raise ParameterError(f"There are {n_rows} rows, {n_classes} classes and {n_draws} draws.", remedy=remedy, n_draws=n_draws)
+        raise ParameterError(
+            f"There are {n_rows} rows, {n_classes} classes and {n_draws} draws.",
+            remedy=remedy,
+            n_draws=n_draws,
+        )
     rng = np.random.default_rng(random_state)
     draws = np.empty(n_draws)
     for draw in range(n_draws):
         signs = rng.choice([-1.0, 1.0], n_rows)
         codes = np.zeros(n_rows, dtype=np.int64)
-        # Evenly, so that a learner which counts classes finds all of them whenever there are rows enough.
+        # Evenly, so that a learner which counts classes finds all of them whenever there are rows
+        # enough.
         codes[signs < 0] = rng.permutation(np.arange((signs < 0).sum()) % (n_classes - 1) + 1)
         scores = np.asarray(fit_predict(X, codes), dtype=np.float64)
         if scores.shape != (n_rows, n_classes):
             problem = f"The learner gave scores of shape {scores.shape}, not {(n_rows, n_classes)}."
-            raise ShapeError(problem, remedy="Return one row of class probabilities per row of X.", shape=scores.shape)
+            raise ShapeError(
+                problem,
+                remedy="Return one row of class probabilities per row of X.",
+                shape=scores.shape,
+            )
         draws[draw] = signs @ scores[:, 0] / n_rows
     return Complexity(float(draws.mean()), float(draws.std(ddof=1) / sqrt(n_draws)), draws)

@@ -16,23 +16,27 @@ from r2b.models.targets import Library, made_fair, softmax
 from r2b.sklearn.labels import checked_labels, class_order, note_features
 
 _sklearn: Any = require("sklearn.base", "SoftBooster needs scikit-learn", extra="sklearn")
-_check_is_fitted: Any = require("sklearn.utils.validation", "SoftBooster needs scikit-learn", extra="sklearn").check_is_fitted
+_check_is_fitted: Any = require(
+    "sklearn.utils.validation", "SoftBooster needs scikit-learn", extra="sklearn"
+).check_is_fitted
 
 
 class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ignore[misc]
     """Trees on soft labels: a classifier that is trained on classes, or on a probability per class and row.
 
-    It is what :func:`train_lightgbm` and :func:`train_xgboost` give, and an ``estimator`` for :class:`r2b.sklearn.ParityClassifier`, which
-    hands it the fair probabilities themselves, and for :class:`r2b.sklearn.ParityPostprocessor`.
+    It is what :func:`train_lightgbm` and :func:`train_xgboost` give, and an ``estimator`` for
+    :class:`r2b.sklearn.ParityClassifier`, which hands it the fair probabilities themselves, and for
+    :class:`r2b.sklearn.ParityPostprocessor`.
 
-    A custom objective leaves margins. ``predict_proba`` adds the start and takes the softmax; a booster that is saved on its own loses
-    both. Pickle this object instead.
+    A custom objective leaves margins. ``predict_proba`` adds the start and takes the softmax; a
+    booster that is saved on its own loses both. Pickle this object instead.
 
     Parameters
     ----------
     library : {"lightgbm", "xgboost"}
     params : mapping, optional
-        The library's parameters, less objective, number of classes, base score and metric, which follow from the labels.
+        The library's parameters, less objective, number of classes, base score and metric, which
+        follow from the labels.
     num_boost_round : int
     early_stopping_rounds : int, optional
         Stop after this many rounds without improvement on ``eval_set``.
@@ -41,8 +45,8 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
     ----------
     booster_ : lightgbm.Booster or xgboost.Booster
     classes_ : ndarray of shape (L,)
-        The names of the columns of ``predict_proba``: sorted after ``fit``; :func:`train_lightgbm` and :func:`train_xgboost` leave them in
-        the order of the labels.
+        The names of the columns of ``predict_proba``: sorted after ``fit``; :func:`train_lightgbm`
+        and :func:`train_xgboost` leave them in the order of the labels.
     start_ : ndarray of shape (L,)
         The margin of every row before the first tree: the logarithm of the share of each class.
     n_features_in_, feature_names_in_
@@ -77,7 +81,13 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         self.num_boost_round, self.early_stopping_rounds = num_boost_round, early_stopping_rounds
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: Sequence[tuple[Any, Any]] | None = None, callbacks: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        callbacks: Any = None,
     ) -> Self:
         """Train on classes or probabilities.
 
@@ -88,7 +98,8 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         y : array-like of shape (N,) or (N, L), or FairLabels
         sample_weight : array-like of shape (N,), optional
         eval_set : sequence of one (X, y), optional
-            Other rows, on which the soft cross-entropy is measured after each round under the name ``soft_logloss``.
+            Other rows, on which the soft cross-entropy is measured after each round under the name
+            ``soft_logloss``.
         callbacks : sequence, optional
             The library's own.
 
@@ -101,17 +112,33 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         ------
         InputError, ParameterError
         """
-        if eval_set is not None and not (isinstance(eval_set, (list, tuple)) and len(eval_set) == 1):
-            raise ParameterError("eval_set is not one pair in a list.", remedy="Pass eval_set=[(X, y)].", eval_set=type(eval_set).__name__)
+        if eval_set is not None and not (
+            isinstance(eval_set, (list, tuple)) and len(eval_set) == 1
+        ):
+            raise ParameterError(
+                "eval_set is not one pair in a list.",
+                remedy="Pass eval_set=[(X, y)].",
+                eval_set=type(eval_set).__name__,
+            )
         if eval_set is None and self.early_stopping_rounds is not None:
             problem = f"early_stopping_rounds is {self.early_stopping_rounds}, but there is nothing to watch."
             remedy = "Pass eval_set=[(X, y)] of rows that are not trained on."
-            raise ParameterError(problem, remedy=remedy, early_stopping_rounds=self.early_stopping_rounds)
+            raise ParameterError(
+                problem, remedy=remedy, early_stopping_rounds=self.early_stopping_rounds
+            )
         y = y if isinstance(y, FairLabels) else checked_labels(y, type(self).__name__)
         trees = self._grown(y, X, sample_weight, eval_set[0] if eval_set else None, callbacks)
         return self._keep(trees, X, class_order(trees.classes))
 
-    def _trained_on(self, labels: Any, X: Any, sample_weight: Any, validation: Any, callbacks: Any, fairness: Mapping[str, Any]) -> Self:
+    def _trained_on(
+        self,
+        labels: Any,
+        X: Any,
+        sample_weight: Any,
+        validation: Any,
+        callbacks: Any,
+        fairness: Mapping[str, Any],
+    ) -> Self:
         """Train on labels in their own order of classes, made fair first where groups are given."""
         one_of("library", self.library, get_args(Library))
         labels, sample_weight = made_fair(X, labels, sample_weight, self._for_groups(), fairness)
@@ -121,10 +148,21 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
     def _for_groups(self) -> SoftBooster:
         return SoftBooster(self.library, params=self.params, num_boost_round=self.num_boost_round)
 
-    def _grown(self, labels: Any, X: Any, sample_weight: Any, validation: Any, callbacks: Any) -> Trees:
+    def _grown(
+        self, labels: Any, X: Any, sample_weight: Any, validation: Any, callbacks: Any
+    ) -> Trees:
         one_of("library", self.library, get_args(Library))
         settings = self.params, self.num_boost_round
-        return grow(self.library, labels, X, *settings, sample_weight, validation, self.early_stopping_rounds, callbacks)
+        return grow(
+            self.library,
+            labels,
+            X,
+            *settings,
+            sample_weight,
+            validation,
+            self.early_stopping_rounds,
+            callbacks,
+        )
 
     def _keep(self, trees: Trees, X: Any, order: Array) -> Self:
         note_features(self, X)
@@ -170,7 +208,9 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         else:
             best = self.booster_.attr("best_iteration")
             rounds = (0, 0) if best is None else (0, int(best) + 1)
-            matrix = require("xgboost", "This model needs xgboost", extra="xgboost").DMatrix(X, enable_categorical=True)
+            matrix = require("xgboost", "This model needs xgboost", extra="xgboost").DMatrix(
+                X, enable_categorical=True
+            )
             given, trained = int(matrix.num_col()), int(self.booster_.num_features())
             if given != trained:
                 fault = f"X has {given} features, but the model was trained on {trained}."
@@ -181,7 +221,8 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
     def predict(self, X: Any) -> Array:
         """Give the likeliest class of each row, as classifiers do; it is not fair even where the probabilities are.
 
-        For decisions in parity make this the ``estimator`` of ``ParityClassifier``, or of ``ParityPostprocessor(prefit=True)``.
+        For decisions in parity make this the ``estimator`` of ``ParityClassifier``, or of
+        ``ParityPostprocessor(prefit=True)``.
 
         Parameters
         ----------

@@ -1,7 +1,8 @@
 """LightGBM and XGBoost on soft labels: one custom objective instead of a copy of X per class.
 
-The loss of a row is its cross-entropy ``-sum_k y_k log p_k``, p the softmax of the margins. It is what a table with every row repeated once
-per class, weighted by y, would give; here X goes in once, N rows, and the labels stay a table and one code per row.
+The loss of a row is its cross-entropy ``-sum_k y_k log p_k``, p the softmax of the margins. It is
+what a table with every row repeated once per class, weighted by y, would give; here X goes in once,
+N rows, and the labels stay a table and one code per row.
 """
 
 from __future__ import annotations
@@ -13,17 +14,34 @@ import numpy as np
 
 from r2b._data.arrays import Array, Floats
 from r2b.errors import ParameterError, require
-from r2b.models.targets import BoosterObjective, Library, SoftTargets, cross_entropy, refuse_other_rows, soft_objective
+from r2b.models.targets import (
+    BoosterObjective,
+    Library,
+    SoftTargets,
+    cross_entropy,
+    refuse_other_rows,
+    soft_objective,
+)
 
 if TYPE_CHECKING:
     from r2b.models.booster import SoftBooster
     from r2b.sklearn.visible_labels import GroupUse
 
-__all__ = ["SoftBooster", "lightgbm_objective", "train_lightgbm", "train_xgboost", "xgboost_objective"]
+__all__ = [
+    "SoftBooster",
+    "lightgbm_objective",
+    "train_lightgbm",
+    "train_xgboost",
+    "xgboost_objective",
+]
 
-_SMALLEST_SHARE = 1e-15  # LightGBM's own floor under the share of a class, before it takes the logarithm
+# LightGBM's own floor under the share of a class, before it takes the logarithm
+_SMALLEST_SHARE = 1e-15
 _TAKEN = {
-    "lightgbm": ("objective objective_type app application loss num_class num_classes", "metric metrics metric_types"),
+    "lightgbm": (
+        "objective objective_type app application loss num_class num_classes",
+        "metric metrics metric_types",
+    ),
     "xgboost": ("objective num_class base_score", "eval_metric disable_default_eval_metric"),
 }
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
@@ -63,7 +81,8 @@ def train_lightgbm(
 ) -> SoftBooster:
     """Train LightGBM on fair labels.
 
-    With class labels it gives the model of LightGBM's own ``multiclass`` objective: the same start, gradient and hessian.
+    With class labels it gives the model of LightGBM's own ``multiclass`` objective: the same start,
+    gradient and hessian.
 
     Parameters
     ----------
@@ -72,12 +91,14 @@ def train_lightgbm(
     X : array or frame of shape (N, n_features)
         Of any kind that LightGBM reads; handed to it as it is, once.
     params : mapping, optional
-        LightGBM's parameters, less objective, number of classes and metric, which follow from the labels.
+        LightGBM's parameters, less objective, number of classes and metric, which follow from the
+        labels.
     num_boost_round : int
     sample_weight : array-like of shape (N,), optional
         Beside probabilities or classes. Fair labels bring the weights they were made with.
     validation : (X, labels), optional
-        Other rows, on which the soft cross-entropy is measured after each round under the name ``soft_logloss``.
+        Other rows, on which the soft cross-entropy is measured after each round under the name
+        ``soft_logloss``.
     early_stopping_rounds : int, optional
         Stop after this many rounds without improvement on ``validation``.
     callbacks : sequence of callable, optional
@@ -85,7 +106,8 @@ def train_lightgbm(
     sensitive_features : array-like of shape (N,) or (N, n_attributes), or Membership, optional
         Makes classes or probabilities fair first, by these groups.
     groups : {"visible", "given", "both"}
-        By which groups: as the features show them, which makes the model fair, or as they are, which makes the labels fair.
+        By which groups: as the features show them, which makes the model fair, or as they are,
+        which makes the labels fair.
     group_estimator : classifier, optional
         Predicts the groups; a booster with the same parameters by default.
     **options
@@ -118,8 +140,18 @@ def train_lightgbm(
     require("lightgbm", "train_lightgbm needs lightgbm", extra="lightgbm")
     from r2b.models.booster import SoftBooster
 
-    model = SoftBooster("lightgbm", params=params, num_boost_round=num_boost_round, early_stopping_rounds=early_stopping_rounds)
-    asked = {"sensitive_features": sensitive_features, "groups": groups, "group_estimator": group_estimator, **options}
+    model = SoftBooster(
+        "lightgbm",
+        params=params,
+        num_boost_round=num_boost_round,
+        early_stopping_rounds=early_stopping_rounds,
+    )
+    asked = {
+        "sensitive_features": sensitive_features,
+        "groups": groups,
+        "group_estimator": group_estimator,
+        **options,
+    }
     return model._trained_on(labels, X, sample_weight, validation, callbacks, asked)
 
 
@@ -140,14 +172,16 @@ def train_xgboost(
 ) -> SoftBooster:
     """Train XGBoost on fair labels.
 
-    With class labels it gives the model of XGBoost's own ``multi:softprob`` objective: the same start, gradient and hessian.
+    With class labels it gives the model of XGBoost's own ``multi:softprob`` objective: the same
+    start, gradient and hessian.
 
     Parameters
     ----------
     labels, X, num_boost_round, sample_weight, validation, early_stopping_rounds
         As for :func:`train_lightgbm`.
     params : mapping, optional
-        XGBoost's parameters, less objective, number of classes, base score and metric, which follow from the labels.
+        XGBoost's parameters, less objective, number of classes, base score and metric, which follow
+        from the labels.
     callbacks : sequence of xgboost.callback.TrainingCallback, optional
     sensitive_features, groups, group_estimator, **options
         As for :func:`train_lightgbm`.
@@ -177,23 +211,38 @@ def train_xgboost(
     require("xgboost", "train_xgboost needs xgboost", extra="xgboost")
     from r2b.models.booster import SoftBooster
 
-    model = SoftBooster("xgboost", params=params, num_boost_round=num_boost_round, early_stopping_rounds=early_stopping_rounds)
-    asked = {"sensitive_features": sensitive_features, "groups": groups, "group_estimator": group_estimator, **options}
+    model = SoftBooster(
+        "xgboost",
+        params=params,
+        num_boost_round=num_boost_round,
+        early_stopping_rounds=early_stopping_rounds,
+    )
+    asked = {
+        "sensitive_features": sensitive_features,
+        "groups": groups,
+        "group_estimator": group_estimator,
+        **options,
+    }
     return model._trained_on(labels, X, sample_weight, validation, callbacks, asked)
 
 
-def lightgbm_objective(labels: Any, *, sample_weight: Any = None, start: Any = None, threads: int | None = None) -> BoosterObjective:
+def lightgbm_objective(
+    labels: Any, *, sample_weight: Any = None, start: Any = None, threads: int | None = None
+) -> BoosterObjective:
     """Make the objective for ``lightgbm.train``, for those who call it themselves.
 
-    The gradient is ``w (p - y)`` and the hessian ``w p (1 - p) L / (L - 1)``: LightGBM's own for ``multiclass``.
+    The gradient is ``w (p - y)`` and the hessian ``w p (1 - p) L / (L - 1)``: LightGBM's own for
+    ``multiclass``.
 
     Parameters
     ----------
     labels, sample_weight
-        As for :func:`train_lightgbm`. The weights are in the objective; leave them out of the Dataset.
+        As for :func:`train_lightgbm`. The weights are in the objective; leave them out of the
+        Dataset.
     start : array-like of shape (L,), optional
-        Margins before the first tree, 0 by default. LightGBM's own objective starts from the logarithm of the share of each class; whatever
-        is passed here has to be added to the margins that the booster predicts.
+        Margins before the first tree, 0 by default. LightGBM's own objective starts from the
+        logarithm of the share of each class; whatever is passed here has to be added to the margins
+        that the booster predicts.
     threads : int, optional
         All cores by default.
 
@@ -216,11 +265,14 @@ def lightgbm_objective(labels: Any, *, sample_weight: Any = None, start: Any = N
     return _objective(labels, sample_weight, "lightgbm", start, threads)
 
 
-def xgboost_objective(labels: Any, *, sample_weight: Any = None, start: Any = None, threads: int | None = None) -> BoosterObjective:
+def xgboost_objective(
+    labels: Any, *, sample_weight: Any = None, start: Any = None, threads: int | None = None
+) -> BoosterObjective:
     """Make the objective for ``xgboost.train``, for those who call it themselves.
 
-    The gradient is ``w (p - y)`` and the hessian ``w max(2 p (1 - p), 1e-16)``: XGBoost's own for ``multi:softprob``. Pass
-    ``num_class`` and a ``base_score`` of 0 in the parameters, or XGBoost looks for labels to start from.
+    The gradient is ``w (p - y)`` and the hessian ``w max(2 p (1 - p), 1e-16)``: XGBoost's own for
+    ``multi:softprob``. Pass ``num_class`` and a ``base_score`` of 0 in the parameters, or XGBoost
+    looks for labels to start from.
 
     Parameters
     ----------
@@ -244,7 +296,9 @@ def xgboost_objective(labels: Any, *, sample_weight: Any = None, start: Any = No
     return _objective(labels, sample_weight, "xgboost", start, threads)
 
 
-def _objective(labels: Any, sample_weight: Any, library: Library, start: Any, threads: int | None) -> BoosterObjective:
+def _objective(
+    labels: Any, sample_weight: Any, library: Library, start: Any, threads: int | None
+) -> BoosterObjective:
     targets = SoftTargets.of(labels, sample_weight)
     try:
         first = np.zeros(len(targets.classes)) if start is None else np.asarray(start, np.float64)
@@ -279,8 +333,12 @@ def grow(
             xgboost.DMatrix(X, enable_categorical=True),
             rounds,
             obj=objective,
-            evals=[(xgboost.DMatrix(watched[0], enable_categorical=True), "validation")] if watched else None,
-            custom_metric=(lambda margins, _: ("soft_logloss", measure(margins))) if measure else None,
+            evals=[(xgboost.DMatrix(watched[0], enable_categorical=True), "validation")]
+            if watched
+            else None,
+            custom_metric=(lambda margins, _: ("soft_logloss", measure(margins)))
+            if measure
+            else None,
             early_stopping_rounds=patience,
             callbacks=callbacks,
             verbose_eval=False,
@@ -289,7 +347,15 @@ def grow(
     lightgbm = require("lightgbm", "This model needs lightgbm", extra="lightgbm")
     chosen |= {"objective": objective, "num_class": n_classes, "metric": "None"}
     train = lightgbm.Dataset(X, label=np.zeros(targets.n_rows, np.float32))
-    sets = [lightgbm.Dataset(watched[0], label=np.zeros(watched[1].n_rows, np.float32), reference=train)] if watched else None
+    sets = (
+        [
+            lightgbm.Dataset(
+                watched[0], label=np.zeros(watched[1].n_rows, np.float32), reference=train
+            )
+        ]
+        if watched
+        else None
+    )
     booster = lightgbm.train(
         chosen,
         train,
@@ -297,13 +363,20 @@ def grow(
         valid_sets=sets,
         valid_names=["validation"] if sets else None,
         feval=(lambda margins, _: ("soft_logloss", measure(margins), False)) if measure else None,
-        callbacks=[*(callbacks or ()), *([] if patience is None else [lightgbm.early_stopping(patience, verbose=False)])],
+        callbacks=[
+            *(callbacks or ()),
+            *([] if patience is None else [lightgbm.early_stopping(patience, verbose=False)]),
+        ],
     )
     return Trees(booster, targets.classes, start)
 
 
 def _read(
-    X: Any, labels: Any, sample_weight: Any, validation: tuple[Any, Any] | None, patience: int | None
+    X: Any,
+    labels: Any,
+    sample_weight: Any,
+    validation: tuple[Any, Any] | None,
+    patience: int | None,
 ) -> tuple[SoftTargets, Floats, tuple[Any, SoftTargets] | None, Callable[[Array], float] | None]:
     """Give labels, the margins to start from, and for rows that are watched their features, labels and measure."""
     targets = SoftTargets.of(labels, sample_weight)
@@ -324,18 +397,29 @@ def _read(
     return targets, start, (other, watched), cross_entropy(watched, start)
 
 
-def _free_of(library: Library, params: Mapping[str, Any] | None) -> tuple[dict[str, Any], int | None]:
+def _free_of(
+    library: Library, params: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], int | None]:
     """Refuse parameters that follow from the labels; give the others, and the number of threads among them."""
     chosen = dict(params or {})
-    metrics = "but the library's metrics need one class per row", "Leave it out; soft_logloss is measured on the rows passed as validation."
+    metrics = (
+        "but the library's metrics need one class per row",
+        "Leave it out; soft_logloss is measured on the rows passed as validation.",
+    )
     faults = (("but it follows from the labels", "Leave it out."), metrics)
     for names, (fault, remedy) in zip(_TAKEN[library], faults, strict=True):
         for name in (name for name in names.split() if name in chosen):
-            raise ParameterError(f"The parameter {name!r} is {chosen[name]!r}, {fault}.", remedy=remedy, parameter=name)
+            raise ParameterError(
+                f"The parameter {name!r} is {chosen[name]!r}, {fault}.",
+                remedy=remedy,
+                parameter=name,
+            )
     threads = {name: chosen[name] for name in _THREADS if chosen.get(name) is not None}
     for name, given in threads.items():
         if not str(given).lstrip("-").isdigit():
             remedy = "Pass a whole number; 0 or less takes all cores."
-            raise ParameterError(f"The parameter {name!r} is {given!r}.", remedy=remedy, parameter=name)
+            raise ParameterError(
+                f"The parameter {name!r} is {given!r}.", remedy=remedy, parameter=name
+            )
     first = int(next(iter(threads.values()), 0))
     return chosen, first if first > 0 else None

@@ -1,7 +1,7 @@
 """Fair labels as a step of imbalanced-learn's pipeline.
 
-A class with ``fit_resample`` gets its metadata request only if imbalanced-learn was imported before the class was made; that is why it has
-a module of its own.
+A class with ``fit_resample`` gets its metadata request only if imbalanced-learn was imported before
+the class was made; that is why it has a module of its own.
 """
 
 from __future__ import annotations
@@ -17,31 +17,37 @@ from r2b.errors import ParameterError, require
 from r2b.sklearn.labels import WITHOUT, checked_labels, note_features, publish, store, without_rows
 from r2b.sklearn.visible_labels import GroupUse, fair_labels
 
-_BaseSampler: Any = require("imblearn", "r2b.models.imblearn needs imblearn", extra="imblearn").base.BaseSampler
+_BaseSampler: Any = require(
+    "imblearn", "r2b.models.imblearn needs imblearn", extra="imblearn"
+).base.BaseSampler
 
 
 @takes_options(without=WITHOUT)
 class FairRelabeler(_BaseSampler):  # type: ignore[misc]
     """Give the training rows fair labels; prediction is left alone and needs no sensitive attribute.
 
-    The rows stay, their order stays, and X is handed on as the very object that came in. Labels are those of ``FairLabels.round``: without
-    weights every class count of every group is its fair value rounded up or down. Rows are relabelled and not resampled because
-    a step cannot hand weights on (which ``expand`` needs), because copies of rows say nothing that new labels do not, and because weights
-    or groups that are routed to later steps still belong to the rows they meet there.
+    The rows stay, their order stays, and X is handed on as the very object that came in. Labels are
+    those of ``FairLabels.round``: without weights every class count of every group is its fair
+    value rounded up or down. Rows are relabelled and not resampled because a step cannot hand
+    weights on (which ``expand`` needs), because copies of rows say nothing that new labels do not,
+    and because weights or groups that are routed to later steps still belong to the rows they meet
+    there.
 
     Parameters
     ----------
     epsilon : float, array-like of shape (L,) or mapping
-        Largest accepted difference between the means of two groups, for all classes or one per class.
+        Largest accepted difference between the means of two groups, for all classes or one per
+        class.
     groups : {"visible", "given", "both"}
-        By which groups: as the features show them, predicted out of fold, which makes the model fair that the next steps train; or as they
-        are, which makes the labels fair.
+        By which groups: as the features show them, predicted out of fold, which makes the model
+        fair that the next steps train; or as they are, which makes the labels fair.
     group_estimator : classifier, optional
         Predicts the groups; logistic regression on scaled features by default.
     cv : int
         Folds, shuffled, out of which groups are predicted.
     random_state : int, Generator, RandomState or None
-        Folds, and which rows of a group and class are relabelled. The same number gives the same labels.
+        Folds, and which rows of a group and class are relabelled. The same number gives the same
+        labels.
     **options : Options
         As for :func:`r2b.debias`.
 
@@ -56,8 +62,9 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
 
     Notes
     -----
-    In a pipeline scikit-learn's metadata routing must be on. The pipeline then hands ``sensitive_features`` and ``control_features`` to
-    this step by itself, and ``sample_weight`` after ``set_fit_resample_request(sample_weight=True)``.
+    In a pipeline scikit-learn's metadata routing must be on. The pipeline then hands
+    ``sensitive_features`` and ``control_features`` to this step by itself, and ``sample_weight``
+    after ``set_fit_resample_request(sample_weight=True)``.
 
     Examples
     --------
@@ -104,24 +111,33 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
         X, y, **metadata
             As for ``fit_resample``, by name.
         """
-        # Metadata without names of their own are not asked for twice: a pipeline calls fit_resample alone, but routes to both.
+        # Metadata without names of their own are not asked for twice: a pipeline calls fit_resample
+        # alone, but routes to both.
         self.fit_resample(X, y, **metadata)
         return self
 
     def fit_resample(
-        self, X: Any, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
     ) -> tuple[Any, Any]:
         """Give the same rows with fair labels.
 
         Parameters
         ----------
         X : array or frame with N rows
-            The group estimator looks at it. With ``groups="given"`` nothing but its shape, its column names and its row labels counts.
+            The group estimator looks at it. With ``groups="given"`` nothing but its shape, its
+            column names and its row labels counts.
         y : array-like of shape (N,) or (N, L)
             Classes, or probabilities.
         sensitive_features : array-like of shape (N,) or (N, n_attributes)
-            Not optional; its default only serves an error that says how a pipeline passes it. A :class:`r2b.Membership`, such as
-            :func:`r2b.sklearn.visible_groups` gives, is taken as it is.
+            Not optional; its default only serves an error that says how a pipeline passes it. A
+            :class:`r2b.Membership`, such as :func:`r2b.sklearn.visible_groups` gives, is taken as
+            it is.
         control_features : array-like of shape (N,) or (N, n_features), optional
             Parity is asked for within each of their values.
         sample_weight : array-like of shape (N,), optional
@@ -145,8 +161,16 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
             raise ParameterError(problem, remedy=remedy)
         column = y.iloc[:, 0] if libraries.is_pandas_dataframe(y) and y.shape[1] == 1 else y
         column = checked_labels(column, type(self).__name__)
-        data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
-        taken = {name: value for name, value in self.get_params(deep=False).items() if name != "sampling_strategy"}
+        data = {
+            "sensitive_features": sensitive_features,
+            "control_features": control_features,
+            "sample_weight": sample_weight,
+        }
+        taken = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name != "sampling_strategy"
+        }
         fair = fair_labels(X, column, **data, **taken)
         note_features(self, X)
         self.labels_: FairLabels = without_rows(fair)
@@ -154,8 +178,11 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
         labels = fair.round(self.random_state)
         if isinstance(y, list):
             return X, labels.tolist()
-        return X, labels.to_frame() if libraries.is_pandas_dataframe(y) and y.shape[1] == 1 else labels
+        return X, labels.to_frame() if libraries.is_pandas_dataframe(y) and y.shape[
+            1
+        ] == 1 else labels
 
     def _fit_resample(self, X: Any, y: Any, **params: Any) -> tuple[Any, Any]:
-        # Abstract in the base class, whose ``fit_resample`` would turn X into an array first; ours does not come here.
+        # Abstract in the base class, whose ``fit_resample`` would turn X into an array first; ours
+        # does not come here.
         return self.fit_resample(X, y, **params)

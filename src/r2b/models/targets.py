@@ -1,7 +1,8 @@
 """Label rows as a learner reads them, and the loss on them: a small table and one code per row wherever the labels are classes.
 
-The soft cross-entropy is given as LightGBM and XGBoost ask for it: gradient and hessian of the margins, row by row in parts. One-hot labels
-give what each library's own softmax objective computes.
+The soft cross-entropy is given as LightGBM and XGBoost ask for it: gradient and hessian of the
+margins, row by row in parts. One-hot labels give what each library's own softmax objective
+computes.
 """
 
 from __future__ import annotations
@@ -62,14 +63,17 @@ class SoftTargets:
     weight: Floats | None = None
 
     @classmethod
-    def of(cls, labels: Any, sample_weight: Any = None, like: SoftTargets | None = None) -> SoftTargets:
+    def of(
+        cls, labels: Any, sample_weight: Any = None, like: SoftTargets | None = None
+    ) -> SoftTargets:
         """Read fair labels, a matrix of probabilities, or classes.
 
         Parameters
         ----------
         labels : FairLabels, or array-like of shape (N, L) or (N,)
         sample_weight : array-like of shape (N,), optional
-            Only beside a matrix or classes: fair labels bring the weights under which their parity holds.
+            Only beside a matrix or classes: fair labels bring the weights under which their parity
+            holds.
         like : SoftTargets, optional
             Labels of other rows whose classes these must have.
 
@@ -82,27 +86,44 @@ class SoftTargets:
         InputError
             The matrix, the classes or the weights cannot be used as they are.
         """
-        targets = cls._of_fair(labels, sample_weight) if isinstance(labels, FairLabels) else cls._of_array(labels, sample_weight, like)
+        targets = (
+            cls._of_fair(labels, sample_weight)
+            if isinstance(labels, FairLabels)
+            else cls._of_array(labels, sample_weight, like)
+        )
         if like is not None and not np.array_equal(targets.classes, like.classes):
             problem = f"The {len(targets.classes)} classes {_few(targets)} are not the {len(like.classes)} trained on, {_few(like)}."
             remedy = "Pass a column of probabilities per class trained on, in that order; FairLabels.transform makes them for new rows."
-            raise ShapeError(problem, remedy=remedy, classes=targets.classes.tolist(), trained=like.classes.tolist())
+            raise ShapeError(
+                problem,
+                remedy=remedy,
+                classes=targets.classes.tolist(),
+                trained=like.classes.tolist(),
+            )
         return targets
 
     @classmethod
     def _of_fair(cls, fair: FairLabels, sample_weight: Any) -> SoftTargets:
         if sample_weight is not None:
-            remedy = "Pass it to debias, so that parity holds under the weights that the learner sees."
-            raise ParameterError("sample_weight was given beside fair labels, which have their own.", remedy=remedy)
+            remedy = (
+                "Pass it to debias, so that parity holds under the weights that the learner sees."
+            )
+            raise ParameterError(
+                "sample_weight was given beside fair labels, which have their own.", remedy=remedy
+            )
         data = fair.dataset
         if data is None:
             remedy = "Pass the matrix that their transform(y, sensitive_features=...) gives."
-            raise RowsUnavailableError("These fair labels were loaded from a file, which holds no rows.", remedy=remedy)
+            raise RowsUnavailableError(
+                "These fair labels were loaded from a file, which holds no rows.", remedy=remedy
+            )
         classes = replace(fair.schema.classes, index=data.index)
         if data.labels.is_soft:
             # In the precision that the probabilities came in: half the memory for float32.
             return cls(classes, fair.soft(data.labels.array.dtype), None, data.weight)
-        return cls(classes, fair.channel.reshape(-1, data.n_classes), joint_codes(data), data.weight)
+        return cls(
+            classes, fair.channel.reshape(-1, data.n_classes), joint_codes(data), data.weight
+        )
 
     @classmethod
     def _of_array(cls, labels: Any, sample_weight: Any, like: SoftTargets | None) -> SoftTargets:
@@ -111,7 +132,9 @@ class SoftTargets:
         if sample_weight is not None:
             weight, index = weight_beside(sample_weight, read.n_rows, ("y", index))
             if not weight.any():
-                raise WeightError("All weights are zero.", remedy="Give at least one row a positive weight.")
+                raise WeightError(
+                    "All weights are zero.", remedy="Give at least one row a positive weight."
+                )
         if like is None:
             table = read.array if read.codes is None else np.eye(read.n_classes)
             return cls(replace(read.vocabulary, index=index), table, read.codes, weight)
@@ -120,8 +143,15 @@ class SoftTargets:
         if read.codes is not None:
             return cls(known, np.eye(len(known)), known.encode(labels, what="y"), weight)
         # A matrix without names is only counted.
-        unnamed = read.vocabulary.native is None and np.array_equal(read.vocabulary.values, np.arange(read.n_classes))
-        return cls(known if unnamed and read.n_classes == len(known) else read.vocabulary, read.array, None, weight)
+        unnamed = read.vocabulary.native is None and np.array_equal(
+            read.vocabulary.values, np.arange(read.n_classes)
+        )
+        return cls(
+            known if unnamed and read.n_classes == len(known) else read.vocabulary,
+            read.array,
+            None,
+            weight,
+        )
 
     @property
     def classes(self) -> Array:
@@ -153,7 +183,11 @@ class SoftTargets:
         sums = np.zeros(self.table.shape[1])
         for part in self.parts():
             weight = self.weights(part)
-            sums += self.table[part].sum(axis=0, dtype=np.float64) if weight is None else weight @ self.table[part]
+            sums += (
+                self.table[part].sum(axis=0, dtype=np.float64)
+                if weight is None
+                else weight @ self.table[part]
+            )
         return sums / (self.n_rows if self.weight is None else self.weight.sum())
 
 
@@ -162,7 +196,9 @@ def _few(targets: SoftTargets) -> str:
     return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
 
 
-def made_fair(X: Any, labels: Any, sample_weight: Any, learner: Any, fairness: Mapping[str, Any]) -> tuple[Any, Any]:
+def made_fair(
+    X: Any, labels: Any, sample_weight: Any, learner: Any, fairness: Mapping[str, Any]
+) -> tuple[Any, Any]:
     """Make labels fair where groups are given beside them; give labels and the weights that are left to read.
 
     Parameters
@@ -173,7 +209,8 @@ def made_fair(X: Any, labels: Any, sample_weight: Any, learner: Any, fairness: M
     learner : classifier or None
         Predicts the groups where no ``group_estimator`` is given.
     fairness : mapping
-        ``sensitive_features``, ``groups``, ``group_estimator`` and the options of :func:`r2b.sklearn.fair_labels`.
+        ``sensitive_features``, ``groups``, ``group_estimator`` and the options of
+        :func:`r2b.sklearn.fair_labels`.
 
     Raises
     ------
@@ -188,18 +225,28 @@ def made_fair(X: Any, labels: Any, sample_weight: Any, learner: Any, fairness: M
     """
     asked = dict(fairness)
     if asked["sensitive_features"] is None:
-        idle = [name for name in asked if name not in ("sensitive_features", "groups", "group_estimator")]
+        idle = [
+            name
+            for name in asked
+            if name not in ("sensitive_features", "groups", "group_estimator")
+        ]
         idle += ["group_estimator"] if asked["group_estimator"] is not None else []
         if idle:
             problem = f"The option {idle[0]!r} was given, but no sensitive_features to make labels fair by."
-            raise ParameterError(problem, remedy="Pass sensitive_features, or leave it out.", option=idle[0])
+            raise ParameterError(
+                problem, remedy="Pass sensitive_features, or leave it out.", option=idle[0]
+            )
         return labels, sample_weight
     if isinstance(labels, FairLabels):
         remedy = "Pass the labels as they came, or leave sensitive_features out."
-        raise ParameterError("sensitive_features were given beside labels that debias has made fair.", remedy=remedy)
+        raise ParameterError(
+            "sensitive_features were given beside labels that debias has made fair.", remedy=remedy
+        )
     from r2b.sklearn.visible_labels import fair_labels
 
-    asked["group_estimator"] = learner if asked["group_estimator"] is None else asked["group_estimator"]
+    asked["group_estimator"] = (
+        learner if asked["group_estimator"] is None else asked["group_estimator"]
+    )
     return fair_labels(X, labels, sample_weight=sample_weight, **asked), None
 
 
@@ -214,16 +261,20 @@ def refuse_other_rows(X: Any, targets: SoftTargets) -> None:
     refuse_other_index(("X", row_labels(X)), ("y", targets.vocabulary.index))
 
 
-def soft_objective(targets: SoftTargets, library: Library, start: Floats, threads: int | None = None) -> BoosterObjective:
+def soft_objective(
+    targets: SoftTargets, library: Library, start: Floats, threads: int | None = None
+) -> BoosterObjective:
     """Make the objective from labels that were read; the public functions are :func:`lightgbm_objective` and :func:`xgboost_objective`.
 
-    A function and not an object: LightGBM copies its parameters deeply, and a function is not copied with the labels it holds.
+    A function and not an object: LightGBM copies its parameters deeply, and a function is not
+    copied with the labels it holds.
     """
     n_classes = len(targets.classes)
     # Friedman's factor L / (L - 1) in LightGBM; XGBoost has 2 whatever L is.
     factor = n_classes / (n_classes - 1) if library == "lightgbm" else 2.0
     floor = 0.0 if library == "lightgbm" else _SMALLEST_CURVATURE
-    order: Literal["C", "F"] = "F" if library == "lightgbm" else "C"  # what the library reads without a copy
+    # what the library reads without a copy
+    order: Literal["C", "F"] = "F" if library == "lightgbm" else "C"
 
     def objective(margins: Array, data: Any) -> tuple[Array, Array]:
         shape = (targets.n_rows, n_classes)

@@ -2,9 +2,10 @@
 
 A recipe for a network, from rows to fair decisions:
 
-1. Predict the groups from what the network sees: from the features, or from its own embeddings of a first training without parity.
-2. Make the labels fair by these groups, and train on the soft labels.
-3. Give the network a thin wrapper with ``classes_`` and ``predict_proba``, and let ``ParityPostprocessor`` find prices on rows that it was
+1. Predict the groups from what the network sees: from the features, or from its own embeddings of a
+first training without parity. 2. Make the labels fair by these groups, and train on the soft
+labels. 3. Give the network a thin wrapper with ``classes_`` and ``predict_proba``, and let
+``ParityPostprocessor`` find prices on rows that it was
    not trained on. It predicts from X alone.
 
 Examples
@@ -45,7 +46,8 @@ The network: a body, whose output are the embeddings, and a head.
 ...     def predict_proba(self, X):
 ...         return self.head(self.body(torch.as_tensor(X))).softmax(dim=1).numpy()
 
-A first training shows the network's own embeddings; the groups as they show them make the labels fair for the second.
+A first training shows the network's own embeddings; the groups as they show them make the labels
+fair for the second.
 
 >>> plain = Network().fit(X[train], y[train])
 >>> fair = fair_labels(plain.embed(X[train]), y[train], sensitive_features=sex[train])
@@ -81,12 +83,14 @@ _Dataset: Any = torch.utils.data.Dataset
 class SoftLabelDataset(_Dataset):  # type: ignore[misc]
     """Features, soft label and weight of each row, for a ``DataLoader``.
 
-    Where the labels are classes, what is kept is the table of distinct rows and one code per row; the N x L matrix is never built.
+    Where the labels are classes, what is kept is the table of distinct rows and one code per row;
+    the N x L matrix is never built.
 
     Parameters
     ----------
     X : Tensor, array or frame of numbers, with N rows
-        A tensor is kept as it is; arrays share their memory where they can. float64 becomes float32, which is what layers are made of.
+        A tensor is kept as it is; arrays share their memory where they can. float64 becomes
+        float32, which is what layers are made of.
     labels : FairLabels, or array-like of shape (N, L) or (N,)
         What ``debias`` returns; or probabilities, or classes.
     sample_weight : array-like of shape (N,), optional
@@ -94,10 +98,11 @@ class SoftLabelDataset(_Dataset):  # type: ignore[misc]
     sensitive_features : array-like of shape (N,) or (N, n_attributes), or Membership, optional
         Makes classes or probabilities fair first, by these groups.
     groups : {"visible", "given", "both"}
-        By which groups: as X shows them, which makes the network fair, or as they are, which makes the labels fair.
+        By which groups: as X shows them, which makes the network fair, or as they are, which makes
+        the labels fair.
     group_estimator : classifier, optional
-        Predicts the groups from X, as an array; logistic regression on scaled features by default. For pictures predict them from the
-        network's embeddings instead, as in the recipe above.
+        Predicts the groups from X, as an array; logistic regression on scaled features by default.
+        For pictures predict them from the network's embeddings instead, as in the recipe above.
     **options
         As for :func:`r2b.sklearn.fair_labels`, such as ``epsilon``.
 
@@ -113,8 +118,9 @@ class SoftLabelDataset(_Dataset):  # type: ignore[misc]
 
     Notes
     -----
-    An index may be one number, a slice, or a list or tensor of numbers. The latter make a whole batch at once, which is faster than
-    collating rows: ``DataLoader(dataset, sampler=BatchSampler(RandomSampler(dataset), 256, False), batch_size=None)``.
+    An index may be one number, a slice, or a list or tensor of numbers. The latter make a whole
+    batch at once, which is faster than collating rows: ``DataLoader(dataset,
+    sampler=BatchSampler(RandomSampler(dataset), 256, False), batch_size=None)``.
 
     Examples
     --------
@@ -139,16 +145,29 @@ class SoftLabelDataset(_Dataset):  # type: ignore[misc]
         group_estimator: Any = None,
         **options: Any,
     ) -> None:
-        asked = {"sensitive_features": sensitive_features, "groups": groups, "group_estimator": group_estimator, **options}
-        plain = X.detach().cpu().numpy() if isinstance(X, torch.Tensor) and sensitive_features is not None else X
+        asked = {
+            "sensitive_features": sensitive_features,
+            "groups": groups,
+            "group_estimator": group_estimator,
+            **options,
+        }
+        plain = (
+            X.detach().cpu().numpy()
+            if isinstance(X, torch.Tensor) and sensitive_features is not None
+            else X
+        )
         targets = SoftTargets.of(*made_fair(plain, labels, sample_weight, None, asked))
         refuse_other_rows(X, targets)
         self.classes = targets.classes
         self._features = _tensor_of(X)
         self._table = _shared(targets.table.astype(np.float32, copy=False))
         # torch reads a tensor of uint8 as a mask, so that codes are kept as signed numbers.
-        self._codes = None if targets.codes is None else torch.from_numpy(targets.codes.astype(np.int32))
-        self._weight = None if targets.weight is None else torch.from_numpy(targets.weight.astype(np.float32))
+        self._codes = (
+            None if targets.codes is None else torch.from_numpy(targets.codes.astype(np.int32))
+        )
+        self._weight = (
+            None if targets.weight is None else torch.from_numpy(targets.weight.astype(np.float32))
+        )
 
     def __len__(self) -> int:
         return len(self._features)
@@ -163,7 +182,8 @@ class SoftLabelDataset(_Dataset):  # type: ignore[misc]
 def soft_cross_entropy(logits: Any, targets: Any, weight: Any = None) -> Any:
     """Give the weighted mean over rows of ``-sum_k y_k log softmax(logits)_k``.
 
-    ``torch.nn.CrossEntropyLoss`` takes soft rows as well; its ``weight`` is one number per class, not per row.
+    ``torch.nn.CrossEntropyLoss`` takes soft rows as well; its ``weight`` is one number per class,
+    not per row.
 
     Parameters
     ----------
@@ -175,8 +195,8 @@ def soft_cross_entropy(logits: Any, targets: Any, weight: Any = None) -> Any:
     Returns
     -------
     Tensor
-        A single number: the losses times the weights, over the sum of the weights. 0 for a batch whose rows all weigh nothing, so that
-        it moves nothing.
+        A single number: the losses times the weights, over the sum of the weights. 0 for a batch
+        whose rows all weigh nothing, so that it moves nothing.
 
     Raises
     ------
@@ -193,7 +213,9 @@ def soft_cross_entropy(logits: Any, targets: Any, weight: Any = None) -> Any:
         return loss.mean()
     if weight.shape != loss.shape:  # a column of weights would multiply every loss by every weight
         problem = f"The weights have shape {tuple(weight.shape)}, the losses {tuple(loss.shape)}."
-        raise ShapeError(problem, remedy="Pass one weight per row, in one dimension.", shape=tuple(weight.shape))
+        raise ShapeError(
+            problem, remedy="Pass one weight per row, in one dimension.", shape=tuple(weight.shape)
+        )
     total = weight.sum()
     return (loss * weight).sum() / torch.where(total > 0, total, torch.ones_like(total))
 
@@ -202,25 +224,39 @@ def _tensor_of(X: Any) -> Any:
     if isinstance(X, torch.Tensor):
         return X
     if hasattr(X, "toarray"):
-        raise InputError("X is a sparse matrix.", remedy="Pass a dense one, for example with .toarray(), or batches of it.", argument="X")
+        raise InputError(
+            "X is a sparse matrix.",
+            remedy="Pass a dense one, for example with .toarray(), or batches of it.",
+            argument="X",
+        )
     frame = nw.from_native(X, eager_only=True, pass_through=True, allow_series=True)
-    if isinstance(frame, nw.DataFrame) and any(kind == nw.Boolean for kind in frame.schema.values()):
+    if isinstance(frame, nw.DataFrame) and any(
+        kind == nw.Boolean for kind in frame.schema.values()
+    ):
         # Dummies beside numbers, as get_dummies makes them, would come out of a frame as objects.
         frame = frame.with_columns(nw.selectors.boolean().cast(nw.Float32))
     array = frame.to_numpy() if isinstance(frame, (nw.DataFrame, nw.Series)) else np.asarray(X)
     if array.dtype.kind not in "fiub":
         remedy = "Encode its columns as numbers first."
-        raise InputError(f"X has the dtype {array.dtype}, which no tensor can hold.", remedy=remedy, dtype=array.dtype)
+        raise InputError(
+            f"X has the dtype {array.dtype}, which no tensor can hold.",
+            remedy=remedy,
+            dtype=array.dtype,
+        )
     wide = array.dtype.kind == "f" and array.dtype.itemsize >= 8
     return _shared(array.astype(np.float32 if wide else array.dtype.newbyteorder("="), copy=False))
 
 
 def _shared(array: Any) -> Any:
-    # A tensor could write to the memory of an array that is not to be written to; torch warns, and we copy. Nor can it walk backwards.
-    return torch.from_numpy(array if array.flags.writeable and min(array.strides, default=0) >= 0 else array.copy())
+    # A tensor could write to the memory of an array that is not to be written to; torch warns, and
+    # we copy. Nor can it walk backwards.
+    return torch.from_numpy(
+        array if array.flags.writeable and min(array.strides, default=0) >= 0 else array.copy()
+    )
 
 
 def _places(index: Any) -> Any:
-    # An empty list has no whole numbers to tell its type by, and torch takes small unsigned ones for a mask.
+    # An empty list has no whole numbers to tell its type by, and torch takes small unsigned ones
+    # for a mask.
     which = np.asarray(index)
     return torch.as_tensor(which if which.dtype == np.bool_ else which.astype(np.int64))

@@ -6,4 +6,14 @@ from r2b.report.markdown import to_markdown
 from r2b.report.results import Report
 from r2b.report.trace import fingerprint
 
-__all__ = ["Report", "facts_of", "facts_of_audit", "fingerprint", "gather", "gathered", "to_html", "to_json", "to_markdown"]
+__all__ = [
+    "Report",
+    "facts_of",
+    "facts_of_audit",
+    "fingerprint",
+    "gather",
+    "gathered",
+    "to_html",
+    "to_json",
+    "to_markdown",
+]

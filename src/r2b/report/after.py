@@ -22,7 +22,9 @@ _ROUNDING = 1e-7
 _MEASURES = ("parity", "parity_by_class", "ratio", "ratio_by_class", "means", "overall")
 
 
-def families_after(found: Audit, fair: FairLabels, leaving: Realised | None = None) -> list[dict[str, Any]] | None:
+def families_after(
+    found: Audit, fair: FairLabels, leaving: Realised | None = None
+) -> list[dict[str, Any]] | None:
     """Measure the families of an audit on the labels that leave.
 
     Parameters
@@ -45,22 +47,38 @@ def families_after(found: Audit, fair: FairLabels, leaving: Realised | None = No
         The certificate is of other rows than these.
     """
     data, audited, fitted = fair.dataset, found.data, found.fitted
-    if data is None or audited is None or fitted is None or not np.array_equal(data.groups.table, audited.groups.table):
+    if (
+        data is None
+        or audited is None
+        or fitted is None
+        or not np.array_equal(data.groups.table, audited.groups.table)
+    ):
         return None
     _, weight = means_of(data)
     sums = _sums(fair, weight) if leaving is None or leaving.sums is None else leaving.sums
     if leaving is None:
         _refuse_other_rows(fair, sums, weight)
-    means = fitted.means(audited.groups, sums, np.where(weight > 0, weight, 1.0) if fitted.by_cell else weight)
-    places = [member.groups for member in fitted.members if not isinstance(member.bound, MomentBound)]
+    means = fitted.means(
+        audited.groups, sums, np.where(weight > 0, weight, 1.0) if fitted.by_cell else weight
+    )
+    places = [
+        member.groups for member in fitted.members if not isinstance(member.bound, MomentBound)
+    ]
     if len(places) != len(found.families) or not np.isfinite(means).all():
         return None
-    after = [_measured(family, means[place]) for family, place in zip(found.families, places, strict=True)]
-    return [{"name": each.name, **{name: getattr(each, name) for name in _MEASURES}} for each in after]
+    after = [
+        _measured(family, means[place])
+        for family, place in zip(found.families, places, strict=True)
+    ]
+    return [
+        {"name": each.name, **{name: getattr(each, name) for name in _MEASURES}} for each in after
+    ]
 
 
 def _measured(family: FamilyAudit, means: Floats) -> FamilyAudit:
-    return replace(family, means=means, overall=family.share @ means, chance=None, interval=None, levels=None)
+    return replace(
+        family, means=means, overall=family.share @ means, chance=None, interval=None, levels=None
+    )
 
 
 def _sums(fair: FairLabels, weight: Floats) -> Floats:
@@ -79,4 +97,7 @@ def _refuse_other_rows(fair: FairLabels, sums: Floats, weight: Floats) -> None:
     means = fair.families.means(data.groups, sums, weight)
     if np.abs(means - fair.certificate.means).max() > _ROUNDING:
         problem = "The certificate of these labels is of other rows than those they are of now."
-        raise ParameterError(problem, remedy="Audit the labels that left with r2b.audit(...), and take its report(...).")
+        raise ParameterError(
+            problem,
+            remedy="Audit the labels that left with r2b.audit(...), and take its report(...).",
+        )

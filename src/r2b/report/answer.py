@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from r2b._audit.text import plural
-from r2b.report.words import BOUNDS, epsilon, family_name, made, number, percent, points, quoted, rows_of, tiny
+from r2b.report.words import (
+    BOUNDS,
+    epsilon,
+    family_name,
+    made,
+    number,
+    percent,
+    points,
+    quoted,
+    rows_of,
+    tiny,
+)
 
 _FORMS = {
     "soft": "as probabilities",
@@ -23,10 +34,16 @@ def answer(facts: dict[str, Any]) -> list[dict[str, str]]:
 def _of_change(facts: dict[str, Any]) -> list[dict[str, str]]:
     proof, change, done = facts["certificate"], facts["change"], facts["made"]
     after = proof["parity"] if done is None else done["parity"]
-    form = "as probabilities" if done is None else f"in the labels that left, {_FORMS[done['form']]}"
+    form = (
+        "as probabilities" if done is None else f"in the labels that left, {_FORMS[done['form']]}"
+    )
     above = 0.0 if done is None else done["excess"]
     kept = "within the bound" if above <= 1e-9 else f"{points(above)} above the bound"
-    closer = f"no {'probabilities' if facts['leaving'] else 'labels'} within the bound are closer" if change["proven"] else change["status"]
+    closer = (
+        f"no {'probabilities' if facts['leaving'] else 'labels'} within the bound are closer"
+        if change["proven"]
+        else change["status"]
+    )
     return [
         _figure("Before", proof["parity_before"], _unit(facts), "in the labels that came"),
         _figure(made(facts, "After, if made", "After"), after, _unit(facts), f"{form}; {kept}"),
@@ -45,18 +62,30 @@ def _unit(facts: dict[str, Any]) -> str:
 
 
 def _figure(name: str, value: float, unit: str, note: str) -> dict[str, str]:
-    return {"name": name, "figure": number(100 * value) if unit == "points" else number(value, 3), "unit": unit, "note": note}
+    return {
+        "name": name,
+        "figure": number(100 * value) if unit == "points" else number(value, 3),
+        "unit": unit,
+        "note": note,
+    }
 
 
 def _bound(facts: dict[str, Any]) -> dict[str, str]:
     """Say what was asked for: in points where one number bounds differences of shares."""
     families = facts["certificate"]["families"]
-    bounds, asked = {family["bound"] for family in families}, {str(value) for family in families for value in family["epsilon"]}
+    bounds, asked = (
+        {family["bound"] for family in families},
+        {str(value) for family in families for value in family["epsilon"]},
+    )
     what = BOUNDS[next(iter(bounds))] if len(bounds) == 1 else "several bounds"
     if len(asked) == 1 and "inf" not in asked and len(bounds) == 1:
         value = float(next(iter(asked)))
         plain = bounds <= {"ratio", "moments"}
-        return {"figure": number(value, 3) if plain else number(100 * value), "unit": "" if plain else "points", "note": f"on the {what}"}
+        return {
+            "figure": number(value, 3) if plain else number(100 * value),
+            "unit": "" if plain else "points",
+            "note": f"on the {what}",
+        }
     every = families[0]["epsilon"] if len(families) == 1 else facts["certificate"]["epsilon"]
     return {"figure": epsilon(every), "unit": "", "note": f"on the {what}"}
 
@@ -65,13 +94,24 @@ def _of_audit(facts: dict[str, Any]) -> list[dict[str, str]]:
     found, families = facts["headline"], facts["audit"]["families"]
     if found is None:
         return []
-    figures = [_figure("Found", found["difference"], "points", "largest difference between two groups")]
+    figures = [
+        _figure("Found", found["difference"], "points", "largest difference between two groups")
+    ]
     if found["chance"] is not None:
-        figures.append(_figure("Chance", found["chance"]["quantile"], "points", "at most, in 19 of 20 tables without any difference"))
+        figures.append(
+            _figure(
+                "Chance",
+                found["chance"]["quantile"],
+                "points",
+                "at most, in 19 of 20 tables without any difference",
+            )
+        )
     if found["interval"] is not None:
         low, high = (number(100 * end) for end in found["interval"])
         note = f"{number(100 * found['level'], 0)} % interval of the difference"
-        figures.append({"name": "Interval", "figure": f"{low} to {high}", "unit": "points", "note": note})
+        figures.append(
+            {"name": "Interval", "figure": f"{low} to {high}", "unit": "points", "note": note}
+        )
     ratios = [family["ratio"] for family in families if isinstance(family["ratio"], float)]
     if ratios:
         note = "lowest share of a group over the highest; four fifths is 0.8"
@@ -85,13 +125,25 @@ def left_out(facts: dict[str, Any]) -> list[str]:
     for family in audit["families"]:
         if family["left_out"]:
             many = rows_of(family["left_out"])
-            said.append(f"{many} {'has' if family['left_out'] == 1 else 'have'} no known group of {family_name(family['name'])}.")
+            said.append(
+                f"{many} {'has' if family['left_out'] == 1 else 'have'} no known group of {family_name(family['name'])}."
+            )
     if audit["left_out"] > 0:
-        kept = "" if facts["change"] is None else made(facts, " and would keep their labels", " and kept their labels")
-        said.append(f"Rows of {percent(audit['left_out'])} of the weight are in no group at all{kept}.")
+        kept = (
+            ""
+            if facts["change"] is None
+            else made(facts, " and would keep their labels", " and kept their labels")
+        )
+        said.append(
+            f"Rows of {percent(audit['left_out'])} of the weight are in no group at all{kept}."
+        )
     if facts["excluded"]:
         names, more = ", ".join(map(quoted, facts["excluded"][:5])), len(facts["excluded"]) - 5
-        said.append(f"Groups left out for having too few rows: {names}{f' and {more:,} more' if more > 0 else ''}.")
+        said.append(
+            f"Groups left out for having too few rows: {names}{f' and {more:,} more' if more > 0 else ''}."
+        )
     if audit["absent"]:
-        said.append(f"{plural(len(audit['absent']), 'group does', 'groups do')} not occur in some value of the control features.")
+        said.append(
+            f"{plural(len(audit['absent']), 'group does', 'groups do')} not occur in some value of the control features."
+        )
     return said or ["None: every row is counted in every family."]

@@ -33,9 +33,23 @@ Leaving = tuple[str, Realised]
 
 FORMAT, VERSION = "r2b-report", 1
 
-SHARED = ("missing", "min_group_size", "small_groups", "absent")  # options that audit and debias both have
-_ECHOED = (*SHARED, "bound", "families", "target", "lam", "objective", "tol", "max_iter", "time_limit", "normalize")
-_MANY = 1 << 18  # probabilities of a table, beyond which a solve takes long enough that few points of the frontier are found
+# options that audit and debias both have
+SHARED = ("missing", "min_group_size", "small_groups", "absent")
+_ECHOED = (
+    *SHARED,
+    "bound",
+    "families",
+    "target",
+    "lam",
+    "objective",
+    "tol",
+    "max_iter",
+    "time_limit",
+    "normalize",
+)
+# probabilities of a table, beyond which a solve takes long enough that few points of the frontier
+# are found
+_MANY = 1 << 18
 _LISTED = 10  # changes and constraints by name
 
 
@@ -69,11 +83,14 @@ def gather(
     command : str, optional
         The command that made the report, to be shown at its end.
     frontier_points : int
-        Epsilons to solve for, from 0 to where the labels are fair as they are, beside the one asked for; 0 to leave the cost out.
+        Epsilons to solve for, from 0 to where the labels are fair as they are, beside the one asked
+        for; 0 to leave the cost out.
     n_permutations, n_boot, level, random_state, clusters
-        As for :func:`r2b.audit`. The same input and random_state give the same facts, but for a date.
+        As for :func:`r2b.audit`. The same input and random_state give the same facts, but for a
+        date.
     leaving : tuple (str, Realised), optional
-        The form in which labels would leave, one class per row, and what holds for them; see :meth:`r2b.FairLabels.realised`.
+        The form in which labels would leave, one class per row, and what holds for them; see
+        :meth:`r2b.FairLabels.realised`.
     date : datetime, str, False or None
         To be stated: False for none, None for now.
     **options
@@ -100,18 +117,40 @@ def gather(
     name = getattr(y, "name", None)
     label_name = label_name or (name if isinstance(name, str) else None)
     asked = {"epsilon": epsilon, **options}
-    columns = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+    columns = {
+        "sensitive_features": sensitive_features,
+        "control_features": control_features,
+        "sample_weight": sample_weight,
+    }
     task, chosen = task_of(y, {**columns, **asked}), options.get("families", "both")
     shared = {option: options[option] for option in SHARED if option in options}
     request = audit_request("both" if isinstance(chosen, str) else chosen, **shared)
     codes = None if clusters is None else cluster_codes(clusters, task.dataset)
-    found = audit_dataset(task.dataset, request, Draws(n_permutations, n_boot, level, random_state), codes)
+    found = audit_dataset(
+        task.dataset, request, Draws(n_permutations, n_boot, level, random_state), codes
+    )
     draws = {"random_state": random_state, "frontier_points": frontier_points}
     trace = {"date": stamp(date), "input": mark_of(task.dataset)}
-    return gathered(task, found, options=asked, draws=draws, label_name=label_name, command=command, leaving=leaving, trace=trace)
+    return gathered(
+        task,
+        found,
+        options=asked,
+        draws=draws,
+        label_name=label_name,
+        command=command,
+        leaving=leaving,
+        trace=trace,
+    )
 
 
-def gathered(task: MemoryTask, found: Audit, *, options: Mapping[str, Any], draws: Mapping[str, Any], **shown: Any) -> dict[str, Any]:
+def gathered(
+    task: MemoryTask,
+    found: Audit,
+    *,
+    options: Mapping[str, Any],
+    draws: Mapping[str, Any],
+    **shown: Any,
+) -> dict[str, Any]:
     """Solve a task that is open and ask what that costs, for an audit of the same rows.
 
     Parameters
@@ -122,7 +161,8 @@ def gathered(task: MemoryTask, found: Audit, *, options: Mapping[str, Any], draw
     options : mapping
         As the task was asked, ``epsilon`` among them.
     draws : mapping
-        ``random_state`` and, where it is not 25, or 9 for many rows of probabilities, ``frontier_points``.
+        ``random_state`` and, where it is not 25, or 9 for many rows of probabilities,
+        ``frontier_points``.
     **shown
         ``label_name``, ``command``, ``leaving``, ``form`` and ``trace``, as for :func:`facts_of`.
 
@@ -136,13 +176,24 @@ def gathered(task: MemoryTask, found: Audit, *, options: Mapping[str, Any], draw
     data = task.dataset
     few = data.labels.is_soft and data.n_rows * data.n_classes > _MANY
     frontier_points = draws.get("frontier_points", 9 if few else 25)
-    if not isinstance(frontier_points, int) or isinstance(frontier_points, bool) or frontier_points < 0:
+    if (
+        not isinstance(frontier_points, int)
+        or isinstance(frontier_points, bool)
+        or frontier_points < 0
+    ):
         remedy = "Pass how many epsilons to solve for, such as 25, or 0 to leave the cost out."
-        raise ParameterError(f"frontier_points is {frontier_points!r}.", remedy=remedy, frontier_points=frontier_points)
+        raise ParameterError(
+            f"frontier_points is {frontier_points!r}.",
+            remedy=remedy,
+            frontier_points=frontier_points,
+        )
     if frontier_points:
         epsilons = _path(fair_as_they_are(task), int(frontier_points), _chosen(fair.certificate))
         path = Frontier(tuple(solved_along(task, epsilons)), epsilons)
-    settings = {"epsilon": options["epsilon"], **{option: options[option] for option in _ECHOED if option in options}}
+    settings = {
+        "epsilon": options["epsilon"],
+        **{option: options[option] for option in _ECHOED if option in options},
+    }
     settings["random_state"] = draws["random_state"]
     return facts_of(found, fair, path, settings=settings, **shown)
 
@@ -173,9 +224,11 @@ def facts_of(
     leaving : tuple (str, Realised), optional
         The form in which labels leave, one class per row, and what holds for them.
     form : str, optional
-        The form in which labels were made; None where none were, so that everything is said of labels that would be.
+        The form in which labels were made; None where none were, so that everything is said of
+        labels that would be.
     trace : mapping, optional
-        ``date``; ``input`` and ``output``, each with ``sha256``, ``of`` and ``files``; and ``verify``, the lines that check the report.
+        ``date``; ``input`` and ``output``, each with ``sha256``, ``of`` and ``files``; and
+        ``verify``, the lines that check the report.
 
     Returns
     -------
@@ -215,7 +268,9 @@ def facts_of(
     )
 
 
-def facts_of_audit(found: Audit, *, label_name: str | None = None, trace: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def facts_of_audit(
+    found: Audit, *, label_name: str | None = None, trace: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Put an audit alone into the dictionary that :func:`gather` gives; what is about a change is None.
 
     Parameters
@@ -235,16 +290,29 @@ def facts_of_audit(found: Audit, *, label_name: str | None = None, trace: Mappin
     (None, 4)
     """
     assert found.data is not None and found.fitted is not None
-    settings = {name: getattr(found, name) for name in ("n_permutations", "n_boot", "level", "random_state")}
+    settings = {
+        name: getattr(found, name) for name in ("n_permutations", "n_boot", "level", "random_state")
+    }
     nothing = dict.fromkeys(("change", "cost", "certificate", "leaving", "made", "after"))
     doubts = doubts_of(found.data.groups, found.fitted, found.classes.tolist())
     known = {"label": label_name, "command": None, "settings": settings, "trace": trace}
-    return _facts(found, found.data, known, {"headline": _headline(found, None), **nothing, "doubts": doubts})
+    return _facts(
+        found, found.data, known, {"headline": _headline(found, None), **nothing, "doubts": doubts}
+    )
 
 
-def _facts(found: Audit, data: Dataset, known: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+def _facts(
+    found: Audit, data: Dataset, known: dict[str, Any], parts: dict[str, Any]
+) -> dict[str, Any]:
     """Put the parts together, with what all reports have."""
-    trace = {"date": None, "input": None, "output": None, "verify": None, **(known["trace"] or {}), "versions": versions()}
+    trace = {
+        "date": None,
+        "input": None,
+        "output": None,
+        "verify": None,
+        **(known["trace"] or {}),
+        "versions": versions(),
+    }
     for part in ("input", "output"):
         trace[part] = {"sha256": None, "of": None, "files": [], **(trace[part] or {})}
     facts: dict[str, Any] = json_value(
@@ -295,10 +363,21 @@ def to_json(facts: dict[str, Any]) -> str:
 
 def _data(dataset: Dataset) -> dict[str, Any]:
     labels, groups, weight = dataset.labels, dataset.groups, dataset.weight
-    counts = None if labels.is_soft else class_weights(dataset, ignore_weight=True).sum(axis=0).astype(int)
+    counts = (
+        None
+        if labels.is_soft
+        else class_weights(dataset, ignore_weight=True).sum(axis=0).astype(int)
+    )
     attributes = [
-        {"name": name, "kind": kind, "role": "sensitive" if j < groups.n_sensitive else "control", "values": len(vocabulary.values)}
-        for j, (name, kind, vocabulary) in enumerate(zip(groups.columns, groups.kinds, groups.vocabularies, strict=True))
+        {
+            "name": name,
+            "kind": kind,
+            "role": "sensitive" if j < groups.n_sensitive else "control",
+            "values": len(vocabulary.values),
+        }
+        for j, (name, kind, vocabulary) in enumerate(
+            zip(groups.columns, groups.kinds, groups.vocabularies, strict=True)
+        )
     ]
     return {
         "rows": dataset.size,
@@ -314,8 +393,17 @@ def _data(dataset: Dataset) -> dict[str, Any]:
 def _weights(weight: Floats, repeats: Array | None) -> dict[str, Any]:
     """Describe the weights of rows; those that were counted together weigh the same."""
     each = weight if repeats is None else weight / repeats
-    effective = effective_size(weight) if repeats is None else float(weight.sum()) ** 2 / float(weight @ each)
-    return {"total": weight.sum(), "smallest": each.min(), "largest": each.max(), "effective_rows": effective}
+    effective = (
+        effective_size(weight)
+        if repeats is None
+        else float(weight.sum()) ** 2 / float(weight @ each)
+    )
+    return {
+        "total": weight.sum(),
+        "smallest": each.min(),
+        "largest": each.max(),
+        "effective_rows": effective,
+    }
 
 
 def _headline(found: Audit, proof: Certificate | None) -> dict[str, Any] | None:
@@ -337,10 +425,16 @@ def _headline(found: Audit, proof: Certificate | None) -> dict[str, Any] | None:
         "rows": worst.rows,
         "difference": worst.value,
         # The interval is that of the largest difference, and of no other.
-        "interval": None if family.interval is None or worst != family.largest else tuple(family.interval),
+        "interval": None
+        if family.interval is None or worst != family.largest
+        else tuple(family.interval),
         "level": found.level,
         "chance": None if worst.level is None else {"quantile": worst.level},
-        "verdict": "not tested" if worst.level is None else "beyond chance" if worst.beyond_chance else "within chance",
+        "verdict": "not tested"
+        if worst.level is None
+        else "beyond chance"
+        if worst.beyond_chance
+        else "within chance",
         "after": after[0] if after else None,
     }
 
@@ -353,16 +447,26 @@ def _change(fair: FairLabels) -> dict[str, Any]:
         "proven": fair.status.ok,
         "unchanged": fair.unchanged,
         "lam": fair.lam,
-        **{name: getattr(proof, name) for name in ("parity_before", "parity", "distance", "expected_changes")},
+        **{
+            name: getattr(proof, name)
+            for name in ("parity_before", "parity", "distance", "expected_changes")
+        },
         "left_out": fair.families.left_out,
         "groups": fair.groups,
         "share": fair.families.share,
         **flows_of(fair),
         "largest": changes,
-        "means": [] if fair.schema.is_soft else means,  # of probabilities the flows hold all means before and after
+        # of probabilities the flows hold all means before and after
+        "means": [] if fair.schema.is_soft else means,
         "means_of": means_of(fair),
         "costliest": [
-            {"family": c.family, "group": c.group, "class": c.label, "price": c.price, "rate": c.rate}
+            {
+                "family": c.family,
+                "group": c.group,
+                "class": c.label,
+                "price": c.price,
+                "rate": c.rate,
+            }
             for c in fair.costliest_constraints(_LISTED)
         ],
     }
@@ -371,19 +475,35 @@ def _change(fair: FairLabels) -> dict[str, Any]:
 def _cost(fair: FairLabels, path: Frontier, found: Audit) -> dict[str, Any]:
     members = fair.certificate.families
     # One bound on differences: what chance shows can be marked on the same axis.
-    alone = members[0].name if len(members) == 1 and members[0].bound == "range" and members[0].offsets is None else None
+    alone = (
+        members[0].name
+        if len(members) == 1 and members[0].bound == "range" and members[0].offsets is None
+        else None
+    )
     measures = ("epsilon", "parity", "distance", "expected_changes", "relative_gap")
     return {
-        "points": [{**{name: getattr(point, name) for name in measures}, "proven": point.solved} for point in path],
+        "points": [
+            {**{name: getattr(point, name) for name in measures}, "proven": point.solved}
+            for point in path
+        ],
         "chosen": _chosen(fair.certificate),
-        "chance": next((family.chance.quantile for family in found.families if family.chance and family.name == alone), None),
+        "chance": next(
+            (
+                family.chance.quantile
+                for family in found.families
+                if family.chance and family.name == alone
+            ),
+            None,
+        ),
         "bounds": sorted({family.bound for family in members}),
     }
 
 
 def _chosen(proof: Certificate) -> float | None:
     """Give the epsilon asked for, where it is one number for all families and classes that are bounded."""
-    asked = {float(value) for family in proof.families for value in family.epsilon if np.isfinite(value)}
+    asked = {
+        float(value) for family in proof.families for value in family.epsilon if np.isfinite(value)
+    }
     return asked.pop() if len(asked) == 1 else None
 
 

@@ -1,7 +1,7 @@
 """The facts as one HTML file: no other file, no address, nothing worked out here.
 
-Values reach the page through Jinja with autoescape, or through ``svg.tag``, which escapes too. The policy in the page's head lets run only
-the script whose hash it names, and lets nothing be loaded.
+Values reach the page through Jinja with autoescape, or through ``svg.tag``, which escapes too. The
+policy in the page's head lets run only the script whose hash it names, and lets nothing be loaded.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from r2b.report import answer, views, words
 def to_html(facts: dict[str, Any]) -> str:
     """Render the facts as a self-contained page.
 
-    It needs no other file and asks for none, reads without JavaScript, on a phone, in dark mode, in print and by a screen reader. What it
-    shows is bounded, so that its size stays under 2 MB however many classes and groups there are; the JSON has what is left out.
+    It needs no other file and asks for none, reads without JavaScript, on a phone, in dark mode, in
+    print and by a screen reader. What it shows is bounded, so that its size stays under 2 MB
+    however many classes and groups there are; the JSON has what is left out.
 
     Parameters
     ----------
@@ -82,7 +83,11 @@ def named(name: Any, most: int = 60) -> Any:
 
     short = words.shortened(name, most)
     text = escape(words.isolated(short))
-    return text if short == str(name) else Markup('<bdi title="{}">{}</bdi>').format(directions_shown(str(name)), text)
+    return (
+        text
+        if short == str(name)
+        else Markup('<bdi title="{}">{}</bdi>').format(directions_shown(str(name)), text)
+    )
 
 
 @cache
@@ -90,7 +95,9 @@ def source(name: str) -> Any:
     """Give one of the files beside the templates, to be put into a page as it is."""
     from markupsafe import Markup
 
-    return Markup(files("r2b.report").joinpath("templates", name).read_text(encoding="utf-8").strip())
+    return Markup(
+        files("r2b.report").joinpath("templates", name).read_text(encoding="utf-8").strip()
+    )
 
 
 @cache
@@ -106,7 +113,19 @@ def environment() -> Any:
         lstrip_blocks=True,
         finalize=words.shown,
     )
-    for name in ("percent", "points", "number", "count", "moved", "signed", "tiny", "p_value", "quoted", "isolated", "rows_of"):
+    for name in (
+        "percent",
+        "points",
+        "number",
+        "count",
+        "moved",
+        "signed",
+        "tiny",
+        "p_value",
+        "quoted",
+        "isolated",
+        "rows_of",
+    ):
         found.filters[name] = getattr(words, name)
     found.filters["named"] = named
     return found

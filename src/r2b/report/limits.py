@@ -10,7 +10,11 @@ from r2b.report.words import MIN_GROUP_SIZE, isolated, rows_of
 def limits_of(facts: dict[str, Any]) -> list[dict[str, str]]:
     """Say what the measure does not: what is particular to this report, then what is the same for all; each as a title and a text."""
     change = facts["change"]
-    limits = {**_particular(facts), **_GENERAL, **({} if change is None or change["unchanged"] else _OF_CHANGE)}
+    limits = {
+        **_particular(facts),
+        **_GENERAL,
+        **({} if change is None or change["unchanged"] else _OF_CHANGE),
+    }
     return [{"title": title, "text": text} for title, text in limits.items()]
 
 
@@ -18,7 +22,11 @@ def _particular(facts: dict[str, Any]) -> dict[str, str]:
     found, change, limits = facts["audit"], facts["change"], {}
     if change is not None and not change["proven"]:
         limits["The optimum was not reached"] = f"Status: {change['status']}. {change['advice']}"
-    sizes = [(rows, group, each["name"]) for each in found["families"] for rows, group in zip(each["rows"], each["groups"], strict=True)]
+    sizes = [
+        (rows, group, each["name"])
+        for each in found["families"]
+        for rows, group in zip(each["rows"], each["groups"], strict=True)
+    ]
     known = [each for each in sizes if not isinstance(each[0], str)]
     if len(known) < len(sizes):
         text = f"Some have fewer than {facts['suppressed']['below']} rows. The means of such a group move far by chance alone."
@@ -26,9 +34,13 @@ def _particular(facts: dict[str, Any]) -> dict[str, str]:
     elif sizes and min(sizes)[0] < 100:
         rows, group, family = min(sizes)
         smallest = f"The smallest, {isolated(group)}{f' of {isolated(family)}' if family else ''}, has {rows_of(round(rows))}."
-        limits["Some groups are small"] = f"{smallest} The means of such a group move far by chance alone. {MIN_GROUP_SIZE}"
+        limits["Some groups are small"] = (
+            f"{smallest} The means of such a group move far by chance alone. {MIN_GROUP_SIZE}"
+        )
     if facts["doubts"]:
-        limits["The data may not be what was meant"] = " ".join(doubt["problem"] for doubt in facts["doubts"])
+        limits["The data may not be what was meant"] = " ".join(
+            doubt["problem"] for doubt in facts["doubts"]
+        )
     if found["clusters"] is not None and (found["n_permutations"] or found["n_boot"]):
         text = f"{found['clusters']:,} clusters are taken as independent of each other, and the rows of one as a single observation."
         limits["Rows come in clusters"] = text
@@ -36,7 +48,9 @@ def _particular(facts: dict[str, Any]) -> dict[str, str]:
         text = "Several rows of one person or annotator say less than rows of as many. Where there are such, audit with clusters."
         limits["Rows are taken as independent"] = text
     if found["left_out"] > 0:
-        limits["Some rows are in no group"] = f"{100 * found['left_out']:.2f} % of the weight is in no group and is compared with nothing."
+        limits["Some rows are in no group"] = (
+            f"{100 * found['left_out']:.2f} % of the weight is in no group and is compared with nothing."
+        )
     if found["absent"]:
         text = f"{len(found['absent']):,} groups do not occur in some value of the control features; they are compared where they occur."
         limits["Some groups are absent"] = text

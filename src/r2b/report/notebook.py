@@ -30,7 +30,8 @@ def fair_html(fair: FairLabels) -> str:
     families = [
         {
             "name": words.family_name(family.name),
-            "bound": words.BOUNDS[family.bound] + ("" if family.offsets is None else words.WITH_OFFSETS.rstrip(",")),
+            "bound": words.BOUNDS[family.bound]
+            + ("" if family.offsets is None else words.WITH_OFFSETS.rstrip(",")),
             "before": float(family.measure_before.max()),
             "after": float(family.measure.max()),
             "epsilon": words.epsilon(family.epsilon.tolist()),
@@ -46,7 +47,10 @@ def fair_html(fair: FairLabels) -> str:
         rows=None if fair.dataset is None else fair.dataset.n_rows,
         families=families,
         more=len(proof.families) - len(families),
-        changes=[(str(plain_value(c.group)), plain_value(c.old), plain_value(c.new), c.weight, c.share) for c in changes],
+        changes=[
+            (str(plain_value(c.group)), plain_value(c.old), plain_value(c.new), c.weight, c.share)
+            for c in changes
+        ],
         weighted=fair.dataset is not None and fair.dataset.weight is not None,
         means=[(str(plain_value(c.group)), plain_value(c.label), c.before, c.after) for c in means],
         means_of=means_of(fair),
@@ -66,7 +70,12 @@ def audit_html(found: Audit) -> str:
     """
     facts = found.to_json()
     listed = views.evidence(facts)[:_SHOWN]
-    return _rendered("audit", found=facts, listed=listed, more=len(found.families) + len(found.continuous) - len(listed))
+    return _rendered(
+        "audit",
+        found=facts,
+        listed=listed,
+        more=len(found.families) + len(found.continuous) - len(listed),
+    )
 
 
 def frontier_html(path: Frontier) -> str:
@@ -100,7 +109,10 @@ def comparison_html(found: Comparison) -> str:
             "name": name,
             "proof": fair.certificate,
             "proven": fair.status.ok,
-            "also": ", ".join(other for other in found.names if other != name and found.meets(name, other)) or "none",
+            "also": ", ".join(
+                other for other in found.names if other != name and found.meets(name, other)
+            )
+            or "none",
         }
         for name, fair in found.labels.items()
     ]
@@ -108,5 +120,9 @@ def comparison_html(found: Comparison) -> str:
 
 
 def _rendered(block: str, **values: Any) -> str:
-    page: str = environment().get_template("notebook.html.j2").render(block=block, words=words, style=source("notebook.css"), **values)
+    page: str = (
+        environment()
+        .get_template("notebook.html.j2")
+        .render(block=block, words=words, style=source("notebook.css"), **values)
+    )
     return page

@@ -27,7 +27,15 @@ from r2b.report.suppress import suppressed
 from r2b.report.trace import Arranged, files_of, fingerprint, mark_of, mark_of_blocks, stamp
 
 _WRITERS = {".html": to_html, ".htm": to_html, ".md": to_markdown, ".json": to_json}
-_OPTIONS = {"label_name": None, "date": None, "suppress_below": 0, "verify": None, "n_permutations": 200, "n_boot": 500, "level": 0.95}
+_OPTIONS = {
+    "label_name": None,
+    "date": None,
+    "suppress_below": 0,
+    "verify": None,
+    "n_permutations": 200,
+    "n_boot": 500,
+    "level": 0.95,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +59,9 @@ class Report:
 
     def __repr__(self) -> str:
         facts, made = self.facts, self.facts["made"]
-        who = f"{facts['label']} by {words.attributes(facts)}, {words.rows_of(facts['data']['rows'])}"
+        who = (
+            f"{facts['label']} by {words.attributes(facts)}, {words.rows_of(facts['data']['rows'])}"
+        )
         if made is None:
             return f"<Report: {who}; audited, nothing changed>"
         return f"<Report: {who}; {made['form']}, parity {facts['certificate']['parity_before']:.4f} -> {made['parity']:.4f}>"
@@ -91,34 +101,54 @@ class Report:
             writer.commit()
 
 
-def report_of_audit(found: Any, label_name: str | None, date: Any, suppress_below: int, verify: str | None) -> Report:
+def report_of_audit(
+    found: Any, label_name: str | None, date: Any, suppress_below: int, verify: str | None
+) -> Report:
     """Make the report of an audit; arguments as for :meth:`r2b.Audit.report`."""
     assert isinstance(found, Audit) and found.data is not None
-    trace = {"date": stamp(date), "input": mark_of(found.data), "output": None, "verify": verify or _audit_lines(found)}
-    facts = facts_of_audit(found, label_name=label_name or _label_name(None, found.data), trace=trace)
+    trace = {
+        "date": stamp(date),
+        "input": mark_of(found.data),
+        "output": None,
+        "verify": verify or _audit_lines(found),
+    }
+    facts = facts_of_audit(
+        found, label_name=label_name or _label_name(None, found.data), trace=trace
+    )
     return Report(suppressed(facts, suppress_below, found))
 
 
 def report_of_labels(
-    fair: Any, how: tuple[Any, Any, Any], labels: Any, output: Any, audit: Audit | None, frontier: Any, **options: Any
+    fair: Any,
+    how: tuple[Any, Any, Any],
+    labels: Any,
+    output: Any,
+    audit: Audit | None,
+    frontier: Any,
+    **options: Any,
 ) -> Report:
     """Make the report of fair labels; arguments as for :meth:`r2b.FairLabels.report`."""
     assert isinstance(fair, FairLabels)
     form, random_state, key = how
     if form not in ("soft", "round", "sample", "expand"):
-        raise ParameterError(f"form is {form!r}.", remedy="Pass 'soft', 'round', 'sample' or 'expand'.", form=form)
+        raise ParameterError(
+            f"form is {form!r}.", remedy="Pass 'soft', 'round', 'sample' or 'expand'.", form=form
+        )
     asked = _asked(options)
     held = _held(fair)
     data = held.dataset
     assert data is not None
     if audit is None:
-        audit = audit_families(data, fair.families, Draws(asked["n_permutations"], asked["n_boot"], asked["level"], 0))
+        audit = audit_families(
+            data, fair.families, Draws(asked["n_permutations"], asked["n_boot"], asked["level"], 0)
+        )
     left, mark = _left(fair, form, random_state, key, labels)
     trace = {
         "date": stamp(asked["date"]),
         "input": {**mark_of(data, _arranged(fair.rows)), "files": _files(fair)},
         "output": {"sha256": mark, "files": [] if output is None else files_of(output)},
-        "verify": asked["verify"] or _lines(form, random_state, mark, counted=_arranged(fair.rows) == "counts"),
+        "verify": asked["verify"]
+        or _lines(form, random_state, mark, counted=_arranged(fair.rows) == "counts"),
     }
     settings = _settings(fair, form, random_state)
     facts = facts_of(
@@ -137,7 +167,11 @@ def report_of_labels(
 def _asked(options: Mapping[str, Any]) -> dict[str, Any]:
     unknown = next((name for name in options if name not in _OPTIONS), None)
     if unknown is not None:
-        raise ParameterError(f"A report has no option {unknown!r}.", remedy=f"Options are {', '.join(_OPTIONS)}.", option=unknown)
+        raise ParameterError(
+            f"A report has no option {unknown!r}.",
+            remedy=f"Options are {', '.join(_OPTIONS)}.",
+            option=unknown,
+        )
     return {**_OPTIONS, **options}
 
 
@@ -146,13 +180,19 @@ def _held(fair: FairLabels) -> FairLabels:
     rows = fair.rows
     if isinstance(rows, TableRows):
         fair.largest_changes(0)
-        missing = "group" if any(code is not None for code in fair.schema.missing_codes) else "error"
-        data: Dataset = rows.held or rows_for_audit(rows.source, rows.roles, missing, normalize=rows.normalize)
+        missing = (
+            "group" if any(code is not None for code in fair.schema.missing_codes) else "error"
+        )
+        data: Dataset = rows.held or rows_for_audit(
+            rows.source, rows.roles, missing, normalize=rows.normalize
+        )
         return replace(fair, rows=MemoryRows(data))
     return fair if fair.dataset is not None else fair.in_memory()
 
 
-def _left(fair: FairLabels, form: str, random_state: Any, key: Any, labels: Any) -> tuple[Realised | None, str | None]:
+def _left(
+    fair: FairLabels, form: str, random_state: Any, key: Any, labels: Any
+) -> tuple[Realised | None, str | None]:
     """Measure the labels that left, and give their checksum where they are at hand."""
     if labels is not None:
         return fair.realised(labels), fingerprint(labels)
@@ -161,7 +201,9 @@ def _left(fair: FairLabels, form: str, random_state: Any, key: Any, labels: Any)
         return None, mark_of_blocks(fair.iter_soft()) if at_hand else None
     if isinstance(fair.rows, TableRows):
         return fair.realised_as(form, random_state, key=key), None  # type: ignore[arg-type]
-    made = fair.round(random_state, key=key) if form == "round" else fair.sample(random_state, key=key)
+    made = (
+        fair.round(random_state, key=key) if form == "round" else fair.sample(random_state, key=key)
+    )
     return fair.realised(made), fingerprint(made)
 
 
@@ -169,7 +211,13 @@ def _arranged(rows: Any) -> Arranged:
     """Say in which order rows have a checksum: those of a table need not have one, and its classes are counted."""
     if not isinstance(rows, TableRows):
         return "rows"
-    return "counts" if rows.roles.categorical and not rows.roles.soft else "rows" if rows.source.ordered else "sorted"
+    return (
+        "counts"
+        if rows.roles.categorical and not rows.roles.soft
+        else "rows"
+        if rows.source.ordered
+        else "sorted"
+    )
 
 
 def _files(fair: FairLabels) -> list[dict[str, Any]]:
@@ -180,20 +228,39 @@ def _files(fair: FairLabels) -> list[dict[str, Any]]:
 
 def _label_name(rows: Any, data: Dataset) -> str | None:
     """Give what the label is called where it came: the name of its column."""
-    name = rows.roles.stem if isinstance(rows, TableRows) else getattr(data.labels.vocabulary.native, "name", None)
+    name = (
+        rows.roles.stem
+        if isinstance(rows, TableRows)
+        else getattr(data.labels.vocabulary.native, "name", None)
+    )
     return name if isinstance(name, str) else None
 
 
 def _settings(fair: FairLabels, form: str, random_state: Any) -> dict[str, Any]:
-    drawn = {"random_state": "a new one each time" if random_state is None else random_state} if form in ("round", "sample") else {}
+    drawn = (
+        {"random_state": "a new one each time" if random_state is None else random_state}
+        if form in ("round", "sample")
+        else {}
+    )
     bounds = sorted({family.bound for family in fair.certificate.families})
-    return {"epsilon": words.epsilon(fair.certificate.epsilon.tolist()), "bound": ", ".join(bounds), "lam": fair.lam, "form": form, **drawn}
+    return {
+        "epsilon": words.epsilon(fair.certificate.epsilon.tolist()),
+        "bound": ", ".join(bounds),
+        "lam": fair.lam,
+        "form": form,
+        **drawn,
+    }
 
 
 def _audit_lines(found: Audit) -> str:
     draws = f"n_permutations={found.n_permutations}, n_boot={found.n_boot}, random_state={found.random_state}"
     counted = found.data is not None and found.data.repeats is not None
-    return "\n".join([*_input_lines(counted), f"r2b.audit(y, sensitive_features=..., {draws})  # the same figures"])
+    return "\n".join(
+        [
+            *_input_lines(counted),
+            f"r2b.audit(y, sensitive_features=..., {draws})  # the same figures",
+        ]
+    )
 
 
 def _input_lines(counted: bool) -> list[str]:
@@ -202,7 +269,11 @@ def _input_lines(counted: bool) -> list[str]:
 
 
 def _lines(form: str, random_state: Any, mark: str | None, *, counted: bool) -> str:
-    again = {"soft": "fair.soft_labels", "expand": "fair.soft_labels"}.get(form, f"fair.{form}(random_state={random_state!r})")
+    again = {"soft": "fair.soft_labels", "expand": "fair.soft_labels"}.get(
+        form, f"fair.{form}(random_state={random_state!r})"
+    )
     lines = [f"fingerprint({again})  # the checksum of the labels that left"] if mark else []
-    lines += [f"r2b.audit({again if mark else 'labels'}, sensitive_features=...).largest.value  # their parity; this solves nothing"]
+    lines += [
+        f"r2b.audit({again if mark else 'labels'}, sensitive_features=...).largest.value  # their parity; this solves nothing"
+    ]
     return "\n".join([*_input_lines(counted), *lines])

@@ -23,8 +23,9 @@ _NAMELESS: dict[str, Any] = dict.fromkeys(("class", "groups", "means", "rows"))
 def suppressed(facts: dict[str, Any], below: int, found: Audit) -> dict[str, Any]:
     """Leave out the figures of cells of fewer rows, a cell being the rows of a group with a class.
 
-    The shares of a group add up to 1, and those of a class to that of all rows. Where a single cell of a group or a class is left out, the
-    next smallest goes too, until none follows from the others. Largest differences are still over all cells.
+    The shares of a group add up to 1, and those of a class to that of all rows. Where a single cell
+    of a group or a class is left out, the next smallest goes too, until none follows from the
+    others. Largest differences are still over all cells.
 
     Parameters
     ----------
@@ -48,7 +49,11 @@ def suppressed(facts: dict[str, Any], below: int, found: Audit) -> dict[str, Any
     ([['<10', '<10'], ['<10', '<10']], 4)
     """
     if not isinstance(below, Integral) or isinstance(below, bool) or below < 0:
-        raise ParameterError(f"suppress_below is {below!r}.", remedy="Pass a whole number such as 10, or 0.", suppress_below=below)
+        raise ParameterError(
+            f"suppress_below is {below!r}.",
+            remedy="Pass a whole number such as 10, or 0.",
+            suppress_below=below,
+        )
     if not below:
         return facts
     facts, mark = copy.deepcopy(facts), f"<{below}"
@@ -56,9 +61,14 @@ def suppressed(facts: dict[str, Any], below: int, found: Audit) -> dict[str, Any
     known: dict[tuple[str, str], Array] = {}
     sizes: dict[tuple[str, str], Any] = {}
     for place, (family, mask) in enumerate(zip(facts["audit"]["families"], masks, strict=True)):
-        known |= {(family["name"], group): row for group, row in zip(family["groups"], mask, strict=True)}
+        known |= {
+            (family["name"], group): row for group, row in zip(family["groups"], mask, strict=True)
+        }
         _hide_family(family, mask, mark, int(below))
-        sizes |= {(family["name"], group): rows for group, rows in zip(family["groups"], family["rows"], strict=True)}
+        sizes |= {
+            (family["name"], group): rows
+            for group, rows in zip(family["groups"], family["rows"], strict=True)
+        }
         if facts["after"] is not None:
             _hide_means(facts["after"][place], mask, mark)
     classes = {str(name): k for k, name in enumerate(facts["data"]["classes"])}
@@ -69,10 +79,19 @@ def suppressed(facts: dict[str, Any], below: int, found: Audit) -> dict[str, Any
         return row is None or any(bool(row[classes[str(name)]]) for name in names)
 
     _hide_findings(facts, hidden, mark, int(below))
-    _hide_change(facts, hidden, {place: row for place, row in known.items() if not isinstance(sizes[place], str)}, int(below))
+    _hide_change(
+        facts,
+        hidden,
+        {place: row for place, row in known.items() if not isinstance(sizes[place], str)},
+        int(below),
+    )
     _hide_sizes(facts, sizes)
     cells = int(sum(mask.sum() for mask in masks))
-    facts["suppressed"] = {"below": int(below), "cells": cells, "of": int(sum(mask.size for mask in masks))}
+    facts["suppressed"] = {
+        "below": int(below),
+        "cells": cells,
+        "of": int(sum(mask.size for mask in masks)),
+    }
     facts["limits"] = limits_of(facts)
     return facts
 
@@ -83,10 +102,14 @@ def _sizes(found: Audit) -> list[tuple[Floats, Floats | None]]:
     data, families, sizes = found.data, found.fitted, []
     cells = None if data.labels.is_soft else class_weights(data, ignore_weight=True)
     of_groups = [
-        counting for member, counting in zip(families.members, families.counting, strict=True) if not isinstance(member.bound, MomentBound)
+        counting
+        for member, counting in zip(families.members, families.counting, strict=True)
+        if not isinstance(member.bound, MomentBound)
     ]
     for family, counting in zip(found.families, of_groups, strict=True):
-        counts = cells if cells is None or families.by_cell else counting.design(data.groups).T @ cells
+        counts = (
+            cells if cells is None or families.by_cell else counting.design(data.groups).T @ cells
+        )
         sizes.append((family.rows, counts))
     return sizes
 
@@ -128,23 +151,31 @@ def _hide_means(family: dict[str, Any], mask: Array, mark: str) -> None:
     """Leave out the means of cells, and take what compares groups in a class over the others."""
     means = np.asarray(family["means"], np.float64)
     family["means"] = [
-        [mark if hide else mean for mean, hide in zip(*pair, strict=True)] for pair in zip(means.tolist(), mask, strict=True)
+        [mark if hide else mean for mean, hide in zip(*pair, strict=True)]
+        for pair in zip(means.tolist(), mask, strict=True)
     ]
     for k in range(means.shape[1]):
         open_ = means[~mask[:, k], k]
         two = len(open_) > 1
         family["parity_by_class"][k] = float(np.ptp(open_)) if two else mark
-        family["ratio_by_class"][k] = (float(open_.min() / open_.max()) if open_.max() > 0 else None) if two else mark
+        family["ratio_by_class"][k] = (
+            (float(open_.min() / open_.max()) if open_.max() > 0 else None) if two else mark
+        )
 
 
 def _largest(family: dict[str, Any]) -> dict[str, Any] | None:
     """Name the largest difference between two groups among the cells that are shown."""
-    shown = [(value, k) for k, value in enumerate(family["parity_by_class"]) if isinstance(value, float)]
+    shown = [
+        (value, k) for k, value in enumerate(family["parity_by_class"]) if isinstance(value, float)
+    ]
     if not shown:
         return None
     value, k = max(shown, key=lambda each: (each[0], -each[1]))
     groups = [g for g, row in enumerate(family["means"]) if isinstance(row[k], float)]
-    high, low = max(groups, key=lambda g: family["means"][g][k]), min(groups, key=lambda g: family["means"][g][k])
+    high, low = (
+        max(groups, key=lambda g: family["means"][g][k]),
+        min(groups, key=lambda g: family["means"][g][k]),
+    )
     return {
         "family": family["name"],
         "class_name": family["classes"][k],
@@ -158,20 +189,36 @@ def _largest(family: dict[str, Any]) -> dict[str, Any] | None:
 
 def _hide_findings(facts: dict[str, Any], hidden: Any, mark: str, below: int) -> None:
     audit, headline = facts["audit"], facts["headline"]
-    audit["ranked"] = [each for each in audit["ranked"] if not hidden(each["family"], each["group"], each["class_name"])]
-    audit["small"] = [[family, group, mark if rows < below else rows] for family, group, rows in audit["small"]]
+    audit["ranked"] = [
+        each
+        for each in audit["ranked"]
+        if not hidden(each["family"], each["group"], each["class_name"])
+    ]
+    audit["small"] = [
+        [family, group, mark if rows < below else rows] for family, group, rows in audit["small"]
+    ]
     shown = [family["largest"] for family in audit["families"] if family["largest"] is not None]
-    audit["largest"] = audit["worst"] = max(shown, key=lambda each: float(each["value"]), default=None)
+    audit["largest"] = audit["worst"] = max(
+        shown, key=lambda each: float(each["value"]), default=None
+    )
     # A doubt that counts rows may count those of a small cell.
     facts["doubts"] = [doubt for doubt in facts["doubts"] if not re.search(r"\d", doubt["problem"])]
-    if headline is not None and any(hidden(headline["family"], group, headline["class"]) for group in headline["groups"]):
+    if headline is not None and any(
+        hidden(headline["family"], group, headline["class"]) for group in headline["groups"]
+    ):
         parity = max(float(family["parity"]) for family in audit["families"])
-        facts["headline"] = {**headline, **_UNTESTED, **(_difference(audit["largest"]) or {**_NAMELESS, "difference": parity})}
+        facts["headline"] = {
+            **headline,
+            **_UNTESTED,
+            **(_difference(audit["largest"]) or {**_NAMELESS, "difference": parity}),
+        }
     counts = facts["data"]["class_rows"]
     if counts is not None:
         few = {k for k, count in enumerate(counts) if count < below}
         few |= set(np.argsort(counts, kind="stable")[:2].tolist()) if len(few) == 1 else set()
-        facts["data"]["class_rows"] = [mark if k in few else count for k, count in enumerate(counts)]
+        facts["data"]["class_rows"] = [
+            mark if k in few else count for k, count in enumerate(counts)
+        ]
 
 
 def _hide_sizes(facts: dict[str, Any], sizes: dict[tuple[str, str], Any]) -> None:
@@ -187,14 +234,22 @@ def _hide_sizes(facts: dict[str, Any], sizes: dict[tuple[str, str], Any]) -> Non
 def _difference(largest: dict[str, Any] | None) -> dict[str, Any] | None:
     """Give the largest difference that is shown as a headline; None where no two groups are."""
     named = ("family", "groups", "means", "rows")
-    return largest and {**{name: largest[name] for name in named}, "class": largest["class_name"], "difference": largest["value"]}
+    return largest and {
+        **{name: largest[name] for name in named},
+        "class": largest["class_name"],
+        "difference": largest["value"],
+    }
 
 
-def _hide_change(facts: dict[str, Any], hidden: Any, known: dict[tuple[str, str], Array], below: int) -> None:
+def _hide_change(
+    facts: dict[str, Any], hidden: Any, known: dict[tuple[str, str], Array], below: int
+) -> None:
     change, proof, left = facts["change"], facts["certificate"], facts["leaving"]
     if change is None:
         return
-    flows = [each for each in change["flows"] if each["weight"] >= below and each["changed"] >= below]
+    flows = [
+        each for each in change["flows"] if each["weight"] >= below and each["changed"] >= below
+    ]
     flows = [each for each in flows if (each["family"], each["group"]) in known]
     if len(flows) < len(change["flows"]):
         note = f"{len(change['flows']) - len(flows):,} groups of which fewer than {below} rows change are not listed."
@@ -202,23 +257,39 @@ def _hide_change(facts: dict[str, Any], hidden: Any, known: dict[tuple[str, str]
     for each in flows:
         row = known[each["family"], each["group"]]
         for name in ("before", "after"):
-            each[name] = [f"<{below}" if hide else value for value, hide in zip(each[name], row, strict=True)]
+            each[name] = [
+                f"<{below}" if hide else value for value, hide in zip(each[name], row, strict=True)
+            ]
         if each["moves"] is not None:
-            kept = [move for move in each["moves"] if move[2] >= below and not (row[move[0]] or row[move[1]])]
+            kept = [
+                move
+                for move in each["moves"]
+                if move[2] >= below and not (row[move[0]] or row[move[1]])
+            ]
             each["moves_left_out"] += len(each["moves"]) - len(kept)
-            each["moves"], each["summary"] = kept, [move for move in each["summary"] if _shown(move, row, below)]
+            each["moves"], each["summary"] = (
+                kept,
+                [move for move in each["summary"] if _shown(move, row, below)],
+            )
     cells = {group for _, group in known}
     alone = {group: family for family, group in known} if len(cells) == len(known) else {}
     change["largest"] = [
         each
         for each in change["largest"]
-        if each["weight"] >= below and not hidden(alone.get(each["group"], ""), each["group"], each["old"], each["new"])
+        if each["weight"] >= below
+        and not hidden(alone.get(each["group"], ""), each["group"], each["old"], each["new"])
     ]
-    change["means"] = [each for each in change["means"] if not hidden(alone.get(each["group"], ""), each["group"], each["label"])]
+    change["means"] = [
+        each
+        for each in change["means"]
+        if not hidden(alone.get(each["group"], ""), each["group"], each["label"])
+    ]
     change["flows"], change["share"] = flows, None
     # By group and class these are the means themselves; what is left is over all of them.
     for part in filter(None, (proof, left)):
-        part |= {name: None for name in ("means", "means_before", "parity_by_class") if name in part}
+        part |= {
+            name: None for name in ("means", "means_before", "parity_by_class") if name in part
+        }
         for family in part["families"]:
             family |= {name: [max(family[name])] for name in ("measure", "measure_before")}
 

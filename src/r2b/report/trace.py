@@ -21,7 +21,8 @@ from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ParameterError
 
 Arranged = Literal["rows", "counts", "sorted"]
-Spelled = tuple[str, Array]  # the values of a column, and for each row which it has; or numbers alone
+# the values of a column, and for each row which it has; or numbers alone
+Spelled = tuple[str, Array]
 _OF = {
     "rows": "the columns as they were read, in the order of their rows",
     "counts": "every combination of values in these columns, and how many rows have it",
@@ -50,11 +51,15 @@ def stamp(date: Any = None) -> str | None:
     if date is None and epoch is not None:
         if not epoch.isdigit():
             problem = f"SOURCE_DATE_EPOCH is {epoch!r}, which is no number of seconds."
-            raise ParameterError(problem, remedy="Set it to whole seconds since 1970, or unset it.", epoch=epoch)
+            raise ParameterError(
+                problem, remedy="Set it to whole seconds since 1970, or unset it.", epoch=epoch
+            )
         date = datetime.fromtimestamp(int(epoch), UTC)
     date = datetime.now(UTC) if date is None else date
     if not isinstance(date, datetime):
-        raise ParameterError(f"date is {date!r}.", remedy="Pass a datetime, a text, or False for no date.", date=date)
+        raise ParameterError(
+            f"date is {date!r}.", remedy="Pass a datetime, a text, or False for no date.", date=date
+        )
     moment = date if date.tzinfo is None else date.astimezone(UTC)
     return f"{moment:%Y-%m-%d %H:%M:%S}{'' if date.tzinfo is None else ' UTC'}"
 
@@ -66,7 +71,9 @@ def versions() -> dict[str, str]:
     return {"r2b": __version__, "NumPy": np.__version__, "Python": platform.python_version()}
 
 
-def files_of(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[dict[str, Any]]:
+def files_of(
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+) -> list[dict[str, Any]]:
     """Give name, size and checksum of every file, those of a folder by their paths below it, in order.
 
     Raises
@@ -77,7 +84,9 @@ def files_of(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) ->
     given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     found = []
     for each in map(Path, given):
-        inside = sorted(one for one in each.rglob("*") if one.is_file()) if each.is_dir() else [each]
+        inside = (
+            sorted(one for one in each.rglob("*") if one.is_file()) if each.is_dir() else [each]
+        )
         found += [(one, one.relative_to(each.parent).as_posix()) for one in inside]
     listed = []
     for file, name in found:
@@ -86,28 +95,37 @@ def files_of(path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) ->
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError as error:
             problem = f"{os.fspath(file)} cannot be read: {error.strerror}."
-            raise ParameterError(problem, remedy="Name a file that is there.", path=os.fspath(file)) from error
-        text = os.fsencode(name).decode("utf-8", "backslashreplace")  # bytes of a name that are no text are spelled out
+            raise ParameterError(
+                problem, remedy="Name a file that is there.", path=os.fspath(file)
+            ) from error
+        # bytes of a name that are no text are spelled out
+        text = os.fsencode(name).decode("utf-8", "backslashreplace")
         listed.append({"name": text, "bytes": file.stat().st_size, "sha256": digest})
     return listed
 
 
 def fingerprint(
-    y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None, counted: bool = False
+    y: Any,
+    *,
+    sensitive_features: Any = None,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    counted: bool = False,
 ) -> str:
     """Give the checksum that reports state of their input (all columns) and of the labels that left (``y`` alone).
 
-    It depends on values and the order of rows, not on the library that holds them, nor on names of columns. It is the sha256 of all
-    columns, one after the other. Of each it takes the values that occur, as sorted JSON with their type, then for each row the place of
-    its value as an 8-byte integer; of probabilities and weights the 8-byte floats, little end first.
+    It depends on values and the order of rows, not on the library that holds them, nor on names of
+    columns. It is the sha256 of all columns, one after the other. Of each it takes the values that
+    occur, as sorted JSON with their type, then for each row the place of its value as an 8-byte
+    integer; of probabilities and weights the 8-byte floats, little end first.
 
     Parameters
     ----------
     y, sensitive_features, control_features, sample_weight
         As for :func:`r2b.debias`. Missing values of attributes count as a value.
     counted : bool
-        For class labels of a table that was scanned, whose rows need not have an order: take every combination of values once, sorted,
-        and how many rows have it.
+        For class labels of a table that was scanned, whose rows need not have an order: take every
+        combination of values once, sorted, and how many rows have it.
 
     Returns
     -------
@@ -120,8 +138,14 @@ def fingerprint(
     (True, '40489ee0')
     """
     if sensitive_features is None:
-        return _digest(_spelled_out([_of_labels(read_labels(y, normalize=False, fewest_classes=1))]))
-    columns = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+        return _digest(
+            _spelled_out([_of_labels(read_labels(y, normalize=False, fewest_classes=1))])
+        )
+    columns = {
+        "sensitive_features": sensitive_features,
+        "control_features": control_features,
+        "sample_weight": sample_weight,
+    }
     data = read(y, **columns, missing="group", weightless="allow", fewest_classes=1)
     return mark_of(data, "counts" if counted else "rows")["sha256"]
 
@@ -132,7 +156,11 @@ def mark_of(data: Dataset, arranged: Arranged | None = None) -> dict[str, str]:
     columns = [_of_labels(data.labels)]
     for place, vocabulary in enumerate(data.groups.vocabularies):
         codes = data.groups.table[:, place][data.groups.codes]
-        columns.append(_of_codes(codes, vocabulary) if isinstance(vocabulary, Vocabulary) else ("", vocabulary.matrix[codes]))
+        columns.append(
+            _of_codes(codes, vocabulary)
+            if isinstance(vocabulary, Vocabulary)
+            else ("", vocabulary.matrix[codes])
+        )
     if data.weight is not None:
         columns.append(("", data.weight if data.repeats is None else data.weight / data.repeats))
     if arranged != "rows":
@@ -154,11 +182,16 @@ def _sorted(columns: list[Spelled], repeats: Array | None, *, counted: bool) -> 
     other = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
     first = np.flatnonzero(np.concatenate([[True], other]))
     each = np.ones(len(order), np.int64) if repeats is None else np.asarray(repeats, np.int64)
-    return [*((head, values[order][first]) for head, values in columns), ("", np.add.reduceat(each[order], first))]
+    return [
+        *((head, values[order][first]) for head, values in columns),
+        ("", np.add.reduceat(each[order], first)),
+    ]
 
 
 def _of_labels(labels: Labels) -> Spelled:
-    return ("", labels.array) if labels.codes is None else _of_codes(labels.codes, labels.vocabulary)
+    return (
+        ("", labels.array) if labels.codes is None else _of_codes(labels.codes, labels.vocabulary)
+    )
 
 
 def _of_codes(codes: Array, vocabulary: Vocabulary) -> Spelled:
@@ -167,7 +200,9 @@ def _of_codes(codes: Array, vocabulary: Vocabulary) -> Spelled:
     used = np.flatnonzero(counts)
     known = used[used < len(vocabulary.values)]
     plain = to_plain(vocabulary.values[known])
-    written = [json.dumps(value, ensure_ascii=False) for value in plain["values"]] + ["null"] * (len(used) - len(known))
+    written = [json.dumps(value, ensure_ascii=False) for value in plain["values"]] + ["null"] * (
+        len(used) - len(known)
+    )
     order = sorted(range(len(written)), key=written.__getitem__)
     places = np.zeros(len(counts), np.int64)
     places[used[order]] = np.arange(len(order))

@@ -15,9 +15,12 @@ from r2b.metrics.chance import format_p_value
 MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
 
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff\u200f\u061c]")
+_RIGHT_TO_LEFT = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff\u200f\u061c]"
+)
 _JOINER = "\N{ZERO WIDTH JOINER}"
-_PART = re.compile("^[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]+")  # marks and joiners that belong to the character before
+# marks and joiners that belong to the character before
+_PART = re.compile("^[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]+")
 SHOWN_FAMILIES = 12
 _NOT_PROVEN = "That no labels are closer is not proven."
 _NONE = 1e-12  # a difference this small is a sum of rounding errors
@@ -160,7 +163,11 @@ def isolated(name: Any) -> str:
     Characters in it that turn the direction of text are shown, not obeyed.
     """
     text = directions_shown(str(name))
-    return f"\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}" if _RIGHT_TO_LEFT.search(text) else text
+    return (
+        f"\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}"
+        if _RIGHT_TO_LEFT.search(text)
+        else text
+    )
 
 
 def family_name(name: str) -> str:
@@ -178,7 +185,9 @@ def attributes(facts: dict[str, Any]) -> str:
     named: dict[str, list[str]] = {"sensitive": [], "control": []}
     for each in facts["data"]["attributes"]:
         named[each["role"]].append(isolated(shortened(each["name"] or "one attribute", 40)))
-    return _and(named["sensitive"]) + (f" within {_and(named['control'])}" if named["control"] else "")
+    return _and(named["sensitive"]) + (
+        f" within {_and(named['control'])}" if named["control"] else ""
+    )
 
 
 def _and(names: list[str]) -> str:
@@ -201,7 +210,8 @@ def title(facts: dict[str, Any]) -> str:
     if facts["made"] is not None and not facts["change"]["unchanged"]:
         return _title_after(facts)
     largest = facts["audit"]["largest"]
-    most = "up to " if largest is None or found["difference"] >= largest["value"] - _NONE else ""  # small groups may be farther apart
+    # small groups may be farther apart
+    most = "up to " if largest is None or found["difference"] >= largest["value"] - _NONE else ""
     start = f"Labels differ between groups by {most}{number(100 * found['difference'])} percentage points"
     if found["verdict"] == "not tested":
         return start
@@ -212,7 +222,10 @@ def title(facts: dict[str, Any]) -> str:
 
 
 def _title_after(facts: dict[str, Any]) -> str:
-    before, after = (number(100 * facts[part][name]) for part, name in (("certificate", "parity_before"), ("made", "parity")))
+    before, after = (
+        number(100 * facts[part][name])
+        for part, name in (("certificate", "parity_before"), ("made", "parity"))
+    )
     return f"Labels differed between groups by up to {before} percentage points; the fair ones differ by {after}"
 
 
@@ -235,7 +248,11 @@ def supposed(facts: dict[str, Any]) -> str:
 
 def two_tests(facts: dict[str, Any]) -> str:
     """Say what the p-value of a family and the verdict on its groups are about, where they point to different sides of chance."""
-    differ = [family_name(family["name"]) for family in facts["audit"]["families"] if family["verdicts_differ"]]
+    differ = [
+        family_name(family["name"])
+        for family in facts["audit"]["families"]
+        if family["verdicts_differ"]
+    ]
     if not differ:
         return ""
     return (
@@ -257,7 +274,9 @@ def small_groups(facts: dict[str, Any]) -> str:
 
 def quoted(name: Any) -> str:
     """Put a class or group in quotation marks; names may be numbers, empty or whole sentences."""
-    return f"\N{LEFT DOUBLE QUOTATION MARK}{isolated(shortened(name))}\N{RIGHT DOUBLE QUOTATION MARK}"
+    return (
+        f"\N{LEFT DOUBLE QUOTATION MARK}{isolated(shortened(name))}\N{RIGHT DOUBLE QUOTATION MARK}"
+    )
 
 
 def summary(facts: dict[str, Any]) -> list[str]:
@@ -270,9 +289,13 @@ def _found(facts: dict[str, Any]) -> list[str]:
     if found is None:
         return [_of_continuous(each) for each in facts["audit"]["continuous"]]
     if found["difference"] < _NONE:
-        return [f"Every group of {family_name(found['family'])} has the same share of each class of {label_of(facts)}."]
+        return [
+            f"Every group of {family_name(found['family'])} has the same share of each class of {label_of(facts)}."
+        ]
     if found["groups"] is None:
-        return ["Between which groups, and in which class, is not shown: too few rows are in these cells."]
+        return [
+            "Between which groups, and in which class, is not shown: too few rows are in these cells."
+        ]
     (high, low), (more, less), (many, few) = found["groups"], found["means"], found["rows"]
     shares = (
         f"Of {quoted(high)} ({rows_of(many)}), {percent(more)} {made(facts, 'have', 'had')} the label {quoted(found['class'])}; "
@@ -282,14 +305,18 @@ def _found(facts: dict[str, Any]) -> list[str]:
     sentences = [f"{shares} {_against_others(facts)}".rstrip()]
     if found["chance"] is not None:
         chance = "If the label had nothing to do with the group, two groups of these sizes would differ by chance, by no more than"
-        sentences.append(f"{chance} {points(found['chance']['quantile'])} in 19 of 20 tables, with all groups looked at.")
+        sentences.append(
+            f"{chance} {points(found['chance']['quantile'])} in 19 of 20 tables, with all groups looked at."
+        )
     return sentences
 
 
 def _against_others(facts: dict[str, Any]) -> str:
     """Say that nothing differs more, where there is anything else that could; or what does, and is no more than chance."""
     found, n_classes, label = facts["headline"], len(facts["data"]["classes"]), label_of(facts)
-    family = next(family for family in facts["audit"]["families"] if family["name"] == found["family"])
+    family = next(
+        family for family in facts["audit"]["families"] if family["name"] == found["family"]
+    )
     n_groups = len(family["groups"])
     if family["parity"] > found["difference"] + _NONE:
         (high, low), (more, less) = family["largest"]["groups"], family["largest"]["rows"]
@@ -312,17 +339,33 @@ def _of_continuous(each: dict[str, Any]) -> str:
 def _after(facts: dict[str, Any]) -> list[str]:
     change = facts["change"]
     if change is None:
-        return ["Nothing was changed. r2b.debias would make the closest labels in parity, and prove that none are closer."]
+        return [
+            "Nothing was changed. r2b.debias would make the closest labels in parity, and prove that none are closer."
+        ]
     if change["unchanged"]:
-        return [f"Nothing {made(facts, 'has', 'had')} to change: {change['advice'][0].lower()}{change['advice'][1:]}"]
+        return [
+            f"Nothing {made(facts, 'has', 'had')} to change: {change['advice'][0].lower()}{change['advice'][1:]}"
+        ]
     found = facts["headline"]
     if found is None:
         to = f"a {BOUNDS['moments']} of {number(change['parity'], 3)}"
     else:
-        to = f"a largest difference of {points(change['parity'])}" if found["after"] is None else points(found["after"])
-    proof = "No labels that do so are closer to these, and that is proven." if change["proven"] else _NOT_PROVEN
+        to = (
+            f"a largest difference of {points(change['parity'])}"
+            if found["after"] is None
+            else points(found["after"])
+        )
+    proof = (
+        "No labels that do so are closer to these, and that is proven."
+        if change["proven"]
+        else _NOT_PROVEN
+    )
     # The optimum is that of all bounds together: labels that meet one of them alone may be closer.
-    others = " and keeps every other bound that was asked for" if len(facts["certificate"]["families"]) > 1 else ""
+    others = (
+        " and keeps every other bound that was asked for"
+        if len(facts["certificate"]["families"]) > 1
+        else ""
+    )
     # Whole labels are not where their probabilities are: who reads the first lines alone must know.
     left = leaving(facts)
     soft, end = ("", "") if left is None else (" as probabilities", f" {left}")
@@ -337,8 +380,16 @@ def leaving(facts: dict[str, Any]) -> str | None:
     found = facts["leaving"]
     if found is None:
         return None
-    why = "drawn labels are in parity on average" if found["form"] == "sample" else "whole rows cannot match probabilities exactly"
-    beyond = f" This is {points(found['excess'])} above the bound: {why}." if found["excess"] > PROVEN else ""
+    why = (
+        "drawn labels are in parity on average"
+        if found["form"] == "sample"
+        else "whole rows cannot match probabilities exactly"
+    )
+    beyond = (
+        f" This is {points(found['excess'])} above the bound: {why}."
+        if found["excess"] > PROVEN
+        else ""
+    )
     return (
         f"The labels that left have one class per row ({found['form']}) and a parity of {found['parity']:.4f}; "
         f"as probabilities it is {facts['certificate']['parity']:.4f}.{beyond}"
@@ -347,16 +398,28 @@ def leaving(facts: dict[str, Any]) -> str | None:
 
 def what_next(facts: dict[str, Any]) -> str:
     """Say what somebody who reads the report can do now."""
-    found, unchanged = facts["headline"], facts["change"] is not None and facts["change"]["unchanged"]
+    found, unchanged = (
+        facts["headline"],
+        facts["change"] is not None and facts["change"]["unchanged"],
+    )
     if found is not None and found["difference"] < _NONE:
         return "Nothing has to be done for these groups. Others, or finer ones, may still differ."
     if facts["made"] is not None and not unchanged:
-        return _USE[facts["made"]["form"]] + " Audit what a model trained on them predicts: labels are not predictions."
+        return (
+            _USE[facts["made"]["form"]]
+            + " Audit what a model trained on them predicts: labels are not predictions."
+        )
     if found is not None and found["verdict"] == "within chance":
-        return "These labels alone give no reason to change them. Look again when there are more rows."
+        return (
+            "These labels alone give no reason to change them. Look again when there are more rows."
+        )
     if unchanged:
         return "The labels are within what was accepted. Where less should be, ask for a smaller epsilon."
-    makes = "makes the closest labels in parity" if facts["change"] is None else "gives the labels described here"
+    makes = (
+        "makes the closest labels in parity"
+        if facts["change"] is None
+        else "gives the labels described here"
+    )
     return (
         "First ask whether the difference has a reason that should count. If it has, compare within it (control features). If not, "
         f"r2b debias {makes}; a larger epsilon changes fewer of them."
@@ -367,11 +430,19 @@ def certificate(facts: dict[str, Any]) -> list[str]:
     """Say what the certificate proves, in words."""
     proof, change, left = facts["certificate"], facts["change"], leaving(facts)
     size, more = abs(proof["relative_gap"]), len(proof["families"]) - SHOWN_FAMILIES
-    sentences = [*([] if left is None else [left]), *(_kept(facts, family) for family in proof["families"][:SHOWN_FAMILIES])]
+    sentences = [
+        *([] if left is None else [left]),
+        *(_kept(facts, family) for family in proof["families"][:SHOWN_FAMILIES]),
+    ]
     if more > 0:
-        sentences.append(f"And {more:,} more families{', all within their bound' if proof['excess'] <= 1e-9 else ''}.")
+        sentences.append(
+            f"And {more:,} more families{', all within their bound' if proof['excess'] <= 1e-9 else ''}."
+        )
     if not change["proven"]:
-        return [*sentences, f"The optimum is not proven: a relative gap of {tiny(size)} is left. {change['advice']}"]
+        return [
+            *sentences,
+            f"The optimum is not proven: a relative gap of {tiny(size)} is left. {change['advice']}",
+        ]
     gap = f"a relative gap of {tiny(size)}, which is rounding" if size else "no gap"
     return [*sentences, f"No labels within the bounds are closer: the proof leaves {gap}."]
 

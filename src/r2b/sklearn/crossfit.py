@@ -71,7 +71,11 @@ def make_folds(strata: Whole, cv: Any, seed: int, clusters: Any = None) -> Folds
     [[1, 2], [1, 2]]
     """
     if not isinstance(cv, Integral) or isinstance(cv, bool) or cv < 2:
-        raise ParameterError(f"cv is {cv!r}.", remedy="Pass the number of folds, a whole number of at least 2.", cv=cv)
+        raise ParameterError(
+            f"cv is {cv!r}.",
+            remedy="Pass the number of folds, a whole number of at least 2.",
+            cv=cv,
+        )
     n, n_folds, rng = len(strata), int(cv), np.random.default_rng(seed)
     together = None if clusters is None else cluster_codes(clusters, n)
     apart = n if together is None else int(together.max()) + 1
@@ -80,7 +84,8 @@ def make_folds(strata: Whole, cv: Any, seed: int, clusters: Any = None) -> Folds
         raise ParameterError(problem, remedy="Pass more rows, or a smaller cv.", cv=cv, n=apart)
     number = np.empty(n, np.int64)
     if together is None:
-        # Shuffled within strata and dealt one by one, so that folds differ by at most one row of any stratum.
+        # Shuffled within strata and dealt one by one, so that folds differ by at most one row of
+        # any stratum.
         number[np.lexsort((rng.random(n), strata))] = np.arange(n) % n_folds
         return Folds(number, n_folds)
     split = StratifiedGroupKFold(n_folds, shuffle=True, random_state=int(rng.integers(2**31)))
@@ -99,11 +104,18 @@ def cluster_codes(clusters: Any, n_rows: int) -> Whole:
     """
     column = column_of(clusters, what="clusters")
     refuse_lengths("X", n_rows, "clusters", len(column.native))
-    return np.unique(np.asarray(column.native).astype(str), return_inverse=True)[1].ravel().astype(np.int64)
+    return (
+        np.unique(np.asarray(column.native).astype(str), return_inverse=True)[1]
+        .ravel()
+        .astype(np.int64)
+    )
 
 
 def out_of_fold(
-    predict: Callable[[Whole, Whole], tuple[Floats, Any]], folds: Folds, n_columns: int, n_jobs: int | None
+    predict: Callable[[Whole, Whole], tuple[Floats, Any]],
+    folds: Folds,
+    n_columns: int,
+    n_jobs: int | None,
 ) -> tuple[Floats, tuple[Any, ...]]:
     """Put together what each fold's model predicts for the rows it was not trained on, and keep the models.
 
@@ -118,7 +130,9 @@ def out_of_fold(
     """
     found, models = np.empty((len(folds.number), n_columns)), []
     parts = list(folds)
-    for (_, held), (rows, model) in zip(parts, Parallel(n_jobs=n_jobs)(delayed(predict)(*part) for part in parts), strict=True):
+    for (_, held), (rows, model) in zip(
+        parts, Parallel(n_jobs=n_jobs)(delayed(predict)(*part) for part in parts), strict=True
+    ):
         found[held] = rows
         models.append(model)
     return found, tuple(models)
@@ -207,7 +221,11 @@ def columns_of(model: Any, X: Any, n_columns: int) -> Floats:
     ):
         name = type(model).__name__
         problem = f"{name}.predict_proba gives rows that are no distributions over its {len(model.classes_)} classes."
-        raise InputError(problem, remedy="Pass an estimator whose probabilities are finite, not negative and add up to 1.", estimator=name)
+        raise InputError(
+            problem,
+            remedy="Pass an estimator whose probabilities are finite, not negative and add up to 1.",
+            estimator=name,
+        )
     matrix = np.zeros((len(given), n_columns))
     matrix[:, np.asarray(model.classes_, dtype=np.int64)] = given / total[:, None]
     return matrix
@@ -224,5 +242,9 @@ def require_probabilities(learner: Any, parameter: str, otherwise: str) -> None:
     if not classifies or not hasattr(learner, "predict_proba"):
         name = type(learner).__name__
         problem = f"The {parameter} {name} gives no probabilities (predict_proba), which prices are applied to."
-        wrap = "Wrap it in sklearn.calibration.CalibratedClassifierCV" if classifies else "Pass a classifier"
+        wrap = (
+            "Wrap it in sklearn.calibration.CalibratedClassifierCV"
+            if classifies
+            else "Pass a classifier"
+        )
         raise ParameterError(problem, remedy=f"{wrap}, {otherwise}.", estimator=name)

@@ -65,10 +65,26 @@ class FitRows:
         groups, dataset = true_groups(y, {**data, "normalize": normalize}, request, criterion)
         check_same_rows(X, dataset.n_rows, dataset.index)
         truth = None if dataset.labels.is_soft else dataset.labels.array.astype(np.int64)
-        labels = dataset.labels.array.astype(np.float64) if truth is None else np.eye(dataset.n_classes)[truth]
-        strata = dataset.groups.codes.astype(np.int64) * dataset.n_classes + (0 if truth is None else truth)
+        labels = (
+            dataset.labels.array.astype(np.float64)
+            if truth is None
+            else np.eye(dataset.n_classes)[truth]
+        )
+        strata = dataset.groups.codes.astype(np.int64) * dataset.n_classes + (
+            0 if truth is None else truth
+        )
         seed = seed_of(random_state)
-        return cls(X, y, data, groups, make_folds(strata, cv, seed, clusters), truth, labels, seed, fit_params or {})
+        return cls(
+            X,
+            y,
+            data,
+            groups,
+            make_folds(strata, cv, seed, clusters),
+            truth,
+            labels,
+            seed,
+            fit_params or {},
+        )
 
     @property
     def classes(self) -> Array:

@@ -25,7 +25,9 @@ WITHOUT = ("progress",)
 """Options of ``debias`` that are no parameter of an estimator: a callback neither clones nor pickles."""
 
 
-def store(estimator: Any, options: Mapping[str, Any], without: Sequence[str] = WITHOUT, /, **own: Any) -> None:
+def store(
+    estimator: Any, options: Mapping[str, Any], without: Sequence[str] = WITHOUT, /, **own: Any
+) -> None:
     """Keep constructor arguments under their names, untouched: what scikit-learn asks of a constructor.
 
     Raises
@@ -55,8 +57,12 @@ def solve(estimator: Any, y: Any, **data: Any) -> FairLabels:
 def require_sensitive(sensitive_features: Any, name: str, method: str = "fit") -> None:
     """Refuse to go on without sensitive features: labels that nobody made fair would pass for fair ones."""
     if sensitive_features is None:
-        problem = f"{name} was called without sensitive_features, so there are no groups to be fair to."
-        routing = f"enable metadata routing and call set_{method}_request(sensitive_features=True) on it"
+        problem = (
+            f"{name} was called without sensitive_features, so there are no groups to be fair to."
+        )
+        routing = (
+            f"enable metadata routing and call set_{method}_request(sensitive_features=True) on it"
+        )
         remedy = f"Pass sensitive_features=...; inside a pipeline or a search, {routing}."
         raise ParameterError(problem, remedy=remedy, sensitive_features=None)
 
@@ -82,21 +88,35 @@ def checked_labels(y: Any, name: str = "ParityClassifier") -> Any:
     """
     if y is None:
         remedy = "Pass classes or probabilities."
-        raise InputError(f"{name} requires y to be passed, but the target y is None.", remedy=remedy, argument="y")
+        raise InputError(
+            f"{name} requires y to be passed, but the target y is None.",
+            remedy=remedy,
+            argument="y",
+        )
     y = nw.to_native(y, pass_through=True)
     if isinstance(y, dict):
         return y
     if hasattr(y, "toarray"):
-        raise ShapeError("The argument y is a sparse matrix.", remedy="Pass a dense one, for example with .toarray().", argument="y")
+        raise ShapeError(
+            "The argument y is a sparse matrix.",
+            remedy="Pass a dense one, for example with .toarray().",
+            argument="y",
+        )
     array = np.asarray(y)
     if array.dtype.kind == "c":
         remedy = "Pass real numbers or class names."
-        raise InputError("Complex data not supported: the values of y are complex.", remedy=remedy, argument="y")
+        raise InputError(
+            "Complex data not supported: the values of y are complex.", remedy=remedy, argument="y"
+        )
     if array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind != "f":
         return column_or_1d(array, warn=True)
     if array.ndim == 1 and array.dtype.kind == "f" and np.isinf(array).any():
         row = int(np.flatnonzero(np.isinf(array))[0])
-        raise InputError(f"In y, row {row} is {float(array[row])!r}.", remedy="Pass classes without infinite numbers.", row=row)
+        raise InputError(
+            f"In y, row {row} is {float(array[row])!r}.",
+            remedy="Pass classes without infinite numbers.",
+            row=row,
+        )
     refuse_decimals(array)
     return y
 
@@ -117,7 +137,9 @@ def refuse_decimals(y: Any) -> None:
     broken = np.flatnonzero(np.isfinite(array) & (array != np.round(array)))
     if len(broken):
         row, value = int(broken[0]), float(array[broken[0]])
-        problem = f"Unknown label type: in y, row {row} is {value!r}, and a decimal number is no class."
+        problem = (
+            f"Unknown label type: in y, row {row} is {value!r}, and a decimal number is no class."
+        )
         remedy = "Pass classes, or the probabilities of all of them: of two, np.column_stack([1 - y, y])."
         raise InputError(problem, remedy=remedy, row=row, value=value)
 
@@ -173,7 +195,8 @@ def weight_column(sample_weight: Any) -> Array:
 def class_order(classes: Array) -> Array:
     """Give the places of the classes once sorted, which is how every classifier of scikit-learn has them, and every scorer expects them.
 
-    Labels may come in an order of their own: categories, or the columns of a frame. Classes without an order stay in theirs.
+    Labels may come in an order of their own: categories, or the columns of a frame. Classes without
+    an order stay in theirs.
 
     Examples
     --------
@@ -195,7 +218,11 @@ def refuse_unpriced(solved: Any, classes: Any) -> None:
     """
     if not isinstance(solved, FairLabels):
         problem = f"The argument labels is of type {type(solved).__name__} and holds no prices."
-        raise ParameterError(problem, remedy="Pass a fitted LabelDebiaser, or what r2b.debias returned.", labels=type(solved).__name__)
+        raise ParameterError(
+            problem,
+            remedy="Pass a fitted LabelDebiaser, or what r2b.debias returned.",
+            labels=type(solved).__name__,
+        )
     wanted = np.asarray(solved.classes if classes is None else classes)
     unknown = wanted[~np.isin(wanted, solved.classes)]
     if len(unknown):
@@ -206,7 +233,11 @@ def refuse_unpriced(solved: Any, classes: Any) -> None:
 
 def publish(estimator: Any, labels: FairLabels, order: Array | slice = slice(None)) -> None:
     """Set the fitted attributes that all estimators have: names, prices and evidence, with classes in this order."""
-    estimator.classes_, estimator.groups_, estimator.prices_ = labels.classes[order], labels.groups, labels.prices[:, order]
+    estimator.classes_, estimator.groups_, estimator.prices_ = (
+        labels.classes[order],
+        labels.groups,
+        labels.prices[:, order],
+    )
     estimator.certificate_, estimator.status_ = labels.certificate, labels.status
     estimator.n_iter_ = len(labels.history)
 
@@ -219,6 +250,14 @@ def without_rows(labels: FairLabels) -> FairLabels:
 def bare_schema(schema: Schema) -> Schema:
     """Keep what classes and groups there are, and nothing of any row."""
     kept = [replace(each, index=None) for each in schema.vocabularies]
-    kept = [replace(each, matrix=each.matrix[:0], rows=each.rows[:0]) if isinstance(each, Mixtures) else each for each in kept]
-    table = schema.table[:0] if MEMBERSHIP in schema.kinds else schema.table  # cells are as many as rows, and made anew for new rows
-    return replace(schema, classes=replace(schema.classes, index=None), vocabularies=tuple(kept), table=table)
+    kept = [
+        replace(each, matrix=each.matrix[:0], rows=each.rows[:0])
+        if isinstance(each, Mixtures)
+        else each
+        for each in kept
+    ]
+    # cells are as many as rows, and made anew for new rows
+    table = schema.table[:0] if MEMBERSHIP in schema.kinds else schema.table
+    return replace(
+        schema, classes=replace(schema.classes, index=None), vocabularies=tuple(kept), table=table
+    )

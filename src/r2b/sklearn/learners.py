@@ -66,28 +66,51 @@ def choose(wanted: str, learner: Any, n_rows: int, method: str = "fit") -> FormC
     if wanted != "auto":
         _refuse_mismatch(wanted, learner, method)
         return FormChoice(wanted, "asked for")  # type: ignore[arg-type]
-    # Steps before the last see every row once, so that the last one decides, as it would outside of the pipeline.
+    # Steps before the last see every row once, so that the last one decides, as it would outside of
+    # the pipeline.
     learner = final_step(learner)
     name = type(learner).__name__
     if is_regressor(learner):
-        return FormChoice("soft", f"{name} is a regressor: it learns the fair probabilities themselves")
+        return FormChoice(
+            "soft", f"{name} is a regressor: it learns the fair probabilities themselves"
+        )
     if takes_probabilities(learner):
-        return FormChoice("soft", f"{name} learns from probabilities: it is given the fair ones themselves")
-    split = own_split(learner, n_rows) if method == "fit" and not takes_validation_rows(learner) else None
+        return FormChoice(
+            "soft", f"{name} learns from probabilities: it is given the fair ones themselves"
+        )
+    split = (
+        own_split(learner, n_rows)
+        if method == "fit" and not takes_validation_rows(learner)
+        else None
+    )
     reasons = (
-        (reads_pairs(learner), f"X is a table of pairs of rows to {name}, which cannot be repeated"),
+        (
+            reads_pairs(learner),
+            f"X is a table of pairs of rows to {name}, which cannot be repeated",
+        ),
         (resamples(learner), f"a step of {name} resamples rows, which weights do not follow"),
         (weight_keyword(learner, method) is None, f"{name}.{method} takes no sample_weight"),
-        (counts_rows(learner), f"{name} balances classes by counting rows, and copies would count too"),
+        (
+            counts_rows(learner),
+            f"{name} balances classes by counting rows, and copies would count too",
+        ),
         (split is not None, f"{name} {split}, and copies of one row would land on both sides"),
     )
     for holds, reason in reasons:
         if holds:
-            return FormChoice("sample", f"{reason}: every row gets one class, drawn from its fair probabilities")
+            return FormChoice(
+                "sample", f"{reason}: every row gets one class, drawn from its fair probabilities"
+            )
     if steps_by_count(learner):
         reason = f"{name} keeps leaves large by counting rows, and copies of little weight would count too"
-        return FormChoice("round", f"{reason}: every row gets one class, as many of each as the fair probabilities say")
-    return FormChoice("expand", f"{name}.{method} takes sample_weight: rows are repeated for their classes, with weights")
+        return FormChoice(
+            "round",
+            f"{reason}: every row gets one class, as many of each as the fair probabilities say",
+        )
+    return FormChoice(
+        "expand",
+        f"{name}.{method} takes sample_weight: rows are repeated for their classes, with weights",
+    )
 
 
 def refuse_no_learner(learner: Any) -> None:
@@ -98,14 +121,22 @@ def refuse_no_learner(learner: Any) -> None:
     >>> from sklearn.linear_model import Ridge
     >>> refuse_no_learner(Ridge())
     """
-    if not can_be_trained(learner) or not (hasattr(learner, "predict") or kind_of(learner) in ("classifier", "regressor")):
+    if not can_be_trained(learner) or not (
+        hasattr(learner, "predict") or kind_of(learner) in ("classifier", "regressor")
+    ):
         remedy = "Pass a classifier or a regressor, such as LogisticRegression()."
-        raise ParameterError(f"estimator is {learner!r}, which learns nothing from labels.", remedy=remedy, estimator=repr(learner))
+        raise ParameterError(
+            f"estimator is {learner!r}, which learns nothing from labels.",
+            remedy=remedy,
+            estimator=repr(learner),
+        )
 
 
 def can_be_trained(learner: Any) -> bool:
     """Tell whether a learner can be cloned and fitted."""
-    return hasattr(learner, "fit") and hasattr(learner, "get_params") and not isinstance(learner, type)
+    return (
+        hasattr(learner, "fit") and hasattr(learner, "get_params") and not isinstance(learner, type)
+    )
 
 
 def kind_of(learner: Any) -> str | None:
@@ -127,7 +158,8 @@ def kind_of(learner: Any) -> str | None:
 def final_step(learner: Any) -> Any:
     """Give the last step of a pipeline whose other steps are fitted before it, each row once; of all other learners themselves.
 
-    Where a step resamples rows, or the last one reads pairs of them, a pipeline is trained as a whole.
+    Where a step resamples rows, or the last one reads pairs of them, a pipeline is trained as a
+    whole.
 
     Examples
     --------
@@ -160,10 +192,18 @@ def fit_requests(learner: Any) -> dict[str, str | bool]:
     """
     if isinstance(learner, Pipeline):
         steps = ((step, fit_requests(each).items()) for step, each in learner.steps)
-        return {f"{step}__{name}": name if alias is True else alias for step, asked in steps for name, alias in asked}
+        return {
+            f"{step}__{name}": name if alias is True else alias
+            for step, asked in steps
+            for name, alias in asked
+        }
     given = get_routing_for_object(learner)
     asked = given.fit.requests if isinstance(given, MetadataRequest) else {}
-    return {name: alias for name, alias in asked.items() if alias is True or (isinstance(alias, str) and alias.isidentifier())}
+    return {
+        name: alias
+        for name, alias in asked.items()
+        if alias is True or (isinstance(alias, str) and alias.isidentifier())
+    }
 
 
 def without_early_stopping(learner: Any) -> Any:
@@ -176,7 +216,11 @@ def without_early_stopping(learner: Any) -> Any:
     LogisticRegression()
     """
     names = ("early_stopping_rounds", "early_stopping_round")
-    set_on = [name for name, value in learner.get_params().items() if value is not None and name.rpartition("__")[2] in names]
+    set_on = [
+        name
+        for name, value in learner.get_params().items()
+        if value is not None and name.rpartition("__")[2] in names
+    ]
     return clone(learner).set_params(**dict.fromkeys(set_on)) if set_on else learner
 
 
@@ -184,13 +228,26 @@ def _refuse_mismatch(wanted: str, learner: Any, method: str) -> None:
     name, expands, others = type(learner).__name__, wanted == "expand", "'sample' or 'round'"
     follows = f"needs weights, but a step of {name} resamples rows, which weights do not follow"
     faults = (
-        (wanted != "soft" and is_regressor(learner), f"trains on classes, but {name} is a regressor", "'soft', or pass a classifier"),
+        (
+            wanted != "soft" and is_regressor(learner),
+            f"trains on classes, but {name} is a regressor",
+            "'soft', or pass a classifier",
+        ),
         (expands and resamples(learner), follows, others),
-        (expands and weight_keyword(learner, method) is None, f"needs weights, but {name}.{method} takes none", others),
+        (
+            expands and weight_keyword(learner, method) is None,
+            f"needs weights, but {name}.{method} takes none",
+            others,
+        ),
     )
     for holds, fault, remedy in faults:
         if holds:
-            raise ParameterError(f"The form {wanted!r} {fault}.", remedy=f"Use form={remedy}.", form=wanted, estimator=name)
+            raise ParameterError(
+                f"The form {wanted!r} {fault}.",
+                remedy=f"Use form={remedy}.",
+                form=wanted,
+                estimator=name,
+            )
 
 
 def weight_keyword(learner: Any, method: str = "fit") -> str | None:
@@ -207,12 +264,19 @@ def weight_keyword(learner: Any, method: str = "fit") -> str | None:
         name, last = learner.steps[-1]
         inner = None if resamples(learner) else weight_keyword(last, method)
         return None if inner is None else f"{name}__{inner}"
-    if isinstance(learner, MultiOutputRegressor) and weight_keyword(learner.estimator, method) is None:
+    if (
+        isinstance(learner, MultiOutputRegressor)
+        and weight_keyword(learner.estimator, method) is None
+    ):
         return None  # it says that it takes weights, whatever the regressor inside does
     if "sample_weight" in parameters_of(learner, method):
         return "sample_weight"
     # A search hands its keywords on to the learner that it searches for.
-    return weight_keyword(learner.estimator, method) if _is_search(learner) and method == "fit" else None
+    return (
+        weight_keyword(learner.estimator, method)
+        if _is_search(learner) and method == "fit"
+        else None
+    )
 
 
 def reads_pairs(learner: Any) -> bool:
@@ -223,7 +287,9 @@ def reads_pairs(learner: Any) -> bool:
 
 def resamples(learner: Any) -> bool:
     """Tell whether a step of a pipeline changes which rows there are, as the samplers of imbalanced-learn do."""
-    return isinstance(learner, Pipeline) and any(hasattr(step, "fit_resample") or resamples(step) for _, step in learner.steps)
+    return isinstance(learner, Pipeline) and any(
+        hasattr(step, "fit_resample") or resamples(step) for _, step in learner.steps
+    )
 
 
 def counts_rows(learner: Any) -> bool:
@@ -236,15 +302,20 @@ def counts_rows(learner: Any) -> bool:
     (True, False)
     """
     settings = [part.get_params(deep=False) for part in _parts(learner)]
-    # The ensembles of imbalanced-learn draw as many rows of each class as their sampling_strategy says.
-    return any(str(given.get("class_weight")).startswith("balanced") or "sampling_strategy" in given for given in settings)
+    # The ensembles of imbalanced-learn draw as many rows of each class as their sampling_strategy
+    # says.
+    return any(
+        str(given.get("class_weight")).startswith("balanced") or "sampling_strategy" in given
+        for given in settings
+    )
 
 
 def steps_by_count(learner: Any) -> bool:
     """Tell whether a learner, or one inside it, boosts trees whose leaves have a least number of rows, but next to no least weight.
 
-    A step of such a leaf is a quotient of two sums of weights, and where many copies of little weight make a leaf it can be of any length:
-    on Adult accuracy fell by 2 to 5 points, and in one split of ten a class of 0.2 % got 18 %. XGBoost bounds weights, forests average.
+    A step of such a leaf is a quotient of two sums of weights, and where many copies of little
+    weight make a leaf it can be of any length: on Adult accuracy fell by 2 to 5 points, and in one
+    split of ten a class of 0.2 % got 18 %. XGBoost bounds weights, forests average.
 
     Examples
     --------
@@ -253,7 +324,11 @@ def steps_by_count(learner: Any) -> bool:
     (True, False)
     """
     parts = list(_parts(learner))
-    return any("min_child_samples" in part.get_params(deep=False) or isinstance(part, HistGradientBoostingClassifier) for part in parts)
+    return any(
+        "min_child_samples" in part.get_params(deep=False)
+        or isinstance(part, HistGradientBoostingClassifier)
+        for part in parts
+    )
 
 
 def own_split(learner: Any, n_rows: int) -> str | None:
@@ -272,7 +347,11 @@ def own_split(learner: Any, n_rows: int) -> str | None:
 def _parts(learner: Any) -> list[Any]:
     """Give a learner and all estimators inside it."""
     inside = learner.get_params().values() if hasattr(learner, "get_params") else ()
-    return [part for part in (learner, *inside) if hasattr(part, "fit") and hasattr(part, "get_params") and not isinstance(part, type)]
+    return [
+        part
+        for part in (learner, *inside)
+        if hasattr(part, "fit") and hasattr(part, "get_params") and not isinstance(part, type)
+    ]
 
 
 def _splits(learner: Any, n_rows: int) -> str | None:
@@ -280,7 +359,10 @@ def _splits(learner: Any, n_rows: int) -> str | None:
     # Support vector machines find the scale of their probabilities by folds.
     if ("cv" in settings and settings["cv"] != "prefit") or settings.get("probability") is True:
         return "makes folds of its own"
-    early = settings.get("early_stopping", settings.get("n_iter_no_change") is not None and "validation_fraction" in settings)
+    early = settings.get(
+        "early_stopping",
+        settings.get("n_iter_no_change") is not None and "validation_fraction" in settings,
+    )
     stops = early is True or (early == "auto" and n_rows > _HIST_AUTO)
     if stops and settings.get("validation_fraction", None) is not None:
         return "holds rows back for early stopping"
@@ -305,15 +387,19 @@ def _is_search(learner: Any) -> bool:
 
 def gives_probabilities(model: Any) -> bool:
     """Tell whether a classifier around a learner can give probabilities: by regression, or because the learner does."""
-    return kind_of(model.estimator) == "regressor" or hasattr(getattr(model, "estimator_", model.estimator), "predict_proba")
+    return kind_of(model.estimator) == "regressor" or hasattr(
+        getattr(model, "estimator_", model.estimator), "predict_proba"
+    )
 
 
 def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:
     """Give the probabilities of all classes.
 
-    Predictions of regressors are put back by the Euclidean projection. Clipping at 0 and dividing by the sum is the other way: it has no
-    answer for a row of zeros, and dividing moves large entries more than small ones, while the projection takes the same from all. The
-    projection is also never farther from the true probabilities than the prediction was, since these lie in the simplex.
+    Predictions of regressors are put back by the Euclidean projection. Clipping at 0 and dividing
+    by the sum is the other way: it has no answer for a row of zeros, and dividing moves large
+    entries more than small ones, while the projection takes the same from all. The projection is
+    also never farther from the true probabilities than the prediction was, since these lie in the
+    simplex.
 
     Parameters
     ----------
@@ -329,7 +415,9 @@ def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:
         Columns in the order of ``classes``, whatever order the learner has.
     """
     if form == "soft":
-        rows = np.asarray(learner.predict(X) if is_regressor(learner) else learner.predict_proba(X), np.float64)
+        rows = np.asarray(
+            learner.predict(X) if is_regressor(learner) else learner.predict_proba(X), np.float64
+        )
         if rows.ndim != 2 or rows.shape[1] != len(classes):
             fault = f"was trained on {len(classes)} columns of probabilities and answers with shape {rows.shape}"
             remedy = "Use another form for this learner."
@@ -359,7 +447,11 @@ def class_scores(learner: Any, X: Any, classes: Array, form: str) -> Floats:
     if not np.isfinite(given).all() or (given < 0).any() or not (total > 0).all():
         name = type(learner).__name__
         problem = f"{name}.predict_proba gives rows that are no distributions over the {len(classes)} classes."
-        raise InputError(problem, remedy="Pass a learner whose probabilities are finite, not negative and add up to 1.", estimator=name)
+        raise InputError(
+            problem,
+            remedy="Pass a learner whose probabilities are finite, not negative and add up to 1.",
+            estimator=name,
+        )
     scores = np.empty_like(given)
     scores[:, order] = given / total
     return scores
@@ -377,5 +469,9 @@ def scores_of(learner: Any, X: Any, classes: Array) -> Array:
     if known.tolist() != classes.tolist():
         lost = next(value for value in classes.tolist() if value not in known.tolist())
         problem = f"{type(learner).__name__} has no score for the class {lost!r}, which debiasing left without any row."
-        raise InputError(problem, remedy="Use predict, or predict_proba, which gives the class the probability 0.", value=lost)
+        raise InputError(
+            problem,
+            remedy="Use predict, or predict_proba, which gives the class the probability 0.",
+            value=lost,
+        )
     return np.asarray(learner.decision_function(X))

@@ -27,29 +27,35 @@ WITHOUT = ("progress", "lam", "objective", "costs", "normalize")
 class ParityPostprocessor(FairPredictor):
     """Make the predictions of a classifier fair, by prices on its scores; the classifier itself stays as it is.
 
-    The attribute is not needed at prediction: its part is taken by what the features show of it, with offsets for what that gets wrong.
+    The attribute is not needed at prediction: its part is taken by what the features show of it,
+    with offsets for what that gets wrong.
 
     Parameters
     ----------
     estimator : classifier
-        With ``predict_proba``. With ``prefit`` any object will do that has it, and ``classes_``, the names of its columns.
+        With ``predict_proba``. With ``prefit`` any object will do that has it, and ``classes_``,
+        the names of its columns.
     epsilon : float, array-like of shape (L,) or mapping
         Largest accepted difference between two groups.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-        Equal shares of every predicted class; the same among rows of each true class (equalized odds); or of that class alone (equal
-        opportunity).
+        Equal shares of every predicted class; the same among rows of each true class (equalized
+        odds); or of that class alone (equal opportunity).
     attribute : {"predicted", "given"}
-        Whether predictions look at X alone, or are given the attribute as well, which costs less accuracy.
+        Whether predictions look at X alone, or are given the attribute as well, which costs less
+        accuracy.
     prefit : bool
-        The estimator is trained already, on other rows than those passed to ``fit``. Put it into scikit-learn's ``FrozenEstimator`` where
-        this object is cloned, as in a search: a clone of it would not be trained.
+        The estimator is trained already, on other rows than those passed to ``fit``. Put it into
+        scikit-learn's ``FrozenEstimator`` where this object is cloned, as in a search: a clone of
+        it would not be trained.
     group_estimator : classifier, optional
-        Predicts the groups, or for the other criteria group and class; a clone of the estimator by default.
+        Predicts the groups, or for the other criteria group and class; a clone of the estimator by
+        default.
     cv : int
         Folds, shuffled, for predictions that prices are found on.
     ensemble : bool
-        Predict by the mean of the models of all folds, which the prices were found for. False predicts by one model trained on all rows:
-        ``cv`` times faster, but further from epsilon, since that model errs in its own way. A prefit estimator stays one.
+        Predict by the mean of the models of all folds, which the prices were found for. False
+        predicts by one model trained on all rows: ``cv`` times faster, but further from epsilon,
+        since that model errs in its own way. A prefit estimator stays one.
     confidence : float, optional
         Hold rows back, and promise a bound on the parity of new rows with this confidence.
     held_back : float
@@ -73,7 +79,8 @@ class ParityPostprocessor(FairPredictor):
     group_reason_ : str
         Why it.
     decision_rule_, probability_rule_ : FairScores
-        Prices with certificate; parity, accuracy and rounds of offsets, measured out of fold by true group.
+        Prices with certificate; parity, accuracy and rounds of offsets, measured out of fold by
+        true group.
     frontier_ : ModelFrontier
         What parity costs, blind and with the attribute.
     promise_, probability_promise_ : Promise
@@ -118,7 +125,11 @@ class ParityPostprocessor(FairPredictor):
         random_state: Any = 0,
         **options: Unpack[Options],
     ) -> None:
-        own = {name: value for name, value in locals().items() if name not in ("self", "options", "__class__")}
+        own = {
+            name: value
+            for name, value in locals().items()
+            if name not in ("self", "options", "__class__")
+        }
         store(self, options, WITHOUT, **own)
 
     def fit(
@@ -164,7 +175,11 @@ class ParityPostprocessor(FairPredictor):
             Predictions out of fold are above epsilon by more than chance explains.
         """
         one_of("criterion", self.criterion, CRITERIA)
-        data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+        data = {
+            "sensitive_features": sensitive_features,
+            "control_features": control_features,
+            "sample_weight": sample_weight,
+        }
         return self._fit(X, y, data, clusters, fit_params)
 
     def _refuse_learner(self) -> None:
@@ -174,7 +189,9 @@ class ParityPostprocessor(FairPredictor):
             return
         if can_be_trained(self.estimator):  # another object cannot be asked
             check_is_fitted(self.estimator)
-        missing = [name for name in ("predict_proba", "classes_") if not hasattr(self.estimator, name)]
+        missing = [
+            name for name in ("predict_proba", "classes_") if not hasattr(self.estimator, name)
+        ]
         if missing or isinstance(self.estimator, type):
             problem = f"prefit is True, but the estimator is {self.estimator!r}, which has no {' and no '.join(missing) or 'instance'}."
             remedy = "Pass a trained model with predict_proba, and with classes_, the names of the columns of what it gives."
@@ -186,14 +203,19 @@ class ParityPostprocessor(FairPredictor):
             scores, models = class_scores(self.estimator_, rows.X, rows.classes, "expand"), None
         else:
             train = plain_rows(rows.labels, rows.truth, rows.classes, rows.groups.weight, "expand")
-            scores, models = scored(self.estimator, rows, [train] * rows.folds.n, "expand", self.n_jobs)
+            scores, models = scored(
+                self.estimator, rows, [train] * rows.folds.n, "expand", self.n_jobs
+            )
             self.estimator_ = trained_on(self.estimator, rows, train, "expand", own=True)
         used = models if models is not None and self.ensemble else (self.estimator_,)
         self.fold_estimators_ = {"decisions": used, "probabilities": used}
         codes = self._fit_groups(rows)
         self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
         self.probability_rule_ = self._rule(rows, scores, codes, "probabilities")
-        self.n_iter_ = sum(max(1, len(rule.labels.history)) for rule in (self.decision_rule_, self.probability_rule_))
+        self.n_iter_ = sum(
+            max(1, len(rule.labels.history))
+            for rule in (self.decision_rule_, self.probability_rule_)
+        )
 
     def _scores(self, X: Any, kind: Any) -> Floats:
         return self._mean_scores(X, kind, self.comparisons_.schema.classes.values, "expand")

@@ -25,10 +25,12 @@ class PredictionParity:
     probability : float or None
         Parity of the predicted probabilities; None for a learner that gives none.
     hard : float
-        Parity of the predicted classes. Fair labels do not promise it: a model that is fair on average still gives every row its most
-        probable class, and small differences decide which that is.
+        Parity of the predicted classes. Fair labels do not promise it: a model that is fair on
+        average still gives every row its most probable class, and small differences decide which
+        that is.
     probability_level, hard_level : SamplingLevel or None
-        What chance alone would show on rows of this number: mean, quantiles, p-value. None where it was not asked for.
+        What chance alone would show on rows of this number: mean, quantiles, p-value. None where it
+        was not asked for.
     accuracy : float or None
         Share of rows whose predicted class is y; None without y.
     n_rows : int
@@ -43,13 +45,20 @@ class PredictionParity:
 
     def __str__(self) -> str:
         lines = [f"Parity of predictions on {self.n_rows:,} rows"]
-        for name, value, level in [("probability", self.probability, self.probability_level), ("hard", self.hard, self.hard_level)]:
+        for name, value, level in [
+            ("probability", self.probability, self.probability_level),
+            ("hard", self.hard, self.hard_level),
+        ]:
             if value is not None:
                 chance = (
-                    "" if level is None else f" (chance: {level.mean:.4f} on average, p {format_p_value(level.p_value, len(level.draws))})"
+                    ""
+                    if level is None
+                    else f" (chance: {level.mean:.4f} on average, p {format_p_value(level.p_value, len(level.draws))})"
                 )
                 lines.append(f"  {name:<12}{value:.4f}{chance}")
-        return "\n".join(lines if self.accuracy is None else [*lines, f"  {'accuracy':<12}{self.accuracy:.4f}"])
+        return "\n".join(
+            lines if self.accuracy is None else [*lines, f"  {'accuracy':<12}{self.accuracy:.4f}"]
+        )
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the parity of probabilities and of classes beside what chance shows on as many rows.
@@ -69,13 +78,26 @@ class PredictionParity:
         ('Parity of predictions on 2,000 rows, accuracy 81.00 %', ['3.10 %', '12.00 %'])
         """
         found = []
-        for name, value, level in [("probabilities", self.probability, self.probability_level), ("classes", self.hard, self.hard_level)]:
+        for name, value, level in [
+            ("probabilities", self.probability, self.probability_level),
+            ("classes", self.hard, self.hard_level),
+        ]:
             if value is not None:
-                p = "" if level is None else f", p {format_p_value(level.p_value, len(level.draws))}"
+                p = (
+                    ""
+                    if level is None
+                    else f", p {format_p_value(level.p_value, len(level.draws))}"
+                )
                 chance = None if level is None else float(np.quantile(level.draws, 0.95))
                 found.append(Measure(name, value, chance=chance, beside=percent(value) + p))
         right = "" if self.accuracy is None else f", accuracy {percent(self.accuracy)}"
-        return measures(ax, "PredictionParity", [f"Parity of predictions on {self.n_rows:,} rows{right}"], "parity", found)
+        return measures(
+            ax,
+            "PredictionParity",
+            [f"Parity of predictions on {self.n_rows:,} rows{right}"],
+            "parity",
+            found,
+        )
 
 
 def measure(
@@ -114,12 +136,17 @@ def measure(
     """
     rows = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
     chance = {**rows, "n_permutations": n_permutations, "random_state": random_state}
-    soft, weight = probabilities is not None, None if sample_weight is None else weight_column(sample_weight)
+    soft, weight = (
+        probabilities is not None,
+        None if sample_weight is None else weight_column(sample_weight),
+    )
     right = None if y is None else _right(predicted, y, sensitive_features)
     return PredictionParity(
         probability=demographic_parity(probabilities, **rows) if soft else None,
         hard=demographic_parity(predicted, **rows),
-        probability_level=sampling_level(probabilities, **chance) if soft and n_permutations else None,
+        probability_level=sampling_level(probabilities, **chance)
+        if soft and n_permutations
+        else None,
         hard_level=sampling_level(predicted, **chance) if n_permutations else None,
         accuracy=None if right is None else float(np.average(right, weights=weight)),
         n_rows=len(predicted),
@@ -131,7 +158,12 @@ def _right(predicted: Array, y: Any, sensitive_features: Any) -> Array:
     true = np.asarray(y)
     true = true[:, 0] if true.ndim == 2 and true.shape[1] == 1 else true
     if true.ndim != 1:
-        raise ShapeError(f"The argument y has shape {true.shape}.", remedy="Pass one true class per row.", argument="y", shape=true.shape)
+        raise ShapeError(
+            f"The argument y has shape {true.shape}.",
+            remedy="Pass one true class per row.",
+            argument="y",
+            shape=true.shape,
+        )
     refuse_lengths("X", len(predicted), "y", len(true))
     refuse_other_index(("y", row_labels(y)), ("sensitive_features", row_labels(sensitive_features)))
     return np.asarray(true == predicted)

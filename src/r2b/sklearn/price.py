@@ -27,7 +27,8 @@ class ModelFrontier:
     epsilons : ndarray of shape (m,)
         In rising order.
     accuracy, parity : ndarray of shape (m,)
-        Where the attribute is predicted from the features; parity is by true group. NaN where it cannot be predicted.
+        Where the attribute is predicted from the features; parity is by true group. NaN where it
+        cannot be predicted.
     accuracy_given, parity_given : ndarray of shape (m,)
         Where the attribute is known at prediction.
     plain_accuracy, plain_parity : float
@@ -40,7 +41,8 @@ class ModelFrontier:
     --------
     >>> numbers = np.array([0.70]), np.array([0.01]), np.array([0.74]), np.array([0.0])
     >>> print(ModelFrontier(np.array([0.0]), *numbers, 0.78, 0.2, 0.01, 500).price)
-    Accuracy at epsilon 0: 70.0 % without the attribute, 74.0 % with it at prediction; 78.0 % without parity.
+    Accuracy at epsilon 0: 70.0 % without the attribute, 74.0 % with it at prediction; 78.0 %
+    without parity.
     """
 
     epsilons: Floats
@@ -58,16 +60,30 @@ class ModelFrontier:
         """What the smallest epsilon costs, in one line."""
         blind = "unknown" if np.isnan(self.accuracy[0]) else f"{100 * self.accuracy[0]:.1f} %"
         given, plain = f"{100 * self.accuracy_given[0]:.1f} %", f"{100 * self.plain_accuracy:.1f} %"
-        paid = f"{blind} without the attribute, {given} with it at prediction; {plain} without parity"
+        paid = (
+            f"{blind} without the attribute, {given} with it at prediction; {plain} without parity"
+        )
         return f"Accuracy at epsilon {self.epsilons[0]:g}: {paid}."
 
     def __str__(self) -> str:
-        lines = [f"{'epsilon':>9}{'blind: parity':>15}{'accuracy':>10}{'given: parity':>15}{'accuracy':>10}"]
-        columns = (self.epsilons, self.parity, self.accuracy, self.parity_given, self.accuracy_given)
+        lines = [
+            f"{'epsilon':>9}{'blind: parity':>15}{'accuracy':>10}{'given: parity':>15}{'accuracy':>10}"
+        ]
+        columns = (
+            self.epsilons,
+            self.parity,
+            self.accuracy,
+            self.parity_given,
+            self.accuracy_given,
+        )
         for epsilon, *numbers in zip(*columns, strict=True):
-            lines.append(f"{epsilon:>9.3f}{numbers[0]:>15.3f}{numbers[1]:>10.3f}{numbers[2]:>15.3f}{numbers[3]:>10.3f}")
+            lines.append(
+                f"{epsilon:>9.3f}{numbers[0]:>15.3f}{numbers[1]:>10.3f}{numbers[2]:>15.3f}{numbers[3]:>10.3f}"
+            )
         lines.append(f"{'plain':>9}{self.plain_parity:>15.3f}{self.plain_accuracy:>10.3f}")
-        return "\n".join([*lines, f"Chance alone shows {self.chance:.3f} on {self.n_rows:,} rows. {self.price}"])
+        return "\n".join(
+            [*lines, f"Chance alone shows {self.chance:.3f} on {self.n_rows:,} rows. {self.price}"]
+        )
 
     def to_frame(self, *, backend: Backend | None = None) -> Any:
         """Give one row per epsilon as a frame: accuracy and parity, blind and where the attribute is known at prediction.
@@ -81,9 +97,13 @@ class ModelFrontier:
         --------
         >>> numbers = np.array([0.70]), np.array([0.01]), np.array([0.74]), np.array([0.0])
         >>> ModelFrontier(np.array([0.0]), *numbers, 0.78, 0.2, 0.01, 500).to_frame(backend="pyarrow").to_pylist()
-        [{'epsilon': 0.0, 'accuracy': 0.7, 'parity': 0.01, 'accuracy_given': 0.74, 'parity_given': 0.0}]
+        [{'epsilon': 0.0, 'accuracy': 0.7, 'parity': 0.01, 'accuracy_given': 0.74, 'parity_given':
+        0.0}]
         """
-        columns = {name: getattr(self, name) for name in ("accuracy", "parity", "accuracy_given", "parity_given")}
+        columns = {
+            name: getattr(self, name)
+            for name in ("accuracy", "parity", "accuracy_given", "parity_given")
+        }
         return frame_of({"epsilon": self.epsilons, **columns}, backend)
 
     def plot(self, ax: Any = None) -> Any:
@@ -113,11 +133,19 @@ class ModelFrontier:
         ]
         plain = np.array([self.plain_parity]), np.array([self.plain_accuracy])
         points = [(self.parity, self.accuracy), (self.parity_given, self.accuracy_given), plain]
-        shown = [(key, x, y) for key, (x, y) in zip(looks, points, strict=True) if np.isfinite(y).any()]
+        shown = [
+            (key, x, y) for key, (x, y) in zip(looks, points, strict=True) if np.isfinite(y).any()
+        ]
         for (_, look), parity, accuracy in shown:
             ax.plot(100 * parity, 100 * accuracy, **look, markersize=6, clip_on=False, zorder=3)
         ax.axvspan(0, 100 * self.chance, color=SHADE, zorder=0)
-        keyed(ax, [*(key for key, *_ in shown), ("what chance shows", {"linestyle": "-", "linewidth": 8, "color": SHADE})])
+        keyed(
+            ax,
+            [
+                *(key for key, *_ in shown),
+                ("what chance shows", {"linestyle": "-", "linewidth": 8, "color": SHADE}),
+            ],
+        )
         scaled(ax.xaxis, "parity of decisions, by true group (%)")
         scaled(ax.yaxis, "accuracy (%)")
         ax.set_xlim(left=0)
@@ -126,7 +154,12 @@ class ModelFrontier:
 
 
 def trace_frontier(
-    scores: Floats, groups: TrueGroups, codes: Floats | None, truth: Whole, n_points: int, options: Mapping[str, Any]
+    scores: Floats,
+    groups: TrueGroups,
+    codes: Floats | None,
+    truth: Whole,
+    n_points: int,
+    options: Mapping[str, Any],
 ) -> ModelFrontier:
     """Solve for epsilons from what was asked for up to where the plain decisions are, blind and with the attribute.
 
@@ -146,8 +179,14 @@ def trace_frontier(
         chosen = np.sort(np.random.default_rng(0).choice(len(truth), _MOST_ROWS, replace=False))
         scores, groups, truth = scores[chosen], groups.part(chosen), truth[chosen]
         codes = None if codes is None else codes[chosen]
-    given = ScoreTask.of(scores, groups, groups.given(groups.cells, scores), truth, kind="decisions", options=options)
-    blind = None if codes is None else ScoreTask.of(scores, groups, codes, truth, kind="decisions", options=options)
+    given = ScoreTask.of(
+        scores, groups, groups.given(groups.cells, scores), truth, kind="decisions", options=options
+    )
+    blind = (
+        None
+        if codes is None
+        else ScoreTask.of(scores, groups, codes, truth, kind="decisions", options=options)
+    )
     plain = likeliest(scores)
     plain_parity = given.measured(plain)
     asked = min(float(np.min(np.asarray(family.epsilon))) for family in groups.families)
@@ -155,15 +194,21 @@ def trace_frontier(
     epsilons = asked + (max(plain_parity, asked) - asked) * np.linspace(0.0, 1.0, n_points) ** 2
     plain_accuracy = expected_accuracy(plain, truth, groups.weight)
     paths = [_path(blind, epsilons), _path(given, epsilons)]
-    return ModelFrontier(epsilons, *paths[0], *paths[1], plain_accuracy, plain_parity, given.by_chance[0], len(truth))
+    return ModelFrontier(
+        epsilons, *paths[0], *paths[1], plain_accuracy, plain_parity, given.by_chance[0], len(truth)
+    )
 
 
 def _path(task: ScoreTask | None, epsilons: Floats) -> tuple[Floats, Floats]:
     """Give accuracy and parity along a path."""
     try:
-        found = [] if task is None else [task.solve(epsilon, rounds=1) for epsilon in epsilons.tolist()]
+        found = (
+            [] if task is None else [task.solve(epsilon, rounds=1) for epsilon in epsilons.tolist()]
+        )
     except InputError:  # nothing is seen of the groups
         found = []
     if not found:
         return np.full(len(epsilons), np.nan), np.full(len(epsilons), np.nan)
-    return np.array([each.accuracy for each in found], np.float64), np.array([each.parity for each in found])
+    return np.array([each.accuracy for each in found], np.float64), np.array(
+        [each.parity for each in found]
+    )

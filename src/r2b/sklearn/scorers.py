@@ -25,8 +25,13 @@ Kind = Literal["decisions", "probabilities"]
 class ParityScorer(BaseEstimator):  # type: ignore[misc]
     """What :func:`parity_scorer` gives: a scorer with the parameters of that function as attributes."""
 
-    # Without its groups it can say nothing, so it asks for them wherever metadata are routed; weights are for the user to ask for.
-    __metadata_request__score = {"estimator": UNUSED, "sensitive_features": True, "control_features": True}  # noqa: RUF012
+    # Without its groups it can say nothing, so it asks for them wherever metadata are routed;
+    # weights are for the user to ask for.
+    __metadata_request__score = {  # noqa: RUF012
+        "estimator": UNUSED,
+        "sensitive_features": True,
+        "control_features": True,
+    }
 
     def __init__(
         self,
@@ -63,7 +68,9 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
         """Say, as scorers of scikit-learn do, that weights may be passed on where metadata are not routed."""
         return True
 
-    def _rows(self, X: Any, sensitive_features: Any, control_features: Any, sample_weight: Any) -> dict[str, Any]:
+    def _rows(
+        self, X: Any, sensitive_features: Any, control_features: Any, sample_weight: Any
+    ) -> dict[str, Any]:
         if sensitive_features is None and self.columns is not None:
             try:
                 sensitive_features = _safe_indexing(X, self.columns, axis=1)
@@ -72,7 +79,11 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
                 remedy = "Name columns of X, by number where it is an array."
                 raise ParameterError(problem, remedy=remedy, columns=self.columns) from error
         require_sensitive(sensitive_features, type(self).__name__, "score")
-        return {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
+        return {
+            "sensitive_features": sensitive_features,
+            "control_features": control_features,
+            "sample_weight": sample_weight,
+        }
 
     def _predictions(self, estimator: Any, X: Any, rows: dict[str, Any]) -> tuple[Any, Any]:
         """Give the predictions that are measured, and the classes of their columns."""
@@ -80,11 +91,19 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
             return estimator.predict(X, **asked_by(estimator, "predict", rows)), None
         if not hasattr(estimator, "predict_proba"):
             problem = f"{type(estimator).__name__} has no predict_proba."
-            raise ParameterError(problem, remedy='Score its decisions, kind="decisions".', kind=self.kind)
-        return estimator.predict_proba(X, **asked_by(estimator, "predict_proba", rows)), getattr(estimator, "classes_", None)
+            raise ParameterError(
+                problem, remedy='Score its decisions, kind="decisions".', kind=self.kind
+            )
+        return estimator.predict_proba(X, **asked_by(estimator, "predict_proba", rows)), getattr(
+            estimator, "classes_", None
+        )
 
     def _unfairness(self, y: Any, predicted: Any, classes: Any, rows: dict[str, Any]) -> float:
-        options: dict[str, Any] = {"families": self.families, "method": self.method, "absent": self.absent}
+        options: dict[str, Any] = {
+            "families": self.families,
+            "method": self.method,
+            "absent": self.absent,
+        }
         try:
             return unfairness(self.criterion, y, predicted, classes=classes, **options, **rows)
         except LengthError as error:
@@ -108,7 +127,9 @@ class AccuracyUnder(ParityScorer):
         absent: Absent = "report",
         columns: Any = None,
     ) -> None:
-        super().__init__(kind, criterion=criterion, families=families, absent=absent, columns=columns)
+        super().__init__(
+            kind, criterion=criterion, families=families, absent=absent, columns=columns
+        )
         self.epsilon, self.slack = epsilon, slack
 
     def score(
@@ -126,10 +147,16 @@ class AccuracyUnder(ParityScorer):
         predicted, classes = self._predictions(estimator, X, rows)
         parity, slack = self._unfairness(y, predicted, classes, rows), self.slack
         if slack == "chance":
-            slack = unfairness_by_chance(self.criterion, y, predicted, classes=classes, families=self.families, **rows)
+            slack = unfairness_by_chance(
+                self.criterion, y, predicted, classes=classes, families=self.families, **rows
+            )
         if parity > self.epsilon + slack:
             return -parity
-        decided = predicted if self.kind == "decisions" else estimator.predict(X, **asked_by(estimator, "predict", rows))
+        decided = (
+            predicted
+            if self.kind == "decisions"
+            else estimator.predict(X, **asked_by(estimator, "predict", rows))
+        )
         return float(accuracy_score(y, decided, sample_weight=sample_weight))
 
 
@@ -142,7 +169,11 @@ def asked_by(estimator: Any, method: str, rows: Mapping[str, Any]) -> dict[str, 
     >>> asked_by(DummyClassifier(), "predict", {"sensitive_features": ["f", "m"]})
     {}
     """
-    known = {name: rows[name] for name in ("sensitive_features", "control_features") if rows.get(name) is not None}
+    known = {
+        name: rows[name]
+        for name in ("sensitive_features", "control_features")
+        if rows.get(name) is not None
+    }
     wanted = get_routing_for_object(estimator).consumes(method, known)
     return {name: value for name, value in known.items() if name in wanted}
 
@@ -158,9 +189,10 @@ def parity_scorer(
 ) -> ParityScorer:
     """Make a scorer of parity, ``scorer(estimator, X, y, sensitive_features=...)``; it gives negative values, so that larger is fairer.
 
-    With metadata routing enabled, ``GridSearchCV``, ``cross_validate`` and the like pass it ``sensitive_features`` and
-    ``control_features``, which it requests by itself; ``sample_weight`` after ``set_score_request(sample_weight=True)``. Several
-    attributes go in as a frame or an array, which scikit-learn cuts into folds; a dictionary of columns it does not.
+    With metadata routing enabled, ``GridSearchCV``, ``cross_validate`` and the like pass it
+    ``sensitive_features`` and ``control_features``, which it requests by itself; ``sample_weight``
+    after ``set_score_request(sample_weight=True)``. Several attributes go in as a frame or an
+    array, which scikit-learn cuts into folds; a dictionary of columns it does not.
 
     Parameters
     ----------
@@ -168,9 +200,11 @@ def parity_scorer(
         What is measured: ``predict`` or ``predict_proba`` of any classifier.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
     families, method, absent
-        As for :func:`r2b.metrics.equalized_odds`. With ``absent="error"`` a fold in which a group lacks a true class is refused.
+        As for :func:`r2b.metrics.equalized_odds`. With ``absent="error"`` a fold in which a group
+        lacks a true class is refused.
     columns : str, int or list, optional
-        Columns of X to take the groups from where no ``sensitive_features`` are passed: then no routing is needed.
+        Columns of X to take the groups from where no ``sensitive_features`` are passed: then no
+        routing is needed.
 
     Returns
     -------
@@ -190,7 +224,9 @@ def parity_scorer(
     0.0
     """
     _refuse_others(kind, criterion)
-    return ParityScorer(kind, criterion=criterion, families=families, method=method, absent=absent, columns=columns)
+    return ParityScorer(
+        kind, criterion=criterion, families=families, method=method, absent=absent, columns=columns
+    )
 
 
 def accuracy_under(
@@ -205,8 +241,9 @@ def accuracy_under(
 ) -> AccuracyUnder:
     """Make a scorer with which a search picks the most accurate model among those that are fair enough.
 
-    Where the measure of the criterion is at most epsilon and the slack, the score is the accuracy of ``predict``, between 0 and 1. Where
-    it is larger, the score is minus the measure: below every model that is fair enough, and of two unfair models the fairer one is better.
+    Where the measure of the criterion is at most epsilon and the slack, the score is the accuracy
+    of ``predict``, between 0 and 1. Where it is larger, the score is minus the measure: below every
+    model that is fair enough, and of two unfair models the fairer one is better.
 
     Parameters
     ----------
@@ -215,8 +252,9 @@ def accuracy_under(
     kind, criterion, families, absent, columns
         As for :func:`parity_scorer`.
     slack : "chance" or float
-        What the measure may be above epsilon on the rows of a fold. "chance": as much as 19 of 20 models that treat groups alike show
-        on so many rows, all differences taken together. It is large where groups are small, and then says little of a model.
+        What the measure may be above epsilon on the rows of a fold. "chance": as much as 19 of 20
+        models that treat groups alike show on so many rows, all differences taken together. It is
+        large where groups are small, and then says little of a model.
 
     Returns
     -------
@@ -229,8 +267,9 @@ def accuracy_under(
 
     Notes
     -----
-    A search averages the scores of its folds, so that a model that misses epsilon in some of them keeps part of its accuracy. Few large
-    folds tell fair from unfair models better than many small ones.
+    A search averages the scores of its folds, so that a model that misses epsilon in some of them
+    keeps part of its accuracy. Few large folds tell fair from unfair models better than many small
+    ones.
 
     Examples
     --------
@@ -245,9 +284,21 @@ def accuracy_under(
     _refuse_others(kind, criterion)
     for name, value in (("epsilon", epsilon), ("slack", 0.0 if slack == "chance" else slack)):
         if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= 1:
-            remedy = "Pass a number between 0 and 1" + (', or "chance".' if name == "slack" else ", such as 0.05.")
-            raise ParameterError(f"{name} is {value!r}.", remedy=remedy, parameter=name, value=value)
-    return AccuracyUnder(epsilon, kind=kind, criterion=criterion, families=families, slack=slack, absent=absent, columns=columns)
+            remedy = "Pass a number between 0 and 1" + (
+                ', or "chance".' if name == "slack" else ", such as 0.05."
+            )
+            raise ParameterError(
+                f"{name} is {value!r}.", remedy=remedy, parameter=name, value=value
+            )
+    return AccuracyUnder(
+        epsilon,
+        kind=kind,
+        criterion=criterion,
+        families=families,
+        slack=slack,
+        absent=absent,
+        columns=columns,
+    )
 
 
 def _refuse_others(kind: str, criterion: str) -> None:

@@ -1,8 +1,9 @@
 """Prices that make the scores of a model fair: probabilities and decisions, for groups that are predicted or given.
 
-For scores p(x) and the parts g(x) of a row in the groups, fair probabilities are the projection of ``p(x) - sum_s g_s(x) nu_s`` onto the
-simplex, and fair decisions the class in which that is largest: the same rule with lambda 1 and with lambda to 0. The groups are
-predictions, so that what they get wrong is measured with the true groups and added to the constraint as offsets.
+For scores p(x) and the parts g(x) of a row in the groups, fair probabilities are the projection of
+``p(x) - sum_s g_s(x) nu_s`` onto the simplex, and fair decisions the class in which that is
+largest: the same rule with lambda 1 and with lambda to 0. The groups are predictions, so that what
+they get wrong is measured with the true groups and added to the constraint as offsets.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ Kind = Literal["probabilities", "decisions"]
 ROUNDS = 4  # of offsets at most: two or three are the rule
 _PERMUTATIONS = 40  # for the level of chance, at which rounds end
 _COMPILES = 1 << 15  # entries of scores from which the compiled kernel is faster
-_UNSEEN = 1e-5  # share of a group's variation below which its predictions are the same for all rows, but for the folds they come from
+# share of a group's variation below which its predictions are the same for all rows, but for the
+# folds they come from
+_UNSEEN = 1e-5
 _WHOLE = 1.0 - 1e-9  # a probability that leaves nothing to draw
 _SOLVING = ("tol", "max_iter", "time_limit", "kernel", "threads", "merge_rows")
 
@@ -50,13 +53,16 @@ class FairScores:
     labels : FairLabels
         Prices, status and certificate for the rows they were found on; the rows are left out.
     parity : float
-        On those rows, by true group: what the bound limits, such as the largest difference between two groups.
+        On those rows, by true group: what the bound limits, such as the largest difference between
+        two groups.
     excess : float
         By how much it is above epsilon.
     level, limit : float
-        What chance alone shows on as many rows: on average, where rounds end, and in all but one of twenty cases, from where on it warns.
+        What chance alone shows on as many rows: on average, where rounds end, and in all but one of
+        twenty cases, from where on it warns.
     rounds : tuple of float
-        The parity of the scores as they are, by visible groups, and after each round of offsets; the rule is that of the best.
+        The parity of the scores as they are, by visible groups, and after each round of offsets;
+        the rule is that of the best.
     accuracy : float or None
         Chance that a row gets its true class, on those rows.
     """
@@ -72,7 +78,9 @@ class FairScores:
 
     def apply(self, scores: Floats, groups: TrueGroups, codes: Floats) -> Floats:
         """Give the fair rows of new scores, from the probabilities of their codes."""
-        return np.asarray(self.labels.transform(scores, sensitive_features=groups.memberships(codes)))
+        return np.asarray(
+            self.labels.transform(scores, sensitive_features=groups.memberships(codes))
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +108,14 @@ class ScoreTask:
 
     @classmethod
     def of(
-        cls, scores: Floats, groups: TrueGroups, codes: Floats, truth: Array | None, *, kind: Kind, options: Mapping[str, Any]
+        cls,
+        scores: Floats,
+        groups: TrueGroups,
+        codes: Floats,
+        truth: Array | None,
+        *,
+        kind: Kind,
+        options: Mapping[str, Any],
     ) -> ScoreTask:
         """Read scores, and the probabilities of codes, that were predicted out of fold.
 
@@ -116,16 +131,26 @@ class ScoreTask:
         """
         objective = "agreement" if kind == "decisions" else "distance"
         own = {name: options[name] for name in _SOLVING if name in options}
-        if scores.size >= _COMPILES and own.get("kernel", "auto") == "auto" and find_spec("numba") is not None:
-            own["kernel"] = "compiled"  # rounds and epsilons are many solves, which repay its loading
-        request, settings = request_and_settings({**own, "families": groups.families, "objective": objective})
+        if (
+            scores.size >= _COMPILES
+            and own.get("kernel", "auto") == "auto"
+            and find_spec("numba") is not None
+        ):
+            # rounds and epsilons are many solves, which repay its loading
+            own["kernel"] = "compiled"
+        request, settings = request_and_settings(
+            {**own, "families": groups.families, "objective": objective}
+        )
         data = {"sensitive_features": groups.memberships(codes), "sample_weight": groups.weight}
-        return cls(kind, groups, open_job(scores, request=request, settings=settings, **data), truth, codes)
+        return cls(
+            kind, groups, open_job(scores, request=request, settings=settings, **data), truth, codes
+        )
 
     def solve(self, epsilon: float | None = None, rounds: int = ROUNDS) -> FairScores:
         """Find the prices, with offsets until the rest is chance, and keep the round that is best by true group.
 
-        Nothing is paid where the scores as they are meet epsilon by true group, but for what chance explains.
+        Nothing is paid where the scores as they are meet epsilon by true group, but for what chance
+        explains.
 
         Parameters
         ----------
@@ -140,26 +165,48 @@ class ScoreTask:
         if best[2] > level:
             self._refuse_unseen()
             found, measured, excess = self._judged(parity, self._solved(parity))
-            level, limit = np.minimum((level, limit), self.chance(found.soft_labels)).tolist()  # fair rows differ less, also by chance
+            # fair rows differ less, also by chance
+            level, limit = np.minimum((level, limit), self.chance(found.soft_labels)).tolist()
             history.append(measured)
-            best = (found, measured, excess) if excess < best[2] else best  # prices that chase noise are worse than none
-            # Each round adds to the visible means what they lack of the true ones. One that does not help ends it: offsets never run away.
+            # prices that chase noise are worse than none
+            best = (found, measured, excess) if excess < best[2] else best
+            # Each round adds to the visible means what they lack of the true ones. One that does
+            # not help ends it: offsets never run away.
             while excess > level and len(history) < rounds + 2:
                 asked = _shifted(parity, self._lacking(found))
-                last, (found, measured, excess) = excess, self._judged(parity, self._solved(asked, found.prices))
+                last, (found, measured, excess) = (
+                    excess,
+                    self._judged(parity, self._solved(asked, found.prices)),
+                )
                 history.append(measured)
                 if excess >= last:
                     break
                 best = (found, measured, excess) if excess < best[2] else best
         labels, measured, excess = best
         if not labels.status.ok:
-            warnings.warn(NotSolvedWarning(f"{labels.status.value}: {labels.status.advice}"), stacklevel=6)
-        accuracy = None if self.truth is None else expected_accuracy(labels.soft_labels, self.truth, self.groups.weight)
-        return FairScores(self.kind, without_rows(labels), measured, excess, level, limit, tuple(history), accuracy)
+            warnings.warn(
+                NotSolvedWarning(f"{labels.status.value}: {labels.status.advice}"), stacklevel=6
+            )
+        accuracy = (
+            None
+            if self.truth is None
+            else expected_accuracy(labels.soft_labels, self.truth, self.groups.weight)
+        )
+        return FairScores(
+            self.kind,
+            without_rows(labels),
+            measured,
+            excess,
+            level,
+            limit,
+            tuple(history),
+            accuracy,
+        )
 
     def _solved(self, parity: Parity, start: Floats | None = None) -> FairLabels:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotSolvedWarning)  # the status of what is kept is looked at in the end
+            # the status of what is kept is looked at in the end
+            warnings.simplefilter("ignore", NotSolvedWarning)
             return self.task.solve(parity, start)
 
     def _judged(self, parity: Parity, found: FairLabels) -> tuple[FairLabels, float, float]:
@@ -168,11 +215,14 @@ class ScoreTask:
     def _lacking(self, found: FairLabels) -> Floats:
         """Give what the visible means lack of the true ones, less half of what chance explains: the mean of a few rows says little.
 
-        All of it, and the means of large groups keep errors that could be seen; nothing, and small groups chase noise at a high price.
+        All of it, and the means of large groups keep errors that could be seen; nothing, and small
+        groups chase noise at a high price.
         """
         rows = found.soft_labels
         means = self.groups.means(rows)
-        variance = np.maximum(self.groups.means(rows**2) - means**2, 0.0) / self.groups.sizes()[:, None]
+        variance = (
+            np.maximum(self.groups.means(rows**2) - means**2, 0.0) / self.groups.sizes()[:, None]
+        )
         offsets = means - found.certificate.means
         told = 1.0 - 0.5 * variance / np.maximum(offsets**2, np.finfo(float).tiny)
         return np.asarray(np.maximum(told, 0.0) * offsets)
@@ -183,9 +233,7 @@ class ScoreTask:
             parts = np.asarray(self.codes @ (each.place[:, None] == np.arange(len(each.groups))))
             share = parts.mean(axis=0)
             if (parts.var(axis=0) <= _UNSEEN * share * (1.0 - share)).all():
-                problem = (
-                    f"The group estimator gives all rows the same chances of {each.name!r}, but the {self.kind} differ between its groups."
-                )
+                problem = f"The group estimator gives all rows the same chances of {each.name!r}, but the {self.kind} differ between its groups."
                 remedy = "Pass a group_estimator that can tell the groups apart from these features, or attribute='given'."
                 raise InputError(problem, remedy=remedy, family=each.name, groups=each.groups)
 
@@ -206,7 +254,10 @@ class ScoreTask:
     def chance(self, rows: Floats) -> tuple[float, float]:
         """Give what the bounds limit when groups are handed out by chance: on average, and in all but one of twenty cases."""
         rng = np.random.default_rng(0)
-        found = [_measured(self.task.parity, self.groups.means(rows, self.groups.permuted(rng)))[0] for _ in range(_PERMUTATIONS)]
+        found = [
+            _measured(self.task.parity, self.groups.means(rows, self.groups.permuted(rng)))[0]
+            for _ in range(_PERMUTATIONS)
+        ]
         return float(np.mean(found)), float(np.quantile(found, 0.95))
 
 
@@ -226,15 +277,21 @@ def _unbounded(parity: Parity) -> Parity:
     members = []
     for member in parity.members:
         largest = LARGEST[cast(BoundName, member.bound.kind)]
-        members.append(replace(member, bound=member.bound.at(np.full_like(member.bound.epsilon, largest))))
+        members.append(
+            replace(member, bound=member.bound.at(np.full_like(member.bound.epsilon, largest)))
+        )
     return replace(parity, members=tuple(members))
 
 
 def _shifted(parity: Parity, offsets: Floats) -> Parity:
     """Add to the visible means what they lack of the true ones."""
-    # Means of distributions add up to 1, so that offsets add up to 0: what rounding leaves of it is taken out.
+    # Means of distributions add up to 1, so that offsets add up to 0: what rounding leaves of it is
+    # taken out.
     offsets = offsets - offsets.mean(axis=1, keepdims=True)
-    members = tuple(replace(member, bound=OffsetBound.of(member.bound, offsets[member.groups])) for member in parity.members)
+    members = tuple(
+        replace(member, bound=OffsetBound.of(member.bound, offsets[member.groups]))
+        for member in parity.members
+    )
     return replace(parity, members=members)
 
 
@@ -269,7 +326,8 @@ def decide(rows: Floats, X: Any, key: Any, seed: int) -> Array:
     ----------
     rows : ndarray of shape (n, L)
     X : features of the rows
-        A row without a key is drawn by its own features: equal rows get equal decisions, wherever they stand.
+        A row without a key is drawn by its own features: equal rows get equal decisions, wherever
+        they stand.
     key : array-like of shape (n,), optional
     seed : int
 
@@ -279,13 +337,16 @@ def decide(rows: Floats, X: Any, key: Any, seed: int) -> Array:
     >>> decide(rows, np.array([[1.0], [2.0], [2.0]]), None, 0)[1:].tolist() in ([0, 0], [1, 1])
     True
     """
-    codes: Array = rows.argmax(axis=1)  # of rows that leave nothing to draw, the class they are certain of
+    # of rows that leave nothing to draw, the class they are certain of
+    codes: Array = rows.argmax(axis=1)
     tied = np.flatnonzero(rows.max(axis=1) < _WHOLE)
     if len(tied):
         part = rows[tied]
         columns = row_texts(take_rows(indexable(X), tied)) if key is None else np.asarray(key)[tied]
         words = key_words([columns], ["key"])
-        codes[tied] = sample_rows(part / part.sum(axis=1, keepdims=True), uniforms_of(draws_of(words, seed)))
+        codes[tied] = sample_rows(
+            part / part.sum(axis=1, keepdims=True), uniforms_of(draws_of(words, seed))
+        )
     return codes
 
 

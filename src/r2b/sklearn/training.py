@@ -21,13 +21,17 @@ from r2b.sklearn.learners import class_scores
 from r2b.sklearn.visible import train_groups
 
 
-def trained_on(learner: Any, rows: FitRows, training: TrainingRows, form: Form, own: bool = False) -> Any:
+def trained_on(
+    learner: Any, rows: FitRows, training: TrainingRows, form: Form, own: bool = False
+) -> Any:
     """Fit a clone of the learner on all rows; ``own`` hands it the callbacks themselves instead of copies."""
     params = params_for(learner, rows.fit_params, form, rows.classes, own)
     return train(fresh_learner(learner, form), rows.X, training, form, rows.seed, params, rows.y)
 
 
-def scored(learner: Any, rows: FitRows, training: Sequence[TrainingRows], form: Form, n_jobs: int | None) -> tuple[Floats, tuple[Any, ...]]:
+def scored(
+    learner: Any, rows: FitRows, training: Sequence[TrainingRows], form: Form, n_jobs: int | None
+) -> tuple[Floats, tuple[Any, ...]]:
     """Give the probabilities of every row by a clone of the learner that was trained without its fold, on training rows for that fold.
 
     The clones come with them, one per fold.
@@ -45,9 +49,10 @@ def scored(learner: Any, rows: FitRows, training: Sequence[TrainingRows], form: 
 def codes_apart(learner: Any, rows: FitRows, codes: Floats) -> Iterator[Floats]:
     """For each fold give the probabilities of codes that nothing of that fold has entered: neither model that predicts them knows it.
 
-    Labels that are debiased by predictions of groups depend on the true groups of the rows around. A model that is trained on such labels
-    knows something of the group of a row that it never saw, and looks fairer there than it is for new rows; the closer learners follow
-    single rows, as trees and neighbours do, the more.
+    Labels that are debiased by predictions of groups depend on the true groups of the rows around.
+    A model that is trained on such labels knows something of the group of a row that it never saw,
+    and looks fairer there than it is for new rows; the closer learners follow single rows, as trees
+    and neighbours do, the more.
 
     Parameters
     ----------
@@ -62,19 +67,28 @@ def codes_apart(learner: Any, rows: FitRows, codes: Floats) -> Iterator[Floats]:
     for first, second in combinations(range(folds.n), 2):
         left = np.flatnonzero((folds.number != first) & (folds.number != second))
         if len(left) == 0 or (groups.codes[left] == groups.codes[left[0]]).all():
-            continue  # two folds, or a group that is in these two alone: predictions out of fold are all there is
-        model = train_groups(learner, rows_at(rows.X, left), groups.codes[left], None if groups.weight is None else groups.weight[left])
+            # two folds, or a group that is in these two alone: predictions out of fold are all
+            # there is
+            continue
+        model = train_groups(
+            learner,
+            rows_at(rows.X, left),
+            groups.codes[left],
+            None if groups.weight is None else groups.weight[left],
+        )
         for apart, held in ((first, second), (second, first)):
             there = np.flatnonzero(folds.number == held)
             found[apart][there] = columns_of(model, rows_at(rows.X, there), groups.n_codes)
     yield from found
 
 
-def params_for(learner: Any, fit_params: Mapping[str, Any], form: Form, classes: Array, own: bool = False) -> dict[str, Any]:
+def params_for(
+    learner: Any, fit_params: Mapping[str, Any], form: Form, classes: Array, own: bool = False
+) -> dict[str, Any]:
     """Give what one training of a learner is passed besides its rows.
 
-    Callbacks remember what they saw, such as the best round, so that each training gets its own. Where labels are probabilities, those of
-    evaluation sets become probabilities too.
+    Callbacks remember what they saw, such as the best round, so that each training gets its own.
+    Where labels are probabilities, those of evaluation sets become probabilities too.
 
     Parameters
     ----------
@@ -102,7 +116,9 @@ def params_for(learner: Any, fit_params: Mapping[str, Any], form: Form, classes:
                 problem = f"{type(learner).__name__} is trained once per class, and {key} has one column of labels for all of them."
                 remedy = "Pass a classifier, or a learner of several outputs, or leave it out."
                 raise ParameterError(problem, remedy=remedy, parameter=key)
-            params[key] = [(X, _soft(y, classes[class_order(classes)], key), *rest) for X, y, *rest in value]
+            params[key] = [
+                (X, _soft(y, classes[class_order(classes)], key), *rest) for X, y, *rest in value
+            ]
     return params
 
 
@@ -124,5 +140,7 @@ def _soft(y: Any, classes: Array, key: str) -> Array:
     if not match.any(axis=1).all():
         value = plain_value(labels.ravel()[np.flatnonzero(~match.any(axis=1))[0]])
         remedy = "Pass evaluation rows of the classes in y."
-        raise UnseenError(f"{key} has the class {value!r}, which y does not have.", remedy=remedy, value=value)
+        raise UnseenError(
+            f"{key} has the class {value!r}, which y does not have.", remedy=remedy, value=value
+        )
     return np.asarray(match, np.float64)

@@ -20,15 +20,18 @@ LabelForm = Literal["soft", "round", "sample"]
 class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
     """Transform labels, or scores of a model, into the closest ones in demographic parity.
 
-    It changes y and not X, as ``LabelEncoder`` does, so it is no step of a ``Pipeline``; :class:`ParityClassifier` is.
+    It changes y and not X, as ``LabelEncoder`` does, so it is no step of a ``Pipeline``;
+    :class:`ParityClassifier` is.
 
     Parameters
     ----------
     epsilon : float, array-like of shape (L,) or mapping
-        Largest accepted difference between the means of two groups, for all classes or one per class.
+        Largest accepted difference between the means of two groups, for all classes or one per
+        class.
     form : {"soft", "round", "sample"}
-        The form in which labels leave: a matrix of probabilities; one class per row, picked so that parity survives; or one class per
-        row, drawn, with parity in expectation. The most probable class is not on offer: it would undo the parity.
+        The form in which labels leave: a matrix of probabilities; one class per row, picked so that
+        parity survives; or one class per row, drawn, with parity in expectation. The most probable
+        class is not on offer: it would undo the parity.
     random_state : int, Generator, RandomState or None
         For "round" and "sample".
     **options : Options
@@ -51,7 +54,8 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
     >>> LabelDebiaser(epsilon=0.0).fit_transform(y, sensitive_features=sex).round(3).tolist()[:2]
     [[1.0, 0.0], [0.4, 0.6]]
 
-    Scores of a finished model, where the attribute is known at prediction: fit on a tuning split, apply to new scores.
+    Scores of a finished model, where the attribute is known at prediction: fit on a tuning split,
+    apply to new scores.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -67,11 +71,23 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(  # type: ignore[misc] # epsilon may come without its name
-        self, epsilon: Epsilon = DEFAULTS["epsilon"], *, form: LabelForm = "soft", random_state: Any = 0, **options: Unpack[Options]
+        self,
+        epsilon: Epsilon = DEFAULTS["epsilon"],
+        *,
+        form: LabelForm = "soft",
+        random_state: Any = 0,
+        **options: Unpack[Options],
     ) -> None:
         store(self, options, epsilon=epsilon, form=form, random_state=random_state)
 
-    def fit(self, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Find the prices that make labels fair.
 
         Parameters
@@ -95,12 +111,25 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
         """
         one_of("form", self.form, get_args(LabelForm))
         refuse_decimals(y)
-        labels = solve(self, y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight)
+        labels = solve(
+            self,
+            y,
+            sensitive_features=sensitive_features,
+            control_features=control_features,
+            sample_weight=sample_weight,
+        )
         self.labels_ = labels
         publish(self, labels)
         return self
 
-    def fit_transform(self, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None) -> Any:
+    def fit_transform(
+        self,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Any:
         """Find the prices and give the fair labels of the same rows, as certified.
 
         Parameters
@@ -113,10 +142,22 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
         ndarray of shape (N, L), or column
             A column is of the kind of y.
         """
-        labels = self.fit(y, sensitive_features=sensitive_features, control_features=control_features, sample_weight=sample_weight).labels_
+        labels = self.fit(
+            y,
+            sensitive_features=sensitive_features,
+            control_features=control_features,
+            sample_weight=sample_weight,
+        ).labels_
         return labels_as(labels, self.form, self.random_state)
 
-    def transform(self, y: Any, *, sensitive_features: Any = None, control_features: Any = None, sample_weight: Any = None) -> Any:
+    def transform(
+        self,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Any:
         """Apply the prices to other rows, whose classes and groups must be among those fitted.
 
         Parameters

@@ -18,7 +18,14 @@ from r2b._data.columns import refuse_lengths
 from r2b._data.dataset import Dataset, Schema, read
 from r2b._data.groups import read_known_groups
 from r2b.errors import InputError, ParameterError
-from r2b.sklearn.crossfit import Folds, columns_of, out_of_fold, require_probabilities, rows_at, trained
+from r2b.sklearn.crossfit import (
+    Folds,
+    columns_of,
+    out_of_fold,
+    require_probabilities,
+    rows_at,
+    trained,
+)
 from r2b.sklearn.labels import bare_schema
 from r2b.sklearn.learners import can_be_trained, kind_of, without_early_stopping
 
@@ -60,8 +67,8 @@ class Comparison:
 class TrueGroups:
     """The true group of every row, and all comparisons that a criterion asks for.
 
-    A code is what the group estimator learns: a cell, which is a crossing of all attributes and control features, or for criteria that look
-    at the true class a cell and a class.
+    A code is what the group estimator learns: a cell, which is a crossing of all attributes and
+    control features, or for criteria that look at the true class a cell and a class.
 
     Attributes
     ----------
@@ -127,8 +134,13 @@ class TrueGroups:
     def sizes(self) -> Floats:
         """Give the number of rows of all groups, comparison after comparison; of weighted rows, as many as would say as much."""
         weight = np.ones(len(self.codes)) if self.weight is None else self.weight
-        total, squares = np.bincount(self.codes, weight, self.n_codes), np.bincount(self.codes, weight**2, self.n_codes)
-        inside = [each.place == group for each in self.comparisons for group in range(len(each.groups))]
+        total, squares = (
+            np.bincount(self.codes, weight, self.n_codes),
+            np.bincount(self.codes, weight**2, self.n_codes),
+        )
+        inside = [
+            each.place == group for each in self.comparisons for group in range(len(each.groups))
+        ]
         return np.array([total[codes].sum() ** 2 / squares[codes].sum() for codes in inside])
 
     def given(self, cells: Whole, scores: Floats) -> Floats:
@@ -166,19 +178,28 @@ class TrueGroups:
 
     def renamed(self, pattern: str) -> TrueGroups:
         """Give families other names, so that they can stand beside these."""
-        named = tuple(replace(each, family=replace(each.family, columns=pattern.format(each.name))) for each in self.comparisons)
+        named = tuple(
+            replace(each, family=replace(each.family, columns=pattern.format(each.name)))
+            for each in self.comparisons
+        )
         return replace(self, comparisons=named)
 
     def part(self, chosen: Whole) -> TrueGroups:
         """Keep some of the rows."""
-        return replace(self, codes=self.codes[chosen], weight=None if self.weight is None else self.weight[chosen])
+        return replace(
+            self,
+            codes=self.codes[chosen],
+            weight=None if self.weight is None else self.weight[chosen],
+        )
 
     def without_rows(self) -> TrueGroups:
         """Keep names and comparisons: a stored model holds nobody's group."""
         return replace(self, schema=bare_schema(self.schema), codes=self.codes[:0], weight=None)
 
 
-def true_groups(y: Any, data: Mapping[str, Any], request: Request, criterion: Criterion) -> tuple[TrueGroups, Dataset]:
+def true_groups(
+    y: Any, data: Mapping[str, Any], request: Request, criterion: Criterion
+) -> tuple[TrueGroups, Dataset]:
     """Read the groups of rows and settle who is compared with whom.
 
     Parameters
@@ -186,7 +207,8 @@ def true_groups(y: Any, data: Mapping[str, Any], request: Request, criterion: Cr
     y : array-like of shape (n,) or (n, L)
         Classes; probabilities for demographic parity only.
     data : mapping
-        ``sensitive_features``, ``control_features``, ``sample_weight`` and ``normalize``, as for ``debias``.
+        ``sensitive_features``, ``control_features``, ``sample_weight`` and ``normalize``, as for
+        ``debias``.
     request : Request
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
 
@@ -199,17 +221,34 @@ def true_groups(y: Any, data: Mapping[str, Any], request: Request, criterion: Cr
     _refuse_uncertain(dataset)
     if criterion != "demographic_parity" and dataset.labels.is_soft:
         problem = f"The criterion is {criterion!r}, which compares rows of one true class, but y holds probabilities."
-        raise ParameterError(problem, remedy="Pass classes, or criterion='demographic_parity'.", criterion=criterion)
+        raise ParameterError(
+            problem, remedy="Pass classes, or criterion='demographic_parity'.", criterion=criterion
+        )
     classes = dataset.labels.vocabulary.values
     weight = np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight
     cell_weight = np.bincount(dataset.groups.codes, weight, dataset.n_groups).astype(np.float64)
-    labels = dataset.labels.array if dataset.labels.is_soft else np.eye(dataset.n_classes)[dataset.labels.array]
-    sums = np.array([np.bincount(dataset.groups.codes, weight * labels[:, k], dataset.n_groups) for k in range(dataset.n_classes)]).T
+    labels = (
+        dataset.labels.array
+        if dataset.labels.is_soft
+        else np.eye(dataset.n_classes)[dataset.labels.array]
+    )
+    sums = np.array(
+        [
+            np.bincount(dataset.groups.codes, weight * labels[:, k], dataset.n_groups)
+            for k in range(dataset.n_classes)
+        ]
+    ).T
     means = sums / np.where(cell_weight > 0, cell_weight, 1.0)[:, None]
-    _, parity = resolve(replace(request, names=classes.tolist()), dataset.groups, cell_weight, means)
+    _, parity = resolve(
+        replace(request, names=classes.tolist()), dataset.groups, cell_weight, means
+    )
     cells, whole = dataset.groups.codes.astype(np.int64), _comparisons(parity)
-    made = TrueGroups(dataset.schema, criterion, cells, dataset.n_groups, dataset.n_classes, whole, dataset.weight)
-    return made if criterion == "demographic_parity" else _by_class(made, dataset, classes, request), dataset
+    made = TrueGroups(
+        dataset.schema, criterion, cells, dataset.n_groups, dataset.n_classes, whole, dataset.weight
+    )
+    return made if criterion == "demographic_parity" else _by_class(
+        made, dataset, classes, request
+    ), dataset
 
 
 def _refuse_uncertain(dataset: Dataset) -> None:
@@ -227,7 +266,12 @@ def _comparisons(parity: Parity) -> tuple[Comparison, ...]:
         design, bound = parity.matrix[:, member.groups], member.bound
         place = np.where(design.any(axis=1), design.argmax(axis=1), -1)
         target = bound.target if isinstance(bound, TargetBound) else None
-        family = Family(member.name or "groups", epsilon=bound.epsilon, bound=bound.kind, target=target)  # type: ignore[arg-type]
+        family = Family(
+            member.name or "groups",
+            epsilon=bound.epsilon,
+            bound=bound.kind,  # type: ignore[arg-type]
+            target=target,
+        )
         prefix = f"{member.name}="
         groups = tuple(str(name).removeprefix(prefix) for name in parity.names[member.groups])
         found.append(Comparison(family, groups, place))
@@ -238,15 +282,29 @@ def _by_class(plain: TrueGroups, dataset: Dataset, classes: Any, request: Reques
     """Compare groups among the rows of each true class."""
     codes = plain.codes * plain.n_classes + dataset.labels.array
     weight = np.ones(len(codes)) if plain.weight is None else plain.weight
-    share = np.bincount(codes, weight, plain.n_cells * plain.n_classes).reshape(plain.n_cells, plain.n_classes)
+    share = np.bincount(codes, weight, plain.n_cells * plain.n_classes).reshape(
+        plain.n_cells, plain.n_classes
+    )
     found, absent = [], []
     for each in plain.comparisons:
         for k, name in enumerate(classes.tolist()):
-            there = [group for group in range(len(each.groups)) if share[each.place == group, k].sum() > 0]
-            missing = [f"{each.name}={group} | {name}" for g, group in enumerate(each.groups) if g not in there]
+            there = [
+                group
+                for group in range(len(each.groups))
+                if share[each.place == group, k].sum() > 0
+            ]
+            missing = [
+                f"{each.name}={group} | {name}"
+                for g, group in enumerate(each.groups)
+                if g not in there
+            ]
             if missing and request.absent == "error":
                 problem = f"No row of the true class {name!r} is of the group {missing[0]!r}."
-                raise InputError(problem, remedy="Pass absent='report' to leave such groups out and list them.", group=missing[0])
+                raise InputError(
+                    problem,
+                    remedy="Pass absent='report' to leave such groups out and list them.",
+                    group=missing[0],
+                )
             absent += missing
             if len(there) < 2:
                 continue
@@ -257,10 +315,14 @@ def _by_class(plain: TrueGroups, dataset: Dataset, classes: Any, request: Reques
             if plain.criterion == "equal_opportunity":
                 bounds = np.where(np.arange(plain.n_classes) == k, bounds, np.inf)
             family = replace(each.family, columns=f"{each.name} | {name}", epsilon=bounds)
-            found.append(Comparison(family, tuple(each.groups[group] for group in there), place.ravel()))
+            found.append(
+                Comparison(family, tuple(each.groups[group] for group in there), place.ravel())
+            )
     if not found:
         problem = f"No true class has rows of two groups, so that {plain.criterion} has nothing to compare."
-        raise InputError(problem, remedy="Pass more rows, or coarser groups.", criterion=plain.criterion)
+        raise InputError(
+            problem, remedy="Pass more rows, or coarser groups.", criterion=plain.criterion
+        )
     return replace(plain, codes=codes, comparisons=tuple(found), absent=tuple(absent))
 
 
@@ -276,19 +338,38 @@ def group_learner(given: Any, estimator: Any) -> tuple[Any, str]:
         require_probabilities(given, "group_estimator", "or leave group_estimator out")
         if not can_be_trained(given):
             problem = f"The group_estimator {type(given).__name__} has no fit, but it is trained once for every fold."
-            raise ParameterError(problem, remedy="Pass a classifier that can be trained.", estimator=type(given).__name__)
+            raise ParameterError(
+                problem,
+                remedy="Pass a classifier that can be trained.",
+                estimator=type(given).__name__,
+            )
         return given, "asked for"
-    estimator = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator  # frozen, it would learn nothing
-    if can_be_trained(estimator) and kind_of(estimator) == "classifier" and hasattr(estimator, "predict_proba"):
+    # frozen, it would learn nothing
+    estimator = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+    if (
+        can_be_trained(estimator)
+        and kind_of(estimator) == "classifier"
+        and hasattr(estimator, "predict_proba")
+    ):
         learner, name = without_early_stopping(estimator), type(estimator).__name__
-        watched = "" if learner is estimator else "; without early stopping, since the groups of the rows it watches are not known"
-        return learner, f"{name} itself: what it can see of the groups is what its predictions can differ by{watched}"
+        watched = (
+            ""
+            if learner is estimator
+            else "; without early stopping, since the groups of the rows it watches are not known"
+        )
+        return (
+            learner,
+            f"{name} itself: what it can see of the groups is what its predictions can differ by{watched}",
+        )
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     fallback = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=1000))
-    return fallback, f"logistic regression, because {type(estimator).__name__} gives no probabilities of groups"
+    return (
+        fallback,
+        f"logistic regression, because {type(estimator).__name__} gives no probabilities of groups",
+    )
 
 
 def train_groups(learner: Any, X: Any, codes: Whole, weight: Floats | None) -> Any:
@@ -306,27 +387,38 @@ def train_groups(learner: Any, X: Any, codes: Whole, weight: Floats | None) -> A
             raise
         name = type(learner).__name__
         problem = f"{name} could not be trained to predict the groups ({error})."
-        remedy = "Pass group_estimator=..., a classifier that takes these features, or groups='given'."
+        remedy = (
+            "Pass group_estimator=..., a classifier that takes these features, or groups='given'."
+        )
         raise ParameterError(problem, remedy=remedy, estimator=name) from error
     if np.asarray(model.classes_).tolist() != np.unique(codes).tolist():
         problem = f"{type(learner).__name__} was fitted to predict the groups and still predicts other classes, as frozen estimators do."
-        raise ParameterError(problem, remedy="Pass group_estimator=..., a classifier that can be trained.", classes=model.classes_)
+        raise ParameterError(
+            problem,
+            remedy="Pass group_estimator=..., a classifier that can be trained.",
+            classes=model.classes_,
+        )
     return model
 
 
-def predicted_codes(learner: Any, X: Any, groups: TrueGroups, folds: Folds, n_jobs: int | None = None) -> tuple[Floats, tuple[Any, ...]]:
+def predicted_codes(
+    learner: Any, X: Any, groups: TrueGroups, folds: Folds, n_jobs: int | None = None
+) -> tuple[Floats, tuple[Any, ...]]:
     """Predict the codes of all rows out of fold; the models of the folds come with them.
 
     Raises
     ------
     InputError
-        A code has fewer rows than it takes to be in every part that a fold is predicted from, or the predictions do not vary.
+        A code has fewer rows than it takes to be in every part that a fold is predicted from, or
+        the predictions do not vary.
     """
     _refuse_rare(groups, folds)
     weight = groups.weight
 
     def predict(left: Whole, held: Whole) -> tuple[Floats, Any]:
-        model = train_groups(learner, rows_at(X, left), groups.codes[left], None if weight is None else weight[left])
+        model = train_groups(
+            learner, rows_at(X, left), groups.codes[left], None if weight is None else weight[left]
+        )
         return columns_of(model, rows_at(X, held), groups.n_codes), model
 
     return out_of_fold(predict, folds, groups.n_codes, n_jobs)

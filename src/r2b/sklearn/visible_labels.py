@@ -14,7 +14,14 @@ from r2b._data.attributes import Membership
 from r2b._data.compute import seed_of
 from r2b._data.groups import read_groups
 from r2b._labels import FairLabels
-from r2b._labels.debiasing import DEFAULTS, Options, debias, refuse_unknown, request_and_settings, takes_options
+from r2b._labels.debiasing import (
+    DEFAULTS,
+    Options,
+    debias,
+    refuse_unknown,
+    request_and_settings,
+    takes_options,
+)
 from r2b.sklearn.crossfit import make_folds, require_probabilities
 from r2b.sklearn.fit_rows import FitRows
 from r2b.sklearn.labels import WITHOUT, check_same_rows, require_sensitive, weight_column
@@ -24,7 +31,9 @@ GroupUse = Literal["visible", "given", "both"]
 _GIVEN = "{} (given)"  # families of true groups beside those of visible ones
 
 
-def labels_by(groups: GroupUse, rows: FitRows, codes: Floats | None, options: Mapping[str, Any]) -> FairLabels:
+def labels_by(
+    groups: GroupUse, rows: FitRows, codes: Floats | None, options: Mapping[str, Any]
+) -> FairLabels:
     """Debias labels by the groups that are asked for.
 
     Parameters
@@ -32,14 +41,23 @@ def labels_by(groups: GroupUse, rows: FitRows, codes: Floats | None, options: Ma
     groups : {"visible", "given", "both"}
     rows : FitRows
     codes : ndarray of shape (n, n_codes), or None
-        Predictions of the groups; None where the attribute is given at prediction, so that everything is visible.
+        Predictions of the groups; None where the attribute is given at prediction, so that
+        everything is visible.
     options : mapping
         As for ``debias``.
     """
     if groups == "given":
         return debias(rows.y, **rows.data, **options)
-    families = rows.groups.families + (rows.groups.renamed(_GIVEN).families if groups == "both" else [])
-    asked: dict[str, Any] = {**options, "families": families, "missing": "error", "min_group_size": 0, "small_groups": "error"}
+    families = rows.groups.families + (
+        rows.groups.renamed(_GIVEN).families if groups == "both" else []
+    )
+    asked: dict[str, Any] = {
+        **options,
+        "families": families,
+        "missing": "error",
+        "min_group_size": 0,
+        "small_groups": "error",
+    }
     return debias(rows.y, **seen_by(groups, rows, codes), **asked)
 
 
@@ -71,7 +89,8 @@ def fair_labels(
 ) -> FairLabels:
     """Debias labels by the groups as the features show them: labels to train any model on that sees these features.
 
-    It is what :class:`ParityClassifier` does with labels, for models that are trained by other means.
+    It is what :class:`ParityClassifier` does with labels, for models that are trained by other
+    means.
 
     Parameters
     ----------
@@ -80,7 +99,8 @@ def fair_labels(
     y : array-like of shape (N,) or (N, L)
         Classes, or probabilities over L classes.
     sensitive_features : array-like of shape (N,) or (N, n_attributes), or Membership
-        The true groups. A membership, such as :func:`visible_groups` gives, is taken as it is, and nothing is predicted.
+        The true groups. A membership, such as :func:`visible_groups` gives, is taken as it is, and
+        nothing is predicted.
     control_features : array-like of shape (N,) or (N, n_features), optional
     sample_weight : array-like of shape (N,), optional
     groups : {"visible", "given", "both"}
@@ -119,17 +139,29 @@ def fair_labels(
     one_of("groups", groups, get_args(GroupUse))
     require_sensitive(sensitive_features, "fair_labels")
     refuse_unknown(options, WITHOUT)
-    data = {"sensitive_features": sensitive_features, "control_features": control_features, "sample_weight": sample_weight}
-    asked: dict[str, Any] = {**{name: value for name, value in DEFAULTS.items() if name not in WITHOUT}, **options}
+    data = {
+        "sensitive_features": sensitive_features,
+        "control_features": control_features,
+        "sample_weight": sample_weight,
+    }
+    asked: dict[str, Any] = {
+        **{name: value for name, value in DEFAULTS.items() if name not in WITHOUT},
+        **options,
+    }
     if groups == "given" or isinstance(sensitive_features, Membership):
         fair = debias(y, **data, **asked)
         assert fair.dataset is not None
         check_same_rows(X, fair.dataset.n_rows, fair.dataset.index)
         return fair
-    request, further = request_and_settings(asked)[0], {"cv": cv, "clusters": clusters, "random_state": random_state}
+    request, further = (
+        request_and_settings(asked)[0],
+        {"cv": cv, "clusters": clusters, "random_state": random_state},
+    )
     rows = FitRows.of(X, y, data, request, normalize=asked["normalize"], **further)
     learner, _ = group_learner(group_estimator, None)
-    return labels_by(groups, rows, predicted_codes(learner, X, rows.groups, rows.folds, n_jobs)[0], asked)
+    return labels_by(
+        groups, rows, predicted_codes(learner, X, rows.groups, rows.folds, n_jobs)[0], asked
+    )
 
 
 def visible_groups(
@@ -145,8 +177,8 @@ def visible_groups(
 ) -> Membership:
     """Predict the groups of rows from their features, out of fold: the groups as a model of these features can see them.
 
-    The parity of a model is the parity of its labels with respect to these, and not to the true groups: labels that are debiased by them
-    make fair models. Several attributes are crossed.
+    The parity of a model is the parity of its labels with respect to these, and not to the true
+    groups: labels that are debiased by them make fair models. Several attributes are crossed.
 
     Parameters
     ----------
@@ -196,4 +228,6 @@ def visible_groups(
     place = Comparison(Family("groups"), tuple(map(str, names)), np.arange(len(names)))
     groups = TrueGroups(None, "demographic_parity", codes, len(names), 0, (place,), weight)  # type: ignore[arg-type]
     folds = make_folds(codes, cv, seed_of(random_state), clusters)
-    return Membership(predicted_codes(estimator, X, groups, folds, n_jobs)[0], groups=tuple(map(str, names)))
+    return Membership(
+        predicted_codes(estimator, X, groups, folds, n_jobs)[0], groups=tuple(map(str, names))
+    )

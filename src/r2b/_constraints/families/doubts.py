@@ -26,10 +26,30 @@ from r2b.errors import DataWarning
 FEWEST = 10
 """Rows below which a group is doubtful: its means move by a tenth and more with every row."""
 
-_MOST_DECIMALS = 10  # different decimal numbers in a column that may still be categories, such as doses
+# different decimal numbers in a column that may still be categories, such as doses
+_MOST_DECIMALS = 10
 _SHOWN = 5
 _UNKNOWN = frozenset(
-    {"?", "??", "-", "--", ".", "", "na", "n/a", "n.a.", "#n/a", "nan", "null", "none", "nil", "unk", "unknown", "missing", "no data"}
+    {
+        "?",
+        "??",
+        "-",
+        "--",
+        ".",
+        "",
+        "na",
+        "n/a",
+        "n.a.",
+        "#n/a",
+        "nan",
+        "null",
+        "none",
+        "nil",
+        "unk",
+        "unknown",
+        "missing",
+        "no data",
+    }
     | {"not known", "not available", "not specified", "unspecified", "undefined"}
 )
 
@@ -76,9 +96,15 @@ def doubts_of(groups: Groups, families: Families, classes: Sequence[Any] = ()) -
     [('placeholders', ('?',)), ('look alike', ('M', 'm'))]
     """
     found = [*_of_families(groups, families)]
-    for name, vocabulary, kind in zip(groups.columns, groups.vocabularies, groups.kinds, strict=True):
+    for name, vocabulary, kind in zip(
+        groups.columns, groups.vocabularies, groups.kinds, strict=True
+    ):
         if kind == CATEGORICAL:
-            found += _of_values(f"The column {name!r}" if name else "The sensitive column", name, vocabulary.values.tolist())
+            found += _of_values(
+                f"The column {name!r}" if name else "The sensitive column",
+                name,
+                vocabulary.values.tolist(),
+            )
     found += _of_names("The label", "y", list(classes), _UNKNOWN - {"none"})
     return tuple(found)
 
@@ -101,11 +127,20 @@ class Settled(Protocol):
 
 def warn_of_doubts(*tables: Settled) -> None:
     """Issue one warning about all that is doubtful in the tables of a call, at the line that called r2b; none where nothing is."""
-    found = (doubt for table in tables for doubt in doubts_of(table.groups, table.families, table.schema.classes.values.tolist()))
+    found = (
+        doubt
+        for table in tables
+        for doubt in doubts_of(table.groups, table.families, table.schema.classes.values.tolist())
+    )
     doubts = tuple(dict.fromkeys(found))
     if doubts:
-        problems, remedies = (" ".join(dict.fromkeys(getattr(doubt, part) for doubt in doubts)) for part in ("problem", "remedy"))
-        warnings.warn(DataWarning(problems, remedy=remedies, doubts=doubts), stacklevel=_level_of_caller())
+        problems, remedies = (
+            " ".join(dict.fromkeys(getattr(doubt, part) for doubt in doubts))
+            for part in ("problem", "remedy")
+        )
+        warnings.warn(
+            DataWarning(problems, remedy=remedies, doubts=doubts), stacklevel=_level_of_caller()
+        )
 
 
 def lookalikes(values: Iterable[Any]) -> list[list[str]]:
@@ -131,21 +166,39 @@ def _of_families(groups: Groups, families: Families) -> Iterator[Doubt]:
         names = [plain_value(name) for name in families.names[member.groups]]
         if len(names) == 1 and not isinstance(member.bound.shape, TargetBound):
             alone.append((member.name, names[0]))
-        rows = groups.counts if families.by_cell else _added_up(groups.counts, counting.design(groups))
-        small += [(float(rows[place]), name) for place, name in enumerate(names) if rows[place] < FEWEST]
+        rows = (
+            groups.counts if families.by_cell else _added_up(groups.counts, counting.design(groups))
+        )
+        small += [
+            (float(rows[place]), name) for place, name in enumerate(names) if rows[place] < FEWEST
+        ]
     # Names of groups of several columns say which themselves.
     start = f"{groups.columns[0]}=" if len(groups.columns) == 1 and groups.columns[0] else ""
     if alone:
         shown = listed(repr(f"{start}{written(group)}") for _, group in alone)
         problem = f"There is one group only, {shown}, so that every label is in parity with nothing to compare."
-        yield Doubt("one group", alone[0][0], tuple(group for _, group in alone), problem, "Check that the right column was passed.")
+        yield Doubt(
+            "one group",
+            alone[0][0],
+            tuple(group for _, group in alone),
+            problem,
+            "Check that the right column was passed.",
+        )
     if small:
         small.sort(key=lambda each: each[0])
         shown = listed(f"{start + written(name)!r} ({rows:g})" for rows, name in small)
         many = f"{len(small):,} groups have" if len(small) > 1 else "One group has"
         problem = f"{many} fewer than {FEWEST} rows, and shares that move far by chance: {shown}."
-        remedy = f"Pass min_group_size={FEWEST} with small_groups='merge' or small_groups='exclude'."
-        yield Doubt("small groups", families.members[0].name, tuple(name for _, name in small), problem, remedy)
+        remedy = (
+            f"Pass min_group_size={FEWEST} with small_groups='merge' or small_groups='exclude'."
+        )
+        yield Doubt(
+            "small groups",
+            families.members[0].name,
+            tuple(name for _, name in small),
+            problem,
+            remedy,
+        )
 
 
 def _added_up(counts: Array, design: Floats) -> Floats:
@@ -158,12 +211,20 @@ def _of_values(where: str, name: str, values: list[Any]) -> Iterator[Doubt]:
     if decimals:
         shown = listed(repr(value) for value in decimals)
         problem = f"{where} holds {len(values):,} different numbers, such as {shown}, each a group of its own."
-        yield Doubt("decimal numbers", name, tuple(decimals), problem, "Pass it as r2b.Continuous(column), or cut it into intervals.")
+        yield Doubt(
+            "decimal numbers",
+            name,
+            tuple(decimals),
+            problem,
+            "Pass it as r2b.Continuous(column), or cut it into intervals.",
+        )
     yield from _of_names(where, name, values, _UNKNOWN)
 
 
 def _of_names(where: str, name: str, values: list[Any], unknown: frozenset[str]) -> Iterator[Doubt]:
-    placeholders = [value for value in values if isinstance(value, str) and value.strip().casefold() in unknown]
+    placeholders = [
+        value for value in values if isinstance(value, str) and value.strip().casefold() in unknown
+    ]
     if placeholders:
         problem = f"{where} holds {listed(map(repr, placeholders))}, which is taken as a value like any other."
         remedy = "Where that stands for a value that is not known, make it missing and pass missing='group' or missing='exclude'."
@@ -182,19 +243,27 @@ def _decimals(values: list[Any]) -> list[Any]:
         numbers = [float(value) for value in values if not isinstance(value, bool)]
     except (TypeError, ValueError):
         return []
-    found = [value for value, number in zip(values, numbers, strict=False) if np.isfinite(number) and not number.is_integer()]
+    found = [
+        value
+        for value, number in zip(values, numbers, strict=False)
+        if np.isfinite(number) and not number.is_integer()
+    ]
     return found[:_SHOWN] if len(numbers) == len(values) else []
 
 
 def listed(texts: Iterable[str], between: str = ", ") -> str:
     """Name the first few, and how many more there are."""
     every = list(texts)
-    return between.join(every[:_SHOWN]) + (f" and {len(every) - _SHOWN:,} more" if len(every) > _SHOWN else "")
+    return between.join(every[:_SHOWN]) + (
+        f" and {len(every) - _SHOWN:,} more" if len(every) > _SHOWN else ""
+    )
 
 
 def _level_of_caller() -> int:
     """Count the frames up to the one that called r2b, for the line that a warning names."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "r2b":
+    while (
+        frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "r2b"
+    ):
         frame, level = frame.f_back, level + 1
     return level

@@ -52,7 +52,9 @@ class Stratum:
         """Tell which cells belong to it."""
         if not self.columns:
             return np.ones(cells.n_groups, dtype=bool)
-        return np.asarray((cells.table[:, list(self.columns)] == np.array(self.codes, dtype=np.int64)).all(axis=1))
+        return np.asarray(
+            (cells.table[:, list(self.columns)] == np.array(self.codes, dtype=np.int64)).all(axis=1)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values."""
@@ -62,7 +64,10 @@ class Stratum:
 def crossings_of(cells: Layout, columns: Key) -> tuple[Array, list[Key]]:
     """Give the crossings of some columns that cells have, in order, and which of them each cell has: cells can be as many as rows."""
     several = list(columns)
-    codes, table = cross([cells.table[:, column] for column in several], [cells.vocabularies[column].n_codes for column in several])
+    codes, table = cross(
+        [cells.table[:, column] for column in several],
+        [cells.vocabularies[column].n_codes for column in several],
+    )
     return codes, [tuple(row) for row in table.tolist()]
 
 
@@ -141,7 +146,13 @@ class Crossings(Counting):
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values."""
         place = [[list(key), group] for key, group in self.place.items()]
-        return {"kind": "crossings", "columns": list(self.columns), "place": place, "n_groups": self.n_groups, **self.stratum.to_json()}
+        return {
+            "kind": "crossings",
+            "columns": list(self.columns),
+            "place": place,
+            "n_groups": self.n_groups,
+            **self.stratum.to_json(),
+        }
 
 
 def _refuse_unseen(cells: Layout, unseen: Flags) -> None:
@@ -170,7 +181,11 @@ class Mixture(Counting):
         """Tell which cells of the stratum may belong to a group at all."""
         inside, mixtures = self.stratum.of(cells), cells.vocabularies[self.column]
         assert isinstance(mixtures, Mixtures)
-        return inside & (mixtures.matrix.sum(axis=1) > 0)[cells.table[:, self.column]] if mixtures.partial else inside
+        return (
+            inside & (mixtures.matrix.sum(axis=1) > 0)[cells.table[:, self.column]]
+            if mixtures.partial
+            else inside
+        )
 
     def design(self, cells: Layout) -> Floats:
         """Give the part of each cell in each group: its probability."""
@@ -206,16 +221,25 @@ class Moments(Counting):
         vocabulary, codes = cells.vocabularies[self.column], cells.table[:, self.column]
         counted = np.zeros((len(codes), self.basis.n_functions))
         known = self.counted(cells)
-        counted[known] = self.basis.evaluate(np.asarray(vocabulary.values, np.float64)[codes[known]])
+        counted[known] = self.basis.evaluate(
+            np.asarray(vocabulary.values, np.float64)[codes[known]]
+        )
         return counted
 
     def counted(self, cells: Layout) -> Flags:
         """Tell which cells are in the stratum and have a value."""
-        return self.stratum.of(cells) & (cells.table[:, self.column] < len(cells.vocabularies[self.column].values))
+        return self.stratum.of(cells) & (
+            cells.table[:, self.column] < len(cells.vocabularies[self.column].values)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values."""
-        return {"kind": "moments", "column": self.column, "basis": self.basis.to_json(), **self.stratum.to_json()}
+        return {
+            "kind": "moments",
+            "column": self.column,
+            "basis": self.basis.to_json(),
+            **self.stratum.to_json(),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,7 +283,13 @@ class Families:
         """Give the one family whose groups are the cells themselves."""
         place = {tuple(row): cell for cell, row in enumerate(cells.table.tolist())}
         counting = Crossings(Stratum(), tuple(range(len(cells.columns))), place, len(place))
-        return cls((Member(name, slice(0, len(place)), bound),), (counting,), cells.names, share, by_cell=True)
+        return cls(
+            (Member(name, slice(0, len(place)), bound),),
+            (counting,),
+            cells.names,
+            share,
+            by_cell=True,
+        )
 
     def shifts(self, cells: Layout, prices: Floats) -> Floats:
         """Give what the prices of its groups add up to for every cell of a table.
@@ -273,7 +303,9 @@ class Families:
         if not known.all():
             _refuse_unseen(cells, ~known)
         parts = zip(self.members, self.counting, strict=True)
-        return np.asarray(sum(counting.shifts(cells, prices[member.groups]) for member, counting in parts))
+        return np.asarray(
+            sum(counting.shifts(cells, prices[member.groups]) for member, counting in parts)
+        )
 
     def means(self, cells: Layout, sums: Floats, weight: Floats) -> Floats:
         """Give the group means of the fitted rows, of labels whose weighted sums in every cell are these, from the weight of each cell."""
@@ -286,15 +318,24 @@ class Families:
         """Give how many cells each group has, infinitely many where it counts them in part, and their weight."""
         if self.by_cell:
             return np.ones(len(weight)), weight
-        whole = [(counting.design(cells), isinstance(counting, Crossings)) for counting in self.counting]
-        counts = [(design > 0).sum(axis=0) if all_ else np.full(design.shape[1], np.inf) for design, all_ in whole]
-        return np.concatenate(counts).astype(np.float64), np.concatenate([weight @ design for design, _ in whole])
+        whole = [
+            (counting.design(cells), isinstance(counting, Crossings)) for counting in self.counting
+        ]
+        counts = [
+            (design > 0).sum(axis=0) if all_ else np.full(design.shape[1], np.inf)
+            for design, all_ in whole
+        ]
+        return np.concatenate(counts).astype(np.float64), np.concatenate(
+            [weight @ design for design, _ in whole]
+        )
 
     def squared(self, cells: Layout, variance: Floats) -> Floats:
         """Add up variances of cells to those of groups: each counts by the square of its part."""
         if self.by_cell:
             return variance
-        return np.concatenate([(counting.design(cells) ** 2).T @ variance for counting in self.counting])
+        return np.concatenate(
+            [(counting.design(cells) ** 2).T @ variance for counting in self.counting]
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Give the families as plain values that strict JSON can hold; names are left out where groups are the cells."""
@@ -322,12 +363,18 @@ class Families:
         ends = np.cumsum([int(family["n_groups"]) for family in stored["families"]]).tolist()
         members = tuple(
             Member(
-                str(family["name"]), slice(end - int(family["n_groups"]), end), _bound_from_json(family["bound"], int(family["n_groups"]))
+                str(family["name"]),
+                slice(end - int(family["n_groups"]), end),
+                _bound_from_json(family["bound"], int(family["n_groups"])),
             )
             for family, end in zip(stored["families"], ends, strict=True)
         )
         share = np.array(stored["share"], dtype=np.float64)
-        own = cells.names if stored["names"] is None else np.array([str(name) for name in stored["names"]], dtype=np.str_)
+        own = (
+            cells.names
+            if stored["names"] is None
+            else np.array([str(name) for name in stored["names"]], dtype=np.str_)
+        )
         if share.shape != (ends[-1],) or own.shape != share.shape or not np.isfinite(share).all():
             raise ValueError(f"{ends[-1]} groups, but {share.shape} shares and {own.shape} names")
         return cls(
@@ -367,7 +414,11 @@ def _shape_from_json(stored: dict[str, Any]) -> Bound:
         target = np.array(stored["target"], dtype=np.float64)
         if target.shape != epsilon.shape or not np.isfinite(target).all():
             raise ValueError(f"target is {stored['target']!r}")
-        return TargetBound(epsilon, target) if stored["kind"] == "target" else MomentBound(epsilon, target)
+        return (
+            TargetBound(epsilon, target)
+            if stored["kind"] == "target"
+            else MomentBound(epsilon, target)
+        )
     return BANDS[stored["kind"]](epsilon)
 
 

@@ -46,19 +46,26 @@ def by_family(given: Any, families: Sequence[tuple[str, Sequence[Any]]]) -> list
     if given is None or len(families) == 1:
         return [given] * len(families)
     unknown = [name for name in given if name not in known] if isinstance(given, Mapping) else []
-    fault = f"names {unknown[0]!r}, which is not a family" if unknown else "does not say for which family it is"
+    fault = (
+        f"names {unknown[0]!r}, which is not a family"
+        if unknown
+        else "does not say for which family it is"
+    )
     remedy = f"Pass a mapping from names of families, which are {listed(known)}, to the offsets of their groups."
     raise ParameterError(f"offsets {fault}.", remedy=remedy, families=known, unknown=unknown)
 
 
-def offset(bound: Bound, given: Any, family: str, groups: Sequence[Any], classes: Sequence[object]) -> Bound:
+def offset(
+    bound: Bound, given: Any, family: str, groups: Sequence[Any], classes: Sequence[object]
+) -> Bound:
     """Shift a bound by the offsets of its family; as it is where they are None or all 0.
 
     Parameters
     ----------
     bound : Bound
     given : array-like of shape (n_groups, n_classes), frame, mapping by group, or None
-        Rows in the order of the groups, or by their names; numbers of a row in the order of the classes, or by their names.
+        Rows in the order of the groups, or by their names; numbers of a row in the order of the
+        classes, or by their names.
     family : str
         For errors.
     groups, classes : sequence
@@ -67,7 +74,8 @@ def offset(bound: Bound, given: Any, family: str, groups: Sequence[Any], classes
     Raises
     ------
     ParameterError
-        Groups or classes that are not there or left out, numbers that are not finite, or a row that does not add up to 0.
+        Groups or classes that are not there or left out, numbers that are not finite, or a row that
+        does not add up to 0.
 
     Examples
     --------
@@ -83,7 +91,9 @@ def offset(bound: Bound, given: Any, family: str, groups: Sequence[Any], classes
         raise ParameterError(problem, remedy="Leave it out of the offsets.", family=family)
     n_classes = len(bound.epsilon)
     rows = _ordered(given, family, groups)
-    added = np.array([numbers_per_class("offsets", row, n_classes, classes or None) for row in rows])
+    added = np.array(
+        [numbers_per_class("offsets", row, n_classes, classes or None) for row in rows]
+    )
     for group, row in zip(groups, added, strict=True):
         _refuse_row(row, plain_value(group), family)
     added -= added.mean(axis=1, keepdims=True)  # what rounding left of the sum
@@ -95,32 +105,54 @@ def _refuse_row(row: Floats, group: Any, family: str) -> None:
     facts = {"family": family, "group": group}
     if not np.isfinite(row).all():
         problem = f"The offsets of group {group!r} hold {float(row[~np.isfinite(row)][0])}."
-        raise ParameterError(problem, remedy="Pass finite numbers: what is added to the mean of each class.", **facts)
+        raise ParameterError(
+            problem, remedy="Pass finite numbers: what is added to the mean of each class.", **facts
+        )
     total = float(row.sum())
     if abs(total) > _SUM_ROUNDING:
         problem = f"The offsets of group {group!r} add up to {total:.10g}, not to 0, but the shares of its classes add up to 1 with them."
-        raise ParameterError(problem, remedy="Subtract their mean, or take the difference of two means of labels.", total=total, **facts)
+        raise ParameterError(
+            problem,
+            remedy="Subtract their mean, or take the difference of two means of labels.",
+            total=total,
+            **facts,
+        )
 
 
 def _ordered(given: Any, family: str, groups: Sequence[Any]) -> list[Any]:
     """Give one row per group, in order."""
     rows, names = _rows_of(given, family), [plain_value(group) for group in groups]
     if isinstance(rows, Mapping):
-        # Names of groups are what FairLabels.groups holds. Numbers may have become text, and a column's name may stand before its value.
-        written = ([f"{family}={name}", str(name).removeprefix(f"{family}="), str(name), name] for name in names)
-        places = {each: place for way in zip(*written, strict=True) for place, each in enumerate(way)}
+        # Names of groups are what FairLabels.groups holds. Numbers may have become text, and a
+        # column's name may stand before its value.
+        written = (
+            [f"{family}={name}", str(name).removeprefix(f"{family}="), str(name), name]
+            for name in names
+        )
+        places = {
+            each: place for way in zip(*written, strict=True) for place, each in enumerate(way)
+        }
         found = {places[name]: row for name, row in rows.items() if name in places}
         unknown = [name for name in rows if name not in places]
         missing = [name for place, name in enumerate(names) if place not in found]
         if unknown or missing or len(found) < len(rows):
-            fault = f"name {unknown[0]!r}, which is not a group" if unknown else "name a group twice"
+            fault = (
+                f"name {unknown[0]!r}, which is not a group" if unknown else "name a group twice"
+            )
             fault = f"have no row for group {missing[0]!r}" if missing and not unknown else fault
             remedy = f"Name every group once: {listed(names)}."
-            raise ParameterError(f"The offsets of the family {family!r} {fault}.", remedy=remedy, unknown=unknown, missing=missing)
+            raise ParameterError(
+                f"The offsets of the family {family!r} {fault}.",
+                remedy=remedy,
+                unknown=unknown,
+                missing=missing,
+            )
         return [found[place] for place in range(len(names))]
     if len(rows) != len(names):
         problem = f"The offsets of the family {family!r} have {len(rows)} rows, but it has {len(names)} groups: {listed(names)}."
-        raise ParameterError(problem, remedy=f"{_FORM}.", n_rows=len(rows), n_groups=len(names), family=family)
+        raise ParameterError(
+            problem, remedy=f"{_FORM}.", n_rows=len(rows), n_groups=len(names), family=family
+        )
     return list(rows)
 
 
@@ -132,7 +164,11 @@ def _rows_of(given: Any, family: str) -> Mapping[Any, Any] | Sequence[Any] | Arr
     if columns is not None and hasattr(given, "to_numpy"):
         names, matrix = list(columns), given.to_numpy()
         # Names 0, 1, 2, ... are what a frame has that was given none.
-        rows = list(matrix) if names == list(range(len(names))) else [dict(zip(names, row, strict=True)) for row in matrix]
+        rows = (
+            list(matrix)
+            if names == list(range(len(names)))
+            else [dict(zip(names, row, strict=True)) for row in matrix]
+        )
         labels = list(index)
         if labels in ([], list(range(len(rows)))):
             return rows
@@ -141,5 +177,9 @@ def _rows_of(given: Any, family: str) -> Mapping[Any, Any] | Sequence[Any] | Arr
             raise ParameterError(problem, remedy="Give one row per group.", family=family)
         return dict(zip(labels, rows, strict=True))
     if isinstance(given, (str, bytes)) or np.ndim(given) == 0:
-        raise ParameterError(f"The offsets of the family {family!r} are {given!r}.", remedy=f"{_FORM}.", family=family)
+        raise ParameterError(
+            f"The offsets of the family {family!r} are {given!r}.",
+            remedy=f"{_FORM}.",
+            family=family,
+        )
     return list(given)

@@ -24,7 +24,12 @@ Target = str | ArrayLike | Mapping[Any, float]
 MissingValues = Literal["error", "group", "exclude"]
 SmallGroups = Literal["error", "merge", "exclude"]
 AbsentGroups = Literal["report", "error"]
-CHOICES = {"bound": BoundName, "missing": MissingValues, "small_groups": SmallGroups, "absent": AbsentGroups}
+CHOICES = {
+    "bound": BoundName,
+    "missing": MissingValues,
+    "small_groups": SmallGroups,
+    "absent": AbsentGroups,
+}
 """The fields of :class:`Request` that take one of a few words."""
 
 
@@ -86,16 +91,31 @@ class Request:
     def __post_init__(self) -> None:
         if not (is_a(Integral, self.min_group_size) and self.min_group_size >= 0):
             remedy = "Pass the fewest rows a group may have, such as 30; 0 accepts all."
-            raise ParameterError(f"min_group_size is {self.min_group_size!r}.", remedy=remedy, min_group_size=self.min_group_size)
+            raise ParameterError(
+                f"min_group_size is {self.min_group_size!r}.",
+                remedy=remedy,
+                min_group_size=self.min_group_size,
+            )
         for name, choice in CHOICES.items():
             one_of(name, getattr(self, name), get_args(choice))
         if self.small_groups == "exclude" and not self.min_group_size:
-            problem = "small_groups is 'exclude', but min_group_size is 0, so that no group is small."
+            problem = (
+                "small_groups is 'exclude', but min_group_size is 0, so that no group is small."
+            )
             remedy = "Pass the fewest rows of a group that counts, such as min_group_size=10."
-            raise ParameterError(problem, remedy=remedy, small_groups=self.small_groups, min_group_size=self.min_group_size)
+            raise ParameterError(
+                problem,
+                remedy=remedy,
+                small_groups=self.small_groups,
+                min_group_size=self.min_group_size,
+            )
         if self.target is not None and self.bound != "target":
             remedy = "Pass bound='target' as well, or leave the target out."
-            raise ParameterError(f"A target is given, but the bound is {self.bound!r}.", remedy=remedy, bound=self.bound)
+            raise ParameterError(
+                f"A target is given, but the bound is {self.bound!r}.",
+                remedy=remedy,
+                bound=self.bound,
+            )
 
 
 def is_a(kind: type, value: object) -> bool:
@@ -112,13 +132,18 @@ def is_a(kind: type, value: object) -> bool:
 def one_of(name: str, value: object, options: Sequence[str]) -> None:
     """Refuse a value that is not among the options."""
     if not isinstance(value, str) or value not in options:
-        raise ParameterError(f"{name} is {value!r}.", remedy=f"Pass one of {', '.join(map(repr, options))}.", **{name: value})
+        raise ParameterError(
+            f"{name} is {value!r}.",
+            remedy=f"Pass one of {', '.join(map(repr, options))}.",
+            **{name: value},
+        )
 
 
 def families_of(request: Request, groups: Groups) -> list[Family]:
     """Spell out which families of columns are asked for, in the order of the table's columns, with what they leave open filled in.
 
-    Continuous and uncertain attributes cannot be crossed with others: each makes a family of its own.
+    Continuous and uncertain attributes cannot be crossed with others: each makes a family of its
+    own.
 
     Raises
     ------
@@ -144,7 +169,9 @@ def _families_of(request: Request, groups: Groups) -> list[Family]:
     if isinstance(request.families, str):
         if request.families not in get_args(FamilyChoice):
             remedy = f"Pass one of {', '.join(map(repr, get_args(FamilyChoice)))}, or a list of columns: [{request.families!r}]."
-            raise ParameterError(f"families is {request.families!r}.", remedy=remedy, families=request.families)
+            raise ParameterError(
+                f"families is {request.families!r}.", remedy=remedy, families=request.families
+            )
         crossed = [Family(tuple(categorical))] if categorical else []
         if request.families == "crossed":
             return crossed + alone
@@ -152,7 +179,9 @@ def _families_of(request: Request, groups: Groups) -> list[Family]:
         return marginal + (crossed if request.families == "both" and len(categorical) > 1 else [])
     if not isinstance(request.families, Sequence) or not request.families:
         remedy = "Pass 'crossed', 'marginal', 'both', or a list of columns such as ['sex', ['sex', 'race']]."
-        raise ParameterError(f"families is {request.families!r}.", remedy=remedy, families=request.families)
+        raise ParameterError(
+            f"families is {request.families!r}.", remedy=remedy, families=request.families
+        )
     families = [_family(each, sensitive) for each in request.families]
     for family in families:
         _check_columns(family, sensitive, kinds)
@@ -161,7 +190,9 @@ def _families_of(request: Request, groups: Groups) -> list[Family]:
         if family.target is not None and (family.bound or request.bound) != "target":
             problem = f"The family {family.names} has a target, but its bound is {family.bound or request.bound!r}."
             remedy = "Give it bound='target' as well, or leave the target out."
-            raise ParameterError(problem, remedy=remedy, family=family.names, bound=family.bound or request.bound)
+            raise ParameterError(
+                problem, remedy=remedy, family=family.names, bound=family.bound or request.bound
+            )
     return families
 
 
@@ -170,10 +201,14 @@ def _family(each: Any, sensitive: tuple[str, ...]) -> Family:
         return each
     names = [each] if isinstance(each, (str, int, np.integer)) else each
     # Names of columns are text; a frame may have had them as numbers.
-    right = isinstance(names, Sequence) and all(isinstance(name, (str, int, np.integer)) and not isinstance(name, bool) for name in names)
+    right = isinstance(names, Sequence) and all(
+        isinstance(name, (str, int, np.integer)) and not isinstance(name, bool) for name in names
+    )
     if not right:
         remedy = _among(sensitive, f", such as [{sensitive[0]!r}], or pass a Family")
-        raise ParameterError(f"A family is {each!r}, which names no columns.", remedy=remedy, family=each)
+        raise ParameterError(
+            f"A family is {each!r}, which names no columns.", remedy=remedy, family=each
+        )
     return Family(tuple(str(name) for name in names))
 
 
@@ -187,10 +222,20 @@ def _check_columns(family: Family, sensitive: tuple[str, ...], kinds: dict[str, 
     names = family.names
     unknown = [name for name in names if name not in sensitive]
     if unknown or not names:
-        fault = f"names the column {unknown[0]!r}, which sensitive_features does not have" if unknown else "has no columns"
-        raise ParameterError(f"A family {fault}.", remedy=_among(sensitive), family=names, columns=sensitive)
+        fault = (
+            f"names the column {unknown[0]!r}, which sensitive_features does not have"
+            if unknown
+            else "has no columns"
+        )
+        raise ParameterError(
+            f"A family {fault}.", remedy=_among(sensitive), family=names, columns=sensitive
+        )
     if len(set(names)) < len(names):
-        raise ParameterError(f"The family {names} names a column twice.", remedy="Name each column once.", family=names)
+        raise ParameterError(
+            f"The family {names} names a column twice.",
+            remedy="Name each column once.",
+            family=names,
+        )
     uncrossable = [name for name in names if kinds[name] != "categorical"]
     if uncrossable and len(names) > 1:
         problem = f"The family {names} crosses {uncrossable[0]!r}, which is {kinds[uncrossable[0]]} and has no groups of its own."
@@ -201,10 +246,17 @@ def _check_columns(family: Family, sensitive: tuple[str, ...], kinds: dict[str, 
 LARGEST: dict[BoundName, float] = {"range": 1.0, "to_overall": 1.0, "ratio": 1.0, "target": 2.0}
 """What the measure that each bound limits cannot exceed: differences of shares, and twice a distance between two."""
 
-_SUM_ROUNDING = 1e-9  # of a target's sum: means add up to 1 exactly, and a bound of 0 could not be met otherwise
+# of a target's sum: means add up to 1 exactly, and a bound of 0 could not be met otherwise
+_SUM_ROUNDING = 1e-9
 
 
-def bound_of(family: Family, n_classes: int, names: Sequence[object], population: Callable[[], Floats], name: str) -> Bound:
+def bound_of(
+    family: Family,
+    n_classes: int,
+    names: Sequence[object],
+    population: Callable[[], Floats],
+    name: str,
+) -> Bound:
     """Build the bound of one family.
 
     Parameters
@@ -215,7 +267,8 @@ def bound_of(family: Family, n_classes: int, names: Sequence[object], population
     names : sequence
         Of the classes.
     population : callable
-        Gives the mean label of the rows that the family counts, of shape (n_classes,); not every bound asks for it.
+        Gives the mean label of the rows that the family counts, of shape (n_classes,); not every
+        bound asks for it.
     name : str
         Of the family; for errors.
     """
@@ -227,7 +280,11 @@ def bound_of(family: Family, n_classes: int, names: Sequence[object], population
         return BANDS[family.bound](epsilon)
     if family.target is None:
         remedy = "Pass target='population', or one share per class that add up to 1."
-        raise ParameterError(f"The bound of the family {name!r} is 'target', but no target is given.", remedy=remedy, family=name)
+        raise ParameterError(
+            f"The bound of the family {name!r} is 'target', but no target is given.",
+            remedy=remedy,
+            family=name,
+        )
     return TargetBound(epsilon, _target(family.target, population(), names))
 
 
@@ -242,10 +299,14 @@ def moment_bound_of(family: Family, n_classes: int, names: Sequence[object]) -> 
     (name,) = family.names
     assert family.epsilon is not None
     if family.bound in ("ratio", "target"):
-        problem = f"The bound {family.bound!r} compares groups, and {name!r} is continuous and has none."
+        problem = (
+            f"The bound {family.bound!r} compares groups, and {name!r} is continuous and has none."
+        )
         remedy = f"Give it a family of its own with another bound: Family({name!r}, bound='range')."
         raise ParameterError(problem, remedy=remedy, family=name, bound=family.bound)
-    return MomentBound(epsilon_per_class(family.epsilon, n_classes, names, largest=1.0), np.zeros(n_classes))
+    return MomentBound(
+        epsilon_per_class(family.epsilon, n_classes, names, largest=1.0), np.zeros(n_classes)
+    )
 
 
 def _class_name(names: Sequence[object], places: Places) -> object:
@@ -257,7 +318,9 @@ def _refuse_empty(epsilon: Floats, population: Floats, names: Sequence[object], 
     if len(empty):
         label = _class_name(names, empty)
         problem = f"The class {label!r} is empty in the family {name!r}, so it has no ratio between groups."
-        remedy = "Leave the class out of the labels, or free it with an epsilon of 1 for this class."
+        remedy = (
+            "Leave the class out of the labels, or free it with an epsilon of 1 for this class."
+        )
         raise ParameterError(problem, remedy=remedy, class_name=label, family=name)
 
 
@@ -266,38 +329,57 @@ def _target(wanted: Target, population: Floats, names: Sequence[object]) -> Floa
         return population
     wanted = labelled(wanted)
     if np.ndim(cast("Floats", wanted)) == 0 and not hasattr(wanted, "keys"):
-        raise ParameterError(f"target is {wanted!r}.", remedy="Pass 'population', or one share per class that add up to 1.", target=wanted)
+        raise ParameterError(
+            f"target is {wanted!r}.",
+            remedy="Pass 'population', or one share per class that add up to 1.",
+            target=wanted,
+        )
     target = numbers_per_class("target", wanted, len(population), names)
     wrong = np.flatnonzero(~((target >= 0) & (target <= 1)))
     if len(wrong):
         label = _class_name(names, wrong)
         problem = f"The target of class {label!r} is {target[wrong[0]]}, which is not a share."
         remedy = "Pass numbers between 0 and 1 that add up to 1."
-        raise ParameterError(problem, remedy=remedy, class_name=label, value=float(target[wrong[0]]))
+        raise ParameterError(
+            problem, remedy=remedy, class_name=label, value=float(target[wrong[0]])
+        )
     total = float(target.sum())
     if abs(total - 1.0) > _SUM_ROUNDING:
         remedy = "Divide it by its sum."
-        raise ParameterError(f"The target adds up to {total:.10g}, not to 1, so no labels can meet it.", remedy=remedy, total=total)
+        raise ParameterError(
+            f"The target adds up to {total:.10g}, not to 1, so no labels can meet it.",
+            remedy=remedy,
+            total=total,
+        )
     return target / total
 
 
 def refuse_contradiction(bounds: list[tuple[str, TargetBound]], names: Sequence[object]) -> None:
     """Refuse targets of families over the same rows that no labels can meet together.
 
-    The mean over all rows lies between the means of groups, hence within reach of every target; rows that are all alike show that nothing
-    else is needed.
+    The mean over all rows lies between the means of groups, hence within reach of every target;
+    rows that are all alike show that nothing else is needed.
     """
     if len(bounds) < 2:
         return
-    families, remedy = [name for name, _ in bounds], "Give all families one target, or a larger epsilon."
+    families, remedy = (
+        [name for name, _ in bounds],
+        "Give all families one target, or a larger epsilon.",
+    )
     listed = " and ".join(map(repr, families))
     low = np.max([bound.target - bound.reach for _, bound in bounds], axis=0)
     high = np.min([bound.target + bound.reach for _, bound in bounds], axis=0)
     apart = np.flatnonzero(low > high + _SUM_ROUNDING)
     if len(apart):
         label = _class_name(names, apart)
-        limits = f"one asks for at least {low[apart[0]]:.6g}, another for at most {high[apart[0]]:.6g}"
+        limits = (
+            f"one asks for at least {low[apart[0]]:.6g}, another for at most {high[apart[0]]:.6g}"
+        )
         problem = f"The targets of {listed} contradict each other for class {label!r}: {limits}."
         raise ParameterError(problem, remedy=remedy, class_name=label, families=families)
     if low.sum() > 1 + _SUM_ROUNDING or high.sum() < 1 - _SUM_ROUNDING:
-        raise ParameterError(f"The targets of {listed} leave no shares that add up to 1.", remedy=remedy, families=families)
+        raise ParameterError(
+            f"The targets of {listed} leave no shares that add up to 1.",
+            remedy=remedy,
+            families=families,
+        )

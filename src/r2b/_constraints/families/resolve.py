@@ -8,9 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from r2b._constraints.families.fitted import Absent, Counting, Crossings, Families, Key, Mixture, Moments, Stratum, crossings_of
+from r2b._constraints.families.fitted import (
+    Absent,
+    Counting,
+    Crossings,
+    Families,
+    Key,
+    Mixture,
+    Moments,
+    Stratum,
+    crossings_of,
+)
 from r2b._constraints.families.offsets import by_family, offset
-from r2b._constraints.families.request import Family, Request, bound_of, families_of, moment_bound_of, refuse_contradiction
+from r2b._constraints.families.request import (
+    Family,
+    Request,
+    bound_of,
+    families_of,
+    moment_bound_of,
+    refuse_contradiction,
+)
 from r2b._constraints.parity import Bound, Member, Parity, TargetBound
 from r2b._data.arrays import Array, Floats
 from r2b._data.basis import Basis, fit_basis
@@ -20,7 +37,8 @@ from r2b._data.mixtures import Mixtures
 from r2b.errors import InputError, ParameterError, R2BError, WeightError
 
 OTHER = "other"
-Bases = Callable[[int, Stratum], Basis | None]  # of a continuous attribute in a stratum, where they were fitted to rows that are not here
+# of a continuous attribute in a stratum, where they were fitted to rows that are not here
+Bases = Callable[[int, Stratum], Basis | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,19 +80,33 @@ class _Builder:
 
     def strata(self) -> tuple[Stratum, ...]:
         """Give the strata of the control features, those of a missing value among them."""
-        control = tuple(range(len(self.groups.columns) - self.groups.n_control, len(self.groups.columns)))
-        return tuple(Stratum(control, codes) for codes in crossings_of(self.groups, control)[1]) if control else (Stratum(),)
+        control = tuple(
+            range(len(self.groups.columns) - self.groups.n_control, len(self.groups.columns))
+        )
+        return (
+            tuple(Stratum(control, codes) for codes in crossings_of(self.groups, control)[1])
+            if control
+            else (Stratum(),)
+        )
 
     def left_out(self, columns: Key, codes: Key) -> bool:
         """Tell whether a crossing has a missing value, and such rows are to be left out."""
         missing = self.groups.missing_codes
-        return self.request.missing == "exclude" and any(missing[column] == code for column, code in zip(columns, codes, strict=True))
+        return self.request.missing == "exclude" and any(
+            missing[column] == code for column, code in zip(columns, codes, strict=True)
+        )
 
     def name_of(self, columns: Key, codes: Key) -> str:
         """Name a crossing by its values."""
-        values = [self.groups.value_name(column, code) for column, code in zip(columns, codes, strict=True)]
+        values = [
+            self.groups.value_name(column, code)
+            for column, code in zip(columns, codes, strict=True)
+        ]
         names = [self.groups.columns[column] for column in columns]
-        return ", ".join(f"{name}={value}" if name else str(value) for name, value in zip(names, values, strict=True))
+        return ", ".join(
+            f"{name}={value}" if name else str(value)
+            for name, value in zip(names, values, strict=True)
+        )
 
     def build(self, family: Family, stratum: Stratum) -> _Built | None:
         """Settle one family in one stratum; None where it has nothing to agree with."""
@@ -88,7 +120,10 @@ class _Builder:
             counting: Counting = Mixture(stratum, columns[0])
             mixtures, column = self.groups.vocabularies[columns[0]], family.names[0]
             assert isinstance(mixtures, Mixtures)
-            names: list[Any] = [f"{column}={group}{where}" if column else f"{group}{where}" for group in mixtures.groups]
+            names: list[Any] = [
+                f"{column}={group}{where}" if column else f"{group}{where}"
+                for group in mixtures.groups
+            ]
             self._refuse_small_mixture(counting, names, name)
         else:
             crossings = self._crossings(family, columns, stratum, name, where)
@@ -98,7 +133,9 @@ class _Builder:
         design = counting.design(self.groups)
         share = self.cell_share @ design
         self._refuse_weightless(share, design, names)
-        bound = bound_of(family, self.n_classes, self.request.names, lambda: self.mean(design.sum(axis=1)), name)
+        bound = bound_of(
+            family, self.n_classes, self.request.names, lambda: self.mean(design.sum(axis=1)), name
+        )
         return _Built(name, counting, names, design, share, bound, family.offsets)
 
     def _moments(self, family: Family, column: int, stratum: Stratum, where: str) -> _Built | None:
@@ -107,14 +144,19 @@ class _Builder:
         inside = stratum.of(self.groups) & (codes < len(values))
         weight = np.bincount(codes[inside], self.cell_share[inside], minlength=len(values))
         if stratum.columns and (weight > 0).sum() < 2:
-            self._note_absent(family, stratum, ["a second value"])  # like a stratum with one group: there is nothing to compare
+            # like a stratum with one group: there is nothing to compare
+            self._note_absent(family, stratum, ["a second value"])
             return None
         settings = self.groups.settings[column]
         assert settings is not None
         known = self.bases(column, stratum) if self.bases is not None else None
         try:
             basis = known or fit_basis(
-                values[weight > 0], weight[weight > 0], basis=settings.basis, knots=settings.knots, name=family.names[0]
+                values[weight > 0],
+                weight[weight > 0],
+                basis=settings.basis,
+                knots=settings.knots,
+                name=family.names[0],
             )
         except R2BError as error:
             if not where:
@@ -122,28 +164,48 @@ class _Builder:
             problem = f"In the stratum {where.removeprefix(' | ')!r}: {error.problem}"
             raise type(error)(problem, remedy=error.remedy, **error.facts) from error
         counting = Moments(stratum, column, basis)
-        # Moments are means over the rows of the stratum: the design carries its weight, the share is its own.
+        # Moments are means over the rows of the stratum: the design carries its weight, the share
+        # is its own.
         share = np.full(basis.n_functions, float(weight.sum()))
         names = [f"{each}{where}" for each in basis.names]
         bound = moment_bound_of(family, self.n_classes, self.request.names)
-        return _Built(_named(family) + where, counting, names, counting.design(self.groups), share, bound, family.offsets)
+        return _Built(
+            _named(family) + where,
+            counting,
+            names,
+            counting.design(self.groups),
+            share,
+            bound,
+            family.offsets,
+        )
 
-    def _crossings(self, family: Family, columns: Key, stratum: Stratum, name: str, where: str) -> tuple[Crossings, list[Any]] | None:
+    def _crossings(
+        self, family: Family, columns: Key, stratum: Stratum, name: str, where: str
+    ) -> tuple[Crossings, list[Any]] | None:
         codes, everyone = crossings_of(self.groups, columns)
         here = {everyone[code] for code in np.unique(codes[stratum.of(self.groups)]).tolist()}
         known = [key for key in everyone if not self.left_out(columns, key)]
         counted = [key for key in known if key in here]
-        fewest = 2 if stratum.columns and family.bound != "target" else 1  # groups of a stratum, to have something to agree with
+        # groups of a stratum, to have something to agree with
+        fewest = 2 if stratum.columns and family.bound != "target" else 1
         if stratum.columns:
-            self._note_absent(family, stratum, [self.name_of(columns, key) for key in known if key not in here])
+            self._note_absent(
+                family, stratum, [self.name_of(columns, key) for key in known if key not in here]
+            )
         if fewest == 2 and len(counted) < fewest:
             return None
         if not counted:
             remedy = "Pass missing='group', or another column."
-            raise InputError(f"Every row of the family {name!r} is left out because its value is missing.", remedy=remedy, family=name)
+            raise InputError(
+                f"Every row of the family {name!r} is left out because its value is missing.",
+                remedy=remedy,
+                family=name,
+            )
         place = {key: number for number, key in enumerate(counted)}
         place |= dict.fromkeys(here - place.keys(), -1)
-        crossings, names = self._without_small(Crossings(stratum, columns, place, len(counted)), counted, name)
+        crossings, names = self._without_small(
+            Crossings(stratum, columns, place, len(counted)), counted, name
+        )
         if len(names) < fewest:
             return None  # what is left of the stratum has nothing to agree with
         return crossings, [f"{each}{where}" for each in names] if where else names
@@ -156,11 +218,17 @@ class _Builder:
             raise InputError(problem, remedy=remedy, stratum=where, group=groups[0], absent=groups)
         self.absent += [Absent(_named(family), where, group) for group in groups]
 
-    def _without_small(self, crossings: Crossings, keys: list[Key], name: str) -> tuple[Crossings, list[Any]]:
+    def _without_small(
+        self, crossings: Crossings, keys: list[Key], name: str
+    ) -> tuple[Crossings, list[Any]]:
         """Put small groups of a family together, or leave them out as rows without a value are; give the names of the groups as well."""
         names: list[Any] = [self.name_of(crossings.columns, key) for key in keys]
         fewest = int(self.request.min_group_size)
-        counts = self.groups.counts @ crossings.design(self.groups) if fewest > 0 else np.full(len(names), np.inf)
+        counts = (
+            self.groups.counts @ crossings.design(self.groups)
+            if fewest > 0
+            else np.full(len(names), np.inf)
+        )
         small = np.flatnonzero(counts < fewest).tolist()
         if not small:
             return crossings, names
@@ -178,22 +246,38 @@ class _Builder:
     def _exclude(self, stratum: Stratum, groups: list[Any], kept: list[int], name: str) -> None:
         if not kept and not stratum.columns:
             problem = f"Every group of the family {name!r} has fewer than {int(self.request.min_group_size)} rows and is left out."
-            raise InputError(problem, remedy="Lower min_group_size, or pass another column.", family=name, groups=groups)
+            raise InputError(
+                problem,
+                remedy="Lower min_group_size, or pass another column.",
+                family=name,
+                groups=groups,
+            )
         where = f" | {self.name_of(stratum.columns, stratum.codes)}" if stratum.columns else ""
         self.excluded += [f"{group}{where}" for group in groups]
 
-    def _merged(self, columns: Key, names: list[Any], counts: Floats, small: list[int], name: str) -> str:
+    def _merged(
+        self, columns: Key, names: list[Any], counts: Floats, small: list[int], name: str
+    ) -> str:
         """Name what small groups are put together as, where they may be."""
         fewest, together = int(self.request.min_group_size), int(counts[small].sum())
-        facts = {"family": name, "groups": [names[group] for group in small], "counts": [int(counts[group]) for group in small]}
-        listed = ", ".join(f"{names[group]!r} ({int(counts[group])} row{'s' if counts[group] > 1 else ''})" for group in small[:5])
+        facts = {
+            "family": name,
+            "groups": [names[group] for group in small],
+            "counts": [int(counts[group]) for group in small],
+        }
+        listed = ", ".join(
+            f"{names[group]!r} ({int(counts[group])} row{'s' if counts[group] > 1 else ''})"
+            for group in small[:5]
+        )
         if self.request.small_groups == "error":
             problem = f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {fewest} rows: {listed}."
             ways = "small_groups='merge' to put them together as 'other', small_groups='exclude' to leave them out"
             raise InputError(problem, remedy=f"Pass {ways}, or lower min_group_size.", **facts)
         if together < fewest:
             problem = f"The small groups of the family {name!r} have {together} rows even when put together as 'other': {listed}."
-            raise InputError(problem, remedy="Lower min_group_size, or leave their rows out.", **facts)
+            raise InputError(
+                problem, remedy="Lower min_group_size, or leave their rows out.", **facts
+            )
         # A column with a name shows it with every value, and so with this one.
         alone = self.groups.columns[columns[0]] if len(columns) == 1 else ""
         merged = f"{names[small[0]].partition('=')[0]}={OTHER}" if alone else OTHER
@@ -209,11 +293,21 @@ class _Builder:
         counts = self.groups.counts @ counting.design(self.groups)
         small = np.flatnonzero(counts < fewest).tolist()
         if small:
-            listed = ", ".join(f"{names[group]!r} ({counts[group]:.1f} rows)" for group in small[:5])
+            listed = ", ".join(
+                f"{names[group]!r} ({counts[group]:.1f} rows)" for group in small[:5]
+            )
             many = f"{len(small)} group{'s' if len(small) > 1 else ''}"
-            problem = f"The family {name!r} has {many} of fewer than {fewest} expected rows: {listed}."
+            problem = (
+                f"The family {name!r} has {many} of fewer than {fewest} expected rows: {listed}."
+            )
             remedy = "Lower min_group_size, or add up the probabilities of small groups: uncertain groups are not merged or left out."
-            raise InputError(problem, remedy=remedy, family=name, groups=[names[each] for each in small], counts=counts[small].tolist())
+            raise InputError(
+                problem,
+                remedy=remedy,
+                family=name,
+                groups=[names[each] for each in small],
+                counts=counts[small].tolist(),
+            )
 
     def _refuse_weightless(self, share: Floats, members: Array, names: list[Any]) -> None:
         without = np.flatnonzero(share <= 0)
@@ -222,16 +316,29 @@ class _Builder:
             cells = members == group if members.ndim == 1 else members[:, group] > 0
             if not self.groups.rows_of(cells):
                 problem = f"No row belongs to group {names[group]!r} with any probability."
-                raise WeightError(problem, remedy="Leave its column out of the membership.", group=names[group], count=0)
+                raise WeightError(
+                    problem,
+                    remedy="Leave its column out of the membership.",
+                    group=names[group],
+                    count=0,
+                )
             problem = f"The weights of all {self.groups.rows_of(cells)} rows of group {names[group]!r} are zero."
             remedy = "Give at least one of its rows a positive weight, or drop the group."
-            raise WeightError(problem, remedy=remedy, group=names[group], count=self.groups.rows_of(cells))
+            raise WeightError(
+                problem, remedy=remedy, group=names[group], count=self.groups.rows_of(cells)
+            )
 
     def plain(self, family: Family) -> tuple[Families, Parity]:
         """Settle the one family whose groups are the cells themselves, which may be too many for a design."""
         groups, name = self.groups, _named(family)
         self._refuse_weightless(self.cell_share, np.arange(groups.n_groups), groups.names.tolist())
-        bound = bound_of(family, self.n_classes, self.request.names, lambda: self.mean(np.ones(groups.n_groups)), name)
+        bound = bound_of(
+            family,
+            self.n_classes,
+            self.request.names,
+            lambda: self.mean(np.ones(groups.n_groups)),
+            name,
+        )
         (bound,) = self.offset([(name, groups.names.tolist(), bound, family.offsets)])
         families = Families.of_cells(groups, name, bound, self.cell_share)
         return families, Parity(families.members, groups.names, self.cell_share, self.cell_share)
@@ -243,9 +350,15 @@ class _Builder:
         given = by_family(self.request.offsets, [(name, groups) for name, groups, _, _ in families])
         for part, (name, _, _, own) in zip(given, families, strict=True):
             if own is not None and (part is not None or self.groups.n_control):
-                fault = "are given twice" if part is not None else "stand in the family, but its groups differ by control features"
+                fault = (
+                    "are given twice"
+                    if part is not None
+                    else "stand in the family, but its groups differ by control features"
+                )
                 remedy = f"Pass offsets={{{name!r}: ...}} alone, and none in the Family."
-                raise ParameterError(f"The offsets of the family {name!r} {fault}.", remedy=remedy, family=name)
+                raise ParameterError(
+                    f"The offsets of the family {name!r} {fault}.", remedy=remedy, family=name
+                )
         classes = self.request.names
         return [
             offset(bound, own if part is None else part, name, groups, classes)
@@ -257,21 +370,39 @@ class _Builder:
         ends = np.cumsum([len(each.names) for each in built]).tolist()
         bounds = self.offset([(each.name, each.names, each.bound, each.own) for each in built])
         members = tuple(
-            Member(each.name, slice(end - len(each.names), end), bound) for each, end, bound in zip(built, ends, bounds, strict=True)
+            Member(each.name, slice(end - len(each.names), end), bound)
+            for each, end, bound in zip(built, ends, bounds, strict=True)
         )
-        design = built[0].design if len(built) == 1 else np.concatenate([each.design for each in built], axis=1)
+        design = (
+            built[0].design
+            if len(built) == 1
+            else np.concatenate([each.design for each in built], axis=1)
+        )
         counted = np.any([each.counting.counted(self.groups) for each in built], axis=0)
         left_out = float(self.cell_share[~counted].sum())
         share = np.concatenate([each.share for each in built])
         names = np.array([name for each in built for name in each.names])
         names.flags.writeable = False
         counting = tuple(each.counting for each in built)
-        families = Families(members, counting, names, share, self.strata(), tuple(self.absent), left_out, excluded=tuple(self.excluded))
+        families = Families(
+            members,
+            counting,
+            names,
+            share,
+            self.strata(),
+            tuple(self.absent),
+            left_out,
+            excluded=tuple(self.excluded),
+        )
         return families, Parity(members, names, share, self.cell_share, design)
 
 
 def resolve(
-    request: Request, groups: Groups, cell_weight: Floats, labels: Floats | Rows, bases: Bases | None = None
+    request: Request,
+    groups: Groups,
+    cell_weight: Floats,
+    labels: Floats | Rows,
+    bases: Bases | None = None,
 ) -> tuple[Families, Parity]:
     """Settle what is asked on a table.
 
@@ -282,9 +413,11 @@ def resolve(
         The table's cells.
     cell_weight : ndarray of shape (n_cells,)
     labels : ndarray of shape (n_cells, n_classes) or Rows
-        Means of the labels that came in, by cell; or the rows themselves, where cells are as many as rows.
+        Means of the labels that came in, by cell; or the rows themselves, where cells are as many
+        as rows.
     bases : callable, optional
-        Gives the basis of a continuous attribute in a stratum; fitted to the cells where there is none.
+        Gives the basis of a continuous attribute in a stratum; fitted to the cells where there is
+        none.
 
     Returns
     -------
@@ -310,16 +443,29 @@ def resolve(
         if builder.left_out(stratum.columns, stratum.codes):
             continue
         here = [each for family in wanted if (each := builder.build(family, stratum)) is not None]
-        # Means that are shifted apart may meet targets that contradict each other: the solver will tell.
+        # Means that are shifted apart may meet targets that contradict each other: the solver will
+        # tell.
         still = request.offsets is None and all(each.own is None for each in here)
-        targets = [(each, each.bound) for each in here if still and isinstance(each.bound, TargetBound)]
-        everyone = [(each.name, bound) for each, bound in targets if np.allclose(each.design.sum(axis=1)[stratum.of(groups)], 1.0)]
+        targets = [
+            (each, each.bound) for each in here if still and isinstance(each.bound, TargetBound)
+        ]
+        everyone = [
+            (each.name, bound)
+            for each, bound in targets
+            if np.allclose(each.design.sum(axis=1)[stratum.of(groups)], 1.0)
+        ]
         refuse_contradiction(everyone, request.names)
         built += here
     if not built:
-        problem = "No stratum of the control features has two groups, so there is nothing to compare."
+        problem = (
+            "No stratum of the control features has two groups, so there is nothing to compare."
+        )
         remedy = "Use fewer control features, or coarser ones."
-        raise ParameterError(problem, remedy=remedy, control_features=groups.columns[len(groups.columns) - groups.n_control :])
+        raise ParameterError(
+            problem,
+            remedy=remedy,
+            control_features=groups.columns[len(groups.columns) - groups.n_control :],
+        )
     return builder.joined(built)
 
 
@@ -329,6 +475,12 @@ def _named(family: Family) -> str:
 
 
 def _cells_are_groups(request: Request, groups: Groups, wanted: list[Family]) -> bool:
-    whole = len(wanted) == 1 and wanted[0].names == groups.columns and set(groups.kinds) == {"categorical"}
-    left_out = request.missing == "exclude" and any(code is not None for code in groups.missing_codes)
+    whole = (
+        len(wanted) == 1
+        and wanted[0].names == groups.columns
+        and set(groups.kinds) == {"categorical"}
+    )
+    left_out = request.missing == "exclude" and any(
+        code is not None for code in groups.missing_codes
+    )
     return whole and not groups.n_control and not left_out and request.min_group_size <= 0

@@ -8,5 +8,15 @@ from r2b._constraints.parity.bounds import Bound, MomentBound, TargetBound
 from r2b._constraints.parity.constraint import Member, Parity, Slim, without_implied
 from r2b._constraints.parity.offsets import OffsetBound
 
-__all__ = ["Bound", "Member", "MomentBound", "OffsetBound", "OverallBound", "Parity", "RangeBound", "RatioBound", "TargetBound"]
+__all__ = [
+    "Bound",
+    "Member",
+    "MomentBound",
+    "OffsetBound",
+    "OverallBound",
+    "Parity",
+    "RangeBound",
+    "RatioBound",
+    "TargetBound",
+]
 __all__ += ["Slim", "without_implied"]

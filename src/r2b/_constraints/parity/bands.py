@@ -51,7 +51,14 @@ class RangeBound(Bound):
         return bool((self.epsilon == 0).any())
 
     @classmethod
-    def of(cls, epsilon: Epsilon, n_classes: int, names: Sequence[object] | None = None, *, largest: float = np.inf) -> RangeBound:
+    def of(
+        cls,
+        epsilon: Epsilon,
+        n_classes: int,
+        names: Sequence[object] | None = None,
+        *,
+        largest: float = np.inf,
+    ) -> RangeBound:
         """Check ``epsilon`` (one number, one per class in order, or one per class by name) and freeze it."""
         return cls(epsilon_per_class(epsilon, n_classes, names, largest=largest))
 
@@ -65,22 +72,32 @@ class RangeBound(Bound):
 
     def support(self, prices: Floats, weight: Floats) -> float:
         """Value of the support function at prices with ``sum_s W_s nu_sk = 0``: ``sum_k eps_k / 2 * sum_s W_s |nu_sk|``."""
-        half = 0.5 * (self.epsilon if self._all_bounded else np.where(np.isfinite(self.epsilon), self.epsilon, 0.0))
+        half = 0.5 * (
+            self.epsilon
+            if self._all_bounded
+            else np.where(np.isfinite(self.epsilon), self.epsilon, 0.0)
+        )
         return float(half @ (weight @ np.abs(prices)))
 
     def most(self, prices: Floats, weight: Floats, shift: Floats | None = None) -> float:
         """Means are a level between 0 and 1, of shifted ones the least shift above that, and at most epsilon more."""
         level = _level(weight @ prices, None if shift is None else shift.min(axis=0))
-        return float((level + np.minimum(self.epsilon, 1.0) * (weight @ np.maximum(prices, 0.0))).sum())
+        return float(
+            (level + np.minimum(self.epsilon, 1.0) * (weight @ np.maximum(prices, 0.0))).sum()
+        )
 
     def project(self, means: Floats, weight: Floats, leaning: Floats | None = None) -> Projected:
         """Project ``means`` class by class in the norm weighted by ``weight``.
 
-        Values above ``c + epsilon`` and below ``c`` are clipped, where c balances what is cut off above and below.
-        That balance is piecewise linear and decreasing in c, so its values at its 2R kinks tell between which two it is 0.
-        The signs of ``leaning`` are a guess of who is clipped on which side, which saves looking for it where it is right.
+        Values above ``c + epsilon`` and below ``c`` are clipped, where c balances what is cut off
+        above and below. That balance is piecewise linear and decreasing in c, so its values at its
+        2R kinks tell between which two it is 0. The signs of ``leaning`` are a guess of who is
+        clipped on which side, which saves looking for it where it is right.
         """
-        if leaning is not None and (guessed := self._as_guessed(means, weight, leaning)) is not None:
+        if (
+            leaning is not None
+            and (guessed := self._as_guessed(means, weight, leaning)) is not None
+        ):
             return guessed
         level = self._levels(means, weight)
         upper = level + self.epsilon
@@ -88,7 +105,9 @@ class RangeBound(Bound):
         clipped = (above | (means < level)) & (means.max(axis=0) - means.min(axis=0) > self.epsilon)
         if self._some_closed:
             clipped |= self.epsilon == 0
-        return Projected(np.where(clipped, np.where(above, upper, level), means), clipped, np.ones(means.shape))
+        return Projected(
+            np.where(clipped, np.where(above, upper, level), means), clipped, np.ones(means.shape)
+        )
 
     def canonical(self, prices: Floats, weight: Floats, reach: float) -> Floats:
         """Give the prices with the means over the classes nearest to 0.
@@ -99,21 +118,26 @@ class RangeBound(Bound):
         array([[ 0.1, -0.1],
                [-0.1,  0.1]])
         """
-        if len(weight) == 1 or not self._all_bounded:  # a class that is free has no price, and a constant would give it one
+        # a class that is free has no price, and a constant would give it one
+        if len(weight) == 1 or not self._all_bounded:
             return prices
         half = 0.5 * self.epsilon
         left = np.where(prices > _ZERO, 1.0, -1.0) @ half
         right = np.where(prices < -_ZERO, -1.0, 1.0) @ half
         flat = np.flatnonzero(np.abs(right - left) <= _SAME)
         if not len(flat):
-            return self.settle(prices, weight)  # every group sits on a corner: the prices are the only ones
+            # every group sits on a corner: the prices are the only ones
+            return self.settle(prices, weight)
         slope = left[flat[0]]
-        breaks = np.where(self.epsilon > 0, -prices, np.nan)  # the constant at which a price changes its sign
+        # the constant at which a price changes its sign
+        breaks = np.where(self.epsilon > 0, -prices, np.nan)
         lowest = np.where(breaks < -_ZERO, breaks, -np.inf).max(axis=1, initial=-np.inf)
         highest = np.where(breaks > _ZERO, breaks, np.inf).min(axis=1, initial=np.inf)
         lowest = np.where(np.abs(left - slope) <= _SAME, lowest, 0.0)
         highest = np.where(np.abs(right - slope) <= _SAME, highest, 0.0)
-        return self.settle(prices + _moves(prices.mean(axis=1), lowest, highest, weight)[:, None], weight)
+        return self.settle(
+            prices + _moves(prices.mean(axis=1), lowest, highest, weight)[:, None], weight
+        )
 
     def sides(self) -> Sides:
         """Write the bound as inequalities: between a free level and epsilon above it."""
@@ -132,7 +156,11 @@ class RangeBound(Bound):
         if not (((tops > level) == above) & ((means < level) == below)).all():
             return None
         clipped = leans | (self.epsilon == 0) if self._some_closed else leans
-        return Projected(np.where(leans, np.where(above, level + self.epsilon, level), means), clipped, np.ones(means.shape))
+        return Projected(
+            np.where(leans, np.where(above, level + self.epsilon, level), means),
+            clipped,
+            np.ones(means.shape),
+        )
 
     def _levels(self, means: Floats, weight: Floats) -> Floats:
         eps = self.epsilon
@@ -140,14 +168,18 @@ class RangeBound(Bound):
             eps = np.where(np.isfinite(eps), eps, 2.0 + 2.0 * np.abs(means).max(initial=0.0))
         tops = means - eps
         if len(means) == 2:
-            middle = 0.5 * (means[0] + tops[1])  # between the lower mean and the higher less epsilon, in whichever order
+            # between the lower mean and the higher less epsilon, in whichever order
+            middle = 0.5 * (means[0] + tops[1])
         elif len(means) <= _FEW_GROUPS:
             middle = _middle_of_few(means, tops, weight)
         else:
             step = max(1, _SORTED // len(means))  # a few classes at a time, which stay in cache
             parts = [slice(first, first + step) for first in range(0, len(eps), step)]
-            middle = np.concatenate([_middle_of_many(means[:, part], tops[:, part], weight) for part in parts])
-        # Which values are cut is now known; the level that balances them is computed afresh, free of the sums' rounding.
+            middle = np.concatenate(
+                [_middle_of_many(means[:, part], tops[:, part], weight) for part in parts]
+            )
+        # Which values are cut is now known; the level that balances them is computed afresh, free
+        # of the sums' rounding.
         above, below = tops > middle, means < middle
         cut = weight @ (above | below)
         total = weight @ np.where(above, tops, np.where(below, means, 0.0))
@@ -194,17 +226,21 @@ def _moves(means: Floats, lowest: Floats, highest: Floats, share: Floats) -> Flo
     def at(level: float) -> Floats:
         return np.clip(level - means, lowest, highest)
 
-    # The balance grows with the level and is piecewise linear: between two of its corners a line tells the root.
+    # The balance grows with the level and is piecewise linear: between two of its corners a line
+    # tells the root.
     corners = np.concatenate([means + lowest, means + highest])
     corners = np.unique(np.concatenate([corners[np.isfinite(corners)], means, [0.0]]))
 
     def balance(corner: int) -> float:
         return float(share @ at(corners[corner]))
 
-    after = bisect_left(range(len(corners)), 0.0, key=balance)  # of thousands of groups only a few corners are looked at
+    # of thousands of groups only a few corners are looked at
+    after = bisect_left(range(len(corners)), 0.0, key=balance)
     if after == 0 or after == len(corners):
         edge = corners[0] if after == 0 else corners[-1]
-        moving = share[(at(edge) > lowest) & (at(edge) < highest)].sum() if np.isfinite(edge) else 0.0
+        moving = (
+            share[(at(edge) > lowest) & (at(edge) < highest)].sum() if np.isfinite(edge) else 0.0
+        )
         outside = share[np.isinf(lowest if after == 0 else highest)].sum()
         pace = float(max(moving, outside))
         level = edge - float(share @ at(edge)) / pace if pace > 0 else edge
@@ -259,19 +295,32 @@ class OverallBound(Bound):
         """Keep the mean over all and clip the deviations, shifted together until what is left of them balances again."""
         overall = weight @ means / weight.sum()
         apart = means - overall
-        width = np.where(np.isfinite(self.epsilon), self.epsilon, 2.0 * np.abs(apart).max(axis=0, initial=0.0) + 1.0)
-        # The balance of clipped deviations grows with the shift; it bends where an entry enters or leaves its band.
+        width = np.where(
+            np.isfinite(self.epsilon),
+            self.epsilon,
+            2.0 * np.abs(apart).max(axis=0, initial=0.0) + 1.0,
+        )
+        # The balance of clipped deviations grows with the shift; it bends where an entry enters or
+        # leaves its band.
         kinks = np.concatenate([-width - apart, width - apart])
         if len(weight) <= _FEW_GROUPS:
             kinks = np.sort(kinks, axis=0)
-            balance = np.einsum("s,jsk->jk", weight, np.clip(apart[None] + kinks[:, None, :], -width, width))
+            balance = np.einsum(
+                "s,jsk->jk", weight, np.clip(apart[None] + kinks[:, None, :], -width, width)
+            )
         else:
-            ordered = balance_at_kinks(kinks.T, np.concatenate([weight, -weight]), 0.0 * width, -width * weight.sum())
+            ordered = balance_at_kinks(
+                kinks.T, np.concatenate([weight, -weight]), 0.0 * width, -width * weight.sum()
+            )
             kinks, balance = (each.T for each in ordered)
         middle = within_piece(kinks, (balance < 0).sum(axis=0))
         above, below = apart + middle > width, apart + middle < -width
         free = weight @ ~(above | below)
-        cut = weight @ (np.where(above, width, 0.0) - np.where(below, width, 0.0) + np.where(above | below, 0.0, apart))
+        cut = weight @ (
+            np.where(above, width, 0.0)
+            - np.where(below, width, 0.0)
+            + np.where(above | below, 0.0, apart)
+        )
         shift = np.where(free > 0, -cut / np.where(free > 0, free, 1.0), middle)
         inside = np.abs(apart).max(axis=0) <= self.epsilon
         equal = self.epsilon == 0
@@ -286,7 +335,10 @@ class OverallBound(Bound):
         free = ~at.clipped.T
         own = free[:, :, None] * np.eye(n_groups)
         mine = free * weight
-        own -= free[:, :, None] * (mine / np.maximum(mine.sum(axis=1, keepdims=True), np.finfo(float).tiny))[:, None, :]
+        own -= (
+            free[:, :, None]
+            * (mine / np.maximum(mine.sum(axis=1, keepdims=True), np.finfo(float).tiny))[:, None, :]
+        )
         unbound = np.asarray(free.all(axis=1))[:, None, None]
         return np.where(unbound, np.eye(n_groups), everyone + own)
 
@@ -326,11 +378,15 @@ class RatioBound(Bound):
     def measure(self, means: Floats, weight: Floats | None = None) -> Floats:
         """One minus the ratio of the smallest mean to the largest; 0 for a class that no group has, 1 where shifted means are below 0."""
         top, least = means.max(axis=0), means.min(axis=0)
-        return np.where(top > 0, 1.0 - least / np.where(top > 0, top, 1.0), np.where(least < 0, 1.0, 0.0))
+        return np.where(
+            top > 0, 1.0 - least / np.where(top > 0, top, 1.0), np.where(least < 0, 1.0, 0.0)
+        )
 
     def violation(self, means: Floats, weight: Floats | None = None) -> Floats:
         """How far the smallest mean lies below the accepted part of the largest, or where that is below 0 below 0."""
-        return np.asarray(np.maximum(self.ratio * np.maximum(means.max(axis=0), 0.0) - means.min(axis=0), 0.0))
+        return np.asarray(
+            np.maximum(self.ratio * np.maximum(means.max(axis=0), 0.0) - means.min(axis=0), 0.0)
+        )
 
     def settle(self, prices: Floats, weight: Floats) -> Floats:
         """Take the polar part: what the projection onto the cone of allowed means leaves of the prices."""
@@ -343,18 +399,30 @@ class RatioBound(Bound):
     def most(self, prices: Floats, weight: Floats, shift: Floats | None = None) -> float:
         """Means lie between a level of at most 1, of shifted ones the largest shift above that, and its accepted part."""
         level = 1.0 if shift is None else np.maximum(1.0 + shift.max(axis=0), 0.0)
-        return float((level * np.maximum(weight @ (np.maximum(prices, 0.0) + self.ratio * np.minimum(prices, 0.0)), 0.0)).sum())
+        return float(
+            (
+                level
+                * np.maximum(
+                    weight @ (np.maximum(prices, 0.0) + self.ratio * np.minimum(prices, 0.0)), 0.0
+                )
+            ).sum()
+        )
 
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Clip to ``[ratio * c, c]``, where c balances what is cut off above and, counted by the ratio, below."""
         ratio = self.ratio
         level = self._levels(means, weight)
         above, below = means > level, means < ratio * level
-        # At level 0 the band is a point: the tip of the cone, where every entry ends and none can move.
+        # At level 0 the band is a point: the tip of the cone, where every entry ends and none can
+        # move.
         tip = level <= 0
         clipped = above | below | (ratio == 1) | tip
         slope = np.where(tip, 0.0, np.where(below, ratio, 1.0))
-        return Projected(np.where(clipped, np.where(below, ratio, 1.0) * np.maximum(level, 0.0), means), clipped, slope)
+        return Projected(
+            np.where(clipped, np.where(below, ratio, 1.0) * np.maximum(level, 0.0), means),
+            clipped,
+            slope,
+        )
 
     def _levels(self, means: Floats, weight: Floats) -> Floats:
         ratio = self.ratio
@@ -367,7 +435,13 @@ class RatioBound(Bound):
             under = np.minimum(means[None] - ratio * kinks[:, None, :], 0.0)
             balance = np.einsum("s,jsk->jk", weight, over + ratio * under)
         else:
-            bends = np.concatenate([np.zeros((1, len(ratio))), np.tile(weight[:, None], len(ratio)), -(ratio**2) * weight[:, None]])
+            bends = np.concatenate(
+                [
+                    np.zeros((1, len(ratio))),
+                    np.tile(weight[:, None], len(ratio)),
+                    -(ratio**2) * weight[:, None],
+                ]
+            )
             first = weight @ (np.maximum(means, 0.0) + ratio * np.minimum(means, 0.0))
             ordered = balance_at_kinks(kinks.T, bends.T, np.full(len(ratio), -weight.sum()), first)
             kinks, balance = (each.T for each in ordered)
@@ -376,7 +450,9 @@ class RatioBound(Bound):
         above, below = means > middle, means < ratio * middle
         size = weight @ (above + ratio**2 * below)
         total = weight @ (np.where(above, means, 0.0) + ratio * np.where(below, means, 0.0))
-        level = np.where(size > 0, total / np.where(size > 0, size, 1.0), np.maximum(middle, means.max(axis=0)))
+        level = np.where(
+            size > 0, total / np.where(size > 0, size, 1.0), np.maximum(middle, means.max(axis=0))
+        )
         # Where nothing is cut at the largest mean the whole class is inside.
         inside = (means.min(axis=0) >= ratio * means.max(axis=0)) & (means.max(axis=0) > 0)
         level = np.where(inside & (ratio < 1), means.max(axis=0), level)
@@ -388,4 +464,6 @@ class RatioBound(Bound):
         return Sides(zero, zero, self.ratio, zero + 1.0, "free")
 
 
-BANDS: dict[str, type[RangeBound | OverallBound | RatioBound]] = {each.kind: each for each in (RangeBound, OverallBound, RatioBound)}
+BANDS: dict[str, type[RangeBound | OverallBound | RatioBound]] = {
+    each.kind: each for each in (RangeBound, OverallBound, RatioBound)
+}

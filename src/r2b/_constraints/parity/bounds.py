@@ -1,7 +1,8 @@
 """Shapes of bound: the set of group means that one family allows, its projection, its support function, its distance.
 
-Each shape bounds every class on its own and looks at the means, weights and prices of the groups of one family; none ever sees a row.
-Prices act through the product weighted by the groups, ``<nu, m> = sum_s W_s nu_s m_s``.
+Each shape bounds every class on its own and looks at the means, weights and prices of the groups of
+one family; none ever sees a row. Prices act through the product weighted by the groups, ``<nu, m> =
+sum_s W_s nu_s m_s``.
 """
 
 from __future__ import annotations
@@ -23,18 +24,26 @@ Epsilon = float | ArrayLike | Mapping[Any, float]
 _ROUNDING = 1e-9  # a difference of 1 that was computed may come out a little above it
 
 
-def epsilon_per_class(epsilon: Epsilon, n_classes: int, names: Sequence[object] | None = None, *, largest: float = np.inf) -> Floats:
+def epsilon_per_class(
+    epsilon: Epsilon,
+    n_classes: int,
+    names: Sequence[object] | None = None,
+    *,
+    largest: float = np.inf,
+) -> Floats:
     """Check ``epsilon`` (one number, one per class in order, or one per class by name) and freeze it.
 
     Parameters
     ----------
     epsilon : float, array-like of shape (n_classes,) or mapping
-        Classes that a mapping does not name have the number under the key ``...``, and without that infinity: they are not bound.
+        Classes that a mapping does not name have the number under the key ``...``, and without that
+        infinity: they are not bound.
     n_classes : int
     names : sequence, optional
         Of the classes.
     largest : float
-        What the bounded measure cannot exceed. A finite number above it bounds nothing and is refused; it is most likely a percentage.
+        What the bounded measure cannot exceed. A finite number above it bounds nothing and is
+        refused; it is most likely a percentage.
 
     Examples
     --------
@@ -57,7 +66,11 @@ def epsilon_per_class(epsilon: Epsilon, n_classes: int, names: Sequence[object] 
 
 
 def refuse_percentages(
-    what: str, values: ArrayLike, largest: float, where: Callable[[int], str] = lambda place: "", **facts: object
+    what: str,
+    values: ArrayLike,
+    largest: float,
+    where: Callable[[int], str] = lambda place: "",
+    **facts: object,
 ) -> None:
     """Refuse finite numbers above what the bounded measure can be: they bound nothing, and are most likely percentages.
 
@@ -76,21 +89,40 @@ def refuse_percentages(
     place, value = int(above[0]), float(numbers[above[0]])
     problem = f"{what} is {value:g}{where(place)}, but what it bounds never exceeds {largest:g}."
     remedy = f"It is a share and no percentage: for {min(value, 100):g} % pass {min(value, 100) / 100:g}; inf bounds nothing."
-    raise ParameterError(problem, remedy=remedy, **{"epsilon": value, "largest": largest, "class_index": place, **facts})
+    raise ParameterError(
+        problem,
+        remedy=remedy,
+        **{"epsilon": value, "largest": largest, "class_index": place, **facts},
+    )
 
 
-def numbers_per_class(what: str, given: Epsilon, n_classes: int, names: Sequence[object] | None = None, *, partial: bool = False) -> Floats:
+def numbers_per_class(
+    what: str,
+    given: Epsilon,
+    n_classes: int,
+    names: Sequence[object] | None = None,
+    *,
+    partial: bool = False,
+) -> Floats:
     """Read one number for all classes, or one per class, of shape (n_classes,); a partial mapping leaves the others infinite."""
     if given is None or isinstance(given, (bool, np.bool_)):
-        raise ParameterError(f"{what} is {given}.", remedy="Pass one number such as 0.01, or one per class.", **{what: given})
+        raise ParameterError(
+            f"{what} is {given}.",
+            remedy="Pass one number such as 0.01, or one per class.",
+            **{what: given},
+        )
     given = labelled(given)
     if isinstance(given, Mapping):
-        given = _by_name(what, given, list(range(n_classes)) if names is None else list(names), partial)
+        given = _by_name(
+            what, given, list(range(n_classes)) if names is None else list(names), partial
+        )
     try:
         values = np.array(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         remedy = "Pass one number such as 0.01, or one per class."
-        raise ParameterError(f"{what} is {given!r}, which is not a number.", remedy=remedy, **{what: given}) from None
+        raise ParameterError(
+            f"{what} is {given!r}, which is not a number.", remedy=remedy, **{what: given}
+        ) from None
     if values.ndim > 1 or (values.ndim == 1 and len(values) != n_classes):
         problem = f"{what} has shape {values.shape}, but there are {n_classes} classes."
         remedy = f"Pass one number, or {n_classes} numbers in the order of the classes."
@@ -128,7 +160,11 @@ def _by_name(what: str, given: Mapping[Any, float], names: list[Any], partial: b
             fault = f"has no value for class {missing[0]!r}"
         remedy = f"Name {'classes among these' if partial else 'every class once'}: {listed}."
         raise ParameterError(f"{what} {fault}.", remedy=remedy, missing=missing, unknown=unknown)
-    return [given.get(name, given.get(..., np.inf)) for name in names] if partial else [given[name] for name in names]
+    return (
+        [given.get(name, given.get(..., np.inf)) for name in names]
+        if partial
+        else [given[name] for name in names]
+    )
 
 
 Level = Literal["free", "mean", "none"]
@@ -143,9 +179,11 @@ class Projected:
     means : ndarray of shape (n_groups, n_classes)
         The closest allowed means, in the norm weighted by the groups' weights.
     clipped : ndarray of bool, same shape
-        Entries that lean on the bound. Those of one class follow one unknown level; the others stayed where they were.
+        Entries that lean on the bound. Those of one class follow one unknown level; the others
+        stayed where they were.
     slope : ndarray of the same shape
-        How fast a clipped entry moves with the level of its class: 1 for a band of constant width, less where the band narrows.
+        How fast a clipped entry moves with the level of its class: 1 for a band of constant width,
+        less where the band narrows.
     """
 
     means: Floats
@@ -263,7 +301,8 @@ class Bound(ABC):
 class TargetBound(Bound):
     """Every group within epsilon / 2 of a given class distribution.
 
-    With the population's own distribution this is the problem that the published implementation solves.
+    With the population's own distribution this is the problem that the published implementation
+    solves.
 
     Examples
     --------
@@ -311,8 +350,9 @@ class TargetBound(Bound):
     def canonical(self, prices: Floats, weight: Floats, reach: float) -> Floats:
         """Bring prices down to what a row could pay: beyond it they change no label, and cost the labels their digits.
 
-        A class whose price is more than ``reach`` above the least of its group is in the label of no row. Lowering it down to there, but
-        not below 0, changes no label and makes no bound worse. Where every epsilon is 0, a constant per group is free as well.
+        A class whose price is more than ``reach`` above the least of its group is in the label of
+        no row. Lowering it down to there, but not below 0, changes no label and makes no bound
+        worse. Where every epsilon is 0, a constant per group is free as well.
 
         Examples
         --------

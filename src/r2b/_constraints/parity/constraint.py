@@ -1,11 +1,13 @@
 """Parity as one constraint: families of groups over cells, each with its bound.
 
-Rows belong to cells, cells to groups; a group counts a cell by the entry of the design. The shift of a cell is what its groups' prices add
-up to, and the mean of a group is the sum of its cells' means by weight:
+Rows belong to cells, cells to groups; a group counts a cell by the entry of the design. The shift
+of a cell is what its groups' prices add up to, and the mean of a group is the sum of its cells'
+means by weight:
 
     shift_j = sum_g B_jg nu_g,        M_g = sum_j v_j B_jg m_j / share_g.
 
-With indicators these are groups, with probabilities uncertain groups, with basis functions the moments of a continuous attribute.
+With indicators these are groups, with probabilities uncertain groups, with basis functions the
+moments of a continuous attribute.
 """
 
 from __future__ import annotations
@@ -70,7 +72,9 @@ class Parity:
     design: Floats | None = None
 
     @classmethod
-    def of_groups(cls, bound: Bound, weight: Floats, names: Array | None = None, name: str = "") -> Parity:
+    def of_groups(
+        cls, bound: Bound, weight: Floats, names: Array | None = None, name: str = ""
+    ) -> Parity:
         """One family whose groups are the cells themselves."""
         share = weight / weight.sum()
         named = np.arange(len(share)) if names is None else names
@@ -84,12 +88,20 @@ class Parity:
     @property
     def simple(self) -> bool:
         """Whether this is the paper's constraint: one family, its groups the cells, a range."""
-        return self.design is None and len(self.members) == 1 and isinstance(self.members[0].bound, RangeBound)
+        return (
+            self.design is None
+            and len(self.members) == 1
+            and isinstance(self.members[0].bound, RangeBound)
+        )
 
     @property
     def by_levels(self) -> bool:
         """Whether groups are the cells and share one level per class: the paper's constraint, perhaps shifted."""
-        return self.design is None and len(self.members) == 1 and isinstance(self.members[0].bound.shape, RangeBound)
+        return (
+            self.design is None
+            and len(self.members) == 1
+            and isinstance(self.members[0].bound.shape, RangeBound)
+        )
 
     @cached_property
     def shift(self) -> Floats | None:
@@ -119,7 +131,8 @@ class Parity:
         """A bound on the factor between the squared lengths of shifts and of the prices they come from; 1 for disjoint groups."""
         if self.design is None:
             return 1.0
-        # The largest row sum bounds the largest eigenvalue, and for groups that count cells whole it is that eigenvalue.
+        # The largest row sum bounds the largest eigenvalue, and for groups that count cells whole
+        # it is that eigenvalue.
         if (self.design >= 0).all():
             pairs = self.design.T @ (self.cell_share * (self.design @ np.ones(self.n_groups)))
         else:
@@ -136,7 +149,8 @@ class Parity:
     def touching(self) -> Flags:
         """Which groups share cells, (n_groups, n_groups)."""
         shared = np.zeros((self.n_groups, self.n_groups), dtype=bool)
-        for part in parts_of(len(self.matrix), 1 << 13):  # a few cells tell where memberships have no zeros
+        # a few cells tell where memberships have no zeros
+        for part in parts_of(len(self.matrix), 1 << 13):
             there = (self.matrix[part] != 0).astype(np.float64)
             if (shared := shared | (there.T @ there > 0)).all():
                 break
@@ -175,11 +189,17 @@ class Parity:
         Of interest is only whether it is above ``most``.
         """
         sizes = np.abs(prices) if self.design is None else np.abs(self.design) @ np.abs(prices)
-        return float(self.cell_share @ self.shifts(prices).min(axis=1)), float(self.cell_share @ sizes.max(axis=1)), len(self.cell_share)
+        return (
+            float(self.cell_share @ self.shifts(prices).min(axis=1)),
+            float(self.cell_share @ sizes.max(axis=1)),
+            len(self.cell_share),
+        )
 
     def counts_whole(self, member: Member) -> bool:
         """Tell whether every row counts in a group of a family whole or not at all."""
-        return self.design is not None and bool(np.isin(self.design[:, member.groups], (0.0, 1.0)).all())
+        return self.design is not None and bool(
+            np.isin(self.design[:, member.groups], (0.0, 1.0)).all()
+        )
 
     def among(self, members: tuple[Member, ...], places: Places, design: Floats | None) -> Parity:
         """Give the constraint of some families, whose groups are these of all."""
@@ -189,7 +209,9 @@ class Parity:
         """Means of groups from means of cells."""
         if self.design is None:
             return cell_means
-        return np.asarray(self.design.T @ (self.cell_share[:, None] * cell_means) / self.share[:, None])
+        return np.asarray(
+            self.design.T @ (self.cell_share[:, None] * cell_means) / self.share[:, None]
+        )
 
     def project(self, means: Floats, leaning: Floats | None = None) -> Projected:
         """Project each family's means onto what it allows; signs that tell who leans on which side save looking for it."""
@@ -197,14 +219,27 @@ class Parity:
             bound = self.members[0].bound
             assert isinstance(bound, RangeBound)
             return bound.project(means, self.share, leaning)
-        parts = [member.bound.project(means[member.groups], self.share[member.groups]) for member in self.members]
+        parts = [
+            member.bound.project(means[member.groups], self.share[member.groups])
+            for member in self.members
+        ]
         if len(parts) == 1:
             return parts[0]
-        return Projected(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "clipped", "slope")))
+        return Projected(
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in ("means", "clipped", "slope")
+            )
+        )
 
     def settle(self, prices: Floats) -> Floats:
         """Give the closest prices at which the support function is finite."""
-        return np.concatenate([member.bound.settle(prices[member.groups], self.share[member.groups]) for member in self.members])
+        return np.concatenate(
+            [
+                member.bound.settle(prices[member.groups], self.share[member.groups])
+                for member in self.members
+            ]
+        )
 
     def canonical(self, prices: Floats, reach: float) -> Floats:
         """Settle optimal prices; where groups are the cells, of those that are as good take the ones of :meth:`Bound.canonical`.
@@ -213,18 +248,25 @@ class Parity:
         ----------
         prices : ndarray of shape (n_groups, n_classes)
         reach : float
-            The largest difference of what two classes are worth to a row, and lambda: prices farther apart say no more.
+            The largest difference of what two classes are worth to a row, and lambda: prices
+            farther apart say no more.
         """
         prices, cells = self.settle(prices), self.design is None and len(self.members) == 1
         return self.members[0].bound.canonical(prices, self.share, reach) if cells else prices
 
     def support(self, prices: Floats) -> float:
         """Value of the support function at settled prices."""
-        return sum(member.bound.support(prices[member.groups], self.share[member.groups]) for member in self.members)
+        return sum(
+            member.bound.support(prices[member.groups], self.share[member.groups])
+            for member in self.members
+        )
 
     def violation(self, means: Floats) -> float:
         """How far outside its bound some mean lies, in units of means."""
-        return max(float(member.bound.violation(means[member.groups], self.share[member.groups]).max()) for member in self.members)
+        return max(
+            float(member.bound.violation(means[member.groups], self.share[member.groups]).max())
+            for member in self.members
+        )
 
     def product(self, prices: Floats, means: Floats) -> float:
         """Give the product of prices and means weighted by the groups."""
@@ -248,8 +290,8 @@ _SAME_TARGET = 1e-12  # between the targets of two families over the same rows
 def surely_feasible(parity: Parity) -> bool:
     """Tell whether one distribution for all rows meets every bound.
 
-    Under it the means of all groups are that distribution and the moments of continuous attributes 0, so that only targets can be missed,
-    or bounds on means that are shifted apart.
+    Under it the means of all groups are that distribution and the moments of continuous attributes
+    0, so that only targets can be missed, or bounds on means that are shifted apart.
 
     Examples
     --------
@@ -262,28 +304,38 @@ def surely_feasible(parity: Parity) -> bool:
     """
     if parity.shift is not None:
         return False
-    targets = [m.bound for m in parity.members if isinstance(m.bound, TargetBound) and not isinstance(m.bound, MomentBound)]
+    targets = [
+        m.bound
+        for m in parity.members
+        if isinstance(m.bound, TargetBound) and not isinstance(m.bound, MomentBound)
+    ]
     if not targets:
         return True
     low = np.max([np.maximum(bound.target - bound.reach, 0.0) for bound in targets], axis=0)
     high = np.min([np.minimum(bound.target + bound.reach, 1.0) for bound in targets], axis=0)
-    return bool((low <= high + _EXCESS).all() and low.sum() <= 1.0 + _EXCESS and high.sum() >= 1.0 - _EXCESS)
+    return bool(
+        (low <= high + _EXCESS).all() and low.sum() <= 1.0 + _EXCESS and high.sum() >= 1.0 - _EXCESS
+    )
 
 
 def proves_infeasible(parity: Parity, prices: Floats) -> bool:
     """Tell whether these prices prove that no labels are within all bounds, even by the excess that a certificate lets pass.
 
-    Each row pays at least the least shift of its cell, all rows together ``sum_j v_j min_k shift_jk``. Paid for groups it is
-    ``<prices, means>``, of which allowed means give at most so much (:meth:`Bound.most`). Where rows pay more, no means are allowed
-    (Farkas' lemma). Labels within an excess of the bounds could pay that much more per unit of price; rounding is bounded by the number of
-    terms of each sum times the sum of their sizes.
+    Each row pays at least the least shift of its cell, all rows together ``sum_j v_j min_k
+    shift_jk``. Paid for groups it is ``<prices, means>``, of which allowed means give at most so
+    much (:meth:`Bound.most`). Where rows pay more, no means are allowed (Farkas' lemma). Labels
+    within an excess of the bounds could pay that much more per unit of price; rounding is bounded
+    by the number of terms of each sum times the sum of their sizes.
     """
     prices = parity.settle(prices)
     if not np.isfinite(prices).all():
         return False
     sizes = np.abs(prices)
     charged = float(parity.share @ sizes.sum(axis=1))
-    most = sum(member.bound.most(prices[member.groups], parity.share[member.groups]) for member in parity.members)
+    most = sum(
+        member.bound.most(prices[member.groups], parity.share[member.groups])
+        for member in parity.members
+    )
     paid, size, n_terms = parity.least_paid(prices, most)
     rounding = _ROUNDING * (n_terms + parity.n_groups + 8) * (size + 2.0 * charged)
     return paid - most > _EXCESS * (charged + size) + rounding
@@ -299,7 +351,8 @@ class Slim:
     places : ndarray of shape (n_groups of ``parity``,)
         Which groups of the whole constraint these are.
     carriers : list of (slice, ndarray)
-        For each family left out its groups, and of each of the groups that carry it which of them it is in; -1 for none.
+        For each family left out its groups, and of each of the groups that carry it which of them
+        it is in; -1 for none.
     size : int
         Groups of the whole constraint.
     """
@@ -352,13 +405,20 @@ def without_implied(parity: Parity) -> Slim:
         return Slim(parity, places, [], parity.n_groups)
     design = parity.design[:, places]
     cells = np.argmax(design, axis=1)
-    if whole := len(kept) == 1 and sorted(cells.tolist()) == list(range(design.shape[1])) and (design.sum(axis=1) == 1).all():
+    if (
+        whole := len(kept) == 1
+        and sorted(cells.tolist()) == list(range(design.shape[1]))
+        and (design.sum(axis=1) == 1).all()
+    ):
         places = places[cells]
     ends = np.cumsum([member.groups.stop - member.groups.start for member in kept]).tolist()
     members = tuple(
-        replace(member, groups=slice(end - (member.groups.stop - member.groups.start), end)) for member, end in zip(kept, ends, strict=True)
+        replace(member, groups=slice(end - (member.groups.stop - member.groups.start), end))
+        for member, end in zip(kept, ends, strict=True)
     )
-    return Slim(parity.among(members, places, None if whole else design), places, carriers, parity.n_groups)
+    return Slim(
+        parity.among(members, places, None if whole else design), places, carriers, parity.n_groups
+    )
 
 
 def _implied(parity: Parity, member: Member, other: Member) -> Places | None:
@@ -392,7 +452,10 @@ def _tighter(bound: Bound, than: Bound) -> bool:
     closer = bound.epsilon <= than.epsilon
     # Means that are all equal are within any bound between groups.
     enough = (bound.epsilon == 0) | np.isinf(than.epsilon)
-    alike = type(bound) is type(than) or (isinstance(bound, (RangeBound, TargetBound)) and isinstance(than, (RangeBound, OverallBound)))
+    alike = type(bound) is type(than) or (
+        isinstance(bound, (RangeBound, TargetBound))
+        and isinstance(than, (RangeBound, OverallBound))
+    )
     if isinstance(than, RatioBound):
         enough |= than.epsilon >= 1
     return bool((enough | closer).all() if alike else enough.all())

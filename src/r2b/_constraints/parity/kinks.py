@@ -7,7 +7,9 @@ import numpy as np
 from r2b._data.arrays import Floats, Places
 
 
-def balance_at_kinks(kinks: Floats, bends: Floats, slope: Floats, start: Floats) -> tuple[Floats, Floats]:
+def balance_at_kinks(
+    kinks: Floats, bends: Floats, slope: Floats, start: Floats
+) -> tuple[Floats, Floats]:
     """Give the kinks of a piecewise linear function in order, class by class, and its values there.
 
     Parameters
@@ -23,7 +25,8 @@ def balance_at_kinks(kinks: Floats, bends: Floats, slope: Floats, start: Floats)
     >>> balance_at_kinks(np.array([[2.0, 1.0, 4.0]]), np.array([1.0, 1.0, 2.0]), np.zeros(1), np.array([-3.0]))
     (array([[1., 2., 4.]]), array([[-3., -2.,  2.]]))
     """
-    order = np.argsort(kinks, axis=1)  # of equal ones in whatever order: between them the value does not change
+    # of equal ones in whatever order: between them the value does not change
+    order = np.argsort(kinks, axis=1)
     kinks = np.take_along_axis(kinks, order, axis=1)
     bends = np.take_along_axis(bends, order, axis=1) if bends.ndim == 2 else bends[order]
     slopes = slope[:, None] + np.cumsum(bends, axis=1)

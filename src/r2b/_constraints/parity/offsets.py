@@ -1,6 +1,7 @@
 """A bound on means that are off by known amounts: numbers that are added to the mean of every group before the bound is asked.
 
-The allowed means are those of the bound, shifted. So is their projection, and the support function loses what the offsets pay.
+The allowed means are those of the bound, shifted. So is their projection, and the support function
+loses what the offsets pay.
 """
 
 from __future__ import annotations

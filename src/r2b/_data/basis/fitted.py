@@ -30,8 +30,9 @@ from r2b.errors import InputError, ParameterError
 Choice = Literal["linear", "spline"] | Function | Sequence[Function]
 Kind = Literal["linear", "spline", "functions"]
 
-# A function whose part that is new, after the functions before it, is this small against the whole has lost half of its digits to
-# rounding (the root of the precision of a float): what would be bounded is mostly noise.
+# A function whose part that is new, after the functions before it, is this small against the whole
+# has lost half of its digits to rounding (the root of the precision of a float): what would be
+# bounded is mostly noise.
 NEW_PART = math.sqrt(float(np.finfo(np.float64).eps))
 OTHER_KNOTS = "Use fewer knots, put them where values are, or take the attribute's logarithm."
 
@@ -40,8 +41,9 @@ OTHER_KNOTS = "Use fewer knots, put them where values are, or take the attribute
 class Basis:
     """Basis functions of one attribute, fitted: centred and orthonormal on the rows they were fitted to.
 
-    A spline is natural and cubic: twice continuously differentiable, and a straight line beyond its outermost knots, for new values too.
-    The functions come in order: the first of a spline is the linear one, each later one is orthogonal to all before it.
+    A spline is natural and cubic: twice continuously differentiable, and a straight line beyond its
+    outermost knots, for new values too. The functions come in order: the first of a spline is the
+    linear one, each later one is orthogonal to all before it.
 
     Attributes
     ----------
@@ -49,13 +51,15 @@ class Basis:
     names : tuple of str
         One per function, such as ``"age, spline 3"``.
     knots : ndarray of shape (K,)
-        The knots in use, ascending; empty unless a spline. Fewer than ``knots_asked`` where quantiles fell on the same value.
+        The knots in use, ascending; empty unless a spline. Fewer than ``knots_asked`` where
+        quantiles fell on the same value.
     knots_asked : int
     fitted_range : tuple of two floats
         The smallest and the largest value with weight.
     origin, scale, centre : ndarray of shape (n_functions,)
     transform : ndarray of shape (n_functions, n_functions)
-        Raw functions f, in a row, become ``(f - origin) / scale @ transform - centre``. The transform is upper triangular.
+        Raw functions f, in a row, become ``(f - origin) / scale @ transform - centre``. The
+        transform is upper triangular.
     functions : tuple of callables
         What the user gave; empty unless that is the kind.
 
@@ -106,7 +110,9 @@ class Basis:
         """
         numbers = numeric_values(values)
         with np.errstate(over="ignore", invalid="ignore"):
-            found = times((self.raw(numbers) - self.origin) / self.scale, self.transform) - self.centre
+            found = (
+                times((self.raw(numbers) - self.origin) / self.scale, self.transform) - self.centre
+            )
         far = ~np.isfinite(found).all(axis=1)
         if far.any():
             value = float(numbers[far][0])
@@ -139,7 +145,12 @@ class Basis:
             problem = f"The basis holds functions of your own ({listed(self.names)}), which a file cannot hold."
             remedy = 'Only basis="linear" and basis="spline" can be saved: choose one of them, or keep this object in memory.'
             raise ParameterError(problem, remedy=remedy, kind=self.kind, names=self.names)
-        plain = {"kind": self.kind, "names": list(self.names), "knots_asked": self.knots_asked, "fitted_range": list(self.fitted_range)}
+        plain = {
+            "kind": self.kind,
+            "names": list(self.names),
+            "knots_asked": self.knots_asked,
+            "fitted_range": list(self.fitted_range),
+        }
         return plain | {key: getattr(self, key).tolist() for key in _ARRAYS}
 
     @classmethod
@@ -153,7 +164,9 @@ class Basis:
         """
         with stored_as("basis"):
             names = tuple(str(name) for name in stored["names"])
-            arrays: dict[str, Any] = {key: np.array(stored[key], dtype=np.float64) for key in _ARRAYS}
+            arrays: dict[str, Any] = {
+                key: np.array(stored[key], dtype=np.float64) for key in _ARRAYS
+            }
             low, high = (float(value) for value in stored["fitted_range"])
             kind, asked = stored["kind"], int(stored["knots_asked"])
             _check_stored(kind, len(names), arrays)
@@ -167,29 +180,47 @@ def _check_stored(kind: Any, n: int, arrays: dict[str, Floats]) -> None:
     if kind not in ("linear", "spline"):
         raise ValueError(f"the kind is {kind!r}")
     n_knots = n + 1 if kind == "spline" else 0
-    shapes = {"knots": (n_knots,), "origin": (n,), "scale": (n,), "centre": (n,), "transform": (n, n)}
+    shapes = {
+        "knots": (n_knots,),
+        "origin": (n,),
+        "scale": (n,),
+        "centre": (n,),
+        "transform": (n, n),
+    }
     for key, shape in shapes.items():
         if n == 0 or arrays[key].shape != shape or not np.isfinite(arrays[key]).all():
-            raise ValueError(f"{key} has the shape {arrays[key].shape} and should hold finite numbers of shape {shape}")
+            raise ValueError(
+                f"{key} has the shape {arrays[key].shape} and should hold finite numbers of shape {shape}"
+            )
     if (np.diff(arrays["knots"]) <= 0).any() or (arrays["scale"] <= 0).any():
         raise ValueError("knots that do not increase, or a scale that is not positive")
 
 
-def fit_basis(values: ArrayLike, weight: ArrayLike, *, basis: Choice = "spline", knots: int | ArrayLike = 5, name: str = "") -> Basis:
+def fit_basis(
+    values: ArrayLike,
+    weight: ArrayLike,
+    *,
+    basis: Choice = "spline",
+    knots: int | ArrayLike = 5,
+    name: str = "",
+) -> Basis:
     """Fit basis functions to the distribution of an attribute.
 
     Parameters
     ----------
     values : array-like of numbers, of shape (n,)
-        The values of the attribute. Distinct values with their total weights do, and are faster than rows.
+        The values of the attribute. Distinct values with their total weights do, and are faster
+        than rows.
     weight : array-like of shape (n,)
         Values of weight 0 do not count.
     basis : {"linear", "spline"}, callable or sequence of callables
-        One linear function; a natural cubic spline, with one function fewer than it has knots; or functions of your own, each from an array
-        of values to an array of the same length, value by value. Functions of your own cannot be saved.
+        One linear function; a natural cubic spline, with one function fewer than it has knots; or
+        functions of your own, each from an array of values to an array of the same length, value by
+        value. Functions of your own cannot be saved.
     knots : int or array-like, default 5
-        For a spline: how many, put at quantiles of the weighted values, evenly spaced from 5 % to 95 %; or increasing numbers, the knots.
-        A value that many rows share can hold several quantiles. There are fewer knots then: ``Basis.knots`` has those in use.
+        For a spline: how many, put at quantiles of the weighted values, evenly spaced from 5 % to
+        95 %; or increasing numbers, the knots. A value that many rows share can hold several
+        quantiles. There are fewer knots then: ``Basis.knots`` has those in use.
     name : str
         Name of the attribute, for the names of the functions and for errors.
 
@@ -200,9 +231,11 @@ def fit_basis(values: ArrayLike, weight: ArrayLike, *, basis: Choice = "spline",
     Raises
     ------
     ParameterError
-        Knots that cannot be used; a function that is constant, depends on those before it, or gives no finite numbers of the right shape.
+        Knots that cannot be used; a function that is constant, depends on those before it, or gives
+        no finite numbers of the right shape.
     InputError
-        The attribute has one value only, or a value that is not a finite number; weights that cannot be used.
+        The attribute has one value only, or a value that is not a finite number; weights that
+        cannot be used.
 
     Examples
     --------
@@ -233,24 +266,56 @@ def fit_basis(values: ArrayLike, weight: ArrayLike, *, basis: Choice = "spline",
     origin, scale = _placed(raw, share, names, kind)
     ready = (raw - origin) / scale
     transform = orthonormal(np.sqrt(share)[:, None] * (ready - share @ ready), names, kind)
-    # Last, so that the mean is 0 to the last digit: the classes of a row add up to 1, and moments of exactly 0 need a mean of 0.
+    # Last, so that the mean is 0 to the last digit: the classes of a row add up to 1, and moments
+    # of exactly 0 need a mean of 0.
     centre = share @ times(ready, transform)
-    return Basis(kind, names, used, asked, (float(numbers.min()), float(numbers.max())), origin, scale, centre, transform, functions)
+    return Basis(
+        kind,
+        names,
+        used,
+        asked,
+        (float(numbers.min()), float(numbers.max())),
+        origin,
+        scale,
+        centre,
+        transform,
+        functions,
+    )
 
 
-def _placed(raw: Floats, share: Floats, names: tuple[str, ...], kind: Kind) -> tuple[Floats, Floats]:
+def _placed(
+    raw: Floats, share: Floats, names: tuple[str, ...], kind: Kind
+) -> tuple[Floats, Floats]:
     """Give a rough mean and the reach of each function, so that later sums are of numbers around 1 and lose no digits to an offset."""
     origin = share @ raw
     with np.errstate(over="ignore"):
         scale: Floats = np.abs(raw - origin).max(axis=0)
-    # A function of the user's that is constant but for rounding is constant; given values are taken as exact.
-    noise = 64 * np.finfo(np.float64).eps * np.abs(raw).max(axis=0) if kind == "functions" else np.zeros(len(names))
+    # A function of the user's that is constant but for rounding is constant; given values are taken
+    # as exact.
+    noise = (
+        64 * np.finfo(np.float64).eps * np.abs(raw).max(axis=0)
+        if kind == "functions"
+        else np.zeros(len(names))
+    )
     for name, reach, floor, value in zip(names, scale, noise, raw[0], strict=True):
         constant = bool(reach <= floor)
         if constant or not math.isfinite(reach):
-            problem = f"is constant: {float(value)!r} for every row with weight" if constant else "has values too far apart for a float"
-            leave = OTHER_KNOTS if kind == "spline" else "Leave it out: no label is correlated with a constant."
-            raise function_error(name, problem, leave if constant else "Divide it by a power of ten.", value=float(value))
+            problem = (
+                f"is constant: {float(value)!r} for every row with weight"
+                if constant
+                else "has values too far apart for a float"
+            )
+            leave = (
+                OTHER_KNOTS
+                if kind == "spline"
+                else "Leave it out: no label is correlated with a constant."
+            )
+            raise function_error(
+                name,
+                problem,
+                leave if constant else "Divide it by a power of ten.",
+                value=float(value),
+            )
     return origin, scale
 
 
@@ -278,11 +343,13 @@ def orthonormal(factor: Floats, names: tuple[str, ...], kind: Kind) -> Floats:
     names : tuple of str
     kind : {"linear", "spline", "functions"}
     """
-    # Rows of zeros change nothing but let QR name the dependent function where there are more functions than values.
+    # Rows of zeros change nothing but let QR name the dependent function where there are more
+    # functions than values.
     factor = np.pad(factor, ((0, max(len(names) - len(factor), 0)), (0, 0)))
     norm = np.linalg.norm(factor, axis=0)
-    # Columns of length 1: the diagonal is the part of each function that those before it do not have. A second round of QR on the
-    # result was tried; what is left is the rounding of the functions themselves.
+    # Columns of length 1: the diagonal is the part of each function that those before it do not
+    # have. A second round of QR on the result was tried; what is left is the rounding of the
+    # functions themselves.
     triangle = np.linalg.qr(factor / np.where(norm > 0, norm, 1), mode="r")
     new = np.abs(np.diag(triangle))
     if (new < NEW_PART).any():

@@ -1,12 +1,15 @@
 """The undecided entries of a dependent rounding: mass moves around cycles of rows and classes until entries settle.
 
-Rows and classes are the two sides of a bipartite graph whose edges are the entries strictly between 0 and full. Along a cycle every row
-and every class meets two edges, so adding a mass to every other edge and taking it from the rest changes no sum. The mass is the largest
-that keeps all entries in range, up or down, with the probabilities under which nothing changes on average; at least one entry settles.
-So the entries that stay undecided form a forest. The method is dependent rounding (Gandhi, Khuller, Parthasarathy and Srinivasan,
-J. ACM 53, 2006); rows are added one at a time, so that no more than a forest is ever held.
+Rows and classes are the two sides of a bipartite graph whose edges are the entries strictly between
+0 and full. Along a cycle every row and every class meets two edges, so adding a mass to every other
+edge and taking it from the rest changes no sum. The mass is the largest that keeps all entries in
+range, up or down, with the probabilities under which nothing changes on average; at least one entry
+settles. So the entries that stay undecided form a forest. The method is dependent rounding (Gandhi,
+Khuller, Parthasarathy and Srinivasan, J. ACM 53, 2006); rows are added one at a time, so that no
+more than a forest is ever held.
 
-Nothing here draws random numbers: each entry comes with its own uniform number, whether or not it ends up being used.
+Nothing here draws random numbers: each entry comes with its own uniform number, whether or not it
+ends up being used.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ import numpy as np
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.compute import compiled
 
-# Arrays when compiled, lists of Python numbers when interpreted (four times as fast as arrays there); same numbers, same results.
+# Arrays when compiled, lists of Python numbers when interpreted (four times as fast as arrays
+# there); same numbers, same results.
 Vector = Any
 
 #: Entries (rows times classes) from which compiling pays for itself.
@@ -41,10 +45,12 @@ def settle(
 ) -> int:
     """Add rows to the forest, entry by entry, and return how many entries became full (their owners and classes are listed in ``full``).
 
-    Plain loops over vectors, so that it runs interpreted and compiled alike. Nodes are the classes 0..L-1, then the slots of undecided
-    rows; ``value[node]`` is the entry on the edge from ``node`` to ``parent[node]`` (-1 at a root). ``degree[slot]`` counts the unsettled
-    entries of a row, those not yet added included. Without ``capped`` an entry can only settle at 0: a row of one class fills its last
-    entry by itself. With ``capped`` entries also settle at 1, and rows may hold more than one full entry.
+    Plain loops over vectors, so that it runs interpreted and compiled alike. Nodes are the classes
+    0..L-1, then the slots of undecided rows; ``value[node]`` is the entry on the edge from ``node``
+    to ``parent[node]`` (-1 at a root). ``degree[slot]`` counts the unsettled entries of a row,
+    those not yet added included. Without ``capped`` an entry can only settle at 0: a row of one
+    class fills its last entry by itself. With ``capped`` entries also settle at 1, and rows may
+    hold more than one full entry.
     """
     parent, value, degree, owner, size, free, n_free, cycle = forest
     hits = 0
@@ -58,7 +64,8 @@ def settle(
         parent[row] = -1
         for e in range(start[i], start[i + 1]):
             if degree[slot] == 1:
-                # The other entries settled together. As the row has a whole sum, this one is whole but for rounding errors.
+                # The other entries settled together. As the row has a whole sum, this one is whole
+                # but for rounding errors.
                 if masses[e] + masses[e] > size[slot]:
                     full[0][hits] = owner[slot]
                     full[1][hits] = classes[e]
@@ -98,11 +105,18 @@ def _make_root(row: int, parent: Vector, value: Vector) -> None:
 
 
 def _move_around(
-    length: int, uniform: float, capped: bool, n_classes: int, forest: tuple[Vector, ...], full: tuple[Vector, Vector], hits: int
+    length: int,
+    uniform: float,
+    capped: bool,
+    n_classes: int,
+    forest: tuple[Vector, ...],
+    full: tuple[Vector, Vector],
+    hits: int,
 ) -> int:
     """Move mass around a cycle until an entry settles, and return how many entries are full then.
 
-    The cycle is class, row, class, row, ..., row: the edges of each pair (class, row) are two entries of that row.
+    The cycle is class, row, class, row, ..., row: the edges of each pair (class, row) are two
+    entries of that row.
     """
     parent, value, degree, owner, size, free, n_free, cycle = forest
     up = np.inf
@@ -125,7 +139,8 @@ def _move_around(
         k = cycle[j]
         r = cycle[j + 1]
         slot = r - n_classes
-        # Exactly 0 or 1 where the step is the distance to 0 or 1, in floating point too: x - x, and x + (1 - x) for x in [0, 1].
+        # Exactly 0 or 1 where the step is the distance to 0 or 1, in floating point too: x - x, and
+        # x + (1 - x) for x in [0, 1].
         a = value[k] - step
         b = value[r] + step
         value[k] = a
@@ -176,8 +191,9 @@ class Forest:
     n_classes : int
         Number of classes.
     n_slots : int
-        Most rows that can be undecided at once. A forest of rows that each keep two entries or more has fewer rows than classes, so
-        ``n_classes`` slots are enough where entries settle at 0 only.
+        Most rows that can be undecided at once. A forest of rows that each keep two entries or more
+        has fewer rows than classes, so ``n_classes`` slots are enough where entries settle at 0
+        only.
     capped : bool
         Whether an entry also settles at 1, its row then going on with the rest.
     compiled : bool
@@ -199,9 +215,21 @@ class Forest:
         self._kernel: Callable[..., int] = settle if kernel is None else kernel
         self._listed = kernel is None
         n_nodes = n_classes + n_slots
-        degree, owner, size = np.zeros(n_slots, np.int64), np.zeros(n_slots, np.int64), np.zeros(n_slots)
+        degree, owner, size = (
+            np.zeros(n_slots, np.int64),
+            np.zeros(n_slots, np.int64),
+            np.zeros(n_slots),
+        )
         free = np.arange(n_slots)[::-1], np.array([n_slots])
-        state = (np.full(n_nodes, -1, np.int64), np.zeros(n_nodes), degree, owner, size, *free, np.zeros(n_nodes + 1, np.int64))
+        state = (
+            np.full(n_nodes, -1, np.int64),
+            np.zeros(n_nodes),
+            degree,
+            owner,
+            size,
+            *free,
+            np.zeros(n_nodes + 1, np.int64),
+        )
         self._state = tuple(self._vector(each) for each in state)
         self._parent, self._value, _, self._owner = self._state[:4]
 
@@ -220,8 +248,9 @@ class Forest:
     ) -> tuple[Whole, Whole]:
         """Add rows; return owner and class of the entries, of these rows and earlier ones, that became full.
 
-        Row i is called ``owners[i]``, is full at ``sizes[i]``, and has the entries ``start[i]`` to ``start[i + 1]`` (two or more, all
-        strictly between 0 and full) of ``classes`` and ``masses``.
+        Row i is called ``owners[i]``, is full at ``sizes[i]``, and has the entries ``start[i]`` to
+        ``start[i + 1]`` (two or more, all strictly between 0 and full) of ``classes`` and
+        ``masses``.
         """
         room = len(masses) + len(self._parent)
         full = (self._vector(np.zeros(room, np.int64)), self._vector(np.zeros(room, np.int64)))

@@ -1,6 +1,7 @@
 """One random number per row that follows from the row's key and the seed alone: not from its place, its block or who walks it.
 
-The number has 53 bits, so that it is a float in [0, 1) as well as an integer that can be compared exactly.
+The number has 53 bits, so that it is a float in [0, 1) as well as an integer that can be compared
+exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _TEXT_ROWS = 1 << 16  # rows of text hashed at a time: a word per byte is held
 _WHOLE = re.compile(rb"0|-?[1-9][0-9]{0,18}")
-_MOMENT = re.compile(rb"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?)?)(?:([+-])([0-9]{2}):([0-9]{2}))?")
+_MOMENT = re.compile(
+    rb"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?)?)(?:([+-])([0-9]{2}):([0-9]{2}))?"
+)
 _TRUTH = {b"true": 1, b"false": 0}
 
 
@@ -44,9 +47,10 @@ def row_numbers(first: int, n_rows: int) -> Words:
 def key_words(columns: Sequence[Any], names: Sequence[str]) -> Words:
     """Give one 64-bit word per row for the columns that tell rows apart.
 
-    Equal keys give equal words in every library, integer width and format: CSV knows only text, so that text which spells a whole
-    number, a date, a moment or a truth value is the key that it spells. Other text is hashed, so that two of a billion different keys
-    may share a word; nothing depends on them but a random number.
+    Equal keys give equal words in every library, integer width and format: CSV knows only text, so
+    that text which spells a whole number, a date, a moment or a truth value is the key that it
+    spells. Other text is hashed, so that two of a billion different keys may share a word; nothing
+    depends on them but a random number.
 
     Parameters
     ----------
@@ -123,7 +127,9 @@ class SeededStream:
     """
 
     def __init__(self, random_state: int, place: int = 0) -> None:
-        self._start = _mixed(_mixed(np.array([place], np.uint64)) ^ _mixed(~seed_word(random_state)))
+        self._start = _mixed(
+            _mixed(np.array([place], np.uint64)) ^ _mixed(~seed_word(random_state))
+        )
         self._given = 0
 
     def random(self, n: int) -> Floats:
@@ -137,7 +143,9 @@ def seed_word(random_state: int) -> Words:
     """Give the word that a seed is mixed in as: a number, since a generator would give every block of rows another."""
     if not isinstance(random_state, (int, np.integer)):
         remedy = "Pass a whole number from 0 to 2**63 - 1."
-        raise ParameterError(f"random_state is {random_state!r}.", remedy=remedy, random_state=random_state)
+        raise ParameterError(
+            f"random_state is {random_state!r}.", remedy=remedy, random_state=random_state
+        )
     return _mixed(np.array([seed_of(random_state)], np.uint64) * np.uint64(2) + np.uint64(1))
 
 
@@ -154,8 +162,11 @@ def _mixed(words: Words) -> Words:
 
 
 def _words(column: Any, name: str) -> Words:
-    if hasattr(column, "isna") or hasattr(column, "is_null"):  # pandas turns whole numbers with gaps into decimals, polars as well
-        _refuse_missing(np.asarray(column.isna() if hasattr(column, "isna") else column.is_null()), name)
+    # pandas turns whole numbers with gaps into decimals, polars as well
+    if hasattr(column, "isna") or hasattr(column, "is_null"):
+        _refuse_missing(
+            np.asarray(column.isna() if hasattr(column, "isna") else column.is_null()), name
+        )
     values = np.asarray(column.to_numpy() if hasattr(column, "isna") else column)
     values = _of_objects(values) if values.dtype.kind == "O" else values
     kind = values.dtype.kind
@@ -167,7 +178,12 @@ def _words(column: Any, name: str) -> Words:
     if kind in "OSU":
         return _text_words(values, name)
     problem = f"The key {name!r} holds values of type {values.dtype}, which do not tell rows apart."
-    raise InputError(problem, remedy="Name columns of whole numbers, text or dates.", column=name, dtype=str(values.dtype))
+    raise InputError(
+        problem,
+        remedy="Name columns of whole numbers, text or dates.",
+        column=name,
+        dtype=str(values.dtype),
+    )
 
 
 def _of_objects(values: Array) -> Array:
@@ -181,8 +197,13 @@ def _of_objects(values: Array) -> Array:
         except OverflowError:
             return values
     if kinds and all(issubclass(kind, datetime) for kind in kinds):
-        moments = [value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None) for value in values.tolist()]
-        return np.array([np.datetime64(getattr(moment, "asm8", moment)) for moment in moments]).astype("M8[ns]")
+        moments = [
+            value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+            for value in values.tolist()
+        ]
+        return np.array(
+            [np.datetime64(getattr(moment, "asm8", moment)) for moment in moments]
+        ).astype("M8[ns]")
     if kinds and all(issubclass(kind, date) for kind in kinds):
         return values.astype("M8[D]")
     return values
@@ -192,7 +213,12 @@ def _refuse_missing(missing: Array, name: str) -> None:
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         remedy = "Name columns that tell every row apart, or fill the gap."
-        raise MissingValueError(f"Row {row} has no value of the key{f' {name!r}' if name else ''}.", remedy=remedy, column=name, row=row)
+        raise MissingValueError(
+            f"Row {row} has no value of the key{f' {name!r}' if name else ''}.",
+            remedy=remedy,
+            column=name,
+            row=row,
+        )
 
 
 def _text_words(values: Array, name: str) -> Words:
@@ -235,7 +261,9 @@ def _bytes(value: Any, name: str, row: int) -> bytes:
         _refuse_missing(np.arange(row + 1) == row, name)
     if isinstance(value, float):
         remedy = "Name columns of whole numbers, text or dates."
-        raise InputError(f"Row {row} of the key {name!r} is {value!r}.", remedy=remedy, column=name, row=row)
+        raise InputError(
+            f"Row {row} of the key {name!r} is {value!r}.", remedy=remedy, column=name, row=row
+        )
     return str(value).encode()
 
 
@@ -279,13 +307,28 @@ def row_draws(key: Any, seed: int, data: Dataset) -> Whole:
     n_rows = data.n_rows
     if key is None:
         return draws_of(row_numbers(0, n_rows), seed)
-    several = isinstance(key, (list, tuple)) and len(key) > 0 and hasattr(key[0], "__len__") and not isinstance(key[0], (str, bytes))
+    several = (
+        isinstance(key, (list, tuple))
+        and len(key) > 0
+        and hasattr(key[0], "__len__")
+        and not isinstance(key[0], (str, bytes))
+    )
     found = recognise(key, what="key") if not several else None
-    handed = [column_of(each, what="key") for each in key] if found is None else [found] if isinstance(found, Column) else found.columns
+    handed = (
+        [column_of(each, what="key") for each in key]
+        if found is None
+        else [found]
+        if isinstance(found, Column)
+        else found.columns
+    )
     columns = [column.native for column in handed]
     other = next((len(column) for column in columns if len(column) != n_rows), None)
     if other is not None:
         remedy = "Pass the keys of the same rows, in the same order."
-        raise LengthError(f"key has {other} rows, but the labels have {n_rows}.", remedy=remedy, lengths={"key": other, "y": n_rows})
+        raise LengthError(
+            f"key has {other} rows, but the labels have {n_rows}.",
+            remedy=remedy,
+            lengths={"key": other, "y": n_rows},
+        )
     refuse_other_index(("y", data.index), *(("key", column.index) for column in handed))
     return draws_of(key_words(columns, ["key"] * len(columns)), seed)

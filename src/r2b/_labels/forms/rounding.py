@@ -36,19 +36,21 @@ def round_table(targets: ArrayLike, rng: Uniforms) -> Whole:
     Parameters
     ----------
     targets : array of shape (M, L)
-        Nonnegative real counts whose row sums are integers to 1e-6. Entries within 1e-9 of an integer are that integer.
+        Nonnegative real counts whose row sums are integers to 1e-6. Entries within 1e-9 of an
+        integer are that integer.
     rng : Uniforms
 
     Returns
     -------
     counts : int64 array of shape (M, L)
-        Each entry is the floor or the ceiling of its target, each row sum is exact, each column sum is the floor or the ceiling of the
-        real column sum, and the expected value is ``targets``.
+        Each entry is the floor or the ceiling of its target, each row sum is exact, each column sum
+        is the floor or the ceiling of the real column sum, and the expected value is ``targets``.
 
     Raises
     ------
     ShapeError, ParameterError
-        The table is not two-dimensional, has negative or infinite entries, or a row sum that is not an integer.
+        The table is not two-dimensional, has negative or infinite entries, or a row sum that is not
+        an integer.
 
     Examples
     --------
@@ -60,7 +62,10 @@ def round_table(targets: ArrayLike, rng: Uniforms) -> Whole:
     if table.ndim != 2 or table.shape[1] == 0:
         check_matrix(table, "targets")
     if not (np.isfinite(table).all() and (table >= -SNAP).all()):
-        raise ParameterError("targets has negative, infinite or missing entries.", remedy="Pass real counts that are not negative.")
+        raise ParameterError(
+            "targets has negative, infinite or missing entries.",
+            remedy="Pass real counts that are not negative.",
+        )
     floor = np.floor(table)
     raw = table - floor
     _check_row_sums(table, raw)
@@ -69,7 +74,9 @@ def round_table(targets: ArrayLike, rng: Uniforms) -> Whole:
     _complete_rows(parts)
     counts = floor.astype(np.int64) + ups
     moved = np.abs(parts + ups - raw).sum(axis=0)
-    parts = np.vstack([parts, _slack(parts.sum(axis=0), np.minimum(SNAP + moved, ROW_SUM_TOLERANCE))])
+    parts = np.vstack(
+        [parts, _slack(parts.sum(axis=0), np.minimum(SNAP + moved, ROW_SUM_TOLERANCE))]
+    )
 
     counts = np.vstack([counts, np.zeros((1, table.shape[1]), np.int64)])
     counts += parts >= 1
@@ -77,9 +84,12 @@ def round_table(targets: ArrayLike, rng: Uniforms) -> Whole:
     owners, lengths = np.unique(owner, return_counts=True)
     start = np.concatenate([[0], np.cumsum(lengths)])
     forest = Forest(table.shape[1], len(parts), capped=True, compiled=parts.size > COMPILE_FROM)
-    full = forest.add(start, column, parts[owner, column], owners, np.ones(len(owners)), rng.random(len(owner)))
+    full = forest.add(
+        start, column, parts[owner, column], owners, np.ones(len(owners)), rng.random(len(owner))
+    )
     counts[full] += 1
-    # With the slack all sums are whole, so that no forest is left in exact arithmetic; what is left here is whole but for rounding errors.
+    # With the slack all sums are whole, so that no forest is left in exact arithmetic; what is left
+    # here is whole but for rounding errors.
     row, column, mass = forest.undecided()
     counts[row, column] += mass > 0.5
     return counts[:-1]
@@ -91,9 +101,13 @@ def _check_row_sums(table: Floats, raw: Floats) -> None:
     # Counts of 1e9 carry errors of 1e-7 each before they are handed in.
     bad = np.flatnonzero(off > ROW_SUM_TOLERANCE + 4 * np.finfo(np.float64).eps * table.sum(axis=1))
     if bad.size:
-        problem = f"Row {bad[0]} of targets sums to {table[bad[0]].sum():.9g}, which is not an integer."
+        problem = (
+            f"Row {bad[0]} of targets sums to {table[bad[0]].sum():.9g}, which is not an integer."
+        )
         remedy = "Pass one row per class of labels, its entries summing to the number of rows of that class."
-        raise ParameterError(problem, remedy=remedy, row=int(bad[0]), total=float(table[bad[0]].sum()))
+        raise ParameterError(
+            problem, remedy=remedy, row=int(bad[0]), total=float(table[bad[0]].sum())
+        )
 
 
 def _complete_rows(parts: Floats) -> None:
@@ -101,7 +115,8 @@ def _complete_rows(parts: Floats) -> None:
     sums = parts.sum(axis=1)
     gap = np.rint(sums) - sums
     room = np.where(gap[:, None] > 0, 1 - parts, parts) * (parts > 0)
-    # In proportion to the room left, which always suffices: the nearest integer lies between 0 and the number of fractional entries.
+    # In proportion to the room left, which always suffices: the nearest integer lies between 0 and
+    # the number of fractional entries.
     parts += room * (gap / np.maximum(room.sum(axis=1), np.finfo(np.float64).tiny))[:, None]
     np.clip(parts, 0, 1, out=parts)
 
@@ -118,10 +133,13 @@ _MOST_BINS = 12  # bits of a draw that its bin is told by, where pairs are few
 _BIN_ENTRIES = 1 << 20
 _FINEST_BINS = 16  # the same where draws are too many to be brought home at once
 _FINE_ENTRIES = 1 << 22
-_MOST_DRAWS = 1 << 21  # that are brought home in a pass: 25 MB, and several times that while they are sorted
+# that are brought home in a pass: 25 MB, and several times that while they are sorted
+_MOST_DRAWS = 1 << 21
 _AT_ONCE = 1 << 18  # bins, draws and borders that are looked at together on the way home
-_FEW_EACH = 4  # rows of a bin on average below which it is not divided again, however many bins there are
-_SHARED = 0.01  # draws that coincide: far more than chance makes of different keys, even of billions
+# rows of a bin on average below which it is not divided again, however many bins there are
+_FEW_EACH = 4
+# draws that coincide: far more than chance makes of different keys, even of billions
+_SHARED = 0.01
 _COPIES = 8  # rows with a shared key that are not many, however few were looked at
 _DEVIATIONS = 5.0  # half the width of a window, in standard deviations of the border
 
@@ -142,7 +160,8 @@ def whole_counts(counts: Array, channel: Floats, random_state: int) -> Whole:
     ndarray of shape (n_cells, n_classes, n_classes)
         Whole rows; every count of a cell is its fair value rounded up or down.
     """
-    whole = np.empty(channel.shape, np.int64)  # filled cell by cell: a list of tables would be held beside it
+    # filled cell by cell: a list of tables would be held beside it
+    whole = np.empty(channel.shape, np.int64)
     for cell, mine in enumerate(counts):
         whole[cell] = whole_cell(mine, channel[cell], cell, random_state)
     return whole
@@ -160,13 +179,15 @@ class Look:
     Attributes
     ----------
     n_slots : int
-        Sets of rows in which borders are looked for: at first the pairs, then the bins of a slot in which a border lies.
+        Sets of rows in which borders are looked for: at first the pairs, then the bins of a slot in
+        which a border lies.
     bits : int
         Bits of a draw that tell its bin within a slot; 0 where all draws are brought home instead.
     wanted : ndarray of shape (n_slots, n_bins), bool, optional
         Bins whose draws are brought home as well.
     path : tuple of (ndarray, int, int)
-        How slots were divided before: the bins that are the new slots, the number of old ones, and the bits of a bin.
+        How slots were divided before: the bins that are the new slots, the number of old ones, and
+        the bits of a bin.
     counter : str
         The type in which rows are counted.
     """
@@ -200,15 +221,24 @@ class Look:
         if not self.bits:
             return np.empty(0, np.int64), slot.astype(np.int32), draws
         place = _bins(slot, draws, used, self.bits)
-        mine = np.flatnonzero(self.wanted.ravel()[place]) if self.wanted is not None else np.empty(0, np.intp)
+        mine = (
+            np.flatnonzero(self.wanted.ravel()[place])
+            if self.wanted is not None
+            else np.empty(0, np.intp)
+        )
         counted = np.zeros(self.n_slots << self.bits, self.counter)
-        np.add.at(counted, place, counted.dtype.type(1))  # bincount would count in numbers twice as long, of which there are millions
+        # bincount would count in numbers twice as long, of which there are millions
+        np.add.at(counted, place, counted.dtype.type(1))
         return counted, slot[mine].astype(np.int32), draws[mine]
 
     @staticmethod
     def merge(one: Found, other: Found) -> Found:
         """Put together what was found among rows and among later ones."""
-        return one[0] + other[0], np.concatenate([one[1], other[1]]), np.concatenate([one[2], other[2]])
+        return (
+            one[0] + other[0],
+            np.concatenate([one[1], other[1]]),
+            np.concatenate([one[2], other[2]]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +250,8 @@ class Search:
     known : ndarray of shape (n_pairs, n_classes - 1)
         Borders, as far as they are found; those that a pass tells are filled in.
     places, slots, ends : ndarray of shape (n_open,)
-        Of the borders that are not: the place in ``known``, the slot, rising, and the rows of the slot that come before.
+        Of the borders that are not: the place in ``known``, the slot, rising, and the rows of the
+        slot that come before.
     sizes : ndarray of shape (n_slots,)
         Rows of the slots.
     look : Look
@@ -247,15 +278,20 @@ class Search:
         bits, near = _bits(n_pairs, _BIN_ENTRIES, _MOST_BINS), np.zeros(n_pairs)
         for part in parts_of(len(pair), _AT_ONCE):
             size, _, half = _windows(ends[part], rows[pair[part]])
-            np.add.at(near, pair[part], (2.0 * half + 2.0 / (1 << bits)) * size)  # rows of bins that a window touches
-        if np.minimum(near, rows).sum() > _MOST_DRAWS:  # too many draws to bring home at once: count in finer bins first
+            # rows of bins that a window touches
+            np.add.at(near, pair[part], (2.0 * half + 2.0 / (1 << bits)) * size)
+        # too many draws to bring home at once: count in finer bins first
+        if np.minimum(near, rows).sum() > _MOST_DRAWS:
             fine = Look(n_pairs, _bits(n_pairs, _FINE_ENTRIES, _FINEST_BINS), counter=counter)
             return cls(known, places, pair, ends, rows, fine)
         # Windows begin and end at bins: a bin is wanted where more have begun than ended.
         begun = np.zeros((n_pairs, (1 << bits) + 1), np.int32)
         for part in parts_of(len(pair), _AT_ONCE):
             _, middle, half = _windows(ends[part], rows[pair[part]])
-            low, high = (np.clip(each * (1 << bits), 0, (1 << bits) - 1).astype(np.intp) for each in (middle - half, middle + half))
+            low, high = (
+                np.clip(each * (1 << bits), 0, (1 << bits) - 1).astype(np.intp)
+                for each in (middle - half, middle + half)
+            )
             np.add.at(begun, (pair[part], low), 1)
             np.add.at(begun, (pair[part], high + 1), -1)
         wanted = np.cumsum(begun, axis=1, out=begun)[:, :-1] > 0
@@ -265,18 +301,25 @@ class Search:
         """Find the borders, of shape (n_pairs, n_classes - 1); or plan another pass where draws of some were not wanted yet."""
         (counted, slot, draw), look = found, self.look
         shared, left = 0, []
-        for part in parts_of(look.n_slots, max(1, _AT_ONCE * look.n_slots // max(len(counted) + len(draw), 1))):
+        for part in parts_of(
+            look.n_slots, max(1, _AT_ONCE * look.n_slots // max(len(counted) + len(draw), 1))
+        ):
             mine = np.flatnonzero((slot >= part.start) & (slot < part.stop))
             mine = mine[np.lexsort((draw[mine], slot[mine]))]
             here, drawn = slot[mine].astype(np.int64) - part.start, draw[mine]
             shared += int(((np.diff(here) == 0) & (np.diff(drawn) == 0)).sum())
-            rows = counted[part.start << look.bits : part.stop << look.bits] if look.bits else np.bincount(here, minlength=_length(part))
+            rows = (
+                counted[part.start << look.bits : part.stop << look.bits]
+                if look.bits
+                else np.bincount(here, minlength=_length(part))
+            )
             left.append(self._settled(part, rows, here, drawn))
         _refuse_shared(shared, len(draw))
         places, asked, ends, sizes = (np.concatenate(each) for each in zip(*left, strict=True))
         if not len(places):
             return self.known
-        new = np.diff(asked, prepend=-1) > 0  # borders rise, and so do their bins: those of one bin are next to each other
+        # borders rise, and so do their bins: those of one bin are next to each other
+        new = np.diff(asked, prepend=-1) > 0
         asked, sizes, used = asked[new], sizes[new], look.used + look.bits
         few = sizes.sum() <= max(_MOST_DRAWS, _FEW_EACH * len(asked))
         if not few and used == BITS:
@@ -284,20 +327,35 @@ class Search:
         bits = 0 if few else _bits(len(asked), _FINE_ENTRIES, min(_FINEST_BINS, BITS - used))
         path = (*look.path, (asked.astype(np.uint32), look.n_slots, look.bits))
         slots = np.cumsum(new, dtype=np.int32) - 1
-        return Search(self.known, places, slots, ends.astype(look.counter), sizes, Look(len(asked), bits, None, path, look.counter))
+        return Search(
+            self.known,
+            places,
+            slots,
+            ends.astype(look.counter),
+            sizes,
+            Look(len(asked), bits, None, path, look.counter),
+        )
 
-    def _settled(self, part: slice, counted: Array, slot: Whole, draw: Whole) -> tuple[Array, Whole, Whole, Whole]:
+    def _settled(
+        self, part: slice, counted: Array, slot: Whole, draw: Whole
+    ) -> tuple[Array, Whole, Whole, Whole]:
         """Fill in borders of some slots from the rows of their bins and the draws, in order; give place, bin, rank, rows of the others."""
         look, sizes = self.look, self.sizes[part]
         if not np.array_equal(counted.reshape(len(sizes), -1).sum(axis=1), sizes):
             problem = "The rows of a group and class are not those that were counted before."
-            raise InputError(problem, remedy="Leave the table alone until its labels are written: write it to files, or persist it.")
+            raise InputError(
+                problem,
+                remedy="Leave the table alone until its labels are written: write it to files, or persist it.",
+            )
         mine = slice(*np.searchsorted(self.slots, [part.start, part.stop]).tolist())
         below, places = np.cumsum(counted, dtype=np.int64), self.places[mine]
         ends = (np.cumsum(sizes) - sizes)[self.slots[mine] - part.start] + self.ends[mine]
-        here = np.searchsorted(below, ends, side="right")  # the bin of the first row that comes after the border
+        # the bin of the first row that comes after the border
+        here = np.searchsorted(below, ends, side="right")
         rank, asked = ends - (below[here] - counted[here]), here + (part.start << look.bits)
-        ready = np.full(len(here), not look.bits) if look.wanted is None else look.wanted.ravel()[asked]
+        ready = (
+            np.full(len(here), not look.bits) if look.wanted is None else look.wanted.ravel()[asked]
+        )
         inside = np.searchsorted(_bins(slot, draw, look.used, look.bits), here[ready])
         self.known.ravel()[places[ready]] = draw[inside + rank[ready]]
         return places[~ready], asked[~ready], rank[~ready], counted[here[~ready]].astype(np.int64)
@@ -330,7 +388,9 @@ def _refuse_shared(n_shared: int, n_seen: int) -> None:
     # Few rows near a border may hold one pair of copies by chance, which says nothing of the table.
     if n_shared > _SHARED * n_seen and n_shared > min(_COPIES, n_seen // 4):
         problem = f"Of {n_seen:,} rows that were looked at, {n_shared:,} have a key that another row of their group and class has too."
-        remedy = "Name columns that tell every row apart, such as key='id' or key=['person', 'year']."
+        remedy = (
+            "Name columns that tell every row apart, such as key='id' or key=['person', 'year']."
+        )
         raise InputError(problem, remedy=remedy, n_shared=n_shared, n_seen=n_seen)
 
 
@@ -347,7 +407,9 @@ def picked(pairs: Array, draws: Whole, borders: Whole) -> Array:
 
 def padded(borders: Whole) -> Whole:
     """Give the borders of each pair as a row whose length is a power of two, for :func:`past`."""
-    ends = np.full((len(borders), 1 << max(borders.shape[1].bit_length(), 1)), np.iinfo(np.int64).max)
+    ends = np.full(
+        (len(borders), 1 << max(borders.shape[1].bit_length(), 1)), np.iinfo(np.int64).max
+    )
     ends[:, : borders.shape[1]] = borders
     return ends
 

@@ -1,6 +1,7 @@
 """Draws one class per row from its distribution, for uniform numbers that the caller has drawn.
 
-No function here makes its own random numbers: the same uniforms give the same labels, whatever the block size.
+No function here makes its own random numbers: the same uniforms give the same labels, whatever the
+block size.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from narwhals import dependencies as libraries
 from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Array, Floats, Whole, ends_passed, smallest_unsigned
-from r2b.errors import EmptyError, LengthError, ParameterError, ProbabilityError, ShapeError, WeightError
+from r2b.errors import (
+    EmptyError,
+    LengthError,
+    ParameterError,
+    ProbabilityError,
+    ShapeError,
+    WeightError,
+)
 
 #: How far a row of probabilities may be from a sum of 1 before it is refused; closer rows are rescaled. float32 rows need about 1e-6.
 SUM_TOLERANCE = 1e-4
@@ -32,9 +40,13 @@ def check_matrix(rows: ArrayLike, name: str = "rows") -> Array:
     matrix = np.asarray(rows)
     if matrix.ndim != 2:
         remedy = "Pass one row per distribution and one column per class."
-        raise ShapeError(f"{name} has {matrix.ndim} dimensions, not 2.", remedy=remedy, ndim=matrix.ndim)
+        raise ShapeError(
+            f"{name} has {matrix.ndim} dimensions, not 2.", remedy=remedy, ndim=matrix.ndim
+        )
     if matrix.shape[1] == 0:
-        raise EmptyError(f"{name} has no columns.", remedy="Pass at least one class.", shape=matrix.shape)
+        raise EmptyError(
+            f"{name} has no columns.", remedy="Pass at least one class.", shape=matrix.shape
+        )
     return matrix
 
 
@@ -54,11 +66,21 @@ def check_index(index: ArrayLike, n_table: int) -> Array:
     codes = np.asarray(index)
     if codes.ndim != 1 or (codes.size and codes.dtype.kind not in "ui"):
         problem = f"index has {codes.ndim} dimensions and type {codes.dtype}."
-        raise ShapeError(problem, remedy="Pass one integer per row.", ndim=codes.ndim, dtype=str(codes.dtype))
+        raise ShapeError(
+            problem, remedy="Pass one integer per row.", ndim=codes.ndim, dtype=str(codes.dtype)
+        )
     if codes.size and (codes.min() < 0 or codes.max() >= n_table):
-        problem = f"index runs from {codes.min()} to {codes.max()}, but the table has {n_table} rows."
+        problem = (
+            f"index runs from {codes.min()} to {codes.max()}, but the table has {n_table} rows."
+        )
         remedy = "Pass indices that start at 0 and stay below the number of rows of the table."
-        raise ParameterError(problem, remedy=remedy, lowest=int(codes.min()), highest=int(codes.max()), n_table=n_table)
+        raise ParameterError(
+            problem,
+            remedy=remedy,
+            lowest=int(codes.min()),
+            highest=int(codes.max()),
+            n_table=n_table,
+        )
     return codes
 
 
@@ -67,7 +89,9 @@ def _one_per_row(given: ArrayLike, n_rows: int, name: str, noun: str) -> Floats:
     values = np.asarray(given, dtype=np.float64)
     if values.shape != (n_rows,):
         problem = f"{name} has shape {values.shape}, but there are {n_rows} rows."
-        raise LengthError(problem, remedy=f"Pass one {noun} per row.", shape=values.shape, n_rows=n_rows)
+        raise LengthError(
+            problem, remedy=f"Pass one {noun} per row.", shape=values.shape, n_rows=n_rows
+        )
     return values
 
 
@@ -77,7 +101,12 @@ def check_weight(weight: ArrayLike, n_rows: int) -> Floats:
     bad = np.flatnonzero(~((values >= 0) & (values < np.inf)))
     if bad.size:
         remedy = "Pass finite weights that are not negative."
-        raise WeightError(f"The weight of row {bad[0]} is {values[bad[0]]}.", remedy=remedy, row=int(bad[0]), weight=float(values[bad[0]]))
+        raise WeightError(
+            f"The weight of row {bad[0]} is {values[bad[0]]}.",
+            remedy=remedy,
+            row=int(bad[0]),
+            weight=float(values[bad[0]]),
+        )
     return values
 
 
@@ -86,7 +115,9 @@ def _check_uniforms(uniforms: ArrayLike, n_rows: int) -> Floats:
     if values.size and not (values.min() >= 0 and values.max() < 1):
         problem = f"uniforms run from {values.min()} to {values.max()}."
         remedy = "Pass numbers in [0, 1), such as rng.random(n)."
-        raise ParameterError(problem, remedy=remedy, lowest=float(values.min()), highest=float(values.max()))
+        raise ParameterError(
+            problem, remedy=remedy, lowest=float(values.min()), highest=float(values.max())
+        )
     return values
 
 
@@ -129,16 +160,20 @@ def sample_rows(rows: ArrayLike, uniforms: ArrayLike) -> Array:
         reached = np.cumsum(block, axis=1, dtype=np.float64)
         totals = reached[:, -1]
         check_distributions(block, totals, low)
-        # A float64 u < 1 is at most 1 - 2**-53, so u * total rounds to a number below total: the count stays below L, and as the
-        # sums rise only at classes of positive probability, only those are drawn.
-        codes[low : low + step] = np.count_nonzero(reached <= (draws[low : low + step] * totals)[:, None], axis=1)
+        # A float64 u < 1 is at most 1 - 2**-53, so u * total rounds to a number below total: the
+        # count stays below L, and as the sums rise only at classes of positive probability, only
+        # those are drawn.
+        codes[low : low + step] = np.count_nonzero(
+            reached <= (draws[low : low + step] * totals)[:, None], axis=1
+        )
     return codes
 
 
 def sample_table(index: ArrayLike, table: ArrayLike, uniforms: ArrayLike) -> Array:
     """Draw one class per row where row i has the distribution ``table[index[i]]``.
 
-    The result is that of ``sample_rows(table[index], uniforms)``, without those rows: a binary search in the cumulative table.
+    The result is that of ``sample_rows(table[index], uniforms)``, without those rows: a binary
+    search in the cumulative table.
 
     Parameters
     ----------
@@ -171,8 +206,8 @@ def sample_table(index: ArrayLike, table: ArrayLike, uniforms: ArrayLike) -> Arr
     draws = _check_uniforms(uniforms, chosen.size)
     n_classes = matrix.shape[1]
     width = 1 << (n_classes - 1).bit_length()
-    # Padded with infinity to a power of two, so that every search takes the same steps. Adding the row number to the sums and
-    # searching once would cost the uniforms their last digits.
+    # Padded with infinity to a power of two, so that every search takes the same steps. Adding the
+    # row number to the sums and searching once would cost the uniforms their last digits.
     reached = np.full((len(matrix), width), np.inf)
     np.cumsum(matrix, axis=1, dtype=np.float64, out=reached[:, :n_classes])
     totals = reached[:, n_classes - 1].copy()
@@ -193,12 +228,15 @@ def entries(block: Array, first: int = 0, above: float = 0.0) -> tuple[Whole, Wh
     check_distributions(block, block.sum(axis=1, dtype=np.float64), first)
     row, column = np.nonzero(block > above)
     chance = block[row, column].astype(np.float64)
-    # The sum of what is kept, added in the order in which a reader would: it is this sum that the weights of a row come back to.
+    # The sum of what is kept, added in the order in which a reader would: it is this sum that the
+    # weights of a row come back to.
     chance /= np.bincount(row, chance, minlength=len(block))[row]
     return row, column, chance
 
 
-def expanded(table: ArrayLike, index: ArrayLike | None = None, weight: ArrayLike | None = None) -> Expansion:
+def expanded(
+    table: ArrayLike, index: ArrayLike | None = None, weight: ArrayLike | None = None
+) -> Expansion:
     """Repeat each row once per class of positive probability.
 
     Parameters
@@ -208,7 +246,8 @@ def expanded(table: ArrayLike, index: ArrayLike | None = None, weight: ArrayLike
     index : integer array of shape (n,), optional
         Row of the table for each row; every row of the table once where there is none.
     weight : array of shape (n,), optional
-        Weight of each row; 1 where none are given. A row of weight 0 keeps its entries, with weight 0.
+        Weight of each row; 1 where none are given. A row of weight 0 keeps its entries, with weight
+        0.
 
     Returns
     -------
@@ -217,7 +256,8 @@ def expanded(table: ArrayLike, index: ArrayLike | None = None, weight: ArrayLike
     class_codes : array of shape (m,)
         Class of each entry, in the smallest unsigned integer type.
     weights : float64 array of shape (m,)
-        Probability times row weight. The weights of a row sum to its weight. Entries are ordered by row, then class.
+        Probability times row weight. The weights of a row sum to its weight. Entries are ordered by
+        row, then class.
 
     Raises
     ------
@@ -235,7 +275,11 @@ def expanded(table: ArrayLike, index: ArrayLike | None = None, weight: ArrayLike
     """
     matrix = check_matrix(table, "table")
     chosen = None if index is None else check_index(index, len(matrix))
-    values = None if weight is None else check_weight(weight, len(matrix) if chosen is None else chosen.size)
+    values = (
+        None
+        if weight is None
+        else check_weight(weight, len(matrix) if chosen is None else chosen.size)
+    )
     entry_row, entry_class, chance = entries(matrix)
     entry_class = entry_class.astype(smallest_unsigned(matrix.shape[1]))
     if chosen is None:
@@ -243,7 +287,11 @@ def expanded(table: ArrayLike, index: ArrayLike | None = None, weight: ArrayLike
     counts = np.bincount(entry_row, minlength=len(matrix))
     starts = np.cumsum(counts) - counts
     total = int(np.bincount(chosen, minlength=len(matrix)) @ counts)
-    row_index, class_codes, weights = np.empty(total, np.int64), np.empty(total, entry_class.dtype), np.empty(total)
+    row_index, class_codes, weights = (
+        np.empty(total, np.int64),
+        np.empty(total, entry_class.dtype),
+        np.empty(total),
+    )
     done = 0
     step = BLOCK_ENTRIES // 4
     for low in range(0, chosen.size, step):
@@ -255,7 +303,9 @@ def expanded(table: ArrayLike, index: ArrayLike | None = None, weight: ArrayLike
         entry = np.arange(ends[-1]) + (starts[part] - (ends - repeats))[local]
         row_index[here] = local + low
         class_codes[here] = entry_class[entry]
-        weights[here] = chance[entry] if values is None else chance[entry] * values[low : low + step][local]
+        weights[here] = (
+            chance[entry] if values is None else chance[entry] * values[low : low + step][local]
+        )
         done = here.stop
     return row_index, class_codes, weights
 

@@ -12,7 +12,13 @@ from r2b._data.compute import parts_of
 from r2b._labels.forms.forest import COMPILE_FROM, Forest
 from r2b._labels.forms.keyed import SeededStream, entry_uniforms, uniforms_of
 from r2b._labels.forms.rounding import Uniforms, round_table
-from r2b._labels.forms.sampling import block_length, check_matrix, check_weight, entries, sample_rows
+from r2b._labels.forms.sampling import (
+    block_length,
+    check_matrix,
+    check_weight,
+    entries,
+    sample_rows,
+)
 
 _FIRST_ROOM = 1 << 16
 #: A row with an entry this close to 1 is decided.
@@ -30,7 +36,11 @@ def rows_by_code(codes: Array) -> list[Array]:
     ([[1], [0, 2]], [])
     """
     rows = np.argsort(codes, kind="stable")
-    return np.split(rows, np.flatnonzero(np.diff(codes[rows].astype(np.int64))) + 1) if len(rows) else []
+    return (
+        np.split(rows, np.flatnonzero(np.diff(codes[rows].astype(np.int64))) + 1)
+        if len(rows)
+        else []
+    )
 
 
 class RowRounder:
@@ -47,15 +57,21 @@ class RowRounder:
         Whether to use the compiled kernel, where there is one. The results are the same.
     """
 
-    def __init__(self, n_classes: int, stream: Uniforms, heaviest: float = 1.0, *, compiled: bool = False) -> None:
+    def __init__(
+        self, n_classes: int, stream: Uniforms, heaviest: float = 1.0, *, compiled: bool = False
+    ) -> None:
         self.n_classes, self.stream = n_classes, stream
         self.heaviest = max(heaviest, np.finfo(np.float64).tiny)
         self._forest = Forest(n_classes, n_classes, capped=False, compiled=compiled)
 
-    def add(self, block: Array, numbers: Whole, draws: Whole, weight: Floats | None = None) -> tuple[Whole, Whole]:
+    def add(
+        self, block: Array, numbers: Whole, draws: Whole, weight: Floats | None = None
+    ) -> tuple[Whole, Whole]:
         """Add rows with their numbers, draws and weights; give number and class of the rows, these and earlier ones, that are decided."""
         values = np.ones(len(block)) if weight is None else weight / self.heaviest
-        row, column, chance = entries(block, int(numbers[0]) if len(numbers) else 0, above=NEGLIGIBLE)
+        row, column, chance = entries(
+            block, int(numbers[0]) if len(numbers) else 0, above=NEGLIGIBLE
+        )
         weighty = values >= NEGLIGIBLE
         weightless = np.flatnonzero(~weighty)
         drawn = sample_rows(block[weightless], uniforms_of(draws[weightless])).astype(np.int64)
@@ -67,10 +83,15 @@ class RowRounder:
         counts = np.bincount(row, minlength=len(block))
         owners = np.flatnonzero(counts)
         start = np.concatenate([[0], np.cumsum(counts[owners])])
-        # One uniform per entry, needed or not, that follows from the row's draw and the class alone.
+        # One uniform per entry, needed or not, that follows from the row's draw and the class
+        # alone.
         uniforms = entry_uniforms(draws[row], column)
-        full = self._forest.add(start, column, chance * values[row], numbers[owners], values[owners], uniforms)
-        return np.concatenate([numbers[np.concatenate(decided)], full[0]]), np.concatenate([*classes, full[1]])
+        full = self._forest.add(
+            start, column, chance * values[row], numbers[owners], values[owners], uniforms
+        )
+        return np.concatenate([numbers[np.concatenate(decided)], full[0]]), np.concatenate(
+            [*classes, full[1]]
+        )
 
     def finish(self) -> tuple[Whole, Whole]:
         """Decide the rows that are left, fewer than there are classes; give their numbers and classes."""
@@ -107,22 +128,45 @@ class Turns:
     True
     """
 
-    def __init__(self, n_classes: int, seed: int, heaviest: Floats | None = None, *, compiled: bool = False) -> None:
-        self.n_classes, self.seed, self.heaviest, self.compiled = n_classes, seed, heaviest, compiled
+    def __init__(
+        self, n_classes: int, seed: int, heaviest: Floats | None = None, *, compiled: bool = False
+    ) -> None:
+        self.n_classes, self.seed, self.heaviest, self.compiled = (
+            n_classes,
+            seed,
+            heaviest,
+            compiled,
+        )
         self._rounders: dict[int, RowRounder] = {}
         self._codes = np.zeros(_FIRST_ROOM, smallest_unsigned(n_classes))
         self._n_rows = 0
 
-    def take(self, groups: Array, draws: Whole, weight: Floats | None, first: int, of_rows: Callable[[Whole], Array]) -> None:
+    def take(
+        self,
+        groups: Array,
+        draws: Whole,
+        weight: Floats | None,
+        first: int,
+        of_rows: Callable[[Whole], Array],
+    ) -> None:
         """Add a batch: group, draw and weight of its rows, the number of the first, and what gives the distributions of some of them."""
         self._n_rows = first + len(groups)
         if self._n_rows > len(self._codes):
-            self._codes = np.pad(self._codes, (0, max(self._n_rows - len(self._codes), len(self._codes))))
+            self._codes = np.pad(
+                self._codes, (0, max(self._n_rows - len(self._codes), len(self._codes)))
+            )
         for mine in rows_by_code(groups):
             rounder = self._rounder(int(groups[mine[0]]))
             for part in parts_of(len(mine), block_length(self.n_classes)):
                 rows = mine[part]
-                self._write(*rounder.add(of_rows(rows), rows + first, draws[rows], None if weight is None else weight[rows]))
+                self._write(
+                    *rounder.add(
+                        of_rows(rows),
+                        rows + first,
+                        draws[rows],
+                        None if weight is None else weight[rows],
+                    )
+                )
 
     def finish(self) -> Array:
         """Decide the rows that are left, and give the classes of all rows."""
@@ -133,7 +177,9 @@ class Turns:
     def _rounder(self, group: int) -> RowRounder:
         if group not in self._rounders:
             heaviest = 1.0 if self.heaviest is None else float(self.heaviest[group])
-            self._rounders[group] = RowRounder(self.n_classes, SeededStream(self.seed, group), heaviest, compiled=self.compiled)
+            self._rounders[group] = RowRounder(
+                self.n_classes, SeededStream(self.seed, group), heaviest, compiled=self.compiled
+            )
         return self._rounders[group]
 
     def _write(self, numbers: Whole, classes: Whole) -> None:
@@ -143,11 +189,13 @@ class Turns:
 def round_rows(rows: ArrayLike, draws: Whole, weight: ArrayLike | None = None) -> Array:
     """Decide the class of every row of one group at random so that the group's class shares stay as they are.
 
-    Row i gets class k with probability ``rows[i, k]`` (to 1e-9), and only classes of positive probability.
+    Row i gets class k with probability ``rows[i, k]`` (to 1e-9), and only classes of positive
+    probability.
 
-    Without weights the count of each class is the floor or the ceiling of its column sum, so that the group's means are met to within
-    1/n. With weights the weighted column sums are kept until at most L-1 rows are undecided; those are then decided at random from their
-    distributions. So, for every class,
+    Without weights the count of each class is the floor or the ceiling of its column sum, so that
+    the group's means are met to within 1/n. With weights the weighted column sums are kept until at
+    most L-1 rows are undecided; those are then decided at random from their distributions. So, for
+    every class,
 
         |weighted share of the labels - weighted mean of the rows| <= (L - 1) * max(weight of an undecided row) / total weight.
 
@@ -156,7 +204,8 @@ def round_rows(rows: ArrayLike, draws: Whole, weight: ArrayLike | None = None) -
     Parameters
     ----------
     rows : array of shape (n, L)
-        Distributions of one group, float32 or float64; each is rescaled to its own sum, and sums are meant after that.
+        Distributions of one group, float32 or float64; each is rescaled to its own sum, and sums
+        are meant after that.
     draws : int64 array of shape (n,)
         Random numbers of the rows, of 53 bits: see :mod:`r2b._labels.forms.keyed`.
     weight : array of shape (n,), optional
@@ -181,6 +230,11 @@ def round_rows(rows: ArrayLike, draws: Whole, weight: ArrayLike | None = None) -
     matrix = check_matrix(rows)
     values = None if weight is None else check_weight(weight, len(matrix))
     heaviest = None if values is None else np.array([values.max(initial=0.0)])
-    turns = Turns(matrix.shape[1], int(draws[0]) if len(matrix) else 0, heaviest, compiled=matrix.size > COMPILE_FROM)
+    turns = Turns(
+        matrix.shape[1],
+        int(draws[0]) if len(matrix) else 0,
+        heaviest,
+        compiled=matrix.size > COMPILE_FROM,
+    )
     turns.take(np.zeros(len(matrix), np.intp), draws, values, 0, lambda mine: matrix[mine])
     return turns.finish()

@@ -5,4 +5,15 @@ from r2b._solve.oracle.design import DesignOracle
 from r2b._solve.oracle.memory import ClassOracle, MemoryOracle, oracle_of
 from r2b._solve.oracle.reference import Oracle, Samples, group_means
 
-__all__ = ["Block", "BlockOracle", "Blocks", "ClassOracle", "DesignOracle", "MemoryOracle", "Oracle", "Samples", "group_means", "oracle_of"]
+__all__ = [
+    "Block",
+    "BlockOracle",
+    "Blocks",
+    "ClassOracle",
+    "DesignOracle",
+    "MemoryOracle",
+    "Oracle",
+    "Samples",
+    "group_means",
+    "oracle_of",
+]

@@ -1,8 +1,9 @@
 """The block protocol: rows in blocks, wherever they live, and an oracle that adds up what the blocks answer.
 
-An engine has one method: run a task on every block and give the results in the order of the blocks. Tasks are small, frozen and can be
-pickled; what they return is a few arrays of the size of the prices, whatever the number of rows. Threads, memory maps, Dask and Spark all
-stand behind this one protocol. An engine on many machines has a second one, which also puts the results together there.
+An engine has one method: run a task on every block and give the results in the order of the blocks.
+Tasks are small, frozen and can be pickled; what they return is a few arrays of the size of the
+prices, whatever the number of rows. Threads, memory maps, Dask and Spark all stand behind this one
+protocol. An engine on many machines has a second one, which also puts the results together there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from r2b.errors import MissingExtraError
 Sums = list[Array]
 KernelChoice = Literal["auto", "numpy", "compiled"]
 
-_PAYS = 1 << 20  # entries from which loading the compiled kernel (0.3 s, once) is repaid within one solve
+# entries from which loading the compiled kernel (0.3 s, once) is repaid within one solve
+_PAYS = 1 << 20
 _ANSWER_ENTRIES = 1 << 15  # answers are inspected in parts that stay in cache
 
 
@@ -72,11 +74,12 @@ class Block:
     answers : ndarray of shape (n, n_classes), optional
         New labels, where prices do not tell them.
     levels : ndarray of shape (n,)
-        The row's threshold of the last pass, from which the compiled kernel starts the next; a task may write here. Zero is the threshold
-        of a distribution itself, where a solve with lam = 1 begins.
+        The row's threshold of the last pass, from which the compiled kernel starts the next; a task
+        may write here. Zero is the threshold of a distribution itself, where a solve with lam = 1
+        begins.
     parts : ndarray of shape (n, n_columns), optional
-        What is known of rows that count in parts: memberships, and values of continuous attributes. ``labels`` may then be classes, of
-        shape (n,).
+        What is known of rows that count in parts: memberships, and values of continuous attributes.
+        ``labels`` may then be classes, of shape (n,).
 
     Examples
     --------
@@ -117,8 +120,9 @@ class BlockTask(Protocol):
 class Blocks(Protocol):
     """An engine: it decides where blocks live and who reads them.
 
-    It may have a method ``reduce(task)`` too, which gives the result of all blocks: merged in their order, in a tree that does not depend
-    on who was first. Where blocks are many and far away, one result comes home instead of one for every block.
+    It may have a method ``reduce(task)`` too, which gives the result of all blocks: merged in their
+    order, in a tree that does not depend on who was first. Where blocks are many and far away, one
+    result comes home instead of one for every block.
     """
 
     def run(self, task: BlockTask) -> Iterable[Sums]:
@@ -168,7 +172,9 @@ class Evaluate(Summed):
         curved = (n_groups, n_classes, n_classes) if self.curvature else (0, 0, 0)
         out = [np.zeros((n_groups, n_classes)), np.zeros(1), np.zeros(curved)]
         kernel = choose_kernel(self.kernel, block.labels.size)
-        kernel.evaluate(block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, out)
+        kernel.evaluate(
+            block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, out
+        )
         return out
 
 
@@ -188,15 +194,30 @@ class Inspect(Summed):
         out: Sums = [np.zeros(self.prices.shape), np.zeros(6)]
         apart = np.zeros(2)
         kernel = choose_kernel(self.kernel, block.labels.size)
-        if block.truth is None and block.answers is None and self.responses is None and not self.unchanged:
-            kernel.prove(block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, out)
+        if (
+            block.truth is None
+            and block.answers is None
+            and self.responses is None
+            and not self.unchanged
+        ):
+            kernel.prove(
+                block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, out
+            )
             return [out[0], out[1][:5].copy(), out[1][5:].copy()]
         for part, x in self._answers(block, kernel):
             cells, weight = block.cells[part], block.weight[part]
             kernel.inspect(block.labels[part], cells, weight, self.prices, self.lam, x, out)
             if block.truth is not None:
                 seen = np.zeros(6)
-                kernel.inspect(block.truth[part], cells, weight, self.prices, 0.0, x, [np.zeros(self.prices.shape), seen])
+                kernel.inspect(
+                    block.truth[part],
+                    cells,
+                    weight,
+                    self.prices,
+                    0.0,
+                    x,
+                    [np.zeros(self.prices.shape), seen],
+                )
                 apart += seen[3:5]
         sums, totals = out
         if block.truth is not None:
@@ -230,7 +251,11 @@ class Fold(Summed):
 
     def __call__(self, block: Block) -> Sums:
         """Read the rows once."""
-        return [reference.fold(block.labels, block.cells, block.weight, self.prices, self.lam, self.design)]
+        return [
+            reference.fold(
+                block.labels, block.cells, block.weight, self.prices, self.lam, self.design
+            )
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +270,9 @@ class LabelSums(Summed):
         labels = block.labels if block.truth is None else block.truth
         sums = np.zeros((self.n_cells, labels.shape[1]))
         choose_kernel(self.kernel, labels.size).add_rows(labels, block.cells, block.weight, sums)
-        counted = np.bincount(block.cells, block.weight if len(block.weight) else None, minlength=self.n_cells)
+        counted = np.bincount(
+            block.cells, block.weight if len(block.weight) else None, minlength=self.n_cells
+        )
         return [sums, counted.astype(np.float64)]
 
 
@@ -280,14 +307,24 @@ class BlockOracle:
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
         """Evaluate all rows at these prices."""
-        sums, totals, curve = reduced(self.blocks, Evaluate(prices, lam, curvature, self.kernel_choice))
+        sums, totals, curve = reduced(
+            self.blocks, Evaluate(prices, lam, curvature, self.kernel_choice)
+        )
         if curvature:
             curve /= self._cell_weight[:, :, None] * lam
-        return Evaluation(sums / self._cell_weight, float(totals[0]) / self.total_weight, curve if curvature else None)
+        return Evaluation(
+            sums / self._cell_weight,
+            float(totals[0]) / self.total_weight,
+            curve if curvature else None,
+        )
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
+    def inspect(
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    ) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
-        assert answers is None or isinstance(answers, Responses), "answers row by row belong to rows in memory"
+        assert answers is None or isinstance(answers, Responses), (
+            "answers row by row belong to rows in memory"
+        )
         task = Inspect(prices, lam, unchanged, self.kernel_choice, answers)
         return evidence([reduced(self.blocks, task)], self._cell_weight, self.total_weight)
 

@@ -14,16 +14,30 @@ from r2b._solve.oracle.curvature_compiled import averages, product, reached, sol
 
 __all__ = ["averages", "balanced", "product", "reached", "settle", "solution", "spread", "supports"]
 
-_PARTS, _WORTH = 8, 1 << 13  # of cells or classes, for threads; and the entries from which on that pays
+# of cells or classes, for threads; and the entries from which on that pays
+_PARTS, _WORTH = 8, 1 << 13
 
 
 def spread_out(work: Callable[[slice], None], number: int, entries: int) -> None:
     """Do a work on cells or classes that do not touch each other, by threads where there are many entries."""
-    list(in_order(work, parts_of(number, max(1, -(-number // _PARTS) if entries >= _WORTH else number))))
+    list(
+        in_order(
+            work, parts_of(number, max(1, -(-number // _PARTS) if entries >= _WORTH else number))
+        )
+    )
 
 
 @compiled
-def _settle_cell(s: Array, first: Array, second: Array, lam: float, size: Array, own: Array, level: Array, above: Array) -> None:
+def _settle_cell(
+    s: Array,
+    first: Array,
+    second: Array,
+    lam: float,
+    size: Array,
+    own: Array,
+    level: Array,
+    above: Array,
+) -> None:
     """Thresholds of the rows of one cell by rank; s is measured from the costliest class. ``above`` takes the sums of squares at first."""
     n_classes = s.size
     first[0], second[0] = 0.0, 0.0
@@ -50,7 +64,11 @@ def _settle_cell(s: Array, first: Array, second: Array, lam: float, size: Array,
             while n < r and first[n] - s[n] < lam - raised:
                 n += 1
             size[r], own[r] = n, 1.0
-            level[r] = s[n - 1] + (first[n - 1] + raised - s[n - 1] - lam) / (n + 1) if n > 0 else raised - lam
+            level[r] = (
+                s[n - 1] + (first[n - 1] + raised - s[n - 1] - lam) / (n + 1)
+                if n > 0
+                else raised - lam
+            )
         k = size[r]
         squares = 0.0
         if k > 0:
@@ -65,10 +83,23 @@ def _settle_cell(s: Array, first: Array, second: Array, lam: float, size: Array,
 
 @compiled
 def _settle(
-    worth: Array, order: Array, weight: Array, lam: float, size: Array, own: Array, level: Array, means: Array, value: Array
+    worth: Array,
+    order: Array,
+    weight: Array,
+    lam: float,
+    size: Array,
+    own: Array,
+    level: Array,
+    means: Array,
+    value: Array,
 ) -> None:
     n_cells, n_classes = worth.shape
-    s, first, second, above = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    s, first, second, above = (
+        np.empty(n_classes),
+        np.empty(n_classes),
+        np.empty(n_classes),
+        np.empty(n_classes),
+    )
     ranked, taken, begun = np.empty(n_classes), np.empty(n_classes + 1), np.empty(n_classes + 1)
     for cell in range(n_cells):
         top = worth[cell, order[cell, 0]]
@@ -98,20 +129,34 @@ def _settle(
             means[cell, order[cell, r]] = (received + weight[cell, order[cell, r]] * kept) / lam
 
 
-def settle(worth: Array, order: Array, weight: Array, lam: float) -> tuple[Array, Array, Array, Array, Array]:
+def settle(
+    worth: Array, order: Array, weight: Array, lam: float
+) -> tuple[Array, Array, Array, Array, Array]:
     """Best response of every row, as :func:`r2b._solve.oracle.classes_plain.settle`."""
     size, own, value = np.empty(worth.shape, np.int64), np.empty(worth.shape), np.empty(len(worth))
     level, means = np.empty(worth.shape), np.empty(worth.shape)
 
     def work(some: slice) -> None:
-        _settle(worth[some], order[some], weight[some], lam, size[some], own[some], level[some], means[some], value[some])
+        _settle(
+            worth[some],
+            order[some],
+            weight[some],
+            lam,
+            size[some],
+            own[some],
+            level[some],
+            means[some],
+            value[some],
+        )
 
     spread_out(work, len(worth), worth.size)
     return size, own, level, means, value
 
 
 @compiled
-def _supports(worth: Array, order: Array, level: Array, lam: float, size: Array, own: Array, excess: Array) -> None:
+def _supports(
+    worth: Array, order: Array, level: Array, lam: float, size: Array, own: Array, excess: Array
+) -> None:
     n_cells, n_classes = worth.shape
     s, first = np.empty(n_classes), np.empty(n_classes)
     for cell in range(n_cells):
@@ -137,7 +182,11 @@ def _supports(worth: Array, order: Array, level: Array, lam: float, size: Array,
 
 def supports(worth: Array, order: Array, level: Array, lam: float) -> tuple[Array, Array, Array]:
     """Supports of rows whose thresholds are given, as :func:`r2b._solve.oracle.classes_plain.supports`."""
-    size, own, excess = np.empty(worth.shape, np.int64), np.empty(worth.shape), np.empty(worth.shape)
+    size, own, excess = (
+        np.empty(worth.shape, np.int64),
+        np.empty(worth.shape),
+        np.empty(worth.shape),
+    )
 
     def work(some: slice) -> None:
         _supports(worth[some], order[some], level[some], lam, size[some], own[some], excess[some])
@@ -160,7 +209,9 @@ def _at(worth: float, kinks: Array, amount: Array, slope: Array) -> float:
 
 
 @compiled
-def _inverse(wanted: float, extra: float, kinks: Array, amount: Array, slope: Array) -> tuple[float, float]:
+def _inverse(
+    wanted: float, extra: float, kinks: Array, amount: Array, slope: Array
+) -> tuple[float, float]:
     """Worth v at which the received amount and ``extra * v`` add up to ``wanted``, and how fast it grows with that.
 
     The lowest one where nothing is added.
@@ -184,7 +235,9 @@ def _inverse(wanted: float, extra: float, kinks: Array, amount: Array, slope: Ar
 
 
 @compiled
-def _answer(wanted: float, own: float, most: float, level: float, facts: Array, cell: int, tables: Any) -> tuple[float, float]:
+def _answer(
+    wanted: float, own: float, most: float, level: float, facts: Array, cell: int, tables: Any
+) -> tuple[float, float]:
     kinks, amount, slope = tables
     if own > 0.0 and facts[0, cell] + most * own <= wanted:
         return _inverse(max(wanted - most * own, 0.0), 0.0, kinks[cell], amount[cell], slope[cell])
@@ -196,11 +249,20 @@ def _answer(wanted: float, own: float, most: float, level: float, facts: Array, 
 
 @compiled
 def _worth_at(
-    at: float, width: float, most: float, own: Array, level: Array, tables: Any, facts: Array, share: Array, worth: Array
+    at: float,
+    width: float,
+    most: float,
+    own: Array,
+    level: Array,
+    tables: Any,
+    facts: Array,
+    share: Array,
+    worth: Array,
 ) -> tuple[float, float, float]:
     """Give a class in each cell the worth that brings its mean into the band above ``at``; 0 where it is there unpriced.
 
-    What comes back is what these are out of balance, their size, and how fast they grow with ``at``.
+    What comes back is what these are out of balance, their size, and how fast they grow with
+    ``at``.
     """
     excess, size, rise = 0.0, 0.0, 0.0
     for cell in range(len(share)):
@@ -216,7 +278,16 @@ def _worth_at(
 
 
 @compiled
-def _beside(width: float, most: float, own: Array, facts: Array, low: float, high: float, beside: float, otherwise: float) -> float:
+def _beside(
+    width: float,
+    most: float,
+    own: Array,
+    facts: Array,
+    low: float,
+    high: float,
+    beside: float,
+    otherwise: float,
+) -> float:
     for less in (0.0, width):
         for cell in range(len(own)):
             stays = most * own[cell] - less
@@ -230,7 +301,9 @@ def _beside(width: float, most: float, own: Array, facts: Array, low: float, hig
 
 
 @compiled
-def _receive(level: Array, order: Array, weight: Array, kinks: Array, amount: Array, slope: Array) -> None:
+def _receive(
+    level: Array, order: Array, weight: Array, kinks: Array, amount: Array, slope: Array
+) -> None:
     n_cells, n_classes = level.shape
     for cell in range(n_cells):
         slope[cell, 0] = 0.0
@@ -238,15 +311,24 @@ def _receive(level: Array, order: Array, weight: Array, kinks: Array, amount: Ar
             j = order[cell, i]
             kinks[cell, i] = level[cell, j]
             slope[cell, i + 1] = slope[cell, i] + weight[cell, j]
-            amount[cell, i] = amount[cell, i - 1] + slope[cell, i] * (kinks[cell, i] - kinks[cell, i - 1]) if i > 0 else 0.0
+            amount[cell, i] = (
+                amount[cell, i - 1] + slope[cell, i] * (kinks[cell, i] - kinks[cell, i - 1])
+                if i > 0
+                else 0.0
+            )
 
 
 def received(level: Array, weight: Array) -> tuple[Array, Array, Array]:
     """Sort the thresholds of each cell: its kinks, what it gives there, and the slopes between them."""
-    kinks, amount, slope = np.empty(level.shape), np.empty(level.shape), np.empty((len(level), level.shape[1] + 1))
+    kinks, amount, slope = (
+        np.empty(level.shape),
+        np.empty(level.shape),
+        np.empty((len(level), level.shape[1] + 1)),
+    )
 
     def work(some: slice) -> None:
-        order = np.argsort(level[some], axis=1).astype(np.int64, copy=False)  # in whatever order of ties: two to three times as fast
+        # in whatever order of ties: two to three times as fast
+        order = np.argsort(level[some], axis=1).astype(np.int64, copy=False)
         _receive(level[some], order, weight[some], kinks[some], amount[some], slope[some])
 
     spread_out(work, len(level), level.size)
@@ -255,7 +337,16 @@ def received(level: Array, weight: Array) -> tuple[Array, Array, Array]:
 
 @compiled
 def _between_ends(
-    low: float, high: float, width: float, most: float, own: Array, level: Array, tables: Any, facts: Array, share: Array, worth: Array
+    low: float,
+    high: float,
+    width: float,
+    most: float,
+    own: Array,
+    level: Array,
+    tables: Any,
+    facts: Array,
+    share: Array,
+    worth: Array,
 ) -> None:
     """Balance a class between the two ends of a stretch over which a mean stays, as in the plain function."""
     first = np.empty(len(share))
@@ -268,7 +359,16 @@ def _between_ends(
 
 @compiled
 def _balance_class(
-    at: float, width: float, most: float, own: Array, level: Array, tables: Any, share: Array, limits: Any, facts: Array, worth: Array
+    at: float,
+    width: float,
+    most: float,
+    own: Array,
+    level: Array,
+    tables: Any,
+    share: Array,
+    limits: Any,
+    facts: Array,
+    worth: Array,
 ) -> float:
     """Find the worth of one class in each cell, from a guess of its level; give the level."""
     precise, narrow, probes, beside = limits
@@ -278,7 +378,9 @@ def _balance_class(
         t = level[cell]
         facts[0, cell] = _at(t - 1.0 + most, kinks[cell], amount[cell], slope[cell])
         facts[1, cell] = _at(t - 1.0, kinks[cell], amount[cell], slope[cell])
-        facts[2, cell] = _at(0.0, kinks[cell], amount[cell], slope[cell]) + own[cell] * min(max(1.0 - t, 0.0), most)
+        facts[2, cell] = _at(0.0, kinks[cell], amount[cell], slope[cell]) + own[cell] * min(
+            max(1.0 - t, 0.0), most
+        )
         low, high = min(low, facts[2, cell] - width), max(high, facts[2, cell])
     top = high
     at = at if at > low and at < high else 0.5 * (low + high)
@@ -293,7 +395,8 @@ def _balance_class(
         else:
             above *= 0.5 if side < 0 else 1.0
             low, below, side = at, excess, -1
-        # Between two kinks the balance is a straight line; across jumps its slope tells little, and false position goes on.
+        # Between two kinks the balance is a straight line; across jumps its slope tells little, and
+        # false position goes on.
         new = at - excess / rise if rise > 0.0 and abs(excess) <= 0.5 * last else np.nan
         last = abs(excess)
         if not (new > low and new < high):
@@ -312,24 +415,58 @@ def _balance_class(
 
 @compiled
 def _balance(
-    some: Any, level: Array, weight: Array, share: Array, lam: float, epsilon: Array, limits: Any, tables: Any, levels: Array, worth: Array
+    some: Any,
+    level: Array,
+    weight: Array,
+    share: Array,
+    lam: float,
+    epsilon: Array,
+    limits: Any,
+    tables: Any,
+    levels: Array,
+    worth: Array,
 ) -> None:
-    facts = np.empty((3, len(level)))  # received where the own row keeps all and where it keeps nothing, and the mean without a price
+    # received where the own row keeps all and where it keeps nothing, and the mean without a price
+    facts = np.empty((3, len(level)))
     mine = np.empty(len(level))
     for k in range(some[0], some[1]):
         if np.isfinite(epsilon[k]):
             own, t = weight[:, k].copy(), level[:, k].copy()
-            levels[k] = _balance_class(levels[k], epsilon[k] * lam, min(lam, 1.0), own, t, tables, share, limits, facts, mine)
+            levels[k] = _balance_class(
+                levels[k],
+                epsilon[k] * lam,
+                min(lam, 1.0),
+                own,
+                t,
+                tables,
+                share,
+                limits,
+                facts,
+                mine,
+            )
             worth[:, k] = mine
 
 
-def balanced(level: Array, weight: Array, share: Array, lam: float, epsilon: Array, guess: Array) -> tuple[Array, Array]:
+def balanced(
+    level: Array, weight: Array, share: Array, lam: float, epsilon: Array, guess: Array
+) -> tuple[Array, Array]:
     """Give the best worth of every class for given thresholds, as :func:`r2b._solve.oracle.classes_plain.balanced`."""
     worth, levels = np.zeros(level.shape), np.array(guess, np.float64)
     tables, limits = received(level, weight), (BALANCED, NARROW, PROBES, BESIDE)
 
     def work(some: slice) -> None:
-        _balance((some.start, some.stop), level, weight, share, lam, epsilon, limits, tables, levels, worth)
+        _balance(
+            (some.start, some.stop),
+            level,
+            weight,
+            share,
+            lam,
+            epsilon,
+            limits,
+            tables,
+            levels,
+            worth,
+        )
 
     spread_out(work, len(levels), level.size)
     return worth, levels

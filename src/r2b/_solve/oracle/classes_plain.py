@@ -1,18 +1,21 @@
 """The kernels for class labels in NumPy: the reference for :mod:`r2b._solve.oracle.classes_compiled`.
 
-Rows of one cell differ in one entry. With v what each class is worth there (minus its shift), sorted once, the row of class j is v with the
-entry of j raised by 1, and its support is a prefix of the sorted order, and j. So thresholds, means, values and products with the curvature
-cost a sort and a few cumulative sums for each cell, whatever the number of rows.
+Rows of one cell differ in one entry. With v what each class is worth there (minus its shift),
+sorted once, the row of class j is v with the entry of j raised by 1, and its support is a prefix of
+the sorted order, and j. So thresholds, means, values and products with the curvature cost a sort
+and a few cumulative sums for each cell, whatever the number of rows.
 
-All tables have shape (cells, classes). Ranks are places in the sorted order; ``size`` is how long a row's prefix is, ``own`` is 1 where its
-own class lies beyond that prefix and still belongs to its support.
+All tables have shape (cells, classes). Ranks are places in the sorted order; ``size`` is how long a
+row's prefix is, ``own`` is 1 where its own class lies beyond that prefix and still belongs to its
+support.
 
-Where the thresholds t of the rows are held instead, the mean of class k at worth v is a rising function of v alone,
+Where the thresholds t of the rows are held instead, the mean of class k at worth v is a rising
+function of v alone,
 
     lam m_k(v) = sum_j w_j max(v - t_j, 0) + w_k clip(v + 1 - t_k, 0, min(lam, 1)),
 
-so that the best prices of a class do not depend on those of any other: :func:`balanced` finds the level c for which the prices that bring
-every group into [c, c + epsilon] balance.
+so that the best prices of a class do not depend on those of any other: :func:`balanced` finds the
+level c for which the prices that bring every group into [c, c + epsilon] balance.
 """
 
 from __future__ import annotations
@@ -29,11 +32,14 @@ __all__ = ["averages", "balanced", "product", "reached", "settle", "solution", "
 _MOST = 100  # halvings; what is done by then is done
 _HALVE_FROM = 50
 NARROW = 1e-14  # of the largest mean of a class: levels this close are one
-PROBES, BESIDE = 3, 2e-15  # steps before levels beside those where a mean may stay are tried, and how far beside
+# steps before levels beside those where a mean may stay are tried, and how far beside
+PROBES, BESIDE = 3, 2e-15
 BALANCED = 1e-14  # of the size of the prices of a class
 
 
-def settle(worth: Floats, order: Whole, weight: Floats, lam: float) -> tuple[Whole, Floats, Floats, Floats, Floats]:
+def settle(
+    worth: Floats, order: Whole, weight: Floats, lam: float
+) -> tuple[Whole, Floats, Floats, Floats, Floats]:
     """Best response of every row.
 
     Parameters
@@ -70,7 +76,8 @@ def settle(worth: Floats, order: Whole, weight: Floats, lam: float) -> tuple[Who
 def _thresholds(sorted_worth: Floats, lam: float) -> tuple[Whole, Floats, Floats, Floats, Floats]:
     """Sizes, own flags, thresholds, and the own entry and sum of squares above them, of the rows of one cell by rank.
 
-    Everything is measured from the costliest class and built from gaps between neighbours, so that no digits cancel.
+    Everything is measured from the costliest class and built from gaps between neighbours, so that
+    no digits cancel.
     """
     n_classes = len(sorted_worth)
     s = sorted_worth - sorted_worth[0]
@@ -83,15 +90,22 @@ def _thresholds(sorted_worth: Floats, lam: float) -> tuple[Whole, Floats, Floats
     inside = 1 + int((1.0 + first[1:] < lam).sum())
     raised = s + 1.0
     low = s[alone - 1] + (first[alone - 1] - lam) / alone
-    size = np.minimum(np.searchsorted(np.maximum.accumulate(first - s), lam - raised, side="left"), rank)
+    size = np.minimum(
+        np.searchsorted(np.maximum.accumulate(first - s), lam - raised, side="left"), rank
+    )
     last = np.maximum(size - 1, 0)
     some = size > 0
     base = np.where(some, s[last], 0.0)
     level = np.where(some, base + (first[last] + raised - base - lam) / (size + 1), raised - lam)
     own = np.ones(n_classes)
-    # A row that is worth less than what others alone settle at keeps nothing; one within its own prefix shares it with its neighbours.
+    # A row that is worth less than what others alone settle at keeps nothing; one within its own
+    # prefix shares it with its neighbours.
     gone, within = raised <= low, rank < inside
-    size, level, own = np.where(gone, alone, size), np.where(gone, low, level), np.where(gone | within, 0.0, own)
+    size, level, own = (
+        np.where(gone, alone, size),
+        np.where(gone, low, level),
+        np.where(gone | within, 0.0, own),
+    )
     size = np.where(within, inside, size)
     level = np.where(within, s[inside - 1] + (first[inside - 1] + 1.0 - lam) / inside, level)
     last, some = np.maximum(size - 1, 0), size > 0
@@ -102,23 +116,35 @@ def _thresholds(sorted_worth: Floats, lam: float) -> tuple[Whole, Floats, Floats
     return size.astype(np.int64), own, level, above, squares
 
 
-def _means(v: Floats, size: Whole, level: Floats, weight: Floats, above: Floats, lam: float) -> Floats:
+def _means(
+    v: Floats, size: Whole, level: Floats, weight: Floats, above: Floats, lam: float
+) -> Floats:
     n_classes = len(v)
-    # From the cheapest class that anyone takes upwards: each has what the next one has, and more. No term is negative.
+    # From the cheapest class that anyone takes upwards: each has what the next one has, and more.
+    # No term is negative.
     taken = np.bincount(size, weight, minlength=n_classes + 1)[1:]
-    begun: Floats = np.bincount(size, weight * (v[np.maximum(size - 1, 0)] - level), minlength=n_classes + 1)[1:].astype(np.float64)
+    begun: Floats = np.bincount(
+        size, weight * (v[np.maximum(size - 1, 0)] - level), minlength=n_classes + 1
+    )[1:].astype(np.float64)
     reach = np.cumsum(taken[::-1])[::-1]
     begun[:-1] += (v[:-1] - v[1:]) * reach[1:]
     received = np.cumsum(begun[::-1])[::-1]
     return np.asarray((received + weight * above) / lam)
 
 
-def supports(worth: Floats, order: Whole, level: Floats, lam: float) -> tuple[Whole, Floats, Floats]:
+def supports(
+    worth: Floats, order: Whole, level: Floats, lam: float
+) -> tuple[Whole, Floats, Floats]:
     """Supports of rows whose thresholds are given, by rank, and by class how much the sum of the row then exceeds 1.
 
-    A row that keeps its label whole counts its own class as 1 whatever its threshold, and gives what lies above that threshold besides.
+    A row that keeps its label whole counts its own class as 1 whatever its threshold, and gives
+    what lies above that threshold besides.
     """
-    size, own, excess = np.empty(worth.shape, np.int64), np.empty(worth.shape), np.empty(worth.shape)
+    size, own, excess = (
+        np.empty(worth.shape, np.int64),
+        np.empty(worth.shape),
+        np.empty(worth.shape),
+    )
     for cell, mine in enumerate(order):
         s, t = worth[cell, mine] - worth[cell, mine[0]], level[cell, mine] - worth[cell, mine[0]]
         rank = np.arange(len(s))
@@ -161,14 +187,22 @@ class Received:
         """Give its value."""
         place = np.searchsorted(self.kinks, worth, side="left")
         before = np.maximum(place - 1, 0)
-        return np.asarray(np.where(place > 0, self.amount[before] + (worth - self.kinks[before]) * self.slope[place], 0.0))
+        return np.asarray(
+            np.where(
+                place > 0,
+                self.amount[before] + (worth - self.kinks[before]) * self.slope[place],
+                0.0,
+            )
+        )
 
     def inverse(self, amount: Floats) -> Floats:
         """Give the lowest worth at which it has these values, all above 0."""
         place = np.searchsorted(self.amount, amount, side="left")
         before = np.maximum(place - 1, 0)
         steep = np.where(place > 0, self.slope[place], 1.0)
-        return np.asarray(self.kinks[before] + np.where(place > 0, (amount - self.amount[before]) / steep, 0.0))
+        return np.asarray(
+            self.kinks[before] + np.where(place > 0, (amount - self.amount[before]) / steep, 0.0)
+        )
 
     def inverse_with(self, amount: Floats, extra: Floats) -> Floats:
         """Give the worth v at which its value and ``extra * v`` add up to these amounts."""
@@ -176,10 +210,15 @@ class Received:
         while (low < high).any():
             middle = np.minimum((low + high) // 2, len(self.kinks) - 1)
             short = (low < high) & (self.amount[middle] + extra * self.kinks[middle] < amount)
-            low, high = np.where(short, middle + 1, low), np.where(short, high, np.minimum(high, middle))
+            low, high = (
+                np.where(short, middle + 1, low),
+                np.where(short, high, np.minimum(high, middle)),
+            )
         before = np.maximum(low - 1, 0)
         past = low > 0
-        rest = amount - np.where(past, self.amount[before] - self.kinks[before] * self.slope[low], 0.0)
+        rest = amount - np.where(
+            past, self.amount[before] - self.kinks[before] * self.slope[low], 0.0
+        )
         return np.asarray(rest / (np.where(past, self.slope[low], 0.0) + extra))
 
 
@@ -199,7 +238,9 @@ class _Cell:
     def of(cls, level: Floats, weight: Floats, most: float) -> _Cell:
         received, start = Received.of(level, weight), level - 1.0
         unpriced = received.at(np.zeros(len(level))) + weight * np.clip(-start, 0.0, most)
-        return cls(received, level, weight, most, received.at(start + most), received.at(start), unpriced)
+        return cls(
+            received, level, weight, most, received.at(start + most), received.at(start), unpriced
+        )
 
     @property
     def stays(self) -> Floats:
@@ -212,7 +253,9 @@ class _Cell:
         whole = self.at_end[some] + self.most * own <= amount
         none = (self.at_start[some] >= amount) | (own <= 0)
         partly = ~(whole | none)
-        worth = self.received.inverse(np.where(whole, np.maximum(amount - self.most * own, 0.0), amount))
+        worth = self.received.inverse(
+            np.where(whole, np.maximum(amount - self.most * own, 0.0), amount)
+        )
         # Nothing at all: below every threshold, and 1 below the own one.
         worth = np.where((amount <= 0) & (own > 0), np.minimum(worth, level - 1.0), worth)
         if partly.any():
@@ -221,7 +264,9 @@ class _Cell:
         return worth
 
 
-def balanced(level: Floats, weight: Floats, share: Floats, lam: float, epsilon: Floats, guess: Floats) -> tuple[Floats, Floats]:
+def balanced(
+    level: Floats, weight: Floats, share: Floats, lam: float, epsilon: Floats, guess: Floats
+) -> tuple[Floats, Floats]:
     """Give the best worth (minus the price) of every class in every cell for given thresholds, and the levels of the classes.
 
     Parameters
@@ -250,9 +295,12 @@ def balanced(level: Floats, weight: Floats, share: Floats, lam: float, epsilon: 
     low, high = unpriced.min(axis=0) - width, unpriced.max(axis=0)
     top = high.copy()
     at = np.where((guess > low) & (guess < high), guess, 0.5 * (low + high))
-    below, above = np.zeros_like(at), np.zeros_like(at)  # what is out of balance at either end; 0 where that end was never tried
+    # what is out of balance at either end; 0 where that end was never tried
+    below, above = np.zeros_like(at), np.zeros_like(at)
     side = np.zeros(len(at))
-    stays = np.concatenate([np.stack([cell.stays for cell in cells]) - less for less in (0.0, width)])
+    stays = np.concatenate(
+        [np.stack([cell.stays for cell in cells]) - less for less in (0.0, width)]
+    )
     worth = np.zeros_like(level)
     open_ = some = np.flatnonzero(np.isfinite(epsilon))
     for count in range(_MOST):
@@ -281,8 +329,8 @@ def balanced(level: Floats, weight: Floats, share: Floats, lam: float, epsilon: 
         at[some] = new
         some = some[moves]
     if len(open_):
-        # A mean of 0, or one that no row gives to or takes from, stays over a stretch of prices, and the balance jumps there: it is met
-        # between the two ends of the stretch.
+        # A mean of 0, or one that no row gives to or takes from, stays over a stretch of prices,
+        # and the balance jumps there: it is met between the two ends of the stretch.
         first, last = (_answers(cells, unpriced, end, width, open_) for end in (low, high))
         short, beyond = share @ first, share @ last
         part = np.divide(-short, beyond - short, out=np.full(len(open_), 0.5), where=beyond > short)
@@ -301,7 +349,9 @@ def _beside(stays: Floats, low: Floats, high: Floats, otherwise: Floats) -> Floa
     return new
 
 
-def _answers(cells: list[_Cell], unpriced: Floats, at: Floats, width: Floats, some: Places) -> Floats:
+def _answers(
+    cells: list[_Cell], unpriced: Floats, at: Floats, width: Floats, some: Places
+) -> Floats:
     """Give the worth that brings every mean into the band above ``at``; 0 where it is there unpriced."""
     worth = np.zeros((len(cells), len(some)))
     for number, cell in enumerate(cells):

@@ -1,10 +1,11 @@
 """The row kernels compiled by numba; imported only where they pay. Same functions as :mod:`r2b._solve.oracle.reference`.
 
-Rows are taken in tiles that stay in the first-level cache. The threshold of a row is found by Newton on
-``t -> sum_k max(v_k - t, 0) - lam`` from the threshold of the last pass. From any start the first step lands at or below the root and the
-others climb to it; a step that passes no entry is exact. Near the answer one step does, so that each tile is read twice: once to step and
-to see that nothing changed sides, once to add up. Methods that drop entries one by one (Michelot, Condat) and sorting do not fill the
-registers and are slower in nearly every case.
+Rows are taken in tiles that stay in the first-level cache. The threshold of a row is found by
+Newton on ``t -> sum_k max(v_k - t, 0) - lam`` from the threshold of the last pass. From any start
+the first step lands at or below the root and the others climb to it; a step that passes no entry is
+exact. Near the answer one step does, so that each tile is read twice: once to step and to see that
+nothing changed sides, once to add up. Methods that drop entries one by one (Michelot, Condat) and
+sorting do not fill the registers and are slower in nearly every case.
 """
 
 from __future__ import annotations
@@ -25,9 +26,19 @@ _TRIES = 4  # steps that eight rows take together before each goes its own way
 _COPIED = 1 << 16  # entries copied at a time where rows are not stored one after the other
 _MARKED = 1 << 17  # entries of support patterns that are multiplied at a time
 _PER_GROUP = 256  # rows of a group that make its product worth the table it is added to
-_SPARSE = 1 / 16  # share of a table's entries that a row must touch for the product of whole patterns to pay
+# share of a table's entries that a row must touch for the product of whole patterns to pay
+_SPARSE = 1 / 16
 
-_climb, _climb_eight, _climb_eight_single, _add_above, _add_above_single, _write_above, _mark, _weigh = vector_loops()
+(
+    _climb,
+    _climb_eight,
+    _climb_eight_single,
+    _add_above,
+    _add_above_single,
+    _write_above,
+    _mark,
+    _weigh,
+) = vector_loops()
 
 
 @compiled
@@ -36,10 +47,12 @@ def _settle(rows: Any, first: int, last: int, lam: float) -> None:
     n_classes, levels = rows[1], rows[5]
     for i in range(first, last):
         level = levels[i]
-        # The support shrinks with every step but the first; entries tied within rounding may trade places, either choice being right.
+        # The support shrinks with every step but the first; entries tied within rounding may trade
+        # places, either choice being right.
         for step in range(n_classes + 3):
             reached, count, exact = _climb(rows, i, level, lam)
-            if count == 0.0 and step > 0:  # lam vanishes beside the row's values; the level is their largest
+            # lam vanishes beside the row's values; the level is their largest
+            if count == 0.0 and step > 0:
                 break
             climbs = reached > level
             level = reached if count > 0.0 else -np.inf
@@ -74,7 +87,9 @@ def settle_tile(rows: Any, first: int, last: int, lam: float) -> None:
 
 
 @compiled
-def _evaluate(rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, totals: Array) -> None:
+def _evaluate(
+    rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, totals: Array
+) -> None:
     tile = max(8, TILE // rows[4])
     value, each = 0.0, 1.0 / lam
     for start in range(0, n_rows, tile):
@@ -99,10 +114,21 @@ def _answer(rows: Any, n_rows: int, lam: float, out: Array) -> None:
 
 
 @compiled
-def _inspect(rows: Any, first: int, last: int, weight: Array, lam: float, answers: Array, sums: Array, totals: Array) -> None:
+def _inspect(
+    rows: Any,
+    first: int,
+    last: int,
+    weight: Array,
+    lam: float,
+    answers: Array,
+    sums: Array,
+    totals: Array,
+) -> None:
     for i in range(first, last):
         own = weight[i] if weight.shape[0] > 0 else 1.0
-        paid, square, inner, apart, moved, whole, lowest, least = _weigh(rows, i, lam, own, sums, answers, i - first)
+        paid, square, inner, apart, moved, whole, lowest, least = _weigh(
+            rows, i, lam, own, sums, answers, i - first
+        )
         totals[0] += own * (paid - lowest)
         totals[1] += own * square
         totals[2] += own * inner
@@ -124,7 +150,9 @@ def _prove(rows: Any, n_rows: int, weight: Array, lam: float, sums: Array, total
 
 
 @compiled
-def _mark_rows(rows: Any, order: Array, weight: Array, lam: float, counts: Array, marks: Array, sizes: Array) -> None:
+def _mark_rows(
+    rows: Any, order: Array, weight: Array, lam: float, counts: Array, marks: Array, sizes: Array
+) -> None:
     """Write the support patterns of some rows, each times the root of its weight over its size."""
     for place in range(order.shape[0]):
         i = order[place]
@@ -167,7 +195,8 @@ def fixed(array: Array) -> Array:
 def pieces(*matrices: Array) -> Iterator[tuple[slice, list[Array], bool]]:
     """Give rows of matrices as flat arrays that may be read a chunk past the end of each row, and whether they are copies.
 
-    That leads out of the array for the last rows alone. They are copied, as are rows that are not stored one after the other.
+    That leads out of the array for the last rows alone. They are copied, as are rows that are not
+    stored one after the other.
     """
     n_rows, n_classes = matrices[0].shape
     spare = -n_classes % WIDTH
@@ -178,20 +207,41 @@ def pieces(*matrices: Array) -> Iterator[tuple[slice, list[Array], bool]]:
             yield slice(0, first), [matrix.reshape(-1) for matrix in matrices], False
     for start in range(first, n_rows, step):
         part = slice(start, min(start + step, n_rows))
-        yield part, [np.append(matrix[part].ravel(), np.zeros(spare, matrix.dtype)) for matrix in matrices], True
+        yield (
+            part,
+            [np.append(matrix[part].ravel(), np.zeros(spare, matrix.dtype)) for matrix in matrices],
+            True,
+        )
 
 
-def _rows(prices: Array, groups: Array, levels: Array, *matrices: Array) -> Iterator[tuple[slice, Any, list[Array], bool]]:
+def _rows(
+    prices: Array, groups: Array, levels: Array, *matrices: Array
+) -> Iterator[tuple[slice, Any, list[Array], bool]]:
     """Give pieces of the rows as the loops take them, the first matrix being the labels; the others flat, and whether these are copies."""
     n_groups, n_classes = prices.shape
     shifts = in_chunks(n_groups, n_classes, np.inf)  # infinite where there is no class
     shifts[:, :n_classes] = prices
     for part, (labels, *others), copied in pieces(*matrices):
-        rows = (fixed(labels), n_classes, fixed(groups[part]), shifts.reshape(-1), shifts.shape[1], levels[part])
+        rows = (
+            fixed(labels),
+            n_classes,
+            fixed(groups[part]),
+            shifts.reshape(-1),
+            shifts.shape[1],
+            levels[part],
+        )
         yield part, rows, others, copied
 
 
-def evaluate(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
+def evaluate(
+    labels: Array,
+    groups: Array,
+    weight: Array,
+    prices: Array,
+    lam: float,
+    levels: Array,
+    out: Sequence[Array],
+) -> None:
     """Add responses, values and curvature, as :func:`r2b._solve.oracle.reference.evaluate`."""
     sums, totals, curvature = out
     added = in_chunks(*prices.shape)
@@ -207,7 +257,11 @@ def _add_curvature(rows: tuple[Any, ...], weight: Array, lam: float, curvature: 
     n_groups, n_classes, _ = curvature.shape
     groups, room = rows[2], rows[4]
     size = min(len(groups), max(_MARKED // room, _PER_GROUP * min(n_groups, 8)))
-    marks, counts, sizes = in_chunks(size, n_classes), in_chunks(n_groups, n_classes), np.empty(size)
+    marks, counts, sizes = (
+        in_chunks(size, n_classes),
+        in_chunks(n_groups, n_classes),
+        np.empty(size),
+    )
     for start in range(0, len(groups), size):
         mine = groups[start : start + size]
         order = np.argsort(mine, kind="stable")
@@ -223,7 +277,9 @@ def _add_curvature(rows: tuple[Any, ...], weight: Array, lam: float, curvature: 
     np.einsum("skk->sk", curvature)[:] += counts[:, :n_classes]
 
 
-def answer(labels: Array, groups: Array, prices: Array, lam: float, levels: Array, out: Array) -> None:
+def answer(
+    labels: Array, groups: Array, prices: Array, lam: float, levels: Array, out: Array
+) -> None:
     """Write the response of each row into ``out``."""
     for part, rows, (into,), copied in _rows(prices, groups, levels, labels, out):
         _answer(rows, len(rows[2]), float(lam), into)
@@ -231,15 +287,33 @@ def answer(labels: Array, groups: Array, prices: Array, lam: float, levels: Arra
             out[part] = into[: len(rows[2]) * rows[1]].reshape(-1, rows[1])
 
 
-def inspect(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, answers: Array, out: Sequence[Array]) -> None:
+def inspect(
+    labels: Array,
+    groups: Array,
+    weight: Array,
+    prices: Array,
+    lam: float,
+    answers: Array,
+    out: Sequence[Array],
+) -> None:
     """Add the evidence about ``answers``, as :func:`r2b._solve.oracle.reference.inspect`."""
     added = in_chunks(*prices.shape)
     for part, rows, (given,), _ in _rows(prices, groups, np.empty(0), labels, answers):
-        _inspect(rows, 0, len(rows[2]), fixed(weight[part]), float(lam), given, added.reshape(-1), out[1])
+        _inspect(
+            rows, 0, len(rows[2]), fixed(weight[part]), float(lam), given, added.reshape(-1), out[1]
+        )
     out[0][...] += added[:, : prices.shape[1]]
 
 
-def prove(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
+def prove(
+    labels: Array,
+    groups: Array,
+    weight: Array,
+    prices: Array,
+    lam: float,
+    levels: Array,
+    out: Sequence[Array],
+) -> None:
     """Add the evidence about the responses: :func:`answer` and :func:`inspect` tile by tile."""
     added = in_chunks(*prices.shape)
     for part, rows, _, _ in _rows(prices, groups, levels, labels):

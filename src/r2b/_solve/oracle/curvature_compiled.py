@@ -44,7 +44,9 @@ def _multiply(cell: int, d: Array, tables: Any, room: Any, out: Array) -> None:
     for r in range(n_classes - 1, -1, -1):
         received += taken[r + 1]
         mine = d[cell, order[cell, r]]
-        out[cell, order[cell, r]] = reach[cell, r] * mine - received + own[cell, r] * weight[cell, r] * (mine - mean[r])
+        out[cell, order[cell, r]] = (
+            reach[cell, r] * mine - received + own[cell, r] * weight[cell, r] * (mine - mean[r])
+        )
 
 
 @compiled
@@ -81,12 +83,18 @@ def spread(amount: Array, order: Array, size: Array, own: Array, weight: Array) 
     for cell in range(n_cells):
         taken[:] = 0.0
         for r in range(n_classes):
-            taken[size[cell, r]] += weight[cell, r] * amount[cell, order[cell, r]] / max(size[cell, r] + own[cell, r], 1.0)
+            taken[size[cell, r]] += (
+                weight[cell, r]
+                * amount[cell, order[cell, r]]
+                / max(size[cell, r] + own[cell, r], 1.0)
+            )
         received = 0.0
         for r in range(n_classes - 1, -1, -1):
             received += taken[r + 1]
             j, o = order[cell, r], own[cell, r]
-            out[cell, j] = received + o * weight[cell, r] * amount[cell, j] / max(size[cell, r] + o, 1.0)
+            out[cell, j] = received + o * weight[cell, r] * amount[cell, j] / max(
+                size[cell, r] + o, 1.0
+            )
     return out
 
 
@@ -107,7 +115,9 @@ def _image(along: Array, extra: Array, lam: float, share: Array, tables: Any, ou
 
 
 @compiled
-def _preconditioned(rest: Array, inverse: Array, loose: Array, bend: Array, share: Array, total: Array, out: Array) -> float:
+def _preconditioned(
+    rest: Array, inverse: Array, loose: Array, bend: Array, share: Array, total: Array, out: Array
+) -> float:
     """Precondition what is left, less what the balance of classes takes of it, and give the product of both."""
     n_cells, n_classes = rest.shape
     lean, common = np.zeros(n_classes), np.zeros(n_classes)
@@ -137,11 +147,25 @@ def _preconditioned(rest: Array, inverse: Array, loose: Array, bend: Array, shar
 
 @compiled
 def solution(
-    right: Array, share: Array, extra: Array, inverse: Array, loose: Array, lam: float, tables: Any, precise: float, most: int
+    right: Array,
+    share: Array,
+    extra: Array,
+    inverse: Array,
+    loose: Array,
+    lam: float,
+    tables: Any,
+    precise: float,
+    most: int,
 ) -> Array:
     """Solve with the curvature by conjugate gradients, as :func:`r2b._solve.oracle.classes_plain.solution`."""
     n_cells, n_classes = right.shape
-    d, rest, z, along, image = np.zeros(right.shape), right.copy(), np.empty(right.shape), np.empty(right.shape), np.empty(right.shape)
+    d, rest, z, along, image = (
+        np.zeros(right.shape),
+        right.copy(),
+        np.empty(right.shape),
+        np.empty(right.shape),
+        np.empty(right.shape),
+    )
     total, bend = np.zeros(n_classes), np.zeros(n_cells)
     _image(loose, extra, lam, share, tables, image)
     for cell in range(n_cells):

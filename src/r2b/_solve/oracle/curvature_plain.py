@@ -13,11 +13,15 @@ def reached(size: Whole, amount: Floats) -> Floats:
     """By rank, the sum of the amounts, such as weights, of the rows whose prefix holds it; ``amount`` is by rank."""
     n_cells, n_classes = size.shape
     place = size + (n_classes + 1) * np.arange(n_cells)[:, None]
-    by_size = np.bincount(place.ravel(), amount.ravel(), minlength=n_cells * (n_classes + 1)).reshape(n_cells, -1)
+    by_size = np.bincount(
+        place.ravel(), amount.ravel(), minlength=n_cells * (n_classes + 1)
+    ).reshape(n_cells, -1)
     return np.asarray(np.cumsum(by_size[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1])
 
 
-def product(d: Floats, order: Whole, size: Whole, own: Floats, weight: Floats, reach: Floats) -> Floats:
+def product(
+    d: Floats, order: Whole, size: Whole, own: Floats, weight: Floats, reach: Floats
+) -> Floats:
     """Curvature, times lam, times a vector; by class. ``weight`` and ``reach`` are by rank."""
     ranked = np.take_along_axis(d, order, axis=1)
     mean = _averages(ranked, size, own)
@@ -26,7 +30,15 @@ def product(d: Floats, order: Whole, size: Whole, own: Floats, weight: Floats, r
 
 
 def solution(
-    right: Floats, share: Floats, extra: Floats, inverse: Floats, loose: Floats, lam: float, tables: Tables, precise: float, most: int
+    right: Floats,
+    share: Floats,
+    extra: Floats,
+    inverse: Floats,
+    loose: Floats,
+    lam: float,
+    tables: Tables,
+    precise: float,
+    most: int,
 ) -> Floats:
     """Solve with the curvature and ``extra`` on changes that balance in every class, ``sum_s W_s d_sk = 0``, by conjugate gradients.
 
@@ -38,8 +50,9 @@ def solution(
     inverse : ndarray of the shape of ``right``
         Of the diagonal; 0 where nothing changes.
     loose : ndarray of the same shape
-        The curvature's part of the diagonal. It does not see a constant on all classes of a cell, and hardly one on those that are loose:
-        with the diagonal alone hundreds of iterations go into these.
+        The curvature's part of the diagonal. It does not see a constant on all classes of a cell,
+        and hardly one on those that are loose: with the diagonal alone hundreds of iterations go
+        into these.
     lam : float
     tables : tuple
         Order, size, own, weight and reach, as for :func:`product`.
@@ -56,7 +69,8 @@ def solution(
         return float(share @ (one * other).sum(axis=1))
 
     def preconditioned(vector: Floats) -> Floats:
-        vector -= share @ (vector * inverse) / total  # what the balance of classes takes of it, or rounding of that would stay
+        # what the balance of classes takes of it, or rounding of that would stay
+        vector -= share @ (vector * inverse) / total
         common = loose * ((vector * loose).sum(axis=1) / bend)[:, None]
         return np.asarray(vector * inverse + common - inverse * (share @ common) / total)
 
@@ -95,7 +109,9 @@ def spread(amount: Floats, order: Whole, size: Whole, own: Floats, weight: Float
 
 def _averages(ranked: Floats, size: Whole, own: Floats) -> Floats:
     total = np.concatenate([np.zeros((len(ranked), 1)), np.cumsum(ranked, axis=1)], axis=1)
-    return np.asarray((np.take_along_axis(total, size, axis=1) + own * ranked) / np.maximum(size + own, 1.0))
+    return np.asarray(
+        (np.take_along_axis(total, size, axis=1) + own * ranked) / np.maximum(size + own, 1.0)
+    )
 
 
 def _by_class(ranked: Floats, order: Whole) -> Floats:

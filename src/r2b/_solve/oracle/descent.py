@@ -1,10 +1,11 @@
 """The loops of :mod:`r2b._solve.solvers.descent`, compiled by numba; imported only where they pay.
 
-``rows`` is a tuple of what is known of the rows: ``start`` of their entries, the class of each entry, how rows count in groups, their
-weight, and the unknown that stands for a group and class, -1 where there is none. ``at`` is where they stand: the worth of each entry, the
-entry that each row is at, which other entries are held level with it, and how many a row has of these; the unknowns, and their signs.
-``basis`` is a direction for each equation that moves along it alone, the equation's kind, what it is about, the gradient, and what a price
-above 0 adds to it.
+``rows`` is a tuple of what is known of the rows: ``start`` of their entries, the class of each
+entry, how rows count in groups, their weight, and the unknown that stands for a group and class, -1
+where there is none. ``at`` is where they stand: the worth of each entry, the entry that each row is
+at, which other entries are held level with it, and how many a row has of these; the unknowns, and
+their signs. ``basis`` is a direction for each equation that moves along it alone, the equation's
+kind, what it is about, the gradient, and what a price above 0 adds to it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import numpy as np
 from r2b._data.arrays import Array
 from r2b._data.compute import compiled, compiled_kernel
 
-FIXED, STARTED, ZERO, TIED = 0, 1, 2, 3  # kinds of equations: balances; prices as they were; prices of 0; classes of a row that are level
+# kinds of equations: balances; prices as they were; prices of 0; classes of a row that are level
+FIXED, STARTED, ZERO, TIED = 0, 1, 2, 3
 SOLVED, UNBOUNDED, GIVEN_UP = 0, 1, 2
 
 _SHORT = 1e-9  # part of a row, or of the step of a slope, below which a share is one of 0
 _FLAT = 1e-13  # slope of the objective along a price that is rounding
-_PARALLEL = 1e-11  # of the length of a direction: what a difference in worth must change by to count as moving
+# of the length of a direction: what a difference in worth must change by to count as moving
+_PARALLEL = 1e-11
 
 
 @compiled_kernel
@@ -36,7 +39,9 @@ def _slopes(edges: Array, gradient: Array, slopes: Array, sizes: Array) -> None:
 
 
 @compiled
-def _steepest(rows: Any, basis: Any, row_of: Array, slopes: Array, sizes: Array, taken: Array) -> tuple[int, float, bool]:
+def _steepest(
+    rows: Any, basis: Any, row_of: Array, slopes: Array, sizes: Array, taken: Array
+) -> tuple[int, float, bool]:
     """Give the edge that leads down most steeply, which way, and whether it is the class that its row is at that leaves."""
     kind, what, rise = basis[1], basis[2], basis[4]
     weight = rows[3]
@@ -144,7 +149,9 @@ def _moved(start: Array, column: Array, design: Array, ways: Array, moves: Array
 
 
 @compiled
-def _ahead(rows: Any, at: Any, rise: Array, way: Array, moves: Array, least: float, heap: Any) -> int:
+def _ahead(
+    rows: Any, at: Any, rise: Array, way: Array, moves: Array, least: float, heap: Any
+) -> int:
     """Find what happens first along a direction to each row, and to each price that goes to 0; give how many there are."""
     start, column, design, _, place = rows
     prices, sign = at[4], at[5]
@@ -170,7 +177,9 @@ def _ahead(rows: Any, at: Any, rise: Array, way: Array, moves: Array, least: flo
 
 
 @compiled
-def _search(rows: Any, at: Any, basis: Any, way: Array, slope: float, moves: Array, heap: Any) -> tuple[float, int]:
+def _search(
+    rows: Any, at: Any, basis: Any, way: Array, slope: float, moves: Array, heap: Any
+) -> tuple[float, int]:
     """Go down along a direction until it leads up: how far, and the row or price that ends it; rows and prices passed take their turn."""
     _, column, design, weight, place = rows
     _, own, _, level, _, sign = at
@@ -182,7 +191,11 @@ def _search(rows: Any, at: Any, basis: Any, way: Array, slope: float, moves: Arr
     size = _ahead(rows, at, rise, way, moves, least, heap)
     while size > 0:
         far, i = when[0], who[0]
-        slope += rise[-1 - i] * abs(way[-1 - i]) if i < 0 else weight[i] * (moves[which[i]] - moves[own[i]])
+        slope += (
+            rise[-1 - i] * abs(way[-1 - i])
+            if i < 0
+            else weight[i] * (moves[which[i]] - moves[own[i]])
+        )
         if slope >= 0.0 or (i >= 0 and level[i] > 0):
             return far, i
         if i < 0:
@@ -216,7 +229,9 @@ def _replace(rows: Any, at: Any, basis: Any, j: int, i: int, entry: int, along: 
         else:
             for g in range(design.shape[1]):
                 one, other = place[g, column[own[i]]], place[g, column[entry]]
-                moved += design[i, g] * ((edges[c, one] if one >= 0 else 0.0) - (edges[c, other] if other >= 0 else 0.0))
+                moved += design[i, g] * (
+                    (edges[c, one] if one >= 0 else 0.0) - (edges[c, other] if other >= 0 else 0.0)
+                )
         along[c] = moved
     if along[j] == 0.0:
         return False
@@ -256,7 +271,11 @@ def descend(rows: Any, at: Any, basis: Any, row_of: Array, most: int) -> tuple[i
     n, n_entries = edges.shape[0], row_of.shape[0]
     slopes, sizes, along, way = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     taken, moves = np.empty(rows[0].shape[0]), np.empty(n_entries)
-    heap = (np.empty(n + taken.shape[0]), np.empty(n + taken.shape[0], np.int64), np.empty(taken.shape[0], np.int64))
+    heap = (
+        np.empty(n + taken.shape[0]),
+        np.empty(n + taken.shape[0], np.int64),
+        np.empty(taken.shape[0], np.int64),
+    )
     worth, prices = at[0], at[4]
     for step in range(most):
         _slopes(edges, gradient, slopes, sizes)

@@ -1,8 +1,9 @@
 """Rows that count in several groups, or in parts: prices of groups to means of groups, with no table of cells between them.
 
-With uncertain groups or a continuous attribute nearly every row is a cell of its own, and a table of cells would be as long as the rows.
-Here a row has its own line of the design, b_i, read block by block: shifts ``b_i nu``, the same kernels as for cells, and
-what they answer is added up by the design at once. Nothing of the size of rows x classes is made.
+With uncertain groups or a continuous attribute nearly every row is a cell of its own, and a table
+of cells would be as long as the rows. Here a row has its own line of the design, b_i, read block by
+block: shifts ``b_i nu``, the same kernels as for cells, and what they answer is added up by the
+design at once. Nothing of the size of rows x classes is made.
 """
 
 from __future__ import annotations
@@ -19,21 +20,47 @@ from r2b._data.arrays import Array, Flags, Floats, Places
 from r2b._data.compute import cores, in_order, one_blas_thread, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import reference
-from r2b._solve.oracle.blocks import Block, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
+from r2b._solve.oracle.blocks import (
+    Block,
+    Inspect,
+    KernelChoice,
+    Sums,
+    added,
+    choose_kernel,
+    evidence,
+)
 from r2b._solve.oracle.folding import Folded
 from r2b._solve.oracle.memory import label_blocks
-from r2b._solve.oracle.reference import Answers, Evaluation, GroupOracle, Inspection, Responses, Samples
-from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, calibrated, sample_sizes, stretches
+from r2b._solve.oracle.reference import (
+    Answers,
+    Evaluation,
+    GroupOracle,
+    Inspection,
+    Responses,
+    Samples,
+)
+from r2b._solve.oracle.thinning import (
+    ROWS_PER_PRICE,
+    THIN_FROM,
+    calibrated,
+    sample_sizes,
+    stretches,
+)
 
 Components = list[Places]
 
 _LANES = 16
 _LANE_ENTRIES = 1 << 18  # below this many entries a lane is not worth a thread
-_BLOCK_ENTRIES = 1 << 16  # of shifts that are made together: they and the answers stay in the second-level cache
+# of shifts that are made together: they and the answers stay in the second-level cache
+_BLOCK_ENTRIES = 1 << 16
 _FEWEST = 200  # rows that must count in a group for a sample to tell anything of it
-_FEW_GROUPS = 8  # up to which a step costs a few passes: the curvature of pairs of groups grows with their square
-_SPARSE = 1 / 32  # share of all pairs of classes that a row may have for single entries to be faster than products of patterns
-_MANY_PRICES, _FEW_ENTRIES = 256, 1 / 3  # of so many prices; a part that matters for their products alone to be faster than all
+# up to which a step costs a few passes: the curvature of pairs of groups grows with their square
+_FEW_GROUPS = 8
+# share of all pairs of classes that a row may have for single entries to be faster than products of
+# patterns
+_SPARSE = 1 / 32
+# of so many prices; a part that matters for their products alone to be faster than all
+_MANY_PRICES, _FEW_ENTRIES = 256, 1 / 3
 _COSTLIER = 4  # times what a row in one group costs without the compiled kernel
 _NO_CURVATURE = np.empty((0, 0, 0))
 
@@ -52,7 +79,8 @@ class DesignOracle(GroupOracle):
     threads : int, optional
         The number of cores by default. It changes the time, never the result.
     truth : ndarray of shape (n_rows, n_classes), optional
-        The labels themselves, where those of ``rows`` are what each class is worth to a row. Distances are measured from them.
+        The labels themselves, where those of ``rows`` are what each class is worth to a row.
+        Distances are measured from them.
     levels : ndarray of shape (n_rows,), optional
         Thresholds of an earlier pass; those of each pass are written here.
 
@@ -81,11 +109,14 @@ class DesignOracle(GroupOracle):
         self.threads = threads or cores()
         self.kernel = choose_kernel(kernel, _COSTLIER * rows.entries)
         self.kernel_choice: KernelChoice = "numpy" if self.kernel is reference else "compiled"
-        self.total_weight = float(len(rows.groups)) if rows.weight is None else float(rows.weight.sum())
+        self.total_weight = (
+            float(len(rows.groups)) if rows.weight is None else float(rows.weight.sum())
+        )
         # Labels as they are kept: codes of classes where there is no matrix.
         self._kept = np.ascontiguousarray(rows.classes) if rows.matrix is None else rows.matrix
         self._weight = np.empty(0) if rows.weight is None else rows.weight
-        # The threshold of each row in the last pass, from which the compiled kernel starts the next.
+        # The threshold of each row in the last pass, from which the compiled kernel starts the
+        # next.
         self._levels = np.zeros(len(rows.groups)) if levels is None else levels
         self._loops = None if self.kernel is reference else _compiled_loops()
         n_rows = len(rows.groups)
@@ -97,19 +128,33 @@ class DesignOracle(GroupOracle):
 
     @classmethod
     def of(
-        cls, rows: Rows, parity: Parity, kernel: KernelChoice = "auto", threads: int | None = None, truth: Array | None = None
+        cls,
+        rows: Rows,
+        parity: Parity,
+        kernel: KernelChoice = "auto",
+        threads: int | None = None,
+        truth: Array | None = None,
     ) -> DesignOracle:
         """Give each row the line of its cell."""
         cells = rows.groups
         in_place = len(cells) == len(parity.matrix) and bool((cells[1:] > cells[:-1]).all())
-        return cls(rows, parity.matrix if in_place else parity.matrix[cells], parity.share, kernel, threads, truth)
+        return cls(
+            rows,
+            parity.matrix if in_place else parity.matrix[cells],
+            parity.share,
+            kernel,
+            threads,
+            truth,
+        )
 
     def among(self, groups: Places) -> DesignOracle:
         """Give the oracle of some of the groups alone, in this order."""
         if np.array_equal(groups, np.arange(len(self.share))):
             return self
         design = np.ascontiguousarray(self.design[:, groups])
-        return DesignOracle(self.rows, design, self.share[groups], self.kernel_choice, self.threads, self.truth)
+        return DesignOracle(
+            self.rows, design, self.share[groups], self.kernel_choice, self.threads, self.truth
+        )
 
     @property
     def labels(self) -> Array:
@@ -138,23 +183,50 @@ class DesignOracle(GroupOracle):
         for part, labels in label_blocks(self.rows, lane, self._size):
             design, answers = self.design[part], room[: len(labels)]
             answers[...] = 0.0
-            cells, weight, levels = self._cells[: len(labels)], self._weight[part], self._levels[part]
-            self.kernel.evaluate(labels, cells, weight, design @ prices, lam, levels, (answers, totals, _NO_CURVATURE))
+            cells, weight, levels = (
+                self._cells[: len(labels)],
+                self._weight[part],
+                self._levels[part],
+            )
+            self.kernel.evaluate(
+                labels,
+                cells,
+                weight,
+                design @ prices,
+                lam,
+                levels,
+                (answers, totals, _NO_CURVATURE),
+            )
             sums += design.T @ answers
         return [sums, totals]
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
+    def inspect(
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    ) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices of groups."""
-        return evidence([self.inspected(prices, lam, unchanged=unchanged, answers=answers)], self._divisor, self.total_weight)
+        return evidence(
+            [self.inspected(prices, lam, unchanged=unchanged, answers=answers)],
+            self._divisor,
+            self.total_weight,
+        )
 
-    def inspected(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Sums:
+    def inspected(
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    ) -> Sums:
         """Give what the evidence is made of, not divided by weights."""
         with one_blas_thread():
             return added(
-                self._each_lane(lambda lane: added(self._inspect(lane, prices, lam, unchanged, answers), largest=True)), largest=True
+                self._each_lane(
+                    lambda lane: added(
+                        self._inspect(lane, prices, lam, unchanged, answers), largest=True
+                    )
+                ),
+                largest=True,
             )
 
-    def _inspect(self, lane: slice, prices: Floats, lam: float, unchanged: bool, answers: Answers | None) -> Iterator[Sums]:
+    def _inspect(
+        self, lane: slice, prices: Floats, lam: float, unchanged: bool, answers: Answers | None
+    ) -> Iterator[Sums]:
         if self._loops is not None and self.truth is None and answers is None and not unchanged:
             sums, totals = np.zeros(prices.shape), np.zeros(6)
             given = (self._weight[lane], prices, lam, self._levels[lane])
@@ -166,41 +238,75 @@ class DesignOracle(GroupOracle):
             design, cells = self.design[part], self._cells[: len(labels)]
             truth, own = (None if each is None else each[part] for each in (self.truth, rows))
             block = Block(labels, cells, self._weight[part], truth, own, self._levels[part])
-            theirs = None if responses is None else responses._replace(prices=design @ responses.prices)
-            seen, totals, worst = Inspect(design @ prices, lam, unchanged, self.kernel_choice, theirs)(block)
+            theirs = (
+                None if responses is None else responses._replace(prices=design @ responses.prices)
+            )
+            seen, totals, worst = Inspect(
+                design @ prices, lam, unchanged, self.kernel_choice, theirs
+            )(block)
             yield [design.T @ seen, totals, worst]
 
-    def curvature(self, prices: Floats, lam: float, components: Components, entries: Flags | None = None) -> list[Floats]:
+    def curvature(
+        self, prices: Floats, lam: float, components: Components, entries: Flags | None = None
+    ) -> list[Floats]:
         """Add up ``w_i b_ig b_ih H_i`` for the groups of each component, in one pass."""
         folded = self.folded(prices, lam, components, entries)
         for block in folded:
             block *= 1.0 / (lam * self.total_weight)
         return folded
 
-    def folded(self, prices: Floats, lam: float, components: Components, entries: Flags | None = None) -> Sums:
+    def folded(
+        self, prices: Floats, lam: float, components: Components, entries: Flags | None = None
+    ) -> Sums:
         """Give lam times the curvature, not divided by weights."""
-        return added(self._each_lane(lambda lane: self._fold(lane, prices, lam, components, entries)))
+        return added(
+            self._each_lane(lambda lane: self._fold(lane, prices, lam, components, entries))
+        )
 
-    def _fold(self, lane: slice, prices: Floats, lam: float, components: Components, entries: Flags | None) -> Sums:
-        if self._loops is not None and (tables := self._fold_compiled(lane, prices, lam, components, entries)) is not None:
+    def _fold(
+        self, lane: slice, prices: Floats, lam: float, components: Components, entries: Flags | None
+    ) -> Sums:
+        if (
+            self._loops is not None
+            and (tables := self._fold_compiled(lane, prices, lam, components, entries)) is not None
+        ):
             return tables
         n_classes = prices.shape[1]
-        folds = [Folded(len(groups), n_classes, None if entries is None else entries[groups]) for groups in components]
+        folds = [
+            Folded(len(groups), n_classes, None if entries is None else entries[groups])
+            for groups in components
+        ]
         for part, labels in label_blocks(self.rows, lane, self._size):
             design, answers = self.design[part], np.empty((len(labels), n_classes))
-            self.kernel.answer(labels, self._cells[: len(labels)], design @ prices, lam, self._levels[part], answers)
+            self.kernel.answer(
+                labels,
+                self._cells[: len(labels)],
+                design @ prices,
+                lam,
+                self._levels[part],
+                answers,
+            )
             for fold, groups in zip(folds, components, strict=True):
                 fold.add_supports(_columns(design, groups), answers, self._weight[part])
         return [fold.table() for fold in folds]
 
-    def _fold_compiled(self, lane: slice, prices: Floats, lam: float, components: Components, entries: Flags | None) -> Sums | None:
+    def _fold_compiled(
+        self, lane: slice, prices: Floats, lam: float, components: Components, entries: Flags | None
+    ) -> Sums | None:
         """Fold entry by entry where rows have few classes, by products of patterns where more; None where few of many prices matter."""
         assert self._loops is not None
         n_classes, design, tables = prices.shape[1], self.design[lane], []
-        few = entries is not None and entries.size >= _MANY_PRICES and np.count_nonzero(entries) < _FEW_ENTRIES * entries.size
+        few = (
+            entries is not None
+            and entries.size >= _MANY_PRICES
+            and np.count_nonzero(entries) < _FEW_ENTRIES * entries.size
+        )
         own = (self._weight[lane], prices, lam, self._levels[lane])
         for groups in components:
-            table, given = np.zeros(2 * (len(groups), n_classes)), (self._kept[lane], (design, _columns(design, groups)), *own)
+            table, given = (
+                np.zeros(2 * (len(groups), n_classes)),
+                (self._kept[lane], (design, _columns(design, groups)), *own),
+            )
             if not self._loops.fold_entries(*given, _SPARSE * n_classes**2, table):
                 if few:
                     return None
@@ -220,13 +326,19 @@ class DesignOracle(GroupOracle):
         """Add up the labels as they came in, by group."""
         if self.rows.classes is not None:
             columns = self._weigh(slice(None)).T
-            return np.stack([np.bincount(self.rows.classes, column, minlength=self.rows.n_classes) for column in columns]).astype(
-                np.float64
-            )
+            return np.stack(
+                [
+                    np.bincount(self.rows.classes, column, minlength=self.rows.n_classes)
+                    for column in columns
+                ]
+            ).astype(np.float64)
 
         def add(lane: slice) -> Sums:
             parts = parts_of(lane.stop, self._size, lane.start)
-            return added([self._weigh(part).T @ self.labels[part].astype(np.float64, copy=False)] for part in parts)
+            return added(
+                [self._weigh(part).T @ self.labels[part].astype(np.float64, copy=False)]
+                for part in parts
+            )
 
         with one_blas_thread():
             (sums,) = added(self._each_lane(add))
@@ -240,7 +352,9 @@ class DesignOracle(GroupOracle):
     def _counted(self) -> Floats:
         """What all rows count in each group; as a product, which is many times faster than a sum over long columns."""
         with one_blas_thread():
-            return np.asarray((self._weight if len(self._weight) else np.ones(len(self.design))) @ self.design)
+            return np.asarray(
+                (self._weight if len(self._weight) else np.ones(len(self.design))) @ self.design
+            )
 
     def samples(self) -> Samples | None:
         """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to read."""
@@ -260,12 +374,22 @@ class DesignOracle(GroupOracle):
         design, wanted = self.design[chosen], self._counted / self.total_weight
         if (np.ones(len(design)) @ (design != 0) < min(_FEWEST, size // 2)).any():
             return None
-        weight = calibrated(design, self._weight[chosen] if len(self._weight) else np.ones(len(chosen)), wanted)
+        weight = calibrated(
+            design, self._weight[chosen] if len(self._weight) else np.ones(len(chosen)), wanted
+        )
         if weight is None:
             return None
         rows, classes = self.rows, self.rows.classes
         matrix = None if rows.matrix is None else rows.matrix[chosen]
-        taken = Rows(matrix, rows.groups[chosen], weight, rows.n_groups, rows.dataset, None, None if classes is None else classes[chosen])
+        taken = Rows(
+            matrix,
+            rows.groups[chosen],
+            weight,
+            rows.n_groups,
+            rows.dataset,
+            None,
+            None if classes is None else classes[chosen],
+        )
         taken = replace(taken, width=rows.width)
         return DesignOracle(taken, design, self.share, kernel or self.kernel_choice, self.threads)
 

@@ -1,6 +1,7 @@
 """The kernels of rows that count in several groups, compiled by numba; imported only where they pay.
 
-Rows are taken in tiles of ``v = y - b nu`` that stay in the first-level cache; thresholds are found there as for rows of one group.
+Rows are taken in tiles of ``v = y - b nu`` that stay in the first-level cache; thresholds are found
+there as for rows of one group.
 """
 
 from __future__ import annotations
@@ -22,7 +23,16 @@ _spread, _gather, _prove, _mark, _multiply = design_loops()
 
 
 @compiled
-def _evaluate(rows: Any, n_groups: int, weight: Array, lam: float, beyond: Array, space: Array, sums: Array, totals: Array) -> None:
+def _evaluate(
+    rows: Any,
+    n_groups: int,
+    weight: Array,
+    lam: float,
+    beyond: Array,
+    space: Array,
+    sums: Array,
+    totals: Array,
+) -> None:
     room, levels, each = rows[4], rows[5], 1.0 / lam
     tile = space.shape[0] // room
     none = np.zeros(tile, np.uint8)
@@ -38,7 +48,15 @@ def _evaluate(rows: Any, n_groups: int, weight: Array, lam: float, beyond: Array
     totals[0] += value
 
 
-def evaluate(labels: Array, design: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
+def evaluate(
+    labels: Array,
+    design: Array,
+    weight: Array,
+    prices: Array,
+    lam: float,
+    levels: Array,
+    out: Sequence[Array],
+) -> None:
     """Add the responses of rows to the sums of their groups, and their values to the totals.
 
     Parameters
@@ -56,11 +74,22 @@ def evaluate(labels: Array, design: Array, weight: Array, prices: Array, lam: fl
     n_groups, n_classes = prices.shape
     gathered = in_chunks(n_groups, n_classes)
     for part, rows, beyond, space in _rows(labels, design, prices, levels):
-        _evaluate(rows, n_groups, fixed(weight[part]), float(lam), beyond, space, gathered.reshape(-1), out[1])
+        _evaluate(
+            rows,
+            n_groups,
+            fixed(weight[part]),
+            float(lam),
+            beyond,
+            space,
+            gathered.reshape(-1),
+            out[1],
+        )
     out[0][...] += gathered[:, :n_classes]
 
 
-def _rows(labels: Array, design: Array, prices: Array, levels: Array) -> Iterator[tuple[slice, Any, Array, Array]]:
+def _rows(
+    labels: Array, design: Array, prices: Array, levels: Array
+) -> Iterator[tuple[slice, Any, Array, Array]]:
     """Give pieces of rows as the loops take them, shifts that are 0 for every class, and room for a tile."""
     n_groups, n_classes = prices.shape
     given, beyond = in_chunks(n_groups, n_classes), in_chunks(1, n_classes, np.inf)
@@ -70,11 +99,25 @@ def _rows(labels: Array, design: Array, prices: Array, levels: Array) -> Iterato
     several = [(slice(0, len(labels)), [labels], False)] if labels.ndim == 1 else pieces(labels)
     for part, (flat,), _ in several:
         counts = np.ascontiguousarray(design[part]).reshape(-1)
-        yield part, (fixed(flat), n_classes, fixed(counts), given.reshape(-1), room, levels[part]), beyond.reshape(-1), space
+        yield (
+            part,
+            (fixed(flat), n_classes, fixed(counts), given.reshape(-1), room, levels[part]),
+            beyond.reshape(-1),
+            space,
+        )
 
 
 @compiled
-def _prove_rows(rows: Any, n_groups: int, weight: Array, lam: float, beyond: Array, space: Array, sums: Array, totals: Array) -> None:
+def _prove_rows(
+    rows: Any,
+    n_groups: int,
+    weight: Array,
+    lam: float,
+    beyond: Array,
+    space: Array,
+    sums: Array,
+    totals: Array,
+) -> None:
     labels, n_classes, design, _, room, levels = rows
     tile = space.shape[0] // room
     none, n_rows = np.zeros(tile, np.uint8), levels.shape[0]
@@ -83,7 +126,9 @@ def _prove_rows(rows: Any, n_groups: int, weight: Array, lam: float, beyond: Arr
         _spread(rows, start, stop, n_groups, space)
         tiled = (space, room, none, beyond, room, levels[start:stop])
         settle_tile(tiled, 0, stop - start, lam)
-        seen = _prove(tiled, labels, n_classes, stop - start, start, n_groups, design, weight, lam, sums)
+        seen = _prove(
+            tiled, labels, n_classes, stop - start, start, n_groups, design, weight, lam, sums
+        )
         totals[0] += seen[0]
         totals[1] += seen[1]
         totals[2] += seen[2]
@@ -92,7 +137,15 @@ def _prove_rows(rows: Any, n_groups: int, weight: Array, lam: float, beyond: Arr
         totals[5] = max(totals[5], seen[5])
 
 
-def prove(labels: Array, design: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
+def prove(
+    labels: Array,
+    design: Array,
+    weight: Array,
+    prices: Array,
+    lam: float,
+    levels: Array,
+    out: Sequence[Array],
+) -> None:
     """Add the evidence about the responses of rows to the sums of their groups, and to totals.
 
     Parameters
@@ -105,13 +158,30 @@ def prove(labels: Array, design: Array, weight: Array, prices: Array, lam: float
     n_groups, n_classes = prices.shape
     gathered = in_chunks(n_groups, n_classes)
     for part, rows, beyond, space in _rows(labels, design, prices, levels):
-        _prove_rows(rows, n_groups, fixed(weight[part]), float(lam), beyond, space, gathered.reshape(-1), out[1])
+        _prove_rows(
+            rows,
+            n_groups,
+            fixed(weight[part]),
+            float(lam),
+            beyond,
+            space,
+            gathered.reshape(-1),
+            out[1],
+        )
     out[0][...] += gathered[:, :n_classes]
 
 
 @compiled
 def _add_entries(
-    rows: Any, n_groups: int, counted: Array, weight: Array, lam: float, most: float, beyond: Array, space: Array, table: Array
+    rows: Any,
+    n_groups: int,
+    counted: Array,
+    weight: Array,
+    lam: float,
+    most: float,
+    beyond: Array,
+    space: Array,
+    table: Array,
 ) -> bool:
     n_classes, room, levels = rows[1], rows[4], rows[5]
     tile = space.shape[0] // room
@@ -145,11 +215,25 @@ def _add_entries(
 
 
 @compiled
-def _add_tiles(rows: Any, n_groups: int, counted: Array, weight: Array, lam: float, beyond: Array, space: Array, table: Array) -> None:
+def _add_tiles(
+    rows: Any,
+    n_groups: int,
+    counted: Array,
+    weight: Array,
+    lam: float,
+    beyond: Array,
+    space: Array,
+    table: Array,
+) -> None:
     """Multiply the patterns of a tile by themselves for every pair of groups, eight classes by eight, upper blocks alone."""
     room, levels = rows[4], rows[5]
     n_counted, tile = counted.shape[1], space.shape[0] // room
-    none, sizes, own, amounts = np.zeros(tile, np.uint8), np.empty(tile), np.empty(tile), np.empty(tile)
+    none, sizes, own, amounts = (
+        np.zeros(tile, np.uint8),
+        np.empty(tile),
+        np.empty(tile),
+        np.empty(tile),
+    )
     for start in range(0, levels.shape[0], tile):
         n_rows = min(tile, levels.shape[0] - start)
         _spread(rows, start, start + n_rows, n_groups, space)
@@ -157,7 +241,11 @@ def _add_tiles(rows: Any, n_groups: int, counted: Array, weight: Array, lam: flo
         settle_tile(tiled, 0, n_rows, lam)
         _mark(tiled, n_rows, sizes)
         for i in range(n_rows):
-            own[i] = (weight[start + i] if weight.shape[0] > 0 else 1.0) / sizes[i] if sizes[i] > 1.0 else 0.0
+            own[i] = (
+                (weight[start + i] if weight.shape[0] > 0 else 1.0) / sizes[i]
+                if sizes[i] > 1.0
+                else 0.0
+            )
         place = 0
         for g in range(n_counted):
             for h in range(g, n_counted):
@@ -172,7 +260,14 @@ def _add_tiles(rows: Any, n_groups: int, counted: Array, weight: Array, lam: flo
 
 
 def fold_entries(
-    labels: Array, designs: tuple[Array, Array], weight: Array, prices: Array, lam: float, levels: Array, most: float, table: Array
+    labels: Array,
+    designs: tuple[Array, Array],
+    weight: Array,
+    prices: Array,
+    lam: float,
+    levels: Array,
+    most: float,
+    table: Array,
 ) -> bool:
     """Add ``w b_g b_h (D - D 1 1' D / 1' D 1)`` of rows to a table, D the classes of a row's response, entry by entry.
 
@@ -193,11 +288,22 @@ def fold_entries(
     """
     n_groups, n_classes = prices.shape
     n_counted = len(table)
-    # Pairs of groups side by side, and each pair of classes once: in the order of the table every number would be a step in memory.
+    # Pairs of groups side by side, and each pair of classes once: in the order of the table every
+    # number would be a step in memory.
     entries = np.zeros((n_classes, n_classes, n_counted, n_counted))
     for part, rows, beyond, space in _rows(labels, designs[0], prices, levels):
         counted = fixed(np.ascontiguousarray(designs[1][part]))
-        if not _add_entries(rows, n_groups, counted, fixed(weight[part]), float(lam), float(most), beyond, space, entries):
+        if not _add_entries(
+            rows,
+            n_groups,
+            counted,
+            fixed(weight[part]),
+            float(lam),
+            float(most),
+            beyond,
+            space,
+            entries,
+        ):
             return False
     for k in range(n_classes):
         table[:, k, :, k:] += entries[k, k:].transpose(1, 2, 0)
@@ -206,7 +312,13 @@ def fold_entries(
 
 
 def fold_products(
-    labels: Array, designs: tuple[Array, Array], weight: Array, prices: Array, lam: float, levels: Array, table: Array
+    labels: Array,
+    designs: tuple[Array, Array],
+    weight: Array,
+    prices: Array,
+    lam: float,
+    levels: Array,
+    table: Array,
 ) -> None:
     """Add the same as :func:`fold_entries` by products of whole patterns, which is fast where rows have many classes of not too many."""
     n_groups, n_classes = prices.shape
@@ -216,10 +328,20 @@ def fold_products(
     upper = in_chunks(len(first) * room, n_classes)
     for part, rows, beyond, space in _rows(labels, designs[0], prices, levels):
         counted = fixed(np.ascontiguousarray(designs[1][part]))
-        _add_tiles(rows, n_groups, counted, fixed(weight[part]), float(lam), beyond, space, upper.reshape(-1))
+        _add_tiles(
+            rows,
+            n_groups,
+            counted,
+            fixed(weight[part]),
+            float(lam),
+            beyond,
+            space,
+            upper.reshape(-1),
+        )
     products = np.triu(upper.reshape(-1, room, room))[:, :n_classes, :n_classes]
     products += np.triu(products, 1).transpose(0, 2, 1)
-    # A row's products add up to what it weighs in each of its classes: the diagonal is the sum of the lines.
+    # A row's products add up to what it weighs in each of its classes: the diagonal is the sum of
+    # the lines.
     np.negative(products, out=products)
     diagonal = np.einsum("pkk->pk", products)
     diagonal -= products.sum(axis=2)

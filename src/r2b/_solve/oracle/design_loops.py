@@ -1,6 +1,7 @@
 """Loops of the compiled kernels for rows that count in several groups: tiles of ``v = y - b nu``, and what is added up from them.
 
-A tile is given as the rows of :class:`r2b._solve.oracle.kernel_vectors.Writer` are: its labels are v, its prices 0 where there is a class.
+A tile is given as the rows of :class:`r2b._solve.oracle.kernel_vectors.Writer` are: its labels are
+v, its prices 0 where there is a class.
 """
 
 from __future__ import annotations
@@ -30,7 +31,17 @@ def design_loops() -> tuple[Any, ...]:
         return gives(1, rows, first, last, n_groups, out), _spread
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-    def gather(typing: Any, tile: Any, n_rows: Any, first: Any, n_groups: Any, design: Any, weight: Any, each: Any, sums: Any) -> Any:
+    def gather(
+        typing: Any,
+        tile: Any,
+        n_rows: Any,
+        first: Any,
+        n_groups: Any,
+        design: Any,
+        weight: Any,
+        each: Any,
+        sums: Any,
+    ) -> Any:
         """Add ``w * each`` of what lies above the levels of a tile to the sums of every group, by the design of rows from ``first`` on.
 
         Gives the sum of ``w * each`` of its squared lengths, and that of ``w`` times the levels.
@@ -53,10 +64,13 @@ def design_loops() -> tuple[Any, ...]:
     ) -> Any:
         """Make the answers x of a tile and inspect them; add ``w x`` to the sums of every group.
 
-        Gives, times w and added up: ``<x, g>`` less the least of g with ``g = lam x - v``, ``|x|^2``, ``<x, y>``, ``|x - y|^2``,
-        ``|x - y|_1``; and the worst by which an answer is no distribution.
+        Gives, times w and added up: ``<x, g>`` less the least of g with ``g = lam x - v``,
+        ``|x|^2``, ``<x, y>``, ``|x - y|^2``, ``|x - y|_1``; and the worst by which an answer is no
+        distribution.
         """
-        return gives(6, tile, labels, n_classes, n_rows, first, n_groups, design, weight, lam, sums), _prove
+        return gives(
+            6, tile, labels, n_classes, n_rows, first, n_groups, design, weight, lam, sums
+        ), _prove
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
     def mark(typing: Any, tile: Any, n_rows: Any, sizes: Any) -> Any:
@@ -64,10 +78,20 @@ def design_loops() -> tuple[Any, ...]:
         return gives(1, tile, n_rows, sizes), _mark
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-    def multiply(typing: Any, tile: Any, n_rows: Any, amounts: Any, one: Any, other: Any, table: Any, place: Any) -> Any:
+    def multiply(
+        typing: Any,
+        tile: Any,
+        n_rows: Any,
+        amounts: Any,
+        one: Any,
+        other: Any,
+        table: Any,
+        place: Any,
+    ) -> Any:
         """Add the products of eight columns of the tile from ``one`` on with eight from ``other`` on, each row times its amount.
 
-        They go into the lines of the table that begin at ``place``, one for each column of the first eight.
+        They go into the lines of the table that begin at ``place``, one for each column of the
+        first eight.
         """
         return gives(1, tile, n_rows, amounts, one, other, table, place), _multiply
 
@@ -105,7 +129,9 @@ def _spread(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     return writer.double(0.0)
 
 
-def _add_by_design(writer: Writer, amount: Any, design: int, sums: int, mine: Any, n_groups: Any, chunk: Any) -> None:
+def _add_by_design(
+    writer: Writer, amount: Any, design: int, sums: int, mine: Any, n_groups: Any, chunk: Any
+) -> None:
     """Add a chunk to the sums of every group, times what the row counts there."""
     builder, room = writer.builder, writer.values[ROOM]
     with writer.codegen.for_range(builder, n_groups) as loop:
@@ -125,11 +151,15 @@ def _gather(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         writer.grow(lifted, builder.fmul(own, height))
         start, mine = writer.row_start(row), builder.mul(here, n_groups)
         with writer.chunks() as chunk:
-            above = writer.positive(builder.fsub(writer.shifted(start, writer.whole(0), chunk), level))
+            above = writer.positive(
+                builder.fsub(writer.shifted(start, writer.whole(0), chunk), level)
+            )
             scaled = writer.mul(scale, above)
             writer.grow(squares, writer.mul(scaled, above))
             _add_by_design(writer, scaled, design, sums, mine, n_groups, chunk)
-    return context.make_tuple(builder, signature.return_type, [writer.total(squares), builder.load(lifted)])
+    return context.make_tuple(
+        builder, signature.return_type, [writer.total(squares), builder.load(lifted)]
+    )
 
 
 class _Evidence:
@@ -144,13 +174,19 @@ class _Evidence:
     def begin(self) -> None:
         """Begin a row."""
         writer = self.writer
-        self.paid, self.whole, self.flattest = writer.keep(0.0), writer.keep(0.0), writer.keep(math.inf)
+        self.paid, self.whole, self.flattest = (
+            writer.keep(0.0),
+            writer.keep(0.0),
+            writer.keep(math.inf),
+        )
 
     def look(self, x: Any, y: Any, gradient: Any, own: Any, inside: Any) -> None:
         """Take in a chunk of a row: answers, labels and the gradient, which is infinite where there is no class."""
         writer, builder = self.writer, self.writer.builder
         apart = builder.fsub(x, y)
-        distance = writer.where(builder.fcmp_ordered("<", apart, writer.nothing), builder.fsub(y, x), apart)
+        distance = writer.where(
+            builder.fcmp_ordered("<", apart, writer.nothing), builder.fsub(y, x), apart
+        )
         amounts = (writer.mul(x, x), writer.mul(x, y), writer.mul(apart, apart), distance)
         for kept, amount in zip(self.amounts, amounts, strict=True):
             writer.grow(kept, writer.mul(own, amount))
@@ -165,14 +201,20 @@ class _Evidence:
         left = builder.fsub(writer.total(self.paid), writer.least(self.flattest))
         writer.grow(self.slack, builder.fmul(own, left))
         off = builder.fsub(writer.total(self.whole), writer.double(1.0))
-        off = writer.where(builder.fcmp_ordered("<", off, writer.double(0.0)), builder.fneg(off), off)
+        off = writer.where(
+            builder.fcmp_ordered("<", off, writer.double(0.0)), builder.fneg(off), off
+        )
         writer.extend(self.worst, off, ">")
 
     def results(self) -> list[Any]:
         """Give the six numbers."""
         writer, builder = self.writer, self.writer.builder
         writer.extend(self.worst, builder.fneg(writer.least(self.least)), ">")
-        return [builder.load(self.slack), *(writer.total(kept) for kept in self.amounts), builder.load(self.worst)]
+        return [
+            builder.load(self.slack),
+            *(writer.total(kept) for kept in self.amounts),
+            builder.load(self.worst),
+        ]
 
 
 def _prove(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -192,7 +234,11 @@ def _prove(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             v = writer.shifted(start, writer.whole(0), chunk)
             inside = builder.fcmp_ordered(">", v, writer.constant(-math.inf))
             x = writer.mul(each, writer.positive(builder.fsub(v, level)))
-            y = writer.one_hot(builder.sub(code, chunk)) if coded else writer.load(labels, evidence_of, chunk)
+            y = (
+                writer.one_hot(builder.sub(code, chunk))
+                if coded
+                else writer.load(labels, evidence_of, chunk)
+            )
             y = writer.where(inside, y, writer.nothing)
             evidence.look(x, y, builder.fsub(writer.mul(lam, x), v), weighed, inside)
             _add_by_design(writer, writer.mul(weighed, x), design, sums, mine, n_groups, chunk)
@@ -204,7 +250,11 @@ def _mark(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     writer = Writer(context, builder, signature, values)
     sizes = len(writer.values) - 1
     with writer.rows(writer.whole(0), writer.values[-2]) as row:
-        level, start, size = writer.spread(writer.number(LEVELS, row)), writer.row_start(row), writer.keep(0.0)
+        level, start, size = (
+            writer.spread(writer.number(LEVELS, row)),
+            writer.row_start(row),
+            writer.keep(0.0),
+        )
         with writer.chunks() as chunk:
             above = builder.fcmp_ordered(">", writer.shifted(start, writer.whole(0), chunk), level)
             marks = writer.where(above, writer.constant(1.0), writer.nothing)
@@ -222,9 +272,18 @@ def _multiply(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     products = [writer.keep(0.0) for _ in lanes]
     with writer.rows(writer.whole(0), n_rows) as row:
         start = writer.row_start(row)
-        scaled = writer.mul(writer.spread(writer.number(amounts, row)), writer.load(LABELS, start, other))
+        scaled = writer.mul(
+            writer.spread(writer.number(amounts, row)), writer.load(LABELS, start, other)
+        )
         for lane, product in zip(lanes, products, strict=True):
-            writer.grow(product, writer.mul(writer.spread(builder.load(writer.pointer(LABELS, start, one, lane))), scaled))
+            writer.grow(
+                product,
+                writer.mul(
+                    writer.spread(builder.load(writer.pointer(LABELS, start, one, lane))), scaled
+                ),
+            )
     for lane, product in zip(lanes, products, strict=True):
-        writer.add_to(builder.load(product), table, place, builder.mul(lane, writer.values[ROOM]), other)
+        writer.add_to(
+            builder.load(product), table, place, builder.mul(lane, writer.values[ROOM]), other
+        )
     return writer.double(0.0)

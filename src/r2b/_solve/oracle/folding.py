@@ -17,7 +17,8 @@ class Folded:
     ----------
     n_groups, n_classes : int
     entries : ndarray of bool, shape (n_groups, n_classes), optional
-        Prices that matter; sums for the others are left at 0. The work is that of all pairs of prices.
+        Prices that matter; sums for the others are left at 0. The work is that of all pairs of
+        prices.
 
     Examples
     --------
@@ -33,13 +34,18 @@ class Folded:
         self.entries = None if entries is None or entries.all() else np.nonzero(entries)
         size = n_groups * n_classes if self.entries is None else len(self.entries[0])
         self.products = np.zeros((size, size))
-        self.own = np.zeros((n_groups * n_groups, n_classes)) if self.entries is None else np.zeros((size, size))
+        self.own = (
+            np.zeros((n_groups * n_groups, n_classes))
+            if self.entries is None
+            else np.zeros((size, size))
+        )
 
     def add(self, design: Floats, d: Floats, weight: Floats, d_sum: Floats | None = None) -> None:
         """Add rows; with d their supports, it is lam times their curvature."""
         scaled = d * np.sqrt(weight / (d.sum(axis=1) if d_sum is None else d_sum))[:, None]
         size = max(1, len(self.products))
-        # A large table is written again with every part: that of a quarter of its size is about free.
+        # A large table is written again with every part: that of a quarter of its size is about
+        # free.
         for part in parts_of(len(design), max(1, max(_FACTORS, size**2 // 4) // size)):
             counts = design[part]
             if self.entries is not None:
@@ -47,12 +53,15 @@ class Folded:
                 continue
             factors = (counts[:, :, None] * scaled[part, None, :]).reshape(len(counts), -1)
             self.products += factors.T @ factors
-            pairs = (counts[:, :, None] * (weight[part, None] * counts)[:, None, :]).reshape(len(counts), -1)
+            pairs = (counts[:, :, None] * (weight[part, None] * counts)[:, None, :]).reshape(
+                len(counts), -1
+            )
             self.own += pairs.T @ d[part]
 
     def add_supports(self, design: Floats, answers: Floats, weight: Floats) -> None:
         """Add lam times the curvature of rows with these answers: that of the classes above 0."""
-        several = np.flatnonzero(np.count_nonzero(answers, axis=1) > 1)  # a row of one class has no curvature
+        # a row of one class has no curvature
+        several = np.flatnonzero(np.count_nonzero(answers, axis=1) > 1)
         weight = weight[several] if len(weight) else np.ones(len(several))
         self.add(design[several], (answers[several] > 0).astype(np.float64), weight)
 

@@ -39,10 +39,13 @@ def vector_loops() -> tuple[Any, ...]:
 
     def add_above_of(single: bool) -> Any:
         @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-        def add_above(typing: Any, rows: Any, first: Any, last: Any, weight: Any, each: Any, sums: Any) -> Any:
+        def add_above(
+            typing: Any, rows: Any, first: Any, last: Any, weight: Any, each: Any, sums: Any
+        ) -> Any:
             """Add ``w * each`` of what lies above the levels to the sums of the groups.
 
-            Gives the sum of ``w * each`` of its squared lengths, and that of ``w`` times the levels.
+            Gives the sum of ``w * each`` of its squared lengths, and that of ``w`` times the
+            levels.
             """
             return gives(2, rows, first, last, weight, each, sums), partial(_add_above, single)
 
@@ -57,19 +60,27 @@ def vector_loops() -> tuple[Any, ...]:
         return gives(1, rows, first, last, each, out), _write_above
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-    def mark(typing: Any, rows: Any, row: Any, own: Any, counts: Any, scale: Any, marks: Any, place: Any) -> Any:
+    def mark(
+        typing: Any, rows: Any, row: Any, own: Any, counts: Any, scale: Any, marks: Any, place: Any
+    ) -> Any:
         """Write ``scale`` where the row is above its level and 0 elsewhere, and add ``own`` to its group's counts there."""
         return gives(1, rows, row, own, counts, scale, marks, place), _mark
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-    def weigh(typing: Any, rows: Any, row: Any, lam: Any, own: Any, sums: Any, answers: Any, place: Any) -> Any:
+    def weigh(
+        typing: Any, rows: Any, row: Any, lam: Any, own: Any, sums: Any, answers: Any, place: Any
+    ) -> Any:
         """Compare a row with its answer, that of number ``place``; add ``own x`` to the sums.
 
-        Gives <x, g>, |x|^2, <x, y>, |x - y|^2, |x - y|_1, the sum of x, the least g and the least x, with ``g = lam x - y + nu``.
+        Gives <x, g>, |x|^2, <x, y>, |x - y|^2, |x - y|_1, the sum of x, the least g and the least
+        x, with ``g = lam x - y + nu``.
         """
         return gives(8, rows, row, lam, own, sums, answers, place), _weigh
 
-    eights, above = (climb_eight_of(False), climb_eight_of(True)), (add_above_of(False), add_above_of(True))
+    eights, above = (
+        (climb_eight_of(False), climb_eight_of(True)),
+        (add_above_of(False), add_above_of(True)),
+    )
     return climb, *eights, *above, write_above, mark, weigh
 
 
@@ -113,7 +124,9 @@ class _Steps:
         for v in entries:
             above = writer.builder.fcmp_ordered(">", v, reached)
             count = writer.add(count, writer.where(above, writer.constant(1.0), writer.nothing))
-        return writer.in_no_lane(writer.builder.fcmp_unordered("!=", count, writer.builder.load(self.count)))
+        return writer.in_no_lane(
+            writer.builder.fcmp_unordered("!=", count, writer.builder.load(self.count))
+        )
 
 
 def _climb(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -125,7 +138,9 @@ def _climb(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         steps.look(writer.shifted(start, group, chunk))
     count = writer.total(steps.count)
     reached = builder.fdiv(builder.fsub(writer.total(steps.total), lam), count)
-    return context.make_tuple(builder, signature.return_type, [reached, count, steps.exact(writer.spread(reached))])
+    return context.make_tuple(
+        builder, signature.return_type, [reached, count, steps.exact(writer.spread(reached))]
+    )
 
 
 def _climb_eight(single: bool, context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -138,7 +153,9 @@ def _climb_eight(single: bool, context: Any, builder: Any, signature: Any, value
         turned = _turned(writer, [writer.shifted(start, group, chunk) for start, group in starts])
         for v in turned:
             steps.look(v, whole=not single)
-    reached = builder.fdiv(builder.fsub(builder.load(steps.total), writer.spread(lam)), builder.load(steps.count))
+    reached = builder.fdiv(
+        builder.fsub(builder.load(steps.total), writer.spread(lam)), builder.load(steps.count)
+    )
     writer.store(reached, LEVELS, first)
     return steps.as_many(turned, reached) if single else steps.exact(reached)
 
@@ -157,7 +174,9 @@ def _turned(writer: Writer, rows: list[Any]) -> list[Any]:
 def own_weight(writer: Writer, weight: int, row: Any) -> Any:
     """Give the weight of a row: 1 where there are no weights."""
     builder = writer.builder
-    made = writer.context.make_array(writer.types[weight])(writer.context, builder, writer.values[weight])
+    made = writer.context.make_array(writer.types[weight])(
+        writer.context, builder, writer.values[weight]
+    )
     weighted = builder.icmp_signed("!=", builder.extract_value(made.shape, 0), writer.whole(0))
     with builder.if_else(weighted) as (then, otherwise):
         with then:
@@ -185,7 +204,9 @@ def _add_above(single: bool, context: Any, builder: Any, signature: Any, values:
             scaled = writer.mul(scale, above)
             writer.grow(squares, writer.mul(scaled, above))
             writer.add_to(scaled, sums, group, chunk)
-    return context.make_tuple(builder, signature.return_type, [writer.total(squares), builder.load(lifted)])
+    return context.make_tuple(
+        builder, signature.return_type, [writer.total(squares), builder.load(lifted)]
+    )
 
 
 def _write_above(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -206,7 +227,11 @@ def _mark(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     writer = Writer(context, builder, signature, values)
     row, own, _, scale, _, place = writer.values[-6:]
     counts, marks = len(writer.values) - 4, len(writer.values) - 2
-    level, own, scale = writer.spread(writer.number(LEVELS, row)), writer.spread(own), writer.spread(scale)
+    level, own, scale = (
+        writer.spread(writer.number(LEVELS, row)),
+        writer.spread(own),
+        writer.spread(scale),
+    )
     start, group = writer.row_start(row), writer.group_start(row)
     with writer.chunks() as chunk:
         above = builder.fcmp_ordered(">", writer.shifted(start, group, chunk), level)
@@ -230,7 +255,9 @@ def _weigh(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         x = writer.where(inside, writer.load(answers, place, chunk), writer.nothing)
         gradient = builder.fadd(builder.fsub(writer.mul(lam, x), y), price)
         apart = builder.fsub(x, y)
-        distance = writer.where(builder.fcmp_ordered("<", apart, writer.nothing), builder.fsub(y, x), apart)
+        distance = writer.where(
+            builder.fcmp_ordered("<", apart, writer.nothing), builder.fsub(y, x), apart
+        )
         paid = writer.mul(x, writer.where(inside, gradient, writer.nothing))
         amounts = (paid, writer.mul(x, x), writer.mul(x, y), writer.mul(apart, apart), distance, x)
         for kept, amount in zip(added, amounts, strict=True):

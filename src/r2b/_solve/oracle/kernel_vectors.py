@@ -1,9 +1,11 @@
 """Loops over rows, eight classes at a time: what the compiled kernels are made of.
 
-They are written as vector instructions because the compiler does not find them: for rows of a few classes its own loops spend more time on
-deciding whether they may use vectors than on the rows. A row is read in whole chunks, past its end where the classes do not fill the last
-one. There the prices are infinite, so that whatever was read is below any level; sums and answers have room for what is written there.
-Numbers are kept and added up in double precision, whatever they are stored in.
+They are written as vector instructions because the compiler does not find them: for rows of a few
+classes its own loops spend more time on deciding whether they may use vectors than on the rows. A
+row is read in whole chunks, past its end where the classes do not fill the last one. There the
+prices are infinite, so that whatever was read is below any level; sums and answers have room for
+what is written there. Numbers are kept and added up in double precision, whatever they are stored
+in.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ LABELS, N_CLASSES, GROUPS, PRICES, ROOM, LEVELS = range(6)  # what the rows are 
 class Writer:
     """Writes instructions on vectors of ``WIDTH`` doubles.
 
-    The first argument of every loop is a tuple: labels (flat), number of classes, group of each row, prices (flat, whole chunks for each
-    group), room that a group takes up there, level of each row.
+    The first argument of every loop is a tuple: labels (flat), number of classes, group of each
+    row, prices (flat, whole chunks for each group), room that a group takes up there, level of each
+    row.
     """
 
     def __init__(self, context: Any, builder: Any, signature: Any, values: Any) -> None:
@@ -36,7 +39,10 @@ class Writer:
         self.vector = ir.VectorType(self.double, WIDTH)
         n_given = len(signature.args[0])
         self.types = [*signature.args[0], *signature.args[1:]]
-        self.values = [*(builder.extract_value(values[0], place) for place in range(n_given)), *values[1:]]
+        self.values = [
+            *(builder.extract_value(values[0], place) for place in range(n_given)),
+            *values[1:],
+        ]
         self.nothing, self.top = self.constant(0.0), self.constant(math.inf)
 
     def constant(self, value: float) -> Any:
@@ -46,7 +52,9 @@ class Writer:
     def spread(self, value: Any) -> Any:
         """Give a vector with the same number in every lane."""
         empty = self.ir.Constant(self.vector, self.ir.Undefined)
-        return self.mixed(self.builder.insert_element(empty, value, self.ir.IntType(32)(0)), empty, [0] * WIDTH)
+        return self.mixed(
+            self.builder.insert_element(empty, value, self.ir.IntType(32)(0)), empty, [0] * WIDTH
+        )
 
     def one_hot(self, lane: Any) -> Any:
         """Give a vector that is 1 in a lane, and 0 in the others; all 0 where there is no such lane."""
@@ -54,7 +62,11 @@ class Writer:
         empty = self.ir.Constant(kind, self.ir.Undefined)
         first = self.builder.insert_element(empty, lane, self.ir.IntType(32)(0))
         lanes = self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), WIDTH), [0] * WIDTH)
-        same = self.builder.icmp_signed("==", self.builder.shuffle_vector(first, empty, lanes), self.ir.Constant(kind, list(range(WIDTH))))
+        same = self.builder.icmp_signed(
+            "==",
+            self.builder.shuffle_vector(first, empty, lanes),
+            self.ir.Constant(kind, list(range(WIDTH))),
+        )
         return self.where(same, self.constant(1.0), self.nothing)
 
     def mixed(self, one: Any, other: Any, lanes: list[int]) -> Any:
@@ -74,12 +86,16 @@ class Writer:
         if single:
             yield self.whole(0)
             return
-        with self.codegen.for_range(self.builder, self.builder.udiv(self.values[ROOM], self.whole(WIDTH))) as loop:
+        with self.codegen.for_range(
+            self.builder, self.builder.udiv(self.values[ROOM], self.whole(WIDTH))
+        ) as loop:
             yield self.builder.mul(loop.index, self.whole(WIDTH))
 
     def pointer(self, array: int, *offsets: Any) -> Any:
         """Point at an entry of an argument that is an array."""
-        data = self.context.make_array(self.types[array])(self.context, self.builder, self.values[array]).data
+        data = self.context.make_array(self.types[array])(
+            self.context, self.builder, self.values[array]
+        ).data
         for offset in offsets:
             data = self.builder.gep(data, [offset])
         return data
@@ -95,12 +111,17 @@ class Writer:
     def group_start(self, row: Any) -> Any:
         """Give the place of the prices of a row's group."""
         code = self.number(GROUPS, row)
-        return self.builder.mul(code if code.type == self.whole else self.builder.zext(code, self.whole), self.values[ROOM])
+        return self.builder.mul(
+            code if code.type == self.whole else self.builder.zext(code, self.whole),
+            self.values[ROOM],
+        )
 
     def chunk_at(self, array: int, *offsets: Any) -> Any:
         """Point at a chunk of an array."""
         held = self.context.get_value_type(self.types[array].dtype)
-        return self.builder.bitcast(self.pointer(array, *offsets), self.ir.VectorType(held, WIDTH).as_pointer())
+        return self.builder.bitcast(
+            self.pointer(array, *offsets), self.ir.VectorType(held, WIDTH).as_pointer()
+        )
 
     def load(self, array: int, *offsets: Any) -> Any:
         """Read a chunk as doubles."""
@@ -118,7 +139,9 @@ class Writer:
 
     def keep(self, value: float, lanes: int = WIDTH) -> Any:
         """Make a vector, or with one lane a number, that lasts from chunk to chunk; the compiler keeps it in a register."""
-        return self.codegen.alloca_once_value(self.builder, self.constant(value) if lanes > 1 else self.double(value))
+        return self.codegen.alloca_once_value(
+            self.builder, self.constant(value) if lanes > 1 else self.double(value)
+        )
 
     def add(self, one: Any, other: Any) -> Any:
         """Add two vectors."""
@@ -143,7 +166,9 @@ class Writer:
     def extend(self, kept: Any, value: Any, order: str) -> None:
         """Take a vector's lanes, or a number, into one that lasts, where they are lower (``<``) or higher (``>``)."""
         old = self.builder.load(kept)
-        self.builder.store(self.where(self.builder.fcmp_ordered(order, value, old), value, old), kept)
+        self.builder.store(
+            self.where(self.builder.fcmp_ordered(order, value, old), value, old), kept
+        )
 
     def add_to(self, value: Any, array: int, *offsets: Any) -> None:
         """Add a chunk of doubles to an array."""
@@ -151,7 +176,9 @@ class Writer:
 
     def total(self, kept: Any) -> Any:
         """Add up the lanes of a vector that lasts."""
-        return self._across("fadd", self.double, [self.double(0.0), self.builder.load(kept)], _REORDER)
+        return self._across(
+            "fadd", self.double, [self.double(0.0), self.builder.load(kept)], _REORDER
+        )
 
     def least(self, kept: Any) -> Any:
         """Give the least lane of a vector that lasts."""
@@ -165,4 +192,8 @@ class Writer:
     def _across(self, what: str, result: Any, values: list[Any], flags: tuple[str, ...]) -> Any:
         name = f"llvm.vector.reduce.{what}.v{WIDTH}{'i1' if what == 'or' else 'f64'}"
         function = self.ir.FunctionType(result, [value.type for value in values])
-        return self.builder.call(self.codegen.get_or_insert_function(self.builder.module, function, name), values, fastmath=flags)
+        return self.builder.call(
+            self.codegen.get_or_insert_function(self.builder.module, function, name),
+            values,
+            fastmath=flags,
+        )

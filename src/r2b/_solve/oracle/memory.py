@@ -1,6 +1,7 @@
 """Rows in memory: fixed lanes of rows, one kernel, a thread pool of our own.
 
-MemoryBlocks depend on the number of rows alone and are added up in order, so the result does not depend on the number of threads.
+MemoryBlocks depend on the number of rows alone and are added up in order, so the result does not
+depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -16,13 +17,30 @@ from r2b._data.arrays import Array, Flags, Floats, Whole
 from r2b._data.compute import cores, in_order, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import classes_plain, reference
-from r2b._solve.oracle.blocks import Block, BlockOracle, BlockTask, Inspect, KernelChoice, Sums, added, choose_kernel, evidence
+from r2b._solve.oracle.blocks import (
+    Block,
+    BlockOracle,
+    BlockTask,
+    Inspect,
+    KernelChoice,
+    Sums,
+    added,
+    choose_kernel,
+    evidence,
+)
 from r2b._solve.oracle.reference import Answers, Evaluation, Inspection, Responses, Samples
-from r2b._solve.oracle.thinning import FEWEST_PER_PRICE, ROWS_PER_PRICE, THIN_FROM, sample_sizes, thin
+from r2b._solve.oracle.thinning import (
+    FEWEST_PER_PRICE,
+    ROWS_PER_PRICE,
+    THIN_FROM,
+    sample_sizes,
+    thin,
+)
 
 _LANES = 16
 _LANE_ENTRIES = 1 << 16  # below this many entries a lane is not worth a thread
-_WORTH = 40  # a sample of this many rows in as many classes costs about three passes when its curvature is taken
+# a sample of this many rows in as many classes costs about three passes when its curvature is taken
+_WORTH = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,25 +59,38 @@ class MemoryBlocks:
     @classmethod
     def of(cls, rows: Rows, truth: Array | None, threads: int) -> MemoryBlocks:
         """Cut rows into lanes."""
-        # Each lane may return a table of curvature; all of them together should not outgrow the rows.
+        # Each lane may return a table of curvature; all of them together should not outgrow the
+        # rows.
         tables = max(2, rows.labels.size // (rows.n_groups * rows.n_classes**2))
         n_lanes = min(_LANES, max(1, rows.labels.size // _LANE_ENTRIES), tables)
         weight = np.empty(0) if rows.weight is None else rows.weight
         parts = [
-            Block(rows.labels[part], rows.groups[part], weight[part], None if truth is None else truth[part])
+            Block(
+                rows.labels[part],
+                rows.groups[part],
+                weight[part],
+                None if truth is None else truth[part],
+            )
             for part in parts_of(len(rows.labels), -(-len(rows.labels) // n_lanes))
         ]
         return cls(parts, threads)
 
     def run(self, task: BlockTask) -> Iterator[Sums]:
         """Run a task on every lane, by threads."""
-        return in_order(lambda lane: task(self.parts[lane.start]), parts_of(len(self.parts), 1), self.threads)
+        return in_order(
+            lambda lane: task(self.parts[lane.start]), parts_of(len(self.parts), 1), self.threads
+        )
 
     def with_answers(self, answers: Floats) -> MemoryBlocks:
         """Give the same blocks with their new labels."""
         ends = np.cumsum([len(part) for part in self.parts])
         each = np.split(answers, ends[:-1])
-        return replace(self, parts=[replace(part, answers=mine) for part, mine in zip(self.parts, each, strict=True)])
+        return replace(
+            self,
+            parts=[
+                replace(part, answers=mine) for part, mine in zip(self.parts, each, strict=True)
+            ],
+        )
 
 
 class MemoryOracle(BlockOracle):
@@ -72,47 +103,74 @@ class MemoryOracle(BlockOracle):
     threads : int, optional
         The number of cores by default. It changes the time, never the result.
     truth : ndarray of the shape of the rows' labels, optional
-        The labels themselves, where those of ``rows`` are what each class is worth to a row. Distances are measured from them.
+        The labels themselves, where those of ``rows`` are what each class is worth to a row.
+        Distances are measured from them.
     """
 
     blocks: MemoryBlocks
 
-    def __init__(self, rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None, truth: Array | None = None) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        kernel: KernelChoice = "auto",
+        threads: int | None = None,
+        truth: Array | None = None,
+    ) -> None:
         self.rows = rows
         self.truth = truth
         self.kernel = choose_kernel(kernel, rows.labels.size)
         self.threads = threads or cores()
         # Chosen once for all lanes: what pays is decided by the whole table.
-        super().__init__(MemoryBlocks.of(rows, truth, self.threads), rows.group_weight, "numpy" if self.kernel is reference else "compiled")
+        super().__init__(
+            MemoryBlocks.of(rows, truth, self.threads),
+            rows.group_weight,
+            "numpy" if self.kernel is reference else "compiled",
+        )
 
     @property
     def labels(self) -> Array:
         """The labels that came in."""
         return self.rows.labels if self.truth is None else self.truth
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
+    def inspect(
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    ) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
         if answers is None or isinstance(answers, Responses):
             return super().inspect(prices, lam, unchanged=unchanged, answers=answers)
         task = Inspect(prices, lam, unchanged, self.kernel_choice)
-        return evidence(self.blocks.with_answers(answers).run(task), self._cell_weight, self.total_weight)
+        return evidence(
+            self.blocks.with_answers(answers).run(task), self._cell_weight, self.total_weight
+        )
 
     def samples(self) -> Samples | None:
         """Give a small and a larger sample of the rows, to come near with; None where all rows are cheap to read, or too few."""
-        if self.rows.merged or self.rows.labels.size < THIN_FROM:  # merged rows are all different: none stands for another
+        # merged rows are all different: none stands for another
+        if self.rows.merged or self.rows.labels.size < THIN_FROM:
             return None
         n_rows, n_classes = self.rows.labels.shape
-        enough = min(ROWS_PER_PRICE * self.rows.n_groups * n_classes, n_rows // 4, _WORTH * n_rows // n_classes)
+        enough = min(
+            ROWS_PER_PRICE * self.rows.n_groups * n_classes,
+            n_rows // 4,
+            _WORTH * n_rows // n_classes,
+        )
         sizes = sample_sizes(n_rows, enough)
         if sizes[1] < FEWEST_PER_PRICE * self.rows.n_groups * n_classes:
             return None
-        small, large = (MemoryOracle(thin(self.rows, size), self.kernel_choice, self.threads) for size in sizes)
+        small, large = (
+            MemoryOracle(thin(self.rows, size), self.kernel_choice, self.threads) for size in sizes
+        )
         # With a truth of their own the means of labels are those of others.
-        return Samples(small, large, self.label_means() - small.label_means() if self.truth is None else None)
+        return Samples(
+            small, large, self.label_means() - small.label_means() if self.truth is None else None
+        )
 
 
-MANY_ENTRIES = 1 << 16  # of merged rows, from where on their structure saves more than loading its kernels costs, half a second
-# Where weights differ by this much an interior point takes seconds, or ends short, on tables a quarter of that size.
+# of merged rows, from where on their structure saves more than loading its kernels costs, half a
+# second
+MANY_ENTRIES = 1 << 16
+# Where weights differ by this much an interior point takes seconds, or ends short, on tables a
+# quarter of that size.
 _UNEVEN, _UNEVEN_ENTRIES = 1e4, 1 << 14
 _WORTHWHILE = 1 << 30  # entries from which any kernel pays: it is only asked whether there is one
 _SORTED_ENTRIES = 1 << 13  # from which on threads sort
@@ -149,14 +207,30 @@ class Supports:
 
     def product(self, d: Floats) -> Floats:
         """Multiply the curvature of each cell, minus the derivative of its means by its shifts, by a vector."""
-        return np.asarray(self.kernel.product(d, self.order, self.size, self.own, self.weight, self._reach) / self.lam)
+        return np.asarray(
+            self.kernel.product(d, self.order, self.size, self.own, self.weight, self._reach)
+            / self.lam
+        )
 
-    def solution(self, right: Floats, free: Flags | bool, share: Floats, extra: Floats, precise: float) -> Floats:
+    def solution(
+        self, right: Floats, free: Flags | bool, share: Floats, extra: Floats, precise: float
+    ) -> Floats:
         """Solve with the curvature and ``extra``, on changes of what is free that balance in every class by the shares of cells."""
-        extra = np.broadcast_to(extra, right.shape).copy()  # not a view to read only, for which kernels would be compiled once more
+        # not a view to read only, for which kernels would be compiled once more
+        extra = np.broadcast_to(extra, right.shape).copy()
         inverse = np.where(free, 1.0 / (self.diagonal + extra), 0.0)
         tables = (self.order, self.size, self.own, self.weight, self._reach)
-        found = self.kernel.solution(right, share, extra, inverse, self.diagonal * inverse, self.lam, tables, precise, _ITERATIONS)
+        found = self.kernel.solution(
+            right,
+            share,
+            extra,
+            inverse,
+            self.diagonal * inverse,
+            self.lam,
+            tables,
+            precise,
+            _ITERATIONS,
+        )
         return np.asarray(found)
 
     def averages(self, d: Floats) -> Floats:
@@ -186,7 +260,9 @@ class Supports:
     def diagonal(self) -> Floats:
         """The diagonal of the curvature."""
         part = self.weight / np.maximum(self.size + self.own, 1.0)
-        shared = self._reach - self.kernel.reached(self.size, part) + self.own * (self.weight - part)
+        shared = (
+            self._reach - self.kernel.reached(self.size, part) + self.own * (self.weight - part)
+        )
         return self._by_class(shared / self.lam)
 
     def _by_class(self, ranked: Array) -> Floats:
@@ -232,12 +308,16 @@ class ClassOracle:
            [1.  , 0.  ]])
     """
 
-    def __init__(self, rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None) -> None:
+    def __init__(
+        self, rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None
+    ) -> None:
         assert rows.classes is not None, "these rows are no classes"
         self.rows = rows
         self.threads = threads or cores()
         few = kernel == "auto" and not _structured(rows)
-        self.kernel_choice: KernelChoice = "numpy" if few or choose_kernel(kernel, _WORTHWHILE) is reference else "compiled"
+        self.kernel_choice: KernelChoice = (
+            "numpy" if few or choose_kernel(kernel, _WORTHWHILE) is reference else "compiled"
+        )
         self.kernel: ModuleType = classes_plain
         if self.kernel_choice == "compiled":
             from r2b._solve.oracle import classes_compiled
@@ -278,12 +358,16 @@ class ClassOracle:
         return self._supports(order, size, own, lam), excess
 
     def _supports(self, order: Whole, size: Whole, own: Floats, lam: float) -> Supports:
-        return Supports(order, size, own, np.take_along_axis(self.weight, order, axis=1), lam, self.kernel)
+        return Supports(
+            order, size, own, np.take_along_axis(self.weight, order, axis=1), lam, self.kernel
+        )
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
         """Evaluate all rows at these prices."""
         supports, _, means, value = self.respond(prices, lam)
-        curve = np.stack([supports.matrix(cell) for cell in range(len(prices))]) if curvature else None
+        curve = (
+            np.stack([supports.matrix(cell) for cell in range(len(prices))]) if curvature else None
+        )
         return Evaluation(means, float(self.cell_share @ value), curve)
 
     def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
@@ -299,24 +383,44 @@ class ClassOracle:
                     folded[one, :, other, :] += counted[one] * counted[other] * block
         return folded
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
+    def inspect(
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    ) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices."""
         responses = answers if isinstance(answers, Responses) else None
         rows = None if isinstance(answers, Responses) else answers
         task = Inspect(prices, lam, unchanged, self.kernel_choice, responses)
-        level = np.zeros_like(prices) if unchanged or rows is not None else self.respond(*(responses or (prices, lam)))[1]
+        level = (
+            np.zeros_like(prices)
+            if unchanged or rows is not None
+            else self.respond(*(responses or (prices, lam)))[1]
+        )
         n_rows = len(self.rows.groups)
         lanes = parts_of(n_rows, -(-n_rows // _LANES))
-        results = in_order(lambda lane: added(self._inspect(task, lane, level, rows), largest=True), lanes, self.threads)
+        results = in_order(
+            lambda lane: added(self._inspect(task, lane, level, rows), largest=True),
+            lanes,
+            self.threads,
+        )
         return evidence(results, self._divisor, self.total_weight)
 
-    def _inspect(self, task: Inspect, lane: slice, level: Floats, answers: Floats | None) -> Iterator[Sums]:
+    def _inspect(
+        self, task: Inspect, lane: slice, level: Floats, answers: Floats | None
+    ) -> Iterator[Sums]:
         rows, weight = self.rows, self.rows.weight
         assert rows.classes is not None and weight is not None
         for part, labels in label_blocks(rows, lane, max(1, _BLOCK_ENTRIES // rows.n_classes)):
             cells, own = rows.groups[part], None if answers is None else answers[part]
             # The compiled kernel starts from these thresholds and checks them against every entry.
-            yield task(Block(labels, cells, weight[part], answers=own, levels=level[cells, rows.classes[part]]))
+            yield task(
+                Block(
+                    labels,
+                    cells,
+                    weight[part],
+                    answers=own,
+                    levels=level[cells, rows.classes[part]],
+                )
+            )
 
 
 def label_blocks(rows: Rows, lane: slice, size: int) -> Iterator[tuple[slice, Array]]:
@@ -342,7 +446,10 @@ def _structured(rows: Rows) -> bool:
 
 
 def oracle_of(
-    rows: Rows, kernel: KernelChoice = "auto", threads: int | None = None, truth: Array | None = None
+    rows: Rows,
+    kernel: KernelChoice = "auto",
+    threads: int | None = None,
+    truth: Array | None = None,
 ) -> MemoryOracle | ClassOracle:
     """Choose the oracle for rows in memory: many classes go by their structure, and fewer where weights differ widely."""
     if rows.classes is not None and _structured(rows):
@@ -354,8 +461,16 @@ def _order(worth: Floats) -> Whole:
     order = np.empty(worth.shape, np.int64)
 
     def work(some: slice) -> None:
-        order[some] = np.argsort(-worth[some], axis=1)  # ties in whatever order: a stable sort takes two to three times as long
+        # ties in whatever order: a stable sort takes two to three times as long
+        order[some] = np.argsort(-worth[some], axis=1)
 
     n_cells = len(worth)
-    list(in_order(work, parts_of(n_cells, max(1, -(-n_cells // _LANES) if worth.size >= _SORTED_ENTRIES else n_cells))))
+    list(
+        in_order(
+            work,
+            parts_of(
+                n_cells, max(1, -(-n_cells // _LANES) if worth.size >= _SORTED_ENTRIES else n_cells)
+            ),
+        )
+    )
     return order

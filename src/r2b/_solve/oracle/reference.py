@@ -1,7 +1,8 @@
 """What a solver may ask about rows, wherever they live, and the reference answer: the row kernels in NumPy.
 
-A backend decides where blocks of rows live and adds up what comes back. Every other kernel is tested against those here. Each adds to its
-output arrays, takes ``weight`` of length 0 to mean ones, and works block by block: temporaries stay in cache, labels are not copied.
+A backend decides where blocks of rows live and adds up what comes back. Every other kernel is
+tested against those here. Each adds to its output arrays, takes ``weight`` of length 0 to mean
+ones, and works block by block: temporaries stay in cache, labels are not copied.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from r2b._solve.oracle.folding import Folded
 class Evaluation:
     """The rows' response to prices, added up.
 
-    The response of row i is ``x_i = P((y_i - nu_s) / lam)``, P the projection onto the simplex and s the row's group.
+    The response of row i is ``x_i = P((y_i - nu_s) / lam)``, P the projection onto the simplex and
+    s the row's group.
 
     Attributes
     ----------
@@ -32,7 +34,8 @@ class Evaluation:
     value : float
         ``sum_i w_i (lam/2 |x_i|^2 - <x_i, y_i - nu_s>)`` per unit of weight.
     curvature : ndarray of shape (n_groups, n_classes, n_classes) or None
-        Minus the derivative of each group's means by its prices: the mean of ``(diag(1_A) - 1_A 1_A' / |A|) / lam``, A the support.
+        Minus the derivative of each group's means by its prices: the mean of ``(diag(1_A) - 1_A
+        1_A' / |A|) / lam``, A the support.
     """
 
     means: Floats
@@ -49,7 +52,8 @@ class Inspection:
     means : ndarray of shape (n_groups, n_classes)
         Group means of the returned labels.
     slack : float
-        ``sum_i w_i (<x_i, g_i> - min_k g_ik)`` with ``g_i = lam x_i - y_i + nu_s``: 0 where each row is the best response to its prices.
+        ``sum_i w_i (<x_i, g_i> - min_k g_ik)`` with ``g_i = lam x_i - y_i + nu_s``: 0 where each
+        row is the best response to its prices.
     squared_norm, agreement, squared_distance, moved : float
         Means of ``|x|^2``, ``<x, y>``, ``|x - y|^2`` and ``|x - y|_1 / 2``.
     simplex_violation : float
@@ -89,10 +93,13 @@ class Oracle(Protocol):
         """Evaluate all rows at these prices."""
         ...
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
+    def inspect(
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    ) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices.
 
-        These are the old labels if ``unchanged``, the ``answers`` if given, else the best responses to the prices.
+        These are the old labels if ``unchanged``, the ``answers`` if given, else the best responses
+        to the prices.
         """
         ...
 
@@ -115,14 +122,19 @@ class GroupOracle(ABC):
         """Evaluate all rows at these prices of groups, without curvature: :meth:`curvature` gives that."""
 
     @abstractmethod
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
+    def inspect(
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    ) -> Inspection:
         """Recompute the evidence, as :meth:`Oracle.inspect`, at these prices of groups."""
 
     @abstractmethod
-    def curvature(self, prices: Floats, lam: float, components: list[Places], entries: Flags | None = None) -> list[Floats]:
+    def curvature(
+        self, prices: Floats, lam: float, components: list[Places], entries: Flags | None = None
+    ) -> list[Floats]:
         """Add up ``w_i b_ig b_ih H_i`` over the rows for the groups of each component, b_i how row i counts, H_i its curvature.
 
-        ``entries`` of shape (n_groups, n_classes) tells the prices that matter, all of them by default; for the others there may be 0.
+        ``entries`` of shape (n_groups, n_classes) tells the prices that matter, all of them by
+        default; for the others there may be 0.
 
         Returns
         -------
@@ -156,10 +168,11 @@ class Samples(NamedTuple):
     large : AnyOracle
         To stand for all rows between passes.
     error : ndarray, optional
-        Means of all labels less those of the small sample's, by cell or group as the oracle gives them. Where no response touches the
-        border of the simplex the means of responses are off by as much, and nearly so where few do. Prices found on a sample that is
-        corrected by it are several times nearer to those of all rows, at no cost. The labels themselves are not moved: that would lift
-        rows off the border.
+        Means of all labels less those of the small sample's, by cell or group as the oracle gives
+        them. Where no response touches the border of the simplex the means of responses are off by
+        as much, and nearly so where few do. Prices found on a sample that is corrected by it are
+        several times nearer to those of all rows, at no cost. The labels themselves are not moved:
+        that would lift rows off the border.
     """
 
     small: AnyOracle
@@ -179,7 +192,13 @@ def evaluated(oracle: AnyOracle, parity: Parity, prices: Floats, lam: float) -> 
 
 
 def inspected(
-    oracle: AnyOracle, parity: Parity, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    oracle: AnyOracle,
+    parity: Parity,
+    prices: Floats,
+    lam: float,
+    *,
+    unchanged: bool = False,
+    answers: Answers | None = None,
 ) -> Inspection:
     """Recompute the evidence at prices of groups; the means are those of groups."""
     if isinstance(oracle, GroupOracle):
@@ -195,7 +214,9 @@ def group_means(oracle: AnyOracle, parity: Parity, means: Floats) -> Floats:
     return means if isinstance(oracle, GroupOracle) else parity.means(means)
 
 
-def folded_curvature(oracle: AnyOracle, parity: Parity, prices: Floats, lam: float, entries: Flags | None = None) -> list[Floats]:
+def folded_curvature(
+    oracle: AnyOracle, parity: Parity, prices: Floats, lam: float, entries: Flags | None = None
+) -> list[Floats]:
     """Give ``sum_j v_j B_jg B_jh H_j`` for each component of the constraint, H_j the curvature of cell j.
 
     Parameters
@@ -244,11 +265,15 @@ def folded_cells(design: Floats, blocks: Floats) -> Floats:
         folded = (pairs.T @ flat).reshape(n_groups, n_groups, n_classes, n_classes)
         return np.ascontiguousarray(folded.transpose(0, 2, 1, 3))
     whole = np.zeros((n_groups, n_classes, n_groups, n_classes))
-    for g in range(n_groups):  # few other groups share cells with one, and pairs of all would be cells x groups x groups numbers
+    # few other groups share cells with one, and pairs of all would be cells x groups x groups
+    # numbers
+    for g in range(n_groups):
         cells = np.flatnonzero(mine[:, g])
         others = np.flatnonzero(mine[cells].any(axis=0))
         pair = mine[np.ix_(cells, others)] * mine[cells, g, None]
-        whole[g][:, others] = (pair.T @ flat[cells]).reshape(-1, n_classes, n_classes).transpose(1, 0, 2)
+        whole[g][:, others] = (
+            (pair.T @ flat[cells]).reshape(-1, n_classes, n_classes).transpose(1, 0, 2)
+        )
     return whole
 
 
@@ -273,7 +298,8 @@ def project(rows: Floats) -> Floats:
     array([[0.5 , 0.5 , 0.  ],
            [0.65, 0.35, 0.  ]])
     """
-    # Measured from the largest entry, sums stay of the size of the answer and no digits are lost on rows far from the simplex.
+    # Measured from the largest entry, sums stay of the size of the answer and no digits are lost on
+    # rows far from the simplex.
     out: Floats = rows - rows.max(axis=1, keepdims=True)
     out -= _levels(out)[:, None]
     return np.maximum(out, 0.0, out=out)
@@ -304,7 +330,15 @@ def respond(labels: Array, groups: Array, prices: Floats, lam: float) -> Floats:
     return project(shifted if lam == 1.0 else shifted / lam)
 
 
-def evaluate(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
+def evaluate(
+    labels: Array,
+    groups: Array,
+    weight: Array,
+    prices: Array,
+    lam: float,
+    levels: Array,
+    out: Sequence[Array],
+) -> None:
     """Add the responses to ``sums`` (R, L), their values to ``totals[0]``, their curvature times lam to ``curvature`` (if not empty).
 
     ``out`` is the three of them.
@@ -352,13 +386,23 @@ def _runs(groups: Array) -> tuple[Places | None, Places]:
     return order, new.nonzero()[0]
 
 
-def answer(labels: Array, groups: Array, prices: Floats, lam: float, levels: Floats, out: Array) -> None:
+def answer(
+    labels: Array, groups: Array, prices: Floats, lam: float, levels: Floats, out: Array
+) -> None:
     """Write the response of each row into ``out``."""
     for part in _blocks(labels):
         out[part] = respond(labels[part], groups[part], prices, lam)
 
 
-def inspect(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, answers: Array, out: Sequence[Array]) -> None:
+def inspect(
+    labels: Array,
+    groups: Array,
+    weight: Array,
+    prices: Array,
+    lam: float,
+    answers: Array,
+    out: Sequence[Array],
+) -> None:
     """Add the evidence about ``answers``: group sums, and slack, |x|^2, <x, y>, |x - y|^2, |x - y|_1 / 2; the worst row into totals[5]."""
     sums, totals = out
     for part in _blocks(labels):
@@ -376,7 +420,15 @@ def inspect(labels: Array, groups: Array, weight: Array, prices: Array, lam: flo
         _add_by_group(sums, groups[part], x * own[:, None])
 
 
-def prove(labels: Array, groups: Array, weight: Array, prices: Array, lam: float, levels: Array, out: Sequence[Array]) -> None:
+def prove(
+    labels: Array,
+    groups: Array,
+    weight: Array,
+    prices: Array,
+    lam: float,
+    levels: Array,
+    out: Sequence[Array],
+) -> None:
     """Add the evidence about the responses: :func:`answer` and :func:`inspect`, block by block."""
     for part in _blocks(labels):
         x = respond(labels[part], groups[part], prices, lam)
@@ -390,10 +442,14 @@ def add_rows(labels: Array, groups: Array, weight: Floats, sums: Floats) -> None
         _add_by_group(sums, groups[part], rows * weight[part][:, None] if len(weight) else rows)
 
 
-def fold(labels: Array, groups: Array, weight: Floats, prices: Floats, lam: float, design: Floats) -> Floats:
+def fold(
+    labels: Array, groups: Array, weight: Floats, prices: Floats, lam: float, design: Floats
+) -> Floats:
     """Give the rows' curvature times lam, (n, L, n, L), counted by pairs of columns of ``design`` (cells, n)."""
     folded = Folded(design.shape[1], labels.shape[1])
     for part in _blocks(labels):
         support = (respond(labels[part], groups[part], prices, lam) > 0).astype(np.float64)
-        folded.add(design[groups[part]], support, weight[part] if len(weight) else np.ones(len(support)))
+        folded.add(
+            design[groups[part]], support, weight[part] if len(weight) else np.ones(len(support))
+        )
     return folded.table()

@@ -1,8 +1,8 @@
 """Fewer rows for a small lambda: rows whose best class leads by more than prices will move are put together.
 
-At prices theta a row gives all to its best class where that leads by lambda or more. Rows that lead by a wide margin do so at all prices
-nearby: those of a cell and a class count as one row there, exactly. What is left are the rows that are nearly tied, a share of about
-lambda.
+At prices theta a row gives all to its best class where that leads by lambda or more. Rows that lead
+by a wide margin do so at all prices nearby: those of a cell and a class count as one row there,
+exactly. What is left are the rows that are nearly tied, a share of about lambda.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from r2b._solve.oracle.memory import MemoryOracle, label_blocks
 
 _LANES = 16
 _BLOCK_ENTRIES = 1 << 16  # of rows that are looked at together
-_LEAD = 0.05  # by which the best class of rows that are put together leads at least; interior points fail where it is much larger
+# by which the best class of rows that are put together leads at least; interior points fail where
+# it is much larger
+_LEAD = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +54,27 @@ class Screened:
         """Whether the rows that were put together surely still give all to one class."""
         apart = prices - self.centre
         # Only differences between classes count: a constant per group moves no row.
-        return 2.0 * self.parity.largest_shift(apart - 0.5 * (apart.max(axis=1) + apart.min(axis=1))[:, None]) <= self.margin - lam
+        return (
+            2.0
+            * self.parity.largest_shift(
+                apart - 0.5 * (apart.max(axis=1) + apart.min(axis=1))[:, None]
+            )
+            <= self.margin - lam
+        )
 
 
-def screened(oracle: MemoryOracle | DesignOracle, parity: Parity, prices: Floats, margin: float, last: Screened | None = None) -> Screened:
+def screened(
+    oracle: MemoryOracle | DesignOracle,
+    parity: Parity,
+    prices: Floats,
+    margin: float,
+    last: Screened | None = None,
+) -> Screened:
     """Put together the rows whose best class leads by more than the margin at these prices; with ``last``, of those that it did."""
     rows = oracle.rows
-    best, leads = leaders(oracle, parity.shifts(prices) if isinstance(oracle, MemoryOracle) else prices, margin)
+    best, leads = leaders(
+        oracle, parity.shifts(prices) if isinstance(oracle, MemoryOracle) else prices, margin
+    )
     if last is not None:
         leads &= best == last.leading
     settled = np.flatnonzero(leads)
@@ -75,15 +91,39 @@ def screened(oracle: MemoryOracle | DesignOracle, parity: Parity, prices: Floats
         cells, classes = np.divmod(places, rows.n_classes)
         groups = np.concatenate([rows.groups[open_], cells.astype(rows.groups.dtype)])
         labels = _leading(parity.shifts(prices)[cells], classes, worth, lead)
-        few = Rows(np.concatenate([matrix[open_], labels]), groups, np.append(weight[open_], mass), rows.n_groups, None)
-        return Screened(MemoryOracle(few, oracle.kernel_choice, oracle.threads), parity, prices, margin, share, leading)
+        few = Rows(
+            np.concatenate([matrix[open_], labels]),
+            groups,
+            np.append(weight[open_], mass),
+            rows.n_groups,
+            None,
+        )
+        return Screened(
+            MemoryOracle(few, oracle.kernel_choice, oracle.threads),
+            parity,
+            prices,
+            margin,
+            share,
+            leading,
+        )
     classes, mass, worth = _by_code(own.astype(np.int64), weight[settled], value)
     counted = oracle.design[settled] * weight[settled, None]
     # Rows of a class count in groups by what they count in all: their shifts, too, add up.
-    design = np.stack([np.bincount(own, column, rows.n_classes)[classes] for column in counted.T], axis=1) / mass[:, None]
+    design = (
+        np.stack(
+            [np.bincount(own, column, rows.n_classes)[classes] for column in counted.T], axis=1
+        )
+        / mass[:, None]
+    )
     labels = _leading(design @ prices, classes, worth, lead)
     total = np.append(weight[open_], mass)
-    few = Rows(np.concatenate([matrix[open_], labels]), np.arange(len(total), dtype=np.uint32), total, len(total), None)
+    few = Rows(
+        np.concatenate([matrix[open_], labels]),
+        np.arange(len(total), dtype=np.uint32),
+        total,
+        len(total),
+        None,
+    )
     design = np.concatenate([oracle.design[open_], design])
     smaller = Parity(parity.members, parity.names, parity.share, total / total.sum(), design)
     walking = DesignOracle(few, design, parity.share, oracle.kernel_choice, oracle.threads)
@@ -94,7 +134,11 @@ def _by_code(code: Array, weight: Floats, value: Floats) -> tuple[Places, Floats
     """Give the codes that occur, their weight and the mean value of each."""
     mass = np.bincount(code, weight).astype(np.float64)
     places = np.flatnonzero(mass)
-    return places, mass[places], np.asarray(np.bincount(code, value)[places] / mass[places], np.float64)
+    return (
+        places,
+        mass[places],
+        np.asarray(np.bincount(code, value)[places] / mass[places], np.float64),
+    )
 
 
 def _leading(shifts: Floats, classes: Places, worth: Floats, lead: float) -> Floats:
@@ -105,7 +149,9 @@ def _leading(shifts: Floats, classes: Places, worth: Floats, lead: float) -> Flo
     return np.asarray(labels)
 
 
-def leaders(oracle: MemoryOracle | DesignOracle, prices: Floats, margin: float) -> tuple[Places, Flags]:
+def leaders(
+    oracle: MemoryOracle | DesignOracle, prices: Floats, margin: float
+) -> tuple[Places, Flags]:
     """Give the best class of each row, and whether it leads by more than the margin; prices are of cells or, with a design, groups."""
     rows = oracle.rows
     n_rows = len(rows.groups)
@@ -114,7 +160,11 @@ def leaders(oracle: MemoryOracle | DesignOracle, prices: Floats, margin: float) 
 
     def look(lane: slice) -> None:
         for part, labels in label_blocks(rows, lane, size):
-            shifts = oracle.design[part] @ prices if isinstance(oracle, DesignOracle) else prices[rows.groups[part]]
+            shifts = (
+                oracle.design[part] @ prices
+                if isinstance(oracle, DesignOracle)
+                else prices[rows.groups[part]]
+            )
             np.subtract(labels, shifts, out=shifts)
             mine = best[part]
             np.argmax(shifts, axis=1, out=mine)

@@ -1,11 +1,13 @@
 """Bands that give: prices of class labels for given thresholds where every side of a band pushes back before it is reached.
 
-In a band of width epsilon the mean of a group is ``c + a``. Exact bounds leave ``a`` anywhere within the band while the price is 0, at 0
-while what the class is worth there is above 0, and at epsilon while it is below. Here it glides from one side to the other,
+In a band of width epsilon the mean of a group is ``c + a``. Exact bounds leave ``a`` anywhere
+within the band while the price is 0, at 0 while what the class is worth there is above 0, and at
+epsilon while it is below. Here it glides from one side to the other,
 
     a(v) = epsilon / (1 + u + sqrt(1 + u^2)),  u = v / soft,
 
-as on the central path of an interior point, but for the bands alone: rows stay exact. Compiled by numba; imported only where it pays.
+as on the central path of an interior point, but for the bands alone: rows stay exact. Compiled by
+numba; imported only where it pays.
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ from r2b._data.compute import compiled
 from r2b._solve.oracle.classes_compiled import _at, received, spread_out
 
 _PRECISE = 1e-6  # of the size of the prices of a class: how well they balance
-_FARTHEST = 1e12  # worth that no class has: where a band all but touches 0 the means of some groups are reached at none
-_CLOSE = 1e-4  # of a worth: a change after which the next one, which is about its square, is lost in rounding
+# worth that no class has: where a band all but touches 0 the means of some groups are reached at
+# none
+_FARTHEST = 1e12
+# of a worth: a change after which the next one, which is about its square, is lost in rounding
+_CLOSE = 1e-4
 
 
 @compiled
@@ -28,7 +33,8 @@ def _inside(worth: float, width: float, soft: float) -> tuple[float, float]:
     """Give the place in the band, from its lower side, and how fast it falls with the worth."""
     u = worth / soft
     root = np.sqrt(1.0 + u * u)
-    # Of the sum and its inverse the one that does not cancel; the place is the same from the other side with the other one.
+    # Of the sum and its inverse the one that does not cancel; the place is the same from the other
+    # side with the other one.
     sum_ = abs(u) + root
     part = width / (1.0 + sum_)
     place: float = part if u >= 0.0 else width - part
@@ -47,12 +53,16 @@ def _mean(v: float, mine: Any, cell: int, cells: Any) -> tuple[float, int]:
             low = middle + 1
         else:
             high = middle
-    received: float = amount[cell, low - 1] + (v - kinks[cell, low - 1]) * slope[cell, low] if low > 0 else 0.0
+    received: float = (
+        amount[cell, low - 1] + (v - kinks[cell, low - 1]) * slope[cell, low] if low > 0 else 0.0
+    )
     return received + own * min(max(v + 1.0 - level, 0.0), most), low
 
 
 @compiled
-def _stretch(v: float, up: bool, near: int, mine: Any, cell: int, cells: Any) -> tuple[float, float, int]:
+def _stretch(
+    v: float, up: bool, near: int, mine: Any, cell: int, cells: Any
+) -> tuple[float, float, int]:
     """Give the end of the straight piece of the mean that begins at v, up or down, its slope, and the number of kinks below it."""
     own, most, level = mine
     kinks, _, slope = cells
@@ -73,10 +83,13 @@ def _stretch(v: float, up: bool, near: int, mine: Any, cell: int, cells: Any) ->
 
 
 @compiled
-def _walked(to: float, wanted: float, fall: float, state: Any, mine: Any, cell: int, cells: Any) -> tuple[float, float, int]:
+def _walked(
+    to: float, wanted: float, fall: float, state: Any, mine: Any, cell: int, cells: Any
+) -> tuple[float, float, int]:
     """Go on until the worth is ``to`` or the mean ``wanted``, whichever comes first, from one kink to the next, of which there are few.
 
-    A state is a worth, its mean and the number of kinks below. Where the mean comes to bend more than the band, or less, it ends too.
+    A state is a worth, its mean and the number of kinks below. Where the mean comes to bend more
+    than the band, or less, it ends too.
     """
     v, mean, near = state
     up = to > v
@@ -99,7 +112,9 @@ def _walked(to: float, wanted: float, fall: float, state: Any, mine: Any, cell: 
 
 
 @compiled
-def _moved(change: float, facts: Any, band: Any, at: float, state: Any, mine: Any, cell: int, cells: Any) -> tuple[float, float, int]:
+def _moved(
+    change: float, facts: Any, band: Any, at: float, state: Any, mine: Any, cell: int, cells: Any
+) -> tuple[float, float, int]:
     """Give the state after a change to first order: of the mean and the place in the band the one that bends more is exact."""
     width, soft = band
     v, mean, _ = state
@@ -123,7 +138,9 @@ def _moved(change: float, facts: Any, band: Any, at: float, state: Any, mine: An
 
 
 @compiled
-def _soft_worth(at: float, band: Any, state: Any, mine: Any, cell: int, cells: Any) -> tuple[Any, float]:
+def _soft_worth(
+    at: float, band: Any, state: Any, mine: Any, cell: int, cells: Any
+) -> tuple[Any, float]:
     """Newton's method, between bounds, for the worth at which the mean is its place in the band above ``at``; with its slope."""
     width, soft = band
     low, high, rate = -np.inf, np.inf, 1.0
@@ -151,7 +168,9 @@ def _soft_worth(at: float, band: Any, state: Any, mine: Any, cell: int, cells: A
 
 
 @compiled
-def _one_by_one(at: float, band: Any, ends: Any, mine: Any, share: Array, cells: Any, room: Any) -> float:
+def _one_by_one(
+    at: float, band: Any, ends: Any, mine: Any, share: Array, cells: Any, room: Any
+) -> float:
     """Find the worth of a class in each cell by itself, for one level after the other, between bounds."""
     v, own, most, level = mine
     means, nears, rates = room
@@ -166,7 +185,8 @@ def _one_by_one(at: float, band: Any, ends: Any, mine: Any, share: Array, cells:
         rate = 1.0 / (_stretch(v[cell], off < 0.0, nears[cell], own_row, cell, cells)[1] + fall)
         total += share[cell] * (v[cell] - off * rate)
         rise += share[cell] * rate
-    # The prices are guesses of their own, better than the one of the level: to first order they tell where it balances.
+    # The prices are guesses of their own, better than the one of the level: to first order they
+    # tell where it balances.
     if low < at - total / rise < high:
         at -= total / rise
     below, above, side, last = 0.0, 0.0, 0, np.inf
@@ -175,7 +195,9 @@ def _one_by_one(at: float, band: Any, ends: Any, mine: Any, share: Array, cells:
         excess, size, rise = 0.0, 0.0, 0.0
         for cell in range(len(v)):
             state = (v[cell], means[cell], nears[cell])
-            (v[cell], means[cell], nears[cell]), rates[cell] = _soft_worth(at, band, state, (own[cell], most, level[cell]), cell, cells)
+            (v[cell], means[cell], nears[cell]), rates[cell] = _soft_worth(
+                at, band, state, (own[cell], most, level[cell]), cell, cells
+            )
             excess += share[cell] * v[cell]
             size += share[cell] * abs(v[cell])
             rise += share[cell] * rates[cell]
@@ -188,7 +210,8 @@ def _one_by_one(at: float, band: Any, ends: Any, mine: Any, share: Array, cells:
         else:
             above *= 0.5 if side < 0 else 1.0
             low, below, side = at, excess, -1
-        # Where cells keep their means over a stretch of prices the balance all but jumps, and a slope tells little about it.
+        # Where cells keep their means over a stretch of prices the balance all but jumps, and a
+        # slope tells little about it.
         new = at - excess / rise
         if not (new > low and new < high) or abs(excess) > 0.5 * last:
             new = 0.5 * (low + high)
@@ -199,7 +222,8 @@ def _one_by_one(at: float, band: Any, ends: Any, mine: Any, share: Array, cells:
         if not (new > low and new < high):
             break
         at = new
-    # Levels have no more digits where bands all but give no more; the rest goes to the prices that nothing holds.
+    # Levels have no more digits where bands all but give no more; the rest goes to the prices that
+    # nothing holds.
     for cell in range(len(v)):
         v[cell] -= excess / rise * rates[cell]
     return at
@@ -207,7 +231,16 @@ def _one_by_one(at: float, band: Any, ends: Any, mine: Any, share: Array, cells:
 
 @compiled
 def _balance_softly(
-    some: Any, level: Array, weight: Array, share: Array, lam: float, epsilon: Array, soft: float, cells: Any, levels: Array, worth: Array
+    some: Any,
+    level: Array,
+    weight: Array,
+    share: Array,
+    lam: float,
+    epsilon: Array,
+    soft: float,
+    cells: Any,
+    levels: Array,
+    worth: Array,
 ) -> None:
     n_cells = len(level)
     kinks, amount, slope = cells
@@ -224,19 +257,30 @@ def _balance_softly(
         for cell in range(n_cells):
             found = unpriced[cell] + own[cell] * min(max(1.0 - t[cell], 0.0), most)
             low, high = min(low, found - width), max(high, found)
-        levels[k] = _one_by_one(levels[k], (width, soft), (low, high), (v, own, most, t), share, cells, room)
+        levels[k] = _one_by_one(
+            levels[k], (width, soft), (low, high), (v, own, most, t), share, cells, room
+        )
         worth[:, k] = v
 
 
 def balanced_softly(
-    level: Array, weight: Array, share: Array, lam: float, epsilon: Array, guess: Array, worth: Array, soft: float
+    level: Array,
+    weight: Array,
+    share: Array,
+    lam: float,
+    epsilon: Array,
+    guess: Array,
+    worth: Array,
+    soft: float,
 ) -> tuple[Array, Array]:
     """Give the best worth of every class for given thresholds, and its levels, from guesses of both; every band is open or absent."""
     worth, levels = np.where(np.isfinite(epsilon), worth, 0.0), np.array(guess, np.float64)
     cells = received(level, weight)
 
     def work(some: slice) -> None:
-        _balance_softly((some.start, some.stop), level, weight, share, lam, epsilon, soft, cells, levels, worth)
+        _balance_softly(
+            (some.start, some.stop), level, weight, share, lam, epsilon, soft, cells, levels, worth
+        )
 
     spread_out(work, len(levels), level.size)
     return worth, levels

@@ -1,6 +1,7 @@
 """A sample of the rows that stands for all of them while prices are still far from the answer.
 
-Never used for anything that is returned: the last stage of every solve and the certificate read all rows.
+Never used for anything that is returned: the last stage of every solve and the certificate read all
+rows.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ _SEED = 0x7217
 
 
 THIN_FROM = 1 << 21  # entries from which a solve starts on samples
-ROWS_PER_PRICE = 20  # with fewer a sample tells little of the curvature: passes then go up by more than a larger one costs
-# With fewer still the sample has another answer than all rows, on faces of its own, and solving for its prices costs what it does on all.
+# with fewer a sample tells little of the curvature: passes then go up by more than a larger one
+# costs
+ROWS_PER_PRICE = 20
+# With fewer still the sample has another answer than all rows, on faces of its own, and solving for
+# its prices costs what it does on all.
 FEWEST_PER_PRICE = 4
 _PARTS = (32, 16)  # one row in 32 to find prices, one in 16 to stand for all rows between passes
 
@@ -29,7 +33,8 @@ def sample_sizes(n_rows: int, enough: int) -> tuple[int, int]:
 def stretches(n_rows: int, n_wanted: int, rng: np.random.Generator | None = None) -> Whole:
     """Pick one row from each stretch of the table, anywhere in it: as cheap as every n-th row, and blind to any period.
 
-    Without random numbers handed in they come from a fixed seed: the same rows give the same sample.
+    Without random numbers handed in they come from a fixed seed: the same rows give the same
+    sample.
 
     Examples
     --------
@@ -45,8 +50,9 @@ def stretches(n_rows: int, n_wanted: int, rng: np.random.Generator | None = None
 def calibrated(design: Floats, weight: Floats, wanted: Floats) -> Floats | None:
     """Weigh sampled rows so that the columns of their design have the means of all rows; None where that takes too much.
 
-    Bounds compare means of groups whose classes add up to 1. In a sample whose groups had other shares they would add up to something
-    else, and closed bounds could not be met at all. The weights are multiplied by ``1 + b_i c``, which moves them the least.
+    Bounds compare means of groups whose classes add up to 1. In a sample whose groups had other
+    shares they would add up to something else, and closed bounds could not be met at all. The
+    weights are multiplied by ``1 + b_i c``, which moves them the least.
 
     Examples
     --------
@@ -61,14 +67,17 @@ def calibrated(design: Floats, weight: Floats, wanted: Floats) -> Floats | None:
     lift = np.linalg.lstsq(pairs, np.concatenate([[1.0], wanted]) - weight @ whole, rcond=1e-12)[0]
     factor = 1.0 + whole @ lift
     reweighted: Floats = weight * factor
-    met = bool((factor > 0).all()) and np.allclose(reweighted @ design, wanted, rtol=0.0, atol=1e-12)
+    met = bool((factor > 0).all()) and np.allclose(
+        reweighted @ design, wanted, rtol=0.0, atol=1e-12
+    )
     return reweighted if met else None
 
 
 def thin(rows: Rows, n_rows: int) -> Rows:
     """Take about ``n_rows`` rows, from each group its share but no fewer than an even part, reweighted so that groups keep their weight.
 
-    The sample is drawn with a fixed seed: the same rows give the same sample, and no period in their order can hide a group.
+    The sample is drawn with a fixed seed: the same rows give the same sample, and no period in
+    their order can hide a group.
 
     Examples
     --------
@@ -88,12 +97,14 @@ def thin(rows: Rows, n_rows: int) -> Rows:
         everyone = np.flatnonzero(rows.groups == group)
         more = everyone[np.sort(rng.permutation(len(everyone))[:fewest])]
         chosen = np.concatenate([chosen[rows.groups[chosen] != group], more])
-    # Together by group: the support patterns of a group's rows are then multiplied in few large blocks.
+    # Together by group: the support patterns of a group's rows are then multiplied in few large
+    # blocks.
     chosen = chosen[np.argsort(rows.groups[chosen], kind="stable")]
     weight = np.ones(len(chosen)) if rows.weight is None else rows.weight[chosen].copy()
     groups = rows.groups[chosen]
     mass = np.bincount(groups, weight, minlength=rows.n_groups)
-    # A group whose sampled rows all weigh nothing takes part with equal weights rather than with none.
+    # A group whose sampled rows all weigh nothing takes part with equal weights rather than with
+    # none.
     weight[mass[groups] == 0] = 1.0
     mass = np.bincount(groups, weight, minlength=rows.n_groups)
     weight *= (rows.group_weight / mass)[groups]

@@ -1,7 +1,8 @@
 """The fewest changed labels: the limit of lambda to 0, a linear programme on merged rows, solved by HiGHS through SciPy.
 
-Its answer is a corner of the feasible set: most rows keep one class, few are split between two. Prices do not tell the answer (a row may be
-indifferent between classes), so it comes with the new label of every merged row; the prices are its proof.
+Its answer is a corner of the feasible set: most rows keep one class, few are split between two.
+Prices do not tell the answer (a row may be indifferent between classes), so it comes with the new
+label of every merged row; the prices are its proof.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from r2b._solve.solvers.driver import Status
 from r2b._solve.solvers.systems import layout_of
 from r2b.errors import MissingExtraError, require
 
-# What SciPy's numbers mean: a limit of steps or time is only ever met because a time limit was given.
+# What SciPy's numbers mean: a limit of steps or time is only ever met because a time limit was
+# given.
 _ENDS = {0: Status.SOLVED, 1: Status.OUT_OF_TIME, 2: Status.INFEASIBLE}
 _DOUBTFUL = (Status.INFEASIBLE, Status.STALLED)  # as long as nothing proves it
 _TOLERANCE = 1e-10  # the smallest that HiGHS takes; corners come out far more accurate
-_SCALE = 32.0  # of constraints on means: HiGHS takes entries below 1e-9 for 0, such as those of rows of little weight or chance
-_FEW_ENTRIES, _SECONDS = 1 << 18, 20.0  # of a table that is asked whether anything meets its bounds, and how long
+# of constraints on means: HiGHS takes entries below 1e-9 for 0, such as those of rows of little
+# weight or chance
+_SCALE = 32.0
+# of a table that is asked whether anything meets its bounds, and how long
+_FEW_ENTRIES, _SECONDS = 1 << 18, 20.0
 _OTHER_SCALES = (1024.0, 1.0)  # finer ones keep smaller entries, coarser ones forgive more rounding
 
 
@@ -48,7 +53,9 @@ class Agreement:
     status: Status
 
 
-def most_agreement(problem: Problem, time_limit: float | None = None, among: Flags | None = None) -> Agreement:
+def most_agreement(
+    problem: Problem, time_limit: float | None = None, among: Flags | None = None
+) -> Agreement:
     """Maximise ``sum_i w_i <x_i, y_i>`` over rows of the simplex in parity; with ``among``, over the entries that it names.
 
     Raises
@@ -57,14 +64,22 @@ def most_agreement(problem: Problem, time_limit: float | None = None, among: Fla
         SciPy is not installed.
     """
     instead = ", or use the distance with a small lam, such as 0.05"
-    require("scipy.optimize", "The agreement objective needs SciPy", extra="agreement", otherwise=instead)
+    require(
+        "scipy.optimize",
+        "The agreement objective needs SciPy",
+        extra="agreement",
+        otherwise=instead,
+    )
     programme = _Programme(problem, time_limit, among=among)
     found = programme.solve()
     if found.status not in _DOUBTFUL or among is not None:
         return found
-    if not surely_feasible(problem.parity) and proves_infeasible(problem.parity, programme.least_violation()):
+    if not surely_feasible(problem.parity) and proves_infeasible(
+        problem.parity, programme.least_violation()
+    ):
         return replace(found, status=Status.INFEASIBLE)
-    # What HiGHS finds infeasible may be so by its own rounding: without its simplifications, or in other units, it sees more.
+    # What HiGHS finds infeasible may be so by its own rounding: without its simplifications, or in
+    # other units, it sees more.
     tries = ((_SCALE, False), *((scale, True) for scale in _OTHER_SCALES))
     for scale, presolve in tries:
         found = _Programme(problem, time_limit, scale).solve(presolve=presolve)
@@ -76,8 +91,9 @@ def most_agreement(problem: Problem, time_limit: float | None = None, among: Fla
 def infeasible(problem: Problem) -> bool:
     """Tell whether the labels that miss the bound they miss most by least have prices which prove that none miss nothing.
 
-    A solver sees that from prices that grow without end, and may stop before they are large enough. Tables beyond a size, and those of
-    whom one distribution meets every bound, are not asked, and without SciPy none.
+    A solver sees that from prices that grow without end, and may stop before they are large enough.
+    Tables beyond a size, and those of whom one distribution meets every bound, are not asked, and
+    without SciPy none.
     """
     if problem.rows.entries > _FEW_ENTRIES or surely_feasible(problem.parity):
         return False
@@ -91,16 +107,24 @@ def infeasible(problem: Problem) -> bool:
 class _Programme:
     """The linear programme of a problem: the rows' labels are its unknowns, and one level per family and class.
 
-    Its constraints are on means, not sums, so that a group of little weight is bounded as closely as any.
+    Its constraints are on means, not sums, so that a group of little weight is bounded as closely
+    as any.
     """
 
-    def __init__(self, problem: Problem, time_limit: float | None, scale: float = _SCALE, among: Flags | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        time_limit: float | None,
+        scale: float = _SCALE,
+        among: Flags | None = None,
+    ) -> None:
         self.scale = scale
         rows, self.parity = problem.rows_in_memory, problem.parity
         n_rows, self.n_classes = rows.labels.shape
         weight = np.ones(n_rows) if rows.weight is None else rows.weight
         weight = weight / weight.sum()
-        # The entries that may be above 0, in the order of rows and classes. A row that has a single one is no unknown.
+        # The entries that may be above 0, in the order of rows and classes. A row that has a single
+        # one is no unknown.
         allowed = np.ones(rows.labels.shape, dtype=bool) if among is None else among
         unknown = np.count_nonzero(allowed, axis=1) > 1
         self.settled = np.where(unknown[:, None], 0.0, allowed)
@@ -108,34 +132,61 @@ class _Programme:
         self.worth = weight[self.row] * rows.labels[self.row, self.column]
         self.limit = {} if time_limit is None else {"time_limit": time_limit}
         sides = layout_of(self.parity)
-        # Shares add up to 1: where a family is closed in all classes, the last follows from the others. Said twice, rounding contradicts.
-        implied = sides.equal.all(axis=1, keepdims=True) & (np.arange(self.n_classes) == self.n_classes - 1)
+        # Shares add up to 1: where a family is closed in all classes, the last follows from the
+        # others. Said twice, rounding contradicts.
+        implied = sides.equal.all(axis=1, keepdims=True) & (
+            np.arange(self.n_classes) == self.n_classes - 1
+        )
         self.open, self.equal = np.flatnonzero(sides.band), np.flatnonzero(sides.equal & ~implied)
         self.level = (sides.family[:, None] * self.n_classes + np.arange(self.n_classes)).ravel()
         self.n_levels = len(self.parity.members) * self.n_classes
         # Means with offsets may lie below 0, where they have no ratio.
-        ratios = [member.bound.shift is not None and isinstance(member.bound.shape, RatioBound) for member in self.parity.members]
+        ratios = [
+            member.bound.shift is not None and isinstance(member.bound.shape, RatioBound)
+            for member in self.parity.members
+        ]
         self.lowest = np.repeat(np.where(ratios, 0.0, -np.inf), self.n_classes)
         part = self.scale * self.parity.matrix[rows.groups] * weight[:, None] / self.parity.share
         place, group = np.nonzero(part[self.row])
-        means = _Block(group * self.n_classes + self.column[place], place, part[self.row[place], group], len(self.level))
+        means = _Block(
+            group * self.n_classes + self.column[place],
+            place,
+            part[self.row[place], group],
+            len(self.level),
+        )
         self.upper = means.beside(self._moving(-sides.high_slope.ravel()))
         self.lower = means.times(-1.0).beside(self._moving(sides.low_slope.ravel()))
         settled = (part.T @ self.settled).ravel()
-        self.high, self.low = self.scale * sides.high.ravel() - settled, self.scale * sides.low.ravel() - settled
+        self.high, self.low = (
+            self.scale * sides.high.ravel() - settled,
+            self.scale * sides.low.ravel() - settled,
+        )
         n_unknown = np.cumsum(unknown)
-        self.rows = _Block(n_unknown[self.row] - 1, np.arange(len(self.row)), np.ones(len(self.row)), int(n_unknown[-1]))
+        self.rows = _Block(
+            n_unknown[self.row] - 1,
+            np.arange(len(self.row)),
+            np.ones(len(self.row)),
+            int(n_unknown[-1]),
+        )
         # A level that is the mean over its family's groups, by their shares.
         part = np.repeat(sides.share / sides.total[sides.family], self.n_classes)
-        mean = _Block(self.level[means.row], means.column, part[means.row] * means.value, self.n_levels)
+        mean = _Block(
+            self.level[means.row], means.column, part[means.row] * means.value, self.n_levels
+        )
         levels = np.arange(self.n_levels)
         averaged = np.flatnonzero(sides.averaged)
-        self.tied = mean.beside(_Block(levels, len(self.row) + levels, np.full(self.n_levels, -self.scale), self.n_levels)).at(averaged)
+        self.tied = mean.beside(
+            _Block(
+                levels, len(self.row) + levels, np.full(self.n_levels, -self.scale), self.n_levels
+            )
+        ).at(averaged)
         settled_levels = np.bincount(self.level, part * settled, self.n_levels)[averaged]
         self.row_level: Floats = np.append(np.ones(self.rows.n_rows), -settled_levels)
 
     def _moving(self, slope: Floats) -> _Block:
-        return _Block(np.arange(len(slope)), len(self.row) + self.level, self.scale * slope, len(slope))
+        return _Block(
+            np.arange(len(slope)), len(self.row) + self.level, self.scale * slope, len(slope)
+        )
 
     def solve(self, *, presolve: bool = True) -> Agreement:
         """Solve it."""
@@ -150,7 +201,9 @@ class _Programme:
         )
         status = _ENDS.get(found.status, Status.STALLED)
         if found.x is None:
-            return Agreement(None, np.zeros((self.parity.n_groups, self.n_classes)), int(found.nit or 0), status)
+            return Agreement(
+                None, np.zeros((self.parity.n_groups, self.n_classes)), int(found.nit or 0), status
+            )
         answers = self.settled.copy()
         answers[self.row, self.column] = np.maximum(found.x[: len(self.row)], 0.0)
         answers /= answers.sum(axis=1, keepdims=True)
@@ -164,7 +217,12 @@ class _Programme:
         """Give the prices of the labels that miss the bound they miss most by least: they tell whether any labels miss none."""
         bounded = np.sort(np.concatenate([self.open, self.equal]))
         each = np.arange(len(bounded))
-        missed = _Block(each, np.full(len(bounded), len(self.row) + self.n_levels), np.full(len(bounded), -self.scale), len(bounded))
+        missed = _Block(
+            each,
+            np.full(len(bounded), len(self.row) + self.n_levels),
+            np.full(len(bounded), -self.scale),
+            len(bounded),
+        )
         found = self._linprog(
             np.append(np.zeros(len(self.worth) + self.n_levels), 1.0),
             [self.upper.at(bounded).beside(missed), self.lower.at(bounded).beside(missed)],
@@ -180,9 +238,21 @@ class _Programme:
         return self._prices(charge)
 
     def _prices(self, charge: Floats) -> Floats:
-        return np.asarray(self.scale * charge.reshape(self.parity.n_groups, self.n_classes) / self.parity.share[:, None])
+        return np.asarray(
+            self.scale
+            * charge.reshape(self.parity.n_groups, self.n_classes)
+            / self.parity.share[:, None]
+        )
 
-    def _linprog(self, cost: Floats, above: Sequence[_Block], top: Floats, equal: Sequence[_Block], level: Floats, presolve: bool) -> Any:
+    def _linprog(
+        self,
+        cost: Floats,
+        above: Sequence[_Block],
+        top: Floats,
+        equal: Sequence[_Block],
+        level: Floats,
+        presolve: bool,
+    ) -> Any:
         from scipy.optimize import linprog
 
         free = slice(len(self.worth), len(self.worth) + self.n_levels)
@@ -222,7 +292,9 @@ class _Block(NamedTuple):
 
     def beside(self, other: _Block) -> _Block:
         """Put entries of the same rows beside."""
-        row, column, value = (np.concatenate(pair) for pair in zip(self[:3], other[:3], strict=True))
+        row, column, value = (
+            np.concatenate(pair) for pair in zip(self[:3], other[:3], strict=True)
+        )
         return _Block(row, column, value, self.n_rows)
 
     def times(self, factor: float) -> _Block:
@@ -234,6 +306,11 @@ def _stacked(blocks: Sequence[_Block], n_columns: int) -> Any:
     from scipy import sparse
 
     ends = np.cumsum([block.n_rows for block in blocks])
-    row = np.concatenate([block.row + end - block.n_rows for block, end in zip(blocks, ends, strict=True)])
-    column, value = (np.concatenate(parts) for parts in zip(*((block.column, block.value) for block in blocks), strict=True))
+    row = np.concatenate(
+        [block.row + end - block.n_rows for block, end in zip(blocks, ends, strict=True)]
+    )
+    column, value = (
+        np.concatenate(parts)
+        for parts in zip(*((block.column, block.value) for block in blocks), strict=True)
+    )
     return sparse.csc_array((value, (row, column)), shape=(int(ends[-1]), n_columns))

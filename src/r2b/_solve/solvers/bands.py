@@ -1,8 +1,9 @@
 """Newton's steps with every band exact: rows as a quadratic, the support function of the bounds as it is.
 
-Prices are 0 for groups inside their band, so that bounds act like an L1 norm on them. A step that takes the signs of the prices for given
-finds one change of sign at a time. Here each step solves for prices and signs together, on the quadratic model of the rows alone: a small
-problem in prices, by an active set. Two or three such steps do where a dozen of the others would.
+Prices are 0 for groups inside their band, so that bounds act like an L1 norm on them. A step that
+takes the signs of the prices for given finds one change of sign at a time. Here each step solves
+for prices and signs together, on the quadratic model of the rows alone: a small problem in prices,
+by an active set. Two or three such steps do where a dozen of the others would.
 """
 
 from __future__ import annotations
@@ -28,11 +29,15 @@ _INEXACT = 0.01  # of the residual: what a model is solved to
 _LEAST = 1e-13  # a difference of means that is rounding
 _DECREASE = 1e-4  # of the decrease that a model promises: what a step must bring
 _TRIES = 2  # along one direction, before another is made with more damping
-_REACH = 10.0  # times lambda: how far a price may go in a step by itself; the curvature here says little about rows farther off
-_MORE, _LESS, _AFTER_SHORT = 10.0, 0.05, 3.0  # factors of the damping: where a step fails, after a whole step and after a shorter one
+# times lambda: how far a price may go in a step by itself; the curvature here says little about
+# rows farther off
+_REACH = 10.0
+# factors of the damping: where a step fails, after a whole step and after a shorter one
+_MORE, _LESS, _AFTER_SHORT = 10.0, 0.05, 3.0
 _LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e3  # in units of 1 / lam
 _NOISE = 1e-15  # differences of the objective below this are rounding
-_NEAR = 1e-7  # residual below which the signs are known, and steps that take them for given are as good
+# residual below which the signs are known, and steps that take them for given are as good
+_NEAR = 1e-7
 
 
 class Quadratic(NamedTuple):
@@ -81,18 +86,37 @@ class Bands:
         n_classes = layout.low.shape[1]
         if layout.averaged.any() or (layout.low_slope != layout.high_slope)[layout.bound].any():
             return None
-        if parity.design is None and not layout.band.any():  # signs have nothing to say, and blocks of groups are faster
+        # signs have nothing to say, and blocks of groups are faster
+        if parity.design is None and not layout.band.any():
             return None
         entries = np.flatnonzero(layout.bound)
-        if not 0 < len(entries) <= _MOST or not (parity.share > 0).all() or len(parity.components) > 1:
+        if (
+            not 0 < len(entries) <= _MOST
+            or not (parity.share > 0).all()
+            or len(parity.components) > 1
+        ):
             return None
         groups, classes = np.divmod(entries, n_classes)
         family = layout.family[groups]
         balanced, level = layout.leveled[family, classes], np.full(len(entries), -1)
-        kinds, level[balanced] = np.unique(family[balanced] * n_classes + classes[balanced], return_inverse=True)
+        kinds, level[balanced] = np.unique(
+            family[balanced] * n_classes + classes[balanced], return_inverse=True
+        )
         root = np.sqrt(parity.share)[groups]
-        low, high, closed = layout.low.ravel()[entries], layout.high.ravel()[entries], layout.equal.ravel()[entries]
-        return cls(entries, root, low, high, closed, level, root * (level == np.arange(len(kinds))[:, None]))
+        low, high, closed = (
+            layout.low.ravel()[entries],
+            layout.high.ravel()[entries],
+            layout.equal.ravel()[entries],
+        )
+        return cls(
+            entries,
+            root,
+            low,
+            high,
+            closed,
+            level,
+            root * (level == np.arange(len(kinds))[:, None]),
+        )
 
     @classmethod
     def _of_range(cls, parity: Parity) -> Bands | None:
@@ -100,12 +124,24 @@ class Bands:
         epsilon, share = parity.bound.epsilon, parity.share
         bounded = np.flatnonzero(np.isfinite(epsilon))
         n_groups, n_bounded = len(share), len(bounded)
-        if not 0 < n_groups * n_bounded <= _MOST or not epsilon[bounded].any() or not (share > 0).all():
+        if (
+            not 0 < n_groups * n_bounded <= _MOST
+            or not epsilon[bounded].any()
+            or not (share > 0).all()
+        ):
             return None
         entries = (len(epsilon) * np.arange(n_groups)[:, None] + bounded).ravel()
         root, high = np.repeat(np.sqrt(share), n_bounded), np.tile(epsilon[bounded], n_groups)
         level = np.tile(np.arange(n_bounded), n_groups)
-        return cls(entries, root, np.zeros(len(entries)), high, high == 0, level, root * (level == np.arange(n_bounded)[:, None]))
+        return cls(
+            entries,
+            root,
+            np.zeros(len(entries)),
+            high,
+            high == 0,
+            level,
+            root * (level == np.arange(n_bounded)[:, None]),
+        )
 
     def scaled(self, prices: Floats) -> Floats:
         """Give the unknowns."""
@@ -148,8 +184,9 @@ class Bands:
     def best(self, model: Quadratic, x: Floats, tol: float) -> Floats:
         """Minimise a model and the support function, from prices that are balanced.
 
-        Each round solves for the prices that are not 0 as if their signs stayed, and goes along that direction to the best point, which
-        may be beyond changes of sign. Where none changes, prices that are 0 and want to leave are let go.
+        Each round solves for the prices that are not 0 as if their signs stayed, and goes along
+        that direction to the best point, which may be beyond changes of sign. Where none changes,
+        prices that are 0 and want to leave are let go.
 
         Raises
         ------
@@ -166,7 +203,9 @@ class Bands:
         for _ in range(_QUICK):
             x, levels = self._solved(model, free, sign)
             wrong = free & open_ & (x * sign <= 0)
-            leaving = self._leaving((model.linear - model.matrix @ x) / self.root, levels, free, tol)
+            leaving = self._leaving(
+                (model.linear - model.matrix @ x) / self.root, levels, free, tol
+            )
             if not wrong.any() and not leaving.any():
                 return x
             sign = np.where(wrong, 0.0, sign + leaving)
@@ -189,7 +228,9 @@ class Bands:
                 sign = np.sign(x)
                 continue
             x = goal
-            leaving = self._leaving((model.linear - model.matrix @ x) / self.root, levels, free, tol)
+            leaving = self._leaving(
+                (model.linear - model.matrix @ x) / self.root, levels, free, tol
+            )
             if not leaving.any():
                 break
             free, sign = free | (leaving != 0), sign + leaving
@@ -204,17 +245,22 @@ class Bands:
         right = model.right.copy()
         right[:n] -= np.where(sign > 0, *self._paid)
         found = np.full(len(alive), np.nan)
-        found[here] = np.linalg.solve(model.system.take(here, axis=0).take(here, axis=1), right[here])
+        found[here] = np.linalg.solve(
+            model.system.take(here, axis=0).take(here, axis=1), right[here]
+        )
         found[-1] = 0.0
         return np.where(free, found[:n], 0.0), found[n:]
 
-    def _toward(self, model: Quadratic, x: Floats, step: Floats, turning: Flags) -> tuple[Floats, Places]:
+    def _toward(
+        self, model: Quadratic, x: Floats, step: Floats, turning: Flags
+    ) -> tuple[Floats, Places]:
         """Go to the best point on a line: each price that turns on the way makes it steeper there. Give it, and who stops it at 0."""
         at = np.flatnonzero(turning)
         when = -x[at] / step[at]
         order = np.argsort(when, kind="stable")
         at, when = at[order], when[order]
-        # The slope at t is (t - 1) step' M step, as the step ends where it is 0, and what turning adds to it.
+        # The slope at t is (t - 1) step' M step, as the step ends where it is 0, and what turning
+        # adds to it.
         bend = float(step @ model.matrix @ step)
         jumps = np.cumsum((self.high - self.low)[at] * self.root[at] * np.abs(step[at]))
         after = (when - 1.0) * bend + jumps
@@ -265,7 +311,8 @@ class BandNewton(Newton):
         system, n = self._curved(bands, state), len(x)
         diagonal = system.reshape(-1)[: n * len(system) : len(system) + 1]
         damping, added, tol = state.damping, 0.0, max(_INEXACT * state.residual, _LEAST)
-        # Few rows near a rare class bend little: its price would go far beyond them, and the step of all be shortened for it.
+        # Few rows near a rare class bend little: its price would go far beyond them, and the step
+        # of all be shortened for it.
         diagonal += np.abs(state.gap.ravel()[bands.entries]) / (_REACH * self.lam)
         with suppress(np.linalg.LinAlgError):
             while damping < _MOST_DAMPING:
@@ -279,10 +326,19 @@ class BandNewton(Newton):
 
     def _curved(self, bands: Bands, state: NewtonState) -> Floats:
         """Give the system with the curvature of the rows at these prices."""
-        system, n, shape, parity = bands.frame.copy(), len(bands.entries), state.prices.shape, self.parity
+        system, n, shape, parity = (
+            bands.frame.copy(),
+            len(bands.entries),
+            state.prices.shape,
+            self.parity,
+        )
         if n == state.prices.size and parity.simple and not isinstance(self.oracle, GroupOracle):
-            # The curvature of a group alone, as shares leave it and unknowns are scaled by their roots.
-            each, blocks = np.arange(shape[0]), self.oracle.evaluate(state.prices, self.lam, curvature=True).curvature
+            # The curvature of a group alone, as shares leave it and unknowns are scaled by their
+            # roots.
+            each, blocks = (
+                np.arange(shape[0]),
+                self.oracle.evaluate(state.prices, self.lam, curvature=True).curvature,
+            )
             system[:n, :n].reshape(*shape, *shape)[each, :, each] = blocks
             return system
         (block,) = folded_curvature(self.oracle, parity, state.prices, self.lam)
@@ -292,7 +348,9 @@ class BandNewton(Newton):
         system[:n, :n] = matrix / bands.root / bands.root[:, None]
         return system
 
-    def _along(self, bands: Bands, state: NewtonState, x: Floats, step: Floats, damping: float) -> NewtonState | None:
+    def _along(
+        self, bands: Bands, state: NewtonState, x: Floats, step: Floats, damping: float
+    ) -> NewtonState | None:
         """Go along a direction until the objective is lower by a part of what is promised; None where that is not soon."""
         cost, cost_there = bands.cost(x), bands.cost(x + step)
         promised = float(bands.scaled(state.means) @ step) - (cost_there - cost)
@@ -305,7 +363,9 @@ class BandNewton(Newton):
             found = self._evaluate(prices, damping=max(factor * damping, _LEAST_DAMPING))
             cost_here = cost_there if length == 1.0 else bands.cost(x + length * step)
             gained = (cost - state.value) - (cost_here - found.value)
-            if gained >= _DECREASE * length * promised or (abs(gained) <= _NOISE and found.residual < state.residual):
+            if gained >= _DECREASE * length * promised or (
+                abs(gained) <= _NOISE and found.residual < state.residual
+            ):
                 return found
             # The slopes here and there tell where it is 0.
             slope = cost_there - cost - float(bands.scaled(found.means) @ step)

@@ -17,19 +17,25 @@ from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.rows import RowGaps, RowPoint, RowSide, RowSystem
 
-# Complementarity at which to stop: far below the rounding of the objective, so that the products tell on which side of every bound the
-# answer lies even where weights differ by six orders of magnitude. The price of an entry inside its band is about this over epsilon, and
-# must be small beside epsilon too.
+# Complementarity at which to stop: far below the rounding of the objective, so that the products
+# tell on which side of every bound the answer lies even where weights differ by six orders of
+# magnitude. The price of an entry inside its band is about this over epsilon, and must be small
+# beside epsilon too.
 _CENTRAL = 1e-17
 _BESIDE_BAND = 1e-6
 _ROUNDING = 1e-12  # complementarity below which a step may be lost to rounding
-_RUNAWAY = 1e6  # prices of the largest group, in units of lam or 1, that no feasible problem needs; a part of it may take as much more
+# prices of the largest group, in units of lam or 1, that no feasible problem needs; a part of it
+# may take as much more
+_RUNAWAY = 1e6
 _LONG = 0.9  # a step that no correction need lengthen
 _PARTS = (0.75, 0.5, 0.25, 0.1)  # of a correction that are tried where all of it blocks the way
 _WORTH = 1.1  # times the step's length, that less of a correction must bring
-_NEARBY, _FARTHER, _GAINED = 0.1, 0.3, 0.05  # Gondzio's: how far products may be from the target, how much longer a step is aimed at
+# Gondzio's: how far products may be from the target, how much longer a step is aimed at
+_NEARBY, _FARTHER, _GAINED = 0.1, 0.3, 0.05
 _FEASIBLE = 1e-9  # infeasibility that is still rounding
-_IDLE = 40  # steps that do not halve the residual, after which none will; the slowest path that gets there takes ten or so to halve it
+# steps that do not halve the residual, after which none will; the slowest path that gets there
+# takes ten or so to halve it
+_IDLE = 40
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,8 +99,8 @@ class System(ABC, Generic[P]):
 class InteriorState(State, Generic[P, G]):
     """Where the iteration stands; the residual is the largest of complementarity and infeasibility.
 
-    ``face`` is the face of the answer as the products tell it, and ``looked`` the last one that prices were found on. ``halved`` is the
-    residual when it was last halved, ``idle`` steps ago.
+    ``face`` is the face of the answer as the products tell it, and ``looked`` the last one that
+    prices were found on. ``halved`` is the residual when it was last halved, ``idle`` steps ago.
     """
 
     point: P
@@ -113,8 +119,9 @@ class CentralPath(ABC, Generic[P, G]):
     ----------
     problem : Problem
     middle : float
-        Where to start: 0 is at the labels, 1 in the middle of the simplex, where all group means agree. At 0.7 it takes a quarter fewer
-        steps than at 1; the few problems that fail from one start are solved from another.
+        Where to start: 0 is at the labels, 1 in the middle of the simplex, where all group means
+        agree. At 0.7 it takes a quarter fewer steps than at 1; the few problems that fail from one
+        start are solved from another.
     products : float
         Complementarity products at the start, in units of lam / n_classes.
     narrowest : float
@@ -122,10 +129,15 @@ class CentralPath(ABC, Generic[P, G]):
     """
 
     name = "interior"
-    regularisation = 1e-9  # for the curvature of an equality; smaller, digits are lost, larger, means no longer meet
-    shy = 0.995  # of the way to the border: nearer, one product would vanish beside the others and block the next step
+    # for the curvature of an equality; smaller, digits are lost, larger, means no longer meet
+    regularisation = 1e-9
+    # of the way to the border: nearer, one product would vanish beside the others and block the
+    # next step
+    shy = 0.995
     face_damping, releases = 1e-9, 3
-    corrections = 0  # of a direction, beyond the first: they save one iteration in 25, a quarter (47 to 36) where weights differ widely
+    # of a direction, beyond the first: they save one iteration in 25, a quarter (47 to 36) where
+    # weights differ widely
+    corrections = 0
 
     def __init__(self, problem: Problem, middle: float, products: float, narrowest: float) -> None:
         self.rows = RowSide(problem)
@@ -143,8 +155,9 @@ class CentralPath(ABC, Generic[P, G]):
     def at_face(self, state: InteriorState[P, G], lean: float = 1.0) -> Iterator[Floats]:
         """Guess prices that are exact on the face where the iteration ended: supports of rows and sides of bands as the products tell them.
 
-        The iterates come to within rounding of that face but not onto it, and where groups differ by orders of magnitude in weight
-        Newton cannot tell its sides from the prices alone. ``lean`` above 1 counts entries in doubt as positive, below 1 as zero.
+        The iterates come to within rounding of that face but not onto it, and where groups differ
+        by orders of magnitude in weight Newton cannot tell its sides from the prices alone.
+        ``lean`` above 1 counts entries in doubt as positive, below 1 as zero.
         """
 
     def face(self, state: InteriorState[P, G]) -> bytes:
@@ -167,7 +180,11 @@ class CentralPath(ABC, Generic[P, G]):
 
     def moved(self, here: P, d: P, length: float) -> P:
         """Go so far along a direction."""
-        small = {name: getattr(here, name) + length * getattr(d, name) for name in here.__dataclass_fields__ if name != "rows"}
+        small = {
+            name: getattr(here, name) + length * getattr(d, name)
+            for name in here.__dataclass_fields__
+            if name != "rows"
+        }
         return replace(here, rows=self.rows.moved(here.rows, d.rows, length), **small)
 
     @abstractmethod
@@ -181,13 +198,17 @@ class CentralPath(ABC, Generic[P, G]):
     def step(self, state: InteriorState[P, G]) -> InteriorState[P, G]:
         """One predictor and one corrector solve with the same factorisation."""
         mu = state.complementarity
-        with np.errstate(all="ignore"):  # a step beyond double precision is caught by the checks below
+        # a step beyond double precision is caught by the checks below
+        with np.errstate(all="ignore"):
             try:
                 new = self._state(self._advance(state.point, state.off, mu))
             except np.linalg.LinAlgError:
                 return replace(state, stalled=True)
-        # Rounding makes the residuals of tiny steps bounce; as long as one of both falls and they stay small, prices still improve.
-        lost = new.residual > max(state.residual, _FEASIBLE) or (new.complementarity >= mu and new.residual >= state.residual)
+        # Rounding makes the residuals of tiny steps bounce; as long as one of both falls and they
+        # stay small, prices still improve.
+        lost = new.residual > max(state.residual, _FEASIBLE) or (
+            new.complementarity >= mu and new.residual >= state.residual
+        )
         if mu < _ROUNDING and lost and self.more_digits():
             return self.step(state)
         # Where no labels meet the bounds prices grow without end.
@@ -196,7 +217,12 @@ class CentralPath(ABC, Generic[P, G]):
             return replace(state, stalled=True)
         halved = new.residual <= 0.5 * state.halved
         idle = 0 if halved else state.idle + 1
-        return replace(new, halved=new.residual if halved else state.halved, idle=idle, stalled=new.stalled or idle >= _IDLE)
+        return replace(
+            new,
+            halved=new.residual if halved else state.halved,
+            idle=idle,
+            stalled=new.stalled or idle >= _IDLE,
+        )
 
     def more_digits(self) -> bool:
         """Ask for more digits of every solution from now on; False where solutions have all that there are."""
@@ -205,11 +231,15 @@ class CentralPath(ABC, Generic[P, G]):
     def _advance(self, here: P, off: G, mu: float) -> P:
         system = self.system(here, off)
         ahead = system.direction(system.aim(0.0), repair=1.0)
-        centring = (max(self.complementarity(self.moved(here, ahead, self.reach(here, ahead))), 0.0) / mu) ** 3
-        d = system.direction(system.aim(centring * mu, second_order=ahead), repair=1.0 - min(centring, 1.0))
+        centring = (
+            max(self.complementarity(self.moved(here, ahead, self.reach(here, ahead))), 0.0) / mu
+        ) ** 3
+        d = system.direction(
+            system.aim(centring * mu, second_order=ahead), repair=1.0 - min(centring, 1.0)
+        )
         length = self.reach(here, d)
-        # Tried and left out: pure centring after a short step, and shortening steps to keep lagging products (both make more problems fail
-        # than they save).
+        # Tried and left out: pure centring after a short step, and shortening steps to keep lagging
+        # products (both make more problems fail than they save).
         if self.corrections and length < _LONG:
             d, length = self._weighed(here, ahead, d, length)
             d, length = self._corrected(system, d, length, centring * mu)
@@ -249,4 +279,6 @@ class CentralPath(ABC, Generic[P, G]):
 
     def _state(self, point: P) -> InteriorState[P, G]:
         mu, off = self.complementarity(point), self.infeasibility(point)
-        return InteriorState(point.prices, max(mu, off.largest), point, off, mu, stalled=mu <= self.central)
+        return InteriorState(
+            point.prices, max(mu, off.largest), point, off, mu, stalled=mu <= self.central
+        )

@@ -1,8 +1,9 @@
 """Labels of a linear programme by prices: which rows it splits, whether any other labels are as good, and prices that tell them.
 
-At a corner few rows are split, about as many as bounds have a price. Prices near those of the programme at which these rows are split as it
-splits them follow from one system of equations. Where the bounds that have a price leave the split rows no room to move, the corner is the
-only optimum: then its labels are those of least norm, and nothing has to be solved for them.
+At a corner few rows are split, about as many as bounds have a price. Prices near those of the
+programme at which these rows are split as it splits them follow from one system of equations. Where
+the bounds that have a price leave the split rows no room to move, the corner is the only optimum:
+then its labels are those of least norm, and nothing has to be solved for them.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from r2b._solve.solvers.systems import layout_of
 _SPLIT = 1e-9  # part of a row above which it counts
 _TIED = 1e-9  # difference in worth below which classes may be tied
 _PRICED = 1e-9  # of the largest price: what is not rounding of 0
-_DEPENDENT = 1e-7  # part of a direction that the others leave, from where on it is taken for one of theirs
+# part of a direction that the others leave, from where on it is taken for one of theirs
+_DEPENDENT = 1e-7
 _SAME = 1e-7  # between labels
-_ENDS = (1e-5, 1e-6, 3e-7, 1e-7, 1e-8)  # lambda at which rows are split as a programme says; at 1e-7 rounding may be too much
+# lambda at which rows are split as a programme says; at 1e-7 rounding may be too much
+_ENDS = (1e-5, 1e-6, 3e-7, 1e-7, 1e-8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,8 @@ class Corner:
     tied : ndarray of bool, shape (n, n_classes)
         Which classes are.
     equations : ndarray of shape (n_pairs, n_groups, n_classes)
-        What prices do to the difference of what two classes of such a row are worth: of the first, and each of the others.
+        What prices do to the difference of what two classes of such a row are worth: of the first,
+        and each of the others.
     pairs : (ndarray, ndarray, ndarray) of shape (n_pairs,)
         The row, its first class and the other.
     n_tied : int
@@ -72,13 +76,22 @@ class Corner:
         assert found.answers is not None
         rows, matrix = few.oracle.rows, few.parity.matrix
         worth = rows.labels - few.parity.shifts(found.prices)[rows.groups]
-        better = bool((worth.max(axis=1) > np.where(among, worth, -np.inf).max(axis=1) + _TIED).any())
+        better = bool(
+            (worth.max(axis=1) > np.where(among, worth, -np.inf).max(axis=1) + _TIED).any()
+        )
         tied = (worth >= worth.max(axis=1, keepdims=True) - _TIED) | (found.answers > _SPLIT)
-        lead = (np.where(tied, worth, np.inf).min(axis=1) - np.where(tied, -np.inf, worth).max(axis=1)).min()
+        lead = (
+            np.where(tied, worth, np.inf).min(axis=1) - np.where(tied, -np.inf, worth).max(axis=1)
+        ).min()
         several = np.flatnonzero(np.count_nonzero(tied, axis=1) > 1)
         design = matrix[rows.groups[several]]
         # A programme tells rows that are the same apart; of least norm are labels that do not.
-        _, first, same = np.unique(np.column_stack([rows.labels[several], design]), axis=0, return_index=True, return_inverse=True)
+        _, first, same = np.unique(
+            np.column_stack([rows.labels[several], design]),
+            axis=0,
+            return_index=True,
+            return_inverse=True,
+        )
         weight = np.ones(len(several)) if rows.weight is None else rows.weight[several]
         mean = (same.ravel() == np.arange(len(first))[:, None]) * weight
         answers = mean @ found.answers[several] / mean.sum(axis=1, keepdims=True)
@@ -93,7 +106,19 @@ class Corner:
         equations, at = np.zeros((len(other), *found.prices.shape)), np.arange(len(other))
         equations[at, :, pairs[2]] = design[pairs[0]]
         equations[at, :, pairs[1]] -= design[pairs[0]]
-        return cls(found.prices, worth, answers, tied, equations, pairs, len(several), float(lead), better, few, labels)
+        return cls(
+            found.prices,
+            worth,
+            answers,
+            tied,
+            equations,
+            pairs,
+            len(several),
+            float(lead),
+            better,
+            few,
+            labels,
+        )
 
     def only(self, oracle: MemoryOracle | DesignOracle, parity: Parity) -> bool:
         """Tell whether no other labels of all rows are as good, were these proven to be optimal."""
@@ -103,7 +128,9 @@ class Corner:
         priced: Flags = sides.equal | (np.abs(prices) > _PRICED * np.abs(prices).max(initial=0.0))
         group, column = np.nonzero(priced)
         # Means that have a price stay on their side of the bound, which may move with its level.
-        level, place = np.unique(sides.family[group] * prices.shape[1] + column, return_inverse=True)
+        level, place = np.unique(
+            sides.family[group] * prices.shape[1] + column, return_inverse=True
+        )
         slope = np.where(prices > 0, sides.high_slope, sides.low_slope)[group, column]
         moving = slope * (place == np.arange(len(level))[:, None])
         directions = np.concatenate([self.equations[:, group, column], moving[moving.any(axis=1)]])
@@ -113,7 +140,8 @@ class Corner:
         left = np.linalg.qr((directions / size).T, mode="r")
         if not (np.abs(np.diagonal(left)) > _DEPENDENT).all():
             return False
-        # Rows that were put together lead by far near the prices at which they were; else all rows are asked.
+        # Rows that were put together lead by far near the prices at which they were; else all rows
+        # are asked.
         if self.few.serves(prices, _TIED):
             return True
         shifts = parity.shifts(prices) if isinstance(oracle, MemoryOracle) else prices
@@ -126,7 +154,9 @@ class Corner:
             return Responses(self.prices, lam)
         aimed = self.worth - lam * self.answers
         apart = aimed[row, other] - aimed[row, base]
-        moved = np.linalg.lstsq(self.equations.reshape(len(row), self.prices.size), apart, rcond=None)[0]
+        moved = np.linalg.lstsq(
+            self.equations.reshape(len(row), self.prices.size), apart, rcond=None
+        )[0]
         return Responses(self.prices + moved.reshape(self.prices.shape), lam)
 
     def told(self) -> Iterator[Responses]:
@@ -135,6 +165,8 @@ class Corner:
         for lam in _ENDS:
             if lam < self.lead:
                 splits = self.splits(lam)
-                labels = respond(rows.labels, rows.groups, self.few.parity.shifts(splits.prices), lam)
+                labels = respond(
+                    rows.labels, rows.groups, self.few.parity.shifts(splits.prices), lam
+                )
                 if np.abs(labels - self.labels).max() <= _SAME:
                     yield splits

@@ -1,10 +1,12 @@
 """Agreement over rows that nearly tie, by prices alone: from corner to corner of the dual, from where the path has come.
 
-What rows are worth at prices, ``sum_i w_i max_k (y_ik - b_i nu_k)``, and the support function of the bounds are piecewise linear in the
-prices, and where their sum is least are the prices of the linear programme. A corner is told by as many equations as there are prices:
-classes of a row that are level, prices of 0, balances, and to begin with prices as the path left them. One of them at a time is let go, the
-one that leads down most steeply, past all rows that change their class on the way, until the way leads up. What holds a corner in place are
-the shares of its rows. HiGHS begins anew with every programme; this begins next to the end, and takes about as many steps as prices.
+What rows are worth at prices, ``sum_i w_i max_k (y_ik - b_i nu_k)``, and the support function of
+the bounds are piecewise linear in the prices, and where their sum is least are the prices of the
+linear programme. A corner is told by as many equations as there are prices: classes of a row that
+are level, prices of 0, balances, and to begin with prices as the path left them. One of them at a
+time is let go, the one that leads down most steeply, past all rows that change their class on the
+way, until the way leads up. What holds a corner in place are the shares of its rows. HiGHS begins
+anew with every programme; this begins next to the end, and takes about as many steps as prices.
 """
 
 from __future__ import annotations
@@ -20,25 +22,35 @@ from r2b._solve.solvers.agreement import Agreement
 from r2b._solve.solvers.bands import Bands
 from r2b._solve.solvers.driver import Status
 
-_STEPS, _MORE_STEPS = 10, 200  # for each price, and besides, before it is given up; one or two for each are the rule
+# for each price, and besides, before it is given up; one or two for each are the rule
+_STEPS, _MORE_STEPS = 10, 200
 _SHARE = 1e-8  # by which rounding may take a share out of its range
 
 
 def nearest_corner(few: Screened, prices: Floats, near: Flags, bands: Bands) -> Agreement:
     """Solve the linear programme over these entries, from prices nearby.
 
-    It is ``INFEASIBLE`` where the rows with these entries cannot meet the bounds, and ``STALLED`` where that is left open.
+    It is ``INFEASIBLE`` where the rows with these entries cannot meet the bounds, and ``STALLED``
+    where that is left open.
     """
     from r2b._solve.oracle import descent
 
     started = _Start.of(few, few.parity.settle(prices), near, bands, descent)
-    ended, steps = descent.descend(started.rows, started.at, started.basis, started.row, _STEPS * len(bands.entries) + _MORE_STEPS)
+    ended, steps = descent.descend(
+        started.rows,
+        started.at,
+        started.basis,
+        started.row,
+        _STEPS * len(bands.entries) + _MORE_STEPS,
+    )
     if ended == descent.SOLVED:
         with np.errstate(all="ignore"):
             found = started.told((prices.shape[0], prices.shape[1]), bands, descent)
         if found is not None:
             return Agreement(found[0], few.parity.settle(found[1]), steps, Status.SOLVED)
-    return Agreement(None, prices, steps, Status.INFEASIBLE if ended == descent.UNBOUNDED else Status.STALLED)
+    return Agreement(
+        None, prices, steps, Status.INFEASIBLE if ended == descent.UNBOUNDED else Status.STALLED
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +105,14 @@ class _Start:
         labels[chosen] = 0.0
         return cls(
             (start, column, design[chosen], weight[chosen], place.reshape(prices.shape)),
-            (worth[row, column], own, np.zeros(len(row), dtype=bool), np.zeros(len(chosen), dtype=np.int64), given, sign),
+            (
+                worth[row, column],
+                own,
+                np.zeros(len(row), dtype=bool),
+                np.zeros(len(chosen), dtype=np.int64),
+                given,
+                sign,
+            ),
             (edges, kind, np.arange(len(given)), gradient, rise),
             row,
             np.asarray(table.labels[chosen], np.float64)[row, column],
@@ -101,7 +120,9 @@ class _Start:
             labels,
         )
 
-    def told(self, shape: tuple[int, int], bands: Bands, loops: Any) -> tuple[Floats, Floats] | None:
+    def told(
+        self, shape: tuple[int, int], bands: Bands, loops: Any
+    ) -> tuple[Floats, Floats] | None:
         """Give labels and prices of the corner where that ended, each from its equations alone; None where these tell none."""
         _, column, design, weight, _ = self.rows
         own, (_, kind, what, gradient, _) = self.at[1], self.basis
@@ -118,7 +139,10 @@ class _Start:
         equations[tied] = apart.reshape(len(tied), shape[0] * shape[1])[:, bands.entries]
         right[tied] = self.value[own[row]] - self.value[entry]
         try:
-            found, slopes = np.linalg.solve(equations, right), np.linalg.solve(equations.T, gradient)
+            found, slopes = (
+                np.linalg.solve(equations, right),
+                np.linalg.solve(equations.T, gradient),
+            )
         except np.linalg.LinAlgError:
             return None
         shares = -slopes[tied] / weight[row]

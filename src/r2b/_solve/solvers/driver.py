@@ -16,7 +16,8 @@ from r2b._data.arrays import Floats
 from r2b._solve.certificate import Certificate
 
 TOLERANCE = 1e-10  # residual that is asked for unless another is
-_AS_ASKED = 0.01 * TOLERANCE  # of a stage, above which no more was asked for than a certificate tells
+# of a stage, above which no more was asked for than a certificate tells
+_AS_ASKED = 0.01 * TOLERANCE
 _ROUNDING = 1e-13  # residual below which no step is of use
 NEAR = 1e-7  # residual from which prices may be proven optimal
 
@@ -135,12 +136,14 @@ class Stage:
     max_iter : int
         Steps after which the plan goes on without it.
     final : bool
-        Whether reaching ``tol`` here solves the problem (a stage on an easier problem only prepares prices).
+        Whether reaching ``tol`` here solves the problem (a stage on an easier problem only prepares
+        prices).
     near : float
-        Residual from which on steps are taken; above it none is, where they are dear and would lead nowhere.
+        Residual from which on steps are taken; above it none is, where they are dear and would lead
+        nowhere.
     refine : callable, optional
-        Guesses of better prices to begin with, from the first state of this stage and the last of the one before; the one with the
-        lowest residual is taken.
+        Guesses of better prices to begin with, from the first state of this stage and the last of
+        the one before; the one with the lowest residual is taken.
     """
 
     solver: Solver
@@ -170,10 +173,13 @@ class Outcome:
     history: list[Progress] = field(default_factory=list)
 
 
-def run(plan: Iterable[Stage], prices: Floats, limits: Limits, parity: Parity | None = None) -> Outcome:
+def run(
+    plan: Iterable[Stage], prices: Floats, limits: Limits, parity: Parity | None = None
+) -> Outcome:
     """Go through the plan until a final stage reaches its tolerance or a limit is met.
 
-    A stage begins at the best prices of the one before; one without guesses of its own at the best of any final stage, if that is better.
+    A stage begins at the best prices of the one before; one without guesses of its own at the best
+    of any final stage, if that is better.
 
     Parameters
     ----------
@@ -183,9 +189,12 @@ def run(plan: Iterable[Stage], prices: Floats, limits: Limits, parity: Parity | 
         Where to start.
     limits : Limits
     parity : Parity, optional
-        The constraint of the problem asked for: prices from any stage may prove that no labels meet it.
+        The constraint of the problem asked for: prices from any stage may prove that no labels meet
+        it.
     """
-    return _Run(limits, Outcome(prices), None if parity is None or surely_feasible(parity) else parity).through(plan, prices)
+    return _Run(
+        limits, Outcome(prices), None if parity is None or surely_feasible(parity) else parity
+    ).through(plan, prices)
 
 
 @dataclass(eq=False)
@@ -195,8 +204,11 @@ class _Run:
     limits: Limits
     outcome: Outcome
     doubtful: Parity | None
-    walked: list[tuple[Solver, Floats, int]] = field(default_factory=list)  # where steps were taken from, by which solver, and how many
-    proven: Floats | None = None  # prices of the problem asked for that a certificate will bear out, though their residual is above tol
+    # where steps were taken from, by which solver, and how many
+    walked: list[tuple[Solver, Floats, int]] = field(default_factory=list)
+    # prices of the problem asked for that a certificate will bear out, though their residual is
+    # above tol
+    proven: Floats | None = None
     begun: float = field(default_factory=time.perf_counter)
 
     def through(self, plan: Iterable[Stage], prices: Floats) -> Outcome:
@@ -208,7 +220,9 @@ class _Run:
                 break
         return self.outcome
 
-    def _stage(self, stage: Stage, prices: Floats, last: State | None) -> tuple[Status | None, State, Floats]:
+    def _stage(
+        self, stage: Stage, prices: Floats, last: State | None
+    ) -> tuple[Status | None, State, Floats]:
         state = best = self._start(stage, prices, last)
         most = 0 if self._knows(stage, state) else stage.max_iter
         for taken in range(most + 1):
@@ -218,7 +232,9 @@ class _Run:
             if reason is not None or ended or self._enough(state, stage):
                 break
             state = stage.solver.step(state)
-            self.outcome.history.append(Progress(self._steps + 1, stage.solver.name, state.residual, self._seconds))
+            self.outcome.history.append(
+                Progress(self._steps + 1, stage.solver.name, state.residual, self._seconds)
+            )
         if reason is None and self.proven is not None:
             self.outcome.prices, reason = self.proven, Status.STALLED
         return reason, state, best.prices
@@ -226,7 +242,9 @@ class _Run:
     def _knows(self, stage: Stage, state: State) -> bool:
         """Tell whether as many steps were taken from here before: they would be the same ones."""
         if any(
-            solver is stage.solver and steps >= stage.max_iter and np.array_equal(prices, state.prices)
+            solver is stage.solver
+            and steps >= stage.max_iter
+            and np.array_equal(prices, state.prices)
             for solver, prices, steps in self.walked
         ):
             return True
@@ -235,7 +253,12 @@ class _Run:
         return False
 
     def _start(self, stage: Stage, prices: Floats, last: State | None) -> State:
-        if stage.final and stage.refine is None and last is not None and self.outcome.residual < last.residual:
+        if (
+            stage.final
+            and stage.refine is None
+            and last is not None
+            and self.outcome.residual < last.residual
+        ):
             prices = self.outcome.prices
         state: State = stage.solver.start(prices)
         guesses = iter(() if stage.refine is None else stage.refine(state, last))

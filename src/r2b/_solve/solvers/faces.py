@@ -1,7 +1,8 @@
 """Newton's steps where groups share cells or count by parts: what leaves the face of the projection is solved for, the rest is known.
 
-The projection onto the allowed means moves along a face there. Directions within it take no curvature: the step is the safe one. What is
-left is one linear system for each component of the constraint, over orthonormal directions that leave the face.
+The projection onto the allowed means moves along a face there. Directions within it take no
+curvature: the step is the safe one. What is left is one linear system for each component of the
+constraint, over orthonormal directions that leave the face.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import Projected
 from r2b._data.arrays import Flags, Floats, Places
 
-_LEAST_DAMPING = 1e-11  # of 1 / lam: families that imply each other leave directions without any curvature
+# of 1 / lam: families that imply each other leave directions without any curvature
+_LEAST_DAMPING = 1e-11
 
 _DENSE = 256  # prices up to which one dense table is faster
 
@@ -31,7 +33,8 @@ class Curvature:
     blocks : ndarray of shape (n_groups, n_classes, n_classes) or None
         Where every group is a cell.
     components : list of ndarray of shape (n, n_classes, n, n_classes)
-        Else, for each component of the constraint with n groups, the derivative times the share of the group it is of: symmetric.
+        Else, for each component of the constraint with n groups, the derivative times the share of
+        the group it is of: symmetric.
     entries : ndarray of bool, shape (n_groups, n_classes), optional
         The prices that it is known for, where it is not all of them.
     """
@@ -57,16 +60,43 @@ class FaceSteps:
         The step in directions within the face is this long along those.
     """
 
-    def __init__(self, parity: Parity, target: Projected, gap: Floats, components: Sequence[Floats], within: Floats, length: float) -> None:
+    def __init__(
+        self,
+        parity: Parity,
+        target: Projected,
+        gap: Floats,
+        components: Sequence[Floats],
+        within: Floats,
+        length: float,
+    ) -> None:
         faces = []
         for member in parity.members:
-            mine = Projected(target.means[member.groups], target.clipped[member.groups], target.slope[member.groups])
-            faces.append((member.groups, member.bound.derivative(mine, parity.share[member.groups])))
-        self.along = length * np.concatenate([np.matmul(face, within[groups].T[:, :, None])[:, :, 0].T for groups, face in faces])
+            mine = Projected(
+                target.means[member.groups],
+                target.clipped[member.groups],
+                target.slope[member.groups],
+            )
+            faces.append(
+                (member.groups, member.bound.derivative(mine, parity.share[member.groups]))
+            )
+        self.along = length * np.concatenate(
+            [np.matmul(face, within[groups].T[:, :, None])[:, :, 0].T for groups, face in faces]
+        )
         self.parts = []
         for groups, block in zip(parity.components, components, strict=True):
-            normals = _normals([each for each in faces if each[0].start in groups], groups, parity.share)
-            self.parts.append(_Across(groups, block, normals, np.sqrt(parity.share[groups]), gap[groups], self.along[groups]))
+            normals = _normals(
+                [each for each in faces if each[0].start in groups], groups, parity.share
+            )
+            self.parts.append(
+                _Across(
+                    groups,
+                    block,
+                    normals,
+                    np.sqrt(parity.share[groups]),
+                    gap[groups],
+                    self.along[groups],
+                )
+            )
 
     def __call__(self, damping: float) -> Floats:
         """Give the step; a system that is singular to the last bit raises LinAlgError."""
@@ -79,18 +109,29 @@ class FaceSteps:
 class _Across:
     """The system of one component. With c = D^(1/2) d, D the shares, projectors are orthogonal and it is symmetric.
 
-    Few prices are taken as one dense table, those that can move alone: of many families most classes are often unbounded. Many are taken
-    class by class, since a direction is one of a single class.
+    Few prices are taken as one dense table, those that can move alone: of many families most
+    classes are often unbounded. Many are taken class by class, since a direction is one of a single
+    class.
     """
 
-    def __init__(self, groups: Places, block: Floats, normals: Floats, root: Floats, gap: Floats, along: Floats) -> None:
+    def __init__(
+        self,
+        groups: Places,
+        block: Floats,
+        normals: Floats,
+        root: Floats,
+        gap: Floats,
+        along: Floats,
+    ) -> None:
         self.groups, self.normals, self.root = groups, normals, root[:, None]
         self.used = np.flatnonzero(normals.any(axis=1))  # of the directions of all classes
         moving = np.flatnonzero(normals.any(axis=2) | (along != 0).T)  # classes x groups
         build = self._dense if len(moving) <= _DENSE else self._by_class
         self.system, self.right = build(moving, block, self.root * gap, self.root * along)
 
-    def _dense(self, moving: Places, block: Floats, gap: Floats, along: Floats) -> tuple[Floats, Floats]:
+    def _dense(
+        self, moving: Places, block: Floats, gap: Floats, along: Floats
+    ) -> tuple[Floats, Floats]:
         n_classes, n_groups, n_normals = self.normals.shape
         classes, groups = np.divmod(moving, n_groups)
         root = self.root[groups, 0]
@@ -101,11 +142,16 @@ class _Across:
         right = gap[groups, classes] - scaled @ along[groups, classes]
         return columns.T @ (scaled @ columns), columns.T @ right
 
-    def _by_class(self, moving: Places, block: Floats, gap: Floats, along: Floats) -> tuple[Floats, Floats]:
+    def _by_class(
+        self, moving: Places, block: Floats, gap: Floats, along: Floats
+    ) -> tuple[Floats, Floats]:
         root = self.root[:, 0]
-        scaled = (block / root[:, None, None, None] / root[:, None]).transpose(1, 3, 0, 2)  # classes x classes x groups x groups
+        # classes x classes x groups x groups
+        scaled = (block / root[:, None, None, None] / root[:, None]).transpose(1, 3, 0, 2)
         turned = np.ascontiguousarray(self.normals.transpose(0, 2, 1))
-        system = np.matmul(turned[:, None], np.matmul(scaled, self.normals[None])).transpose(0, 2, 1, 3)
+        system = np.matmul(turned[:, None], np.matmul(scaled, self.normals[None])).transpose(
+            0, 2, 1, 3
+        )
         size = self.normals.shape[0] * self.normals.shape[2]
         apart = np.matmul(scaled, along.T[None, :, :, None])[:, :, :, 0].sum(axis=1)
         right = np.matmul(turned, (gap.T - apart)[:, :, None]).ravel()[self.used]

@@ -1,12 +1,15 @@
 """Solving with the curvature of prices of groups that share cells: as one table, or in the space of the rows where these are few.
 
-With b_i the row of the design for row i, in units where every share is 1, the matrix is, class by class and then row by row,
+With b_i the row of the design for row i, in units where every share is 1, the matrix is, class by
+class and then row by row,
 
-    K = blocks of classes (sum_i w_i d_ik b_i b_i' + softness)  -  sum_i (w_i b_i x d_i) (w_i b_i x d_i)' / (w_i sum_k d_ik),
+    K = blocks of classes (sum_i w_i d_ik b_i b_i' + softness)  -  sum_i (w_i b_i x d_i) (w_i b_i x
+    d_i)' / (w_i sum_k d_ik),
 
-so that with R rows a system of groups x classes prices is one of R levels of rows (Woodbury): twenty rows of 150 classes in 25 groups have
-3,750 prices. Where prices are the fewer the table is added up and factorised. Either way solutions are refined by the caller against the
-curvature itself, whose product with prices costs next to nothing.
+so that with R rows a system of groups x classes prices is one of R levels of rows (Woodbury):
+twenty rows of 150 classes in 25 groups have 3,750 prices. Where prices are the fewer the table is
+added up and factorised. Either way solutions are refined by the caller against the curvature
+itself, whose product with prices costs next to nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +25,12 @@ from r2b._data.arrays import Flags, Floats, Places
 from r2b._data.compute import parts_of
 from r2b._solve.oracle.folding import Folded
 
-_SHIFTS = (1e-15, 1e-13, 1e-11, 1e-9, 1e-7)  # added to a unit diagonal until rounding lets it be factorised
+# added to a unit diagonal until rounding lets it be factorised
+_SHIFTS = (1e-15, 1e-13, 1e-11, 1e-9, 1e-7)
 _BLOCK = 96  # rows of a triangle that are solved for at once
 _NOTHING = 1e-13  # of what a row answers with, that is nothing: the solution is refined by far more
-_SCATTERED, _WEIGHED = 400.0, 60.0  # operations that adding a number to a place of its own costs as much as, and weighing a copy of it
+# operations that adding a number to a place of its own costs as much as, and weighing a copy of it
+_SCATTERED, _WEIGHED = 400.0, 60.0
 
 
 def cholesky(matrices: Floats) -> Floats:
@@ -43,8 +48,8 @@ def cholesky(matrices: Floats) -> Floats:
 class Cholesky:
     """Solve with a symmetric matrix that is positive definite but for rounding.
 
-    A third of the work of a factorisation by pivots and an eighth of that of an inverse. NumPy has no solver for triangles: blocks on the
-    diagonal are inverted, the rest is products.
+    A third of the work of a factorisation by pivots and an eighth of that of an inverse. NumPy has
+    no solver for triangles: blocks on the diagonal are inverted, the rest is products.
 
     Examples
     --------
@@ -66,14 +71,18 @@ class Cholesky:
         """Give half a solution, for a vector or columns: its square is the inverse with the right-hand side on both sides."""
         found = (right.T * self.scale).T
         for part, inverse in zip(self.parts, self.inverses, strict=True):
-            found[part] = inverse @ (found[part] - self.lower[part, : part.start] @ found[: part.start])
+            found[part] = inverse @ (
+                found[part] - self.lower[part, : part.start] @ found[: part.start]
+            )
         return found
 
     def solve(self, right: Floats) -> Floats:
         """Solve for a vector or columns."""
         found = self.half(right)
         for part, inverse in zip(reversed(self.parts), reversed(self.inverses), strict=True):
-            found[part] = inverse.T @ (found[part] - self.lower[part.stop :, part].T @ found[part.stop :])
+            found[part] = inverse.T @ (
+                found[part] - self.lower[part.stop :, part].T @ found[part.stop :]
+            )
         return (found.T * self.scale).T
 
 
@@ -132,7 +141,8 @@ class RowCurvature:
     by_rows : bool
         A factorisation in the space of the rows costs less than one of the table.
     products : int
-        With the rows, that conjugate gradients may take before a factorisation is the cheaper way; none where it is at once.
+        With the rows, that conjugate gradients may take before a factorisation is the cheaper way;
+        none where it is at once.
     fold : callable, optional
         Adds it up in a way of its own.
     """
@@ -148,7 +158,9 @@ class RowCurvature:
 
     def times(self, prices: Floats) -> Floats:
         """Multiply prices of groups, groups x classes, by it."""
-        return np.asarray(self.design.T @ self.summed(self.respond(self.spread(self.design @ prices))))
+        return np.asarray(
+            self.design.T @ self.summed(self.respond(self.spread(self.design @ prices)))
+        )
 
     def table(self) -> Floats:
         """Add it up, as (n_groups, n_classes, n_groups, n_classes)."""
@@ -169,7 +181,11 @@ class RowCurvature:
 
     def summed(self, by_row: Floats) -> Floats:
         """Add up the rows of each cell."""
-        return by_row if len(by_row) == len(self.design) else np.asarray(np.add.reduceat(by_row, self.first, axis=0))
+        return (
+            by_row
+            if len(by_row) == len(self.design)
+            else np.asarray(np.add.reduceat(by_row, self.first, axis=0))
+        )
 
     def respond(self, shifts: Floats) -> Floats:
         """Give what rows move for a shift, times their weight."""
@@ -189,22 +205,30 @@ def _joined(d: Floats, d_sum: Floats) -> Flags:
 def _works(joined: Flags, n_cells: int, n_groups: int) -> tuple[float, float, float]:
     """Give the operations of the three ways to make the products of the rows' levels."""
     n_rows, n_classes = joined.shape
-    by_class = (_SCATTERED + 2.0 * n_groups) * float((joined.sum(axis=0, dtype=np.float64) ** 2).sum())
-    return float(n_rows**2 * n_groups * n_classes), by_class, float(n_rows * n_classes * (n_rows + _WEIGHED * n_cells))
+    by_class = (_SCATTERED + 2.0 * n_groups) * float(
+        (joined.sum(axis=0, dtype=np.float64) ** 2).sum()
+    )
+    return (
+        float(n_rows**2 * n_groups * n_classes),
+        by_class,
+        float(n_rows * n_classes * (n_rows + _WEIGHED * n_cells)),
+    )
 
 
 class RowFactor(Factor):
     """The matrix in the space of the rows.
 
-    Entries that are all but 0 beside the others of their row do not move with its level: near the answer these are nearly all, and what
-    joins two rows is the few classes that both have. They are left out of the levels; what that changes is refined by the caller.
+    Entries that are all but 0 beside the others of their row do not move with its level: near the
+    answer these are nearly all, and what joins two rows is the few classes that both have. They are
+    left out of the levels; what that changes is refined by the caller.
 
     Parameters
     ----------
     curvature : RowCurvature
         Its design in units where every share is 1.
     designs : list of (ndarray of shape (n_cells, n_groups), ndarray of int)
-        The design of some classes, and which: prices that are passed on less their mean make it differ between classes.
+        The design of some classes, and which: prices that are passed on less their mean make it
+        differ between classes.
     softness : ndarray of shape (n_groups, n_classes)
     free : ndarray of bool, same shape
     damping : float
@@ -212,14 +236,20 @@ class RowFactor(Factor):
     """
 
     def __init__(
-        self, curvature: RowCurvature, designs: list[tuple[Floats, Places]], softness: Floats, free: Flags, damping: float = 0.0
+        self,
+        curvature: RowCurvature,
+        designs: list[tuple[Floats, Places]],
+        softness: Floats,
+        free: Flags,
+        damping: float = 0.0,
     ) -> None:
         self.curvature, self.designs, self.softness, self.free = curvature, designs, softness, free
         n_rows, n_groups, n_classes = len(curvature.d), *free.shape
         weighed = curvature.weight[:, None] * curvature.d
         joined, summed = _joined(curvature.d, curvature.d_sum), curvature.summed(weighed)
         moves = weighed * (1.0 / np.sqrt(curvature.weight * curvature.d_sum))[:, None]
-        self.white = np.zeros((n_classes, n_groups, n_groups))  # inverse factors of the classes' blocks
+        # inverse factors of the classes' blocks
+        self.white = np.zeros((n_classes, n_groups, n_groups))
         for design, classes in designs:
             pairs = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
             mine = free.T[classes]
@@ -230,7 +260,8 @@ class RowFactor(Factor):
             scale = 1.0 / np.sqrt(np.einsum("kgg->kg", blocks))
             inverse = np.linalg.inv(cholesky(blocks * scale[:, :, None] * scale[:, None, :]))
             self.white[classes] = inverse * (scale * mine)[:, None, :]
-        # Made from whitened prices: those of nearly singular blocks are large, and would cancel in the rows.
+        # Made from whitened prices: those of nearly singular blocks are large, and would cancel in
+        # the rows.
         works = _works(joined, len(curvature.design), n_groups)
         kind = (_Together, _ByClass, _ByCell)[works.index(min(works))]
         self.joints = kind(moves, joined, curvature, _whitened(designs, self.white))
@@ -259,7 +290,9 @@ class RowFactor(Factor):
         """Solve with the matrix as it was factorised."""
         own = np.matmul(self.white, self._spread(right).T[:, :, None])[:, :, 0]
         own += self.joints.back(self.levels.solve(self.joints.of(own[:, :, None])[:, 0]))
-        return np.asarray(np.matmul(self.white.transpose(0, 2, 1), own[:, :, None])[:, :, 0].T[self.free])
+        return np.asarray(
+            np.matmul(self.white.transpose(0, 2, 1), own[:, :, None])[:, :, 0].T[self.free]
+        )
 
     def square(self, columns: Floats) -> Floats:
         """Give ``columns' K^-1 columns``."""
@@ -292,7 +325,9 @@ class _Joints(ABC):
     """
 
     @abstractmethod
-    def __init__(self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats) -> None: ...
+    def __init__(
+        self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats
+    ) -> None: ...
 
     @abstractmethod
     def squares(self) -> Floats:
@@ -310,7 +345,9 @@ class _Joints(ABC):
 class _Together(_Joints):
     """As one table."""
 
-    def __init__(self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats) -> None:
+    def __init__(
+        self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats
+    ) -> None:
         factors = curvature.spread(design.transpose(1, 0, 2)) * moves[:, :, None]
         self.factors, self.shape = factors.reshape(len(moves), -1), (len(design), design.shape[2])
 
@@ -327,7 +364,9 @@ class _Together(_Joints):
 class _ByClass(_Joints):
     """Class by class, from the rows that have it: few, near the answer."""
 
-    def __init__(self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats) -> None:
+    def __init__(
+        self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats
+    ) -> None:
         self.n_rows, self.parts = len(moves), []
         for k, own in enumerate(design):
             rows = np.flatnonzero(joined[:, k])
@@ -353,12 +392,15 @@ class _ByClass(_Joints):
 class _ByCell(_Joints):
     """Cell by cell: what groups make of two rows is the same for all rows of two cells."""
 
-    def __init__(self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats) -> None:
+    def __init__(
+        self, moves: Floats, joined: Flags, curvature: RowCurvature, design: Floats
+    ) -> None:
         self.moves, self.curvature, self.design = moves, curvature, design
 
     def squares(self) -> Floats:
         cell, moves, first = self.curvature.cell, self.moves, self.curvature.first
-        alike = np.matmul(self.design, self.design.transpose(0, 2, 1)).transpose(1, 2, 0).copy()  # cells x cells x classes
+        # cells x cells x classes
+        alike = np.matmul(self.design, self.design.transpose(0, 2, 1)).transpose(1, 2, 0).copy()
         found = np.zeros((len(moves), len(moves)))
         for own, start, stop in zip(alike, first, np.append(first[1:], len(moves)), strict=True):
             found[start:stop, :stop] = moves[start:stop] @ (moves[:stop] * own[cell[:stop]]).T
@@ -368,7 +410,9 @@ class _ByCell(_Joints):
         found = np.zeros((len(self.moves), own.shape[2]))
         by_cell = np.matmul(self.design, own)
         if own.shape[2] == 1:
-            found[:, 0] = np.einsum("ik,ik->i", self.moves, self.curvature.spread(by_cell[:, :, 0].T))
+            found[:, 0] = np.einsum(
+                "ik,ik->i", self.moves, self.curvature.spread(by_cell[:, :, 0].T)
+            )
             return found
         for k, mine in enumerate(by_cell):
             used = np.flatnonzero(own[k].any(axis=0))

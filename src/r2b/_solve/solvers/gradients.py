@@ -1,8 +1,9 @@
 """Conjugate gradients for the prices of groups that share rows: what a table of all pairs of prices is too dear for.
 
-A row binds its classes together by one number, its level. Without levels of rows the system falls apart into classes, one small system of
-groups each, which take what the rows' levels leave of their own diagonal and hold the levels of families exactly. Preconditioned by these
-five to fifty products with the rows reach three digits, where the table would take rows x prices^2.
+A row binds its classes together by one number, its level. Without levels of rows the system falls
+apart into classes, one small system of groups each, which take what the rows' levels leave of their
+own diagonal and hold the levels of families exactly. Preconditioned by these five to fifty products
+with the rows reach three digits, where the table would take rows x prices^2.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.solvers.factors import RowCurvature
 
 _LEAST, _MOST = 20, 150  # products with the rows; twenty to forty are the rule
-_SHARE = 0.5  # of what a factorisation costs that products may: a step solves three systems or more with one
-EXACT = 1e-3  # of the energy's root that may be left: the next step repairs it. A path takes as many with 1e-7, and twice the products
+# of what a factorisation costs that products may: a step solves three systems or more with one
+_SHARE = 0.5
+# of the energy's root that may be left: the next step repairs it. A path takes as many with 1e-7,
+# and twice the products
+EXACT = 1e-3
 _DISTINCT = 1e-12  # of the longest direction set apart, below which one is a sum of others
-_DEAR = 1e9  # operations from which a factorisation takes longer than a few dozen products with the rows
+# operations from which a factorisation takes longer than a few dozen products with the rows
+_DEAR = 1e9
 
 
 def worthwhile(n_rows: int, n_prices: int) -> bool:
@@ -66,7 +71,8 @@ class Gradients:
         blocks = np.zeros((n_classes, n_groups + n_families, n_groups + n_families))
         upper, lower = np.triu_indices(n_groups)
         for design, classes in designs:
-            half = own[:, classes].T @ (design[:, upper] * design[:, lower])  # each pair of groups once
+            # each pair of groups once
+            half = own[:, classes].T @ (design[:, upper] * design[:, lower])
             blocks[classes[:, None], upper, lower] = blocks[classes[:, None], lower, upper] = half
         np.einsum("kgg->kg", blocks)[:, :n_groups] += softness.T
         own_blocks = blocks[:, :n_groups, :n_groups].copy()
@@ -80,7 +86,9 @@ class Gradients:
         diagonal[~alive] = 1.0
         scale = 1.0 / np.sqrt(np.abs(np.where(diagonal == 0, 1.0, diagonal)))
         # A level has the size of what it is moved by where nothing of its own holds it.
-        moved = ((blocks[:, n_groups:, :n_groups] * scale[:, None, :n_groups]) ** 2).sum(axis=2) + np.abs(diagonal[:, n_groups:])
+        moved = ((blocks[:, n_groups:, :n_groups] * scale[:, None, :n_groups]) ** 2).sum(
+            axis=2
+        ) + np.abs(diagonal[:, n_groups:])
         scale[:, n_groups:] = 1.0 / np.sqrt(np.where(moved > 0, moved, 1.0))
         scale *= alive
         blocks *= scale[:, :, None] * scale[:, None, :]
@@ -93,10 +101,14 @@ class Gradients:
         n_groups, n_prices = len(self.free), self.free.size
         none = np.zeros(self.leveled.shape)
         if (unmoved := self._unmoved()) is not None:
-            # Rows do not answer these, and no level moves with them: softness is all that they meet.
+            # Rows do not answer these, and no level moves with them: softness is all that they
+            # meet.
             size = 1.0 / np.sqrt((unmoved**2) @ self.softness.sum(axis=1))
             alike = np.repeat((size[:, None] * unmoved)[:, :, None], self.softness.shape[1], axis=2)
-            self.alike, self.products = alike.reshape(len(size), -1), (alike * self.softness).reshape(len(size), -1)
+            self.alike, self.products = (
+                alike.reshape(len(size), -1),
+                (alike * self.softness).reshape(len(size), -1),
+            )
             self.lifts = np.zeros((len(size), none.size))
             self.coarse = _inverse(self.alike @ self.products.T)
             return
@@ -106,16 +118,25 @@ class Gradients:
             d, c = self._by_class(np.where(self.free, blocks[:, :, g].T * self.free[g], 0.0), none)
             product = self._times(d, c)
             size = np.sqrt(max(float((d * product).sum()), np.finfo(float).tiny))
-            self.alike[g], self.lifts[g], self.products[g] = d.ravel() / size, c.ravel() / size, product.ravel() / size
+            self.alike[g], self.lifts[g], self.products[g] = (
+                d.ravel() / size,
+                c.ravel() / size,
+                product.ravel() / size,
+            )
         self.coarse = _inverse(self.alike @ self.products.T)
 
     def _unmoved(self) -> Floats | None:
         """Give prices of groups, alike in all classes, that levels do not move with; None where classes differ in what they count for.
 
-        Of a family with levels these are differences between its groups, next to each other by how soft they are.
+        Of a family with levels these are differences between its groups, next to each other by how
+        soft they are.
         """
         counts, n_groups = self.columns[:, :, 0], len(self.free)
-        if len(self.designs) > 1 or not self.free.all() or (self.columns != counts[:, :, None]).any():
+        if (
+            len(self.designs) > 1
+            or not self.free.all()
+            or (self.columns != counts[:, :, None]).any()
+        ):
             return None
         order = np.argsort(self.softness.sum(axis=1))
         found = [np.eye(n_groups)[np.flatnonzero(~counts.any(axis=0))]]
@@ -123,13 +144,18 @@ class Gradients:
             mine = order[count[order] != 0]
             apart = np.zeros((max(0, len(mine) - 1), n_groups))
             pair = np.arange(len(apart))
-            apart[pair, mine[:-1]], apart[pair, mine[1:]] = 1.0 / count[mine[:-1]], -1.0 / count[mine[1:]]
+            apart[pair, mine[:-1]], apart[pair, mine[1:]] = (
+                1.0 / count[mine[:-1]],
+                -1.0 / count[mine[1:]],
+            )
             found.append(apart)
         return np.concatenate(found)
 
     def _apart(self, amount: Floats) -> tuple[Floats, Floats]:
         """Give what these amounts of the directions set apart add up to."""
-        return (amount @ self.alike).reshape(self.free.shape), (amount @ self.lifts).reshape(self.leveled.shape)
+        return (amount @ self.alike).reshape(self.free.shape), (amount @ self.lifts).reshape(
+            self.leveled.shape
+        )
 
     def solve(self, right: Floats, balance: Floats) -> tuple[Floats, Floats] | None:
         """Give the prices, groups x classes, and the levels, families x classes; None where it takes too long."""
@@ -140,7 +166,11 @@ class Gradients:
         missing = right * self.free - answered - self._lifted(c)
         amount = self.coarse @ (self.alike @ missing.ravel())
         more = self._apart(amount)
-        d, c, missing = d + more[0], c + more[1], missing - (amount @ self.products).reshape(d.shape)
+        d, c, missing = (
+            d + more[0],
+            c + more[1],
+            missing - (amount @ self.products).reshape(d.shape),
+        )
         along, last = (np.zeros_like(d), none), np.inf
         for _ in range(self.curvature.products):
             step, lift = self._by_class(missing, none)
@@ -148,7 +178,10 @@ class Gradients:
             if not energy > self.exact**2 * whole:
                 return (d + step, c + lift) if np.isfinite(energy) else None
             known = self._apart(self.coarse @ (self.products @ step.ravel()))
-            along = step - known[0] + energy / last * along[0], lift - known[1] + energy / last * along[1]
+            along = (
+                step - known[0] + energy / last * along[0],
+                lift - known[1] + energy / last * along[1],
+            )
             last, product = energy, self._times(*along)
             bend = float((along[0] * product).sum())
             if not bend > 0:

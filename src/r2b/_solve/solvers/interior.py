@@ -1,6 +1,7 @@
 """Interior point for the paper's constraint: where Newton stalls, and the first choice where rows start in corners of the simplex.
 
-Eliminating each row leaves one L x L matrix per group and one system for the levels, the same shape as the Newton step.
+Eliminating each row leaves one L x L matrix per group and one system for the levels, the same shape
+as the Newton step.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Interior(CentralPath[CentralPoint, BandGaps]):
     def __init__(self, problem: Problem, middle: float = 0.7, products: float = 0.05) -> None:
         # A bound of 1 or more binds no one; a finite width keeps the slacks finite too.
         self.epsilon = np.minimum(problem.parity.bound.epsilon, 2.0)
-        super().__init__(problem, middle, products, float(self.epsilon.min(where=self.epsilon > 0, initial=1.0)))
+        super().__init__(
+            problem, middle, products, float(self.epsilon.min(where=self.epsilon > 0, initial=1.0))
+        )
         self.share = problem.parity.share
         self.band = np.broadcast_to(self.epsilon > 0, (problem.n_groups, problem.n_classes))
         self.width = np.where(self.epsilon > 0, self.epsilon, 1.0)
@@ -48,11 +51,14 @@ class Interior(CentralPath[CentralPoint, BandGaps]):
             a=np.broadcast_to(0.5 * self.width, self.band.shape).copy(),
             p=dual,
             q=dual.copy(),
-            c=self.share @ self.rows.means(rows.x) - np.where(self.epsilon > 0, 0.5 * self.epsilon, 0.0),
+            c=self.share @ self.rows.means(rows.x)
+            - np.where(self.epsilon > 0, 0.5 * self.epsilon, 0.0),
         )
         return self._state(point)
 
-    def at_face(self, state: InteriorState[CentralPoint, BandGaps], lean: float = 1.0) -> Iterator[Floats]:
+    def at_face(
+        self, state: InteriorState[CentralPoint, BandGaps], lean: float = 1.0
+    ) -> Iterator[Floats]:
         """Guess prices that are exact on the face where the iteration ended."""
         at, prices = state.point, state.prices
         means, d, d_sum = self.rows.on_support(at.rows, prices, lean)
@@ -64,9 +70,16 @@ class Interior(CentralPath[CentralPoint, BandGaps]):
             clipped = upper | lower | ~self.band
             held = np.where(clipped, 0.0, -prices)
             right = means - np.where(upper, self.epsilon, 0.0) - products(blocks, held)
-            exact = prices + held + LevelSystem(blocks.copy(), clipped, self.share).solve(right, -self.share @ (prices + held))
+            exact = (
+                prices
+                + held
+                + LevelSystem(blocks.copy(), clipped, self.share).solve(
+                    right, -self.share @ (prices + held)
+                )
+            )
             yield exact
-            # A price of the wrong sign says that its entry does not lean on that side of the band: let it go and solve again.
+            # A price of the wrong sign says that its entry does not lean on that side of the band:
+            # let it go and solve again.
             wrong = (upper & (exact < 0)) | (lower & (exact > 0))
             if not wrong.any():
                 break
@@ -87,12 +100,17 @@ class Interior(CentralPath[CentralPoint, BandGaps]):
     def complementarity(self, at: CentralPoint) -> float:
         """Mean of all products."""
         bands = np.where(self.band, at.p * (self.width - at.a) + at.q * at.a, 0.0)
-        return (self.rows.complementarity(at.rows) + float(self.share @ bands.sum(axis=1))) / self.mass
+        return (
+            self.rows.complementarity(at.rows) + float(self.share @ bands.sum(axis=1))
+        ) / self.mass
 
     def reach(self, here: CentralPoint, d: CentralPoint) -> float:
         """Largest step along a direction that keeps everything positive, at most a little over 1."""
         band = slice(None) if self.banded else self.band
-        limits = [longest(here.a[band], d.a[band]), longest((self.width - here.a)[band], -d.a[band])]
+        limits = [
+            longest(here.a[band], d.a[band]),
+            longest((self.width - here.a)[band], -d.a[band]),
+        ]
         limits += [longest(here.p[band], d.p[band]), longest(here.q[band], d.q[band])]
         return min(1.0 / self.shy, self.rows.reach(here.rows, d.rows), *limits)
 
@@ -107,7 +125,9 @@ class _BandSystem(System[CentralPoint]):
     def __init__(self, method: Interior, here: CentralPoint, off: BandGaps) -> None:
         self.method, self.here, self.off = method, here, off
         self.b = method.width - here.a
-        self.theta = np.where(method.band, here.p / self.b + here.q / here.a, 1.0 / method.regularisation)
+        self.theta = np.where(
+            method.band, here.p / self.b + here.q / here.a, 1.0 / method.regularisation
+        )
         self.rows = method.rows.system(here.rows, off.rows)
         blocks = method.rows.blocks(self.rows.d, self.rows.d_sum)
         np.einsum("skk->sk", blocks)[:] += 1.0 / self.theta

@@ -53,18 +53,22 @@ class RowSide:
         self.n_cells = len(share)
         self.first = np.searchsorted(self.cell, np.arange(self.n_cells + 1))
         self.filled = np.flatnonzero(np.diff(self.first))
-        self.apart = len(self.filled) == self.n_cells == len(order)  # every row is a cell of its own
+        # every row is a cell of its own
+        self.apart = len(self.filled) == self.n_cells == len(order)
         self.lam = float(problem.lam)
         self.whole = np.ones(len(order))  # what the entries of a row add up to
-        # A call for each of thousands of cells would cost more than its work.
-        # Groups are cut into parts for threads: one each where their blocks are large, else all together.
+        # A call for each of thousands of cells would cost more than its work. Groups are cut into
+        # parts for threads: one each where their blocks are large, else all together.
         large = problem.n_classes >= SPREAD and self.n_cells <= _MANY_CELLS
         self._parts = parts_of(self.n_cells, 1 if large else self.n_cells)
 
     def start(self, middle: float, products: float, centre: Floats | None = None) -> RowPoint:
         """Start on the way from the labels to the middle of the simplex, or to another centre, with all products equal."""
-        x = (1.0 - middle) * np.maximum(self.y, 0.0) + middle * (1.0 / self.y.shape[1] if centre is None else centre)
-        z = np.where(self.y < 0, -self.y, products / x)  # below 0 is a class that may not be had, less its price
+        x = (1.0 - middle) * np.maximum(self.y, 0.0) + middle * (
+            1.0 / self.y.shape[1] if centre is None else centre
+        )
+        # below 0 is a class that may not be had, less its price
+        z = np.where(self.y < 0, -self.y, products / x)
         x = products / z
         return RowPoint(x, z, np.einsum("ik,ik->i", x, self.lam * x - self.y - z))
 
@@ -72,7 +76,12 @@ class RowSide:
         """Call ``work(cells, rows)`` on parts of the cells with their rows, by threads where parts are large."""
         if len(self._parts) == 1:
             return [work(self._parts[0], slice(0, len(self.cell)))]
-        return list(in_order(lambda part: work(part, slice(self.first[part.start], self.first[part.stop])), self._parts))
+        return list(
+            in_order(
+                lambda part: work(part, slice(self.first[part.start], self.first[part.stop])),
+                self._parts,
+            )
+        )
 
     def spans(self, cells: slice) -> list[tuple[int, int]]:
         """First and last row of each cell."""
@@ -80,7 +89,9 @@ class RowSide:
 
     def means(self, x: Floats) -> Floats:
         """Weighted means of all rows by cell."""
-        return np.concatenate(self.each_part(lambda cells, rows: self.cell_means(x[rows], cells, rows)))
+        return np.concatenate(
+            self.each_part(lambda cells, rows: self.cell_means(x[rows], cells, rows))
+        )
 
     def cell_means(self, x: Floats, cells: slice, rows: slice) -> Floats:
         """Weighted means of some rows by cell."""
@@ -94,7 +105,9 @@ class RowSide:
             if len(filled):
                 means[filled] = np.add.reduceat(self.within[rows, None] * x, first[filled], axis=0)
             return means
-        return np.stack([self.within[i:j] @ x[i - rows.start : j - rows.start] for i, j in self.spans(cells)])
+        return np.stack(
+            [self.within[i:j] @ x[i - rows.start : j - rows.start] for i, j in self.spans(cells)]
+        )
 
     def blocks(self, d: Floats, d_sum: Floats) -> Floats:
         """Give ``D - D 1 1' D / 1' D 1`` averaged over the rows of each cell, D the diagonal of a row of ``d``."""
@@ -126,16 +139,28 @@ class RowSide:
             np.multiply(x, self.lam, out=out)
             out -= self.y[rows]
             out -= at.z[rows]
-            out += (shifts[self.cell[rows]] if cells.stop - cells.start > 1 else shifts[cells.start]) - at.t[rows, None]
+            out += (
+                shifts[self.cell[rows]] if cells.stop - cells.start > 1 else shifts[cells.start]
+            ) - at.t[rows, None]
             row_sum[rows] = x.sum(axis=1) - self.whole[rows]
-            return self.cell_means(x, cells, rows), max(float(out.max(initial=0.0)), -float(out.min(initial=0.0)))
+            return self.cell_means(x, cells, rows), max(
+                float(out.max(initial=0.0)), -float(out.min(initial=0.0))
+            )
 
         means, worst = zip(*self.each_part(work), strict=True)
-        return RowGaps(stationary, row_sum, np.concatenate(means), max(*worst, float(np.abs(row_sum).max())))
+        return RowGaps(
+            stationary, row_sum, np.concatenate(means), max(*worst, float(np.abs(row_sum).max()))
+        )
 
     def complementarity(self, at: RowPoint) -> float:
         """Add up the products x z by weight."""
-        return sum(self.each_part(lambda _, part: float(np.einsum("i,ik,ik->", self.weight[part], at.x[part], at.z[part]))))
+        return sum(
+            self.each_part(
+                lambda _, part: float(
+                    np.einsum("i,ik,ik->", self.weight[part], at.x[part], at.z[part])
+                )
+            )
+        )
 
     def moved(self, here: RowPoint, d: RowPoint, length: float) -> RowPoint:
         """Go so far along a direction."""
@@ -151,7 +176,13 @@ class RowSide:
 
     def reach(self, here: RowPoint, d: RowPoint) -> float:
         """Largest step along a direction that keeps x and z at or above zero."""
-        return min(self.each_part(lambda _, rows: min(longest(here.x[rows], d.x[rows]), longest(here.z[rows], d.z[rows]))))
+        return min(
+            self.each_part(
+                lambda _, rows: min(
+                    longest(here.x[rows], d.x[rows]), longest(here.z[rows], d.z[rows])
+                )
+            )
+        )
 
     def system(self, here: RowPoint, gaps: RowGaps) -> RowSystem:
         """Linearise."""
@@ -161,7 +192,9 @@ class RowSide:
         """Tell which entries the products call positive; ``lean`` above 1 counts entries in doubt as such, below 1 as zero."""
         return np.asarray(at.x * lean > at.z / max(1.0, self.lam))
 
-    def on_support(self, at: RowPoint, shifts: Floats, lean: float) -> tuple[Floats, Floats, Floats]:
+    def on_support(
+        self, at: RowPoint, shifts: Floats, lean: float
+    ) -> tuple[Floats, Floats, Floats]:
         """Give the cell means of the best responses if each row has the support that its products tell, and the d and d_sum of blocks."""
         support = self.support(at, lean).astype(np.float64)
         size = np.maximum(support.sum(axis=1), 1.0)
@@ -182,7 +215,11 @@ class RowSystem:
 
     def __init__(self, side: RowSide, here: RowPoint, gaps: RowGaps) -> None:
         self.side, self.here, self.gaps = side, here, gaps
-        self.ratio, self.d, self.d_sum = np.empty_like(here.x), np.empty_like(here.x), np.empty(len(here.x))
+        self.ratio, self.d, self.d_sum = (
+            np.empty_like(here.x),
+            np.empty_like(here.x),
+            np.empty(len(here.x)),
+        )
 
         def work(_: slice, rows: slice) -> None:
             ratio = np.divide(here.z[rows], here.x[rows], out=self.ratio[rows])
@@ -216,7 +253,9 @@ class RowSystem:
             wish = np.divide(aim[rows], here.x[rows], out=move.z[rows])
             x = np.multiply(self.gaps.stationary[rows], -repair, out=move.x[rows])
             x += wish
-            move.t[rows] = -(repair * self.gaps.row_sum[rows] + np.einsum("ik,ik->i", d, x)) / self.d_sum[rows]
+            move.t[rows] = (
+                -(repair * self.gaps.row_sum[rows] + np.einsum("ik,ik->i", d, x)) / self.d_sum[rows]
+            )
             x += move.t[rows, None]
             x *= d
             return self.side.cell_means(x, cells, rows)

@@ -1,8 +1,10 @@
 """Agreement alone: lambda goes to 0 along a path of prices.
 
-For a linear programme the labels at a small enough lambda are labels at lambda 0, those of least norm, and prices move along a line from
-there on. So each lambda is solved from where the last one points to, on the rows that are still nearly tied there, until prices at the end
-of the line prove the labels optimal for lambda 0. Rows that tie are split by the same rule as all: ``P((y - theta) / lambda)``.
+For a linear programme the labels at a small enough lambda are labels at lambda 0, those of least
+norm, and prices move along a line from there on. So each lambda is solved from where the last one
+points to, on the rows that are still nearly tied there, until prices at the end of the line prove
+the labels optimal for lambda 0. Rows that tie are split by the same rule as all: ``P((y - theta) /
+lambda)``.
 """
 
 from __future__ import annotations
@@ -30,16 +32,20 @@ from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.plan import by_interiors, solve
 from r2b.errors import MissingExtraError
 
-_FIRST, _FIRST_BY_BANDS, _FIRST_SAMPLED = 0.1, 0.03, 0.01  # lambda to begin with, by how the prices are found there
+# lambda to begin with, by how the prices are found there
+_FIRST, _FIRST_BY_BANDS, _FIRST_SAMPLED = 0.1, 0.03, 0.01
 _NEAR = 1e-3  # residual that will do there
 _FIRST_EARLY, _NEAR_EARLY = 0.05, 2e-3  # both, where the end is looked for from there at once
 _SHORT = 1 << 13  # entries of a table that a linear programme may be asked about so early
 _MANY = 1 << 18  # entries from where on prices are found with a sample before all rows are asked
 _SAMPLE, _PER_PRICE = 500, 10  # its rows, at least
-_LAST = 1e-7  # the smallest that is worth a try at once: below, rounding of a row's worth moves its label
+# the smallest that is worth a try at once: below, rounding of a row's worth moves its label
+_LAST = 1e-7
 _LEAST = 1e-9  # below which that is beyond what a certificate lets pass
-_ROUGH, _FINE = 1e-4, 2e-4  # residual that will do above this lambda, where the path only shows the way
-_BLURRED = 4e-10  # residual that will do at the last one, where rounding leaves no less; a certificate lets it pass
+# residual that will do above this lambda, where the path only shows the way
+_ROUGH, _FINE = 1e-4, 2e-4
+# residual that will do at the last one, where rounding leaves no less; a certificate lets it pass
+_BLURRED = 4e-10
 _PATIENCE = 30  # Newton steps for one lambda; five are the rule
 _LANDING = 12  # Newton steps from prices of a linear programme; four are the rule
 _ROUNDS = 4  # of looking again at all rows for one lambda
@@ -47,13 +53,17 @@ _TRIES = 8  # programmes, each with the classes that the prices of the last one 
 _AHEAD = 1e-6  # of lambda: how far the direction of the path is looked along
 _ROUGH_DAMPING = 1e-4  # of Newton's first step on all rows, in units of 1 / lambda
 _DAMPING = 1e-3  # of Newton's first step, in units of the curvature that the open rows can have
-_FARTHEST = 10.0  # times lambda: how far prices are taken to move before its end; steeper slopes are of prices that have a choice
-_UNDAMPED = 1e-9  # for the direction of the path; where prices have a choice it keeps them where they are
+# times lambda: how far prices are taken to move before its end; steeper slopes are of prices that
+# have a choice
+_FARTHEST = 10.0
+# for the direction of the path; where prices have a choice it keeps them where they are
+_UNDAMPED = 1e-9
 _WORTH = 1e-7  # gap to expect of the prices themselves from where on they are tried
 _PROVEN = 9e-10  # gap on the rows that are left at which all rows are asked
 
 _PROGRAMME = 1 << 15  # entries of a linear programme that is solved at once
-# Entries that may still be labelled: a linear programme is faster than the path from its beginning; later on; than other ways.
+# Entries that may still be labelled: a linear programme is faster than the path from its beginning;
+# later on; than other ways.
 _EARLY_LEAP, _LEAP, _LONG_LEAP = 400, 1_000, 16_000
 _DESCENT = 1 << 14  # the same for all of them, where corners are found from prices nearby
 _AROUND = 0.8  # times lambda: rows whose best class leads by more are put together there
@@ -84,7 +94,9 @@ class Sharpened:
     splits: Responses
 
 
-def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove, tol: float, limits: Limits) -> Sharpened:
+def sharpen(
+    problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove, tol: float, limits: Limits
+) -> Sharpened:
     """Minimise ``-sum_i w_i <x_i, y_i>`` over rows of the simplex in parity.
 
     Parameters
@@ -93,20 +105,32 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
         With lambda 0.
     oracle : MemoryOracle or DesignOracle
     prove : callable
-        Certifies labels on all rows: from prices for lambda 0, and the prices and lambda that tell the labels.
+        Certifies labels on all rows: from prices for lambda 0, and the prices and lambda that tell
+        the labels.
     tol : float
         Residual in units of group means.
     limits : Limits
     """
     begun = time.perf_counter()
     free = Responses(np.zeros((problem.n_groups, problem.n_classes)), _LAST)
-    if Newton(oracle, problem.parity, _LAST).start(free.prices).residual <= tol and prove(free.prices, free).holds:
+    if (
+        Newton(oracle, problem.parity, _LAST).start(free.prices).residual <= tol
+        and prove(free.prices, free).holds
+    ):
         return Sharpened(Outcome(free.prices, 0.0, Status.SOLVED), free)
     samples, scale = oracle.samples(), max(1.0, problem.costliest)
     bands = Bands.of(problem.parity) if samples is None else None
     descends = bands is not None and oracle.kernel_choice == "compiled"
     early = descends or (bands is not None and oracle.rows.entries <= _SHORT)
-    lam = scale * (_FIRST_SAMPLED if samples is not None else _FIRST if bands is None else _FIRST_EARLY if early else _FIRST_BY_BANDS)
+    lam = scale * (
+        _FIRST_SAMPLED
+        if samples is not None
+        else _FIRST
+        if bands is None
+        else _FIRST_EARLY
+        if early
+        else _FIRST_BY_BANDS
+    )
     begin, enough = replace(problem, lam=lam), max(tol, _NEAR_EARLY if early else _NEAR)
     if samples is None:
         first = _first(begin, oracle, bands, enough, limits)
@@ -115,34 +139,60 @@ def sharpen(problem: Problem, oracle: MemoryOracle | DesignOracle, prove: Prove,
     if not first.status.ok:
         return Sharpened(first, Responses(first.prices, lam))
     prices = first.prices
-    for fine in (_FINE, np.inf):  # a path that was followed roughly may miss an end that another finds
+    # a path that was followed roughly may miss an end that another finds
+    for fine in (_FINE, np.inf):
         first.prices, first.status = prices, Status.STALLED
         with one_blas_thread():
-            found = _Path(problem, oracle, prove, tol, limits, first, lam, begun, fine, bands, descends, early).to_zero()
+            found = _Path(
+                problem, oracle, prove, tol, limits, first, lam, begun, fine, bands, descends, early
+            ).to_zero()
         if first.status is not Status.STALLED:
             break
-    if first.status is Status.STALLED and infeasible(problem):  # by less than what will do at the first lambda
+    # by less than what will do at the first lambda
+    if first.status is Status.STALLED and infeasible(problem):
         first.status = Status.INFEASIBLE
     return found
 
 
-def _first(problem: Problem, oracle: MemoryOracle | DesignOracle, bands: Bands | None, tol: float, limits: Limits) -> Outcome:
+def _first(
+    problem: Problem,
+    oracle: MemoryOracle | DesignOracle,
+    bands: Bands | None,
+    tol: float,
+    limits: Limits,
+) -> Outcome:
     """Solve for the first lambda, by way of a sample where all rows are many more."""
     few = _sample(problem, oracle)
     if bands is not None:
-        newton = BandNewton(oracle, problem.parity, float(problem.lam), bands=bands, damping=_ROUGH_DAMPING)
+        newton = BandNewton(
+            oracle, problem.parity, float(problem.lam), bands=bands, damping=_ROUGH_DAMPING
+        )
         stages = [Stage(newton, tol, _PATIENCE)]
         if few is not None:
-            stages.insert(0, Stage(replace(newton, oracle=few, name="newton, sample"), _NEAR, _PATIENCE, final=False))
+            stages.insert(
+                0,
+                Stage(
+                    replace(newton, oracle=few, name="newton, sample"),
+                    _NEAR,
+                    _PATIENCE,
+                    final=False,
+                ),
+            )
         with one_blas_thread():
             found = run(stages, np.zeros((problem.n_groups, problem.n_classes)), limits)
         if found.status.ok or found.status in _LIMITS:
             return found
-    start = None if few is None else solve(replace(problem, rows=few.rows), few, tol=_NEAR, limits=Limits(_PATIENCE)).prices
+    start = (
+        None
+        if few is None
+        else solve(replace(problem, rows=few.rows), few, tol=_NEAR, limits=Limits(_PATIENCE)).prices
+    )
     return solve(problem, oracle, tol=tol, limits=limits, start=start)
 
 
-def _sample(problem: Problem, oracle: MemoryOracle | DesignOracle) -> MemoryOracle | DesignOracle | None:
+def _sample(
+    problem: Problem, oracle: MemoryOracle | DesignOracle
+) -> MemoryOracle | DesignOracle | None:
     """Give fewer rows that lead to prices nearby; None where all are not many more."""
     n_wanted = max(_SAMPLE, _PER_PRICE * problem.n_groups * problem.n_classes)
     if oracle.rows.merged or oracle.rows.entries < _MANY or 4 * n_wanted > len(oracle.rows.groups):
@@ -180,7 +230,11 @@ class _Path:
                 zero, splits = leapt
         while zero is None and self.lam > _LEAST:
             found = self._next(splits.prices, _WAYS[:1])
-            if found is None and few is not None and self.outcome.status not in (Status.OUT_OF_TIME, Status.INTERRUPTED):
+            if (
+                found is None
+                and few is not None
+                and self.outcome.status not in (Status.OUT_OF_TIME, Status.INTERRUPTED)
+            ):
                 if (leapt := self._leap(splits.prices, few, _LONG_LEAP)) is not None:
                     zero, splits = leapt
                     break
@@ -208,7 +262,9 @@ class _Path:
                 return found.prices
         return None
 
-    def _leap(self, prices: Floats, few: Screened, most: int, part: float = _FIRST_NEAR) -> tuple[Floats, Responses] | None:
+    def _leap(
+        self, prices: Floats, few: Screened, most: int, part: float = _FIRST_NEAR
+    ) -> tuple[Floats, Responses] | None:
         """Go to the end at once where few rows are left: a linear programme of their best classes has its prices."""
         near, largest = _near(few, prices, part), max(most, _DESCENT if self.descends else 0)
         if self.leaps <= 0 or not 0 < near.sum() <= largest:
@@ -252,12 +308,15 @@ class _Path:
         self.slope = 0.0
         for end in _ENDS:
             at = self._at(corner.prices, end, 32.0 * end, _by_few_steps)
-            if at is None:  # the programme has many prices that are as good, and these are not where the path ends
+            # the programme has many prices that are as good, and these are not where the path ends
+            if at is None:
                 break
             splits = Responses(at[0], end)
             if self.prove(corner.prices, splits).holds:
                 return corner.prices, splits
-            self.lam = end  # prices of a linear programme are as exact as its tolerance; the end of the path may be more so
+            # prices of a linear programme are as exact as its tolerance; the end of the path may be
+            # more so
+            self.lam = end
             if (zero := self._proof(at[0], splits, at[1])) is not None:
                 return zero, splits
         self.slope, self.lam = slope, lam
@@ -275,8 +334,12 @@ class _Path:
 
     def _next(self, prices: Floats, ways: Sequence[Way]) -> tuple[Floats, Screened] | None:
         """Solve a smaller lambda from the prices of this one; None where none of these ways there works."""
-        # Prices move by their slope times lambda on the way to its end, and rows that they pass on it must not be put together.
-        way = self.lam * min(1.0 + self.problem.parity.largest_shift(np.abs(self.slope) + np.zeros_like(prices)), _FARTHEST)
+        # Prices move by their slope times lambda on the way to its end, and rows that they pass on
+        # it must not be put together.
+        way = self.lam * min(
+            1.0 + self.problem.parity.largest_shift(np.abs(self.slope) + np.zeros_like(prices)),
+            _FARTHEST,
+        )
         for factor, margin, plan in ways:
             lam = max(factor * self.lam, min(_LAST, 0.3 * self.lam))
             found = self._at(prices, lam, margin * way, plan)
@@ -290,7 +353,9 @@ class _Path:
     def _of(self, few: Screened, lam: float) -> Problem:
         return replace(self.problem, rows=few.oracle.rows, parity=few.parity, lam=lam)
 
-    def _at(self, prices: Floats, lam: float, margin: float, plan: Plan) -> tuple[Floats, Screened] | None:
+    def _at(
+        self, prices: Floats, lam: float, margin: float, plan: Plan
+    ) -> tuple[Floats, Screened] | None:
         """Solve at this lambda, on the rows that may be tied there."""
         guess = prices + self.slope * (lam - self.lam) if np.any(self.slope) else prices
         tol = max(self.tol, _ROUGH if lam > self.fine else _BLURRED if lam <= _LAST else 0.0)
@@ -300,7 +365,12 @@ class _Path:
         for _ in range(_ROUNDS):
             few = screened(self.oracle, self.problem.parity, prices, margin)
             newton = BandNewton(
-                few.oracle, few.parity, lam, name=f"newton, lam {lam:.0e}", damping=_DAMPING * few.open_share, bands=self.bands
+                few.oracle,
+                few.parity,
+                lam,
+                name=f"newton, lam {lam:.0e}",
+                damping=_DAMPING * few.open_share,
+                bands=self.bands,
             )
             if guess is not prices:
                 guess = min(guess, prices, key=lambda start: newton.start(start).residual)
@@ -313,11 +383,24 @@ class _Path:
             prices, guess, margin = found, found, 2.0 * margin
         return None
 
-    def _on_all_rows(self, prices: Floats, lam: float, margin: float, tol: float) -> tuple[Floats, Screened] | None:
+    def _on_all_rows(
+        self, prices: Floats, lam: float, margin: float, tol: float
+    ) -> tuple[Floats, Screened] | None:
         """Solve at this lambda with rows that are too few to be worth putting together on the way."""
-        newton = BandNewton(self.oracle, self.problem.parity, lam, name=f"newton, lam {lam:.0e}", damping=_ROUGH_DAMPING, bands=self.bands)
+        newton = BandNewton(
+            self.oracle,
+            self.problem.parity,
+            lam,
+            name=f"newton, lam {lam:.0e}",
+            damping=_ROUGH_DAMPING,
+            bands=self.bands,
+        )
         found = self._run(_by_newton(self.problem, newton, tol), prices)
-        return None if found is None else (found, screened(self.oracle, self.problem.parity, found, margin))
+        return (
+            None
+            if found is None
+            else (found, screened(self.oracle, self.problem.parity, found, margin))
+        )
 
     def _run(self, plan: Iterator[Stage], prices: Floats) -> Floats | None:
         """Run some stages within what is left of the limits."""
@@ -343,8 +426,15 @@ class _Path:
         """Give the prices at lambda 0 to which the path points, and keep its direction."""
         rows, newton = few.oracle.rows, Newton(few.oracle, few.parity, self.lam, damping=_UNDAMPED)
         support = respond(rows.labels, rows.groups, few.parity.shifts(prices), self.lam) > 0
-        # As long as supports stay, a label is its support's even split and what is apart from it, which grows as lambda falls.
-        even = inspected(few.oracle, few.parity, prices, self.lam, answers=support / support.sum(axis=1, keepdims=True)).means
+        # As long as supports stay, a label is its support's even split and what is apart from it,
+        # which grows as lambda falls.
+        even = inspected(
+            few.oracle,
+            few.parity,
+            prices,
+            self.lam,
+            answers=support / support.sum(axis=1, keepdims=True),
+        ).means
         with suppress(np.linalg.LinAlgError):
             self.slope = -newton.drift(prices, even, _AHEAD) / (_AHEAD * self.lam)
         return self.problem.parity.canonical(prices - self.lam * self.slope, self.problem.reach)
@@ -354,8 +444,14 @@ class _Path:
         # Prices as they are leave about lambda on the table, for every row that is tied.
         near = [prices] if self.lam * few.open_share <= _WORTH else []
         for zero in (self._end(prices, few), *near):
-            proof = certify(self._of(few, 0.0), few.oracle, zero, few.oracle.label_means(), answers=splits)
-            if proof.relative_gap <= _PROVEN and proof.excess <= PROVEN and self.prove(zero, splits).holds:
+            proof = certify(
+                self._of(few, 0.0), few.oracle, zero, few.oracle.label_means(), answers=splits
+            )
+            if (
+                proof.relative_gap <= _PROVEN
+                and proof.excess <= PROVEN
+                and self.prove(zero, splits).holds
+            ):
                 return zero
         return None
 
@@ -377,7 +473,8 @@ def _by_few_steps(problem: Problem, newton: Newton, tol: float) -> Iterator[Stag
     yield Stage(newton, tol, _LANDING)
 
 
-# In the order in which they are tried: the next lambda, in units of this one; by how much rows lead that are put together, also; how.
+# In the order in which they are tried: the next lambda, in units of this one; by how much rows lead
+# that are put together, also; how.
 _WAYS: tuple[Way, ...] = (
     (1.0 / 3.0, 4.0 / 3.0, _by_newton),
     (0.01, 32.0, by_interiors),

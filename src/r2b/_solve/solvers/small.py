@@ -1,7 +1,8 @@
 """The interior point for few rows: the same method in one long vector, so that a step is a few dozen calls.
 
-It starts on the central path of every row by itself: rows add up to 1 and their duals are in balance there, and stay so, because both are
-linear. What is left to repair is that group means are apart.
+It starts on the central path of every row by itself: rows add up to 1 and their duals are in
+balance there, and stay so, because both are linear. What is left to repair is that group means are
+apart.
 """
 
 from __future__ import annotations
@@ -17,16 +18,23 @@ from r2b._solve.solvers.interior import BandGaps, Interior
 from r2b._solve.solvers.newton import LevelSystem
 from r2b._solve.solvers.rows import RowGaps, RowPoint
 
-_ROUGH = 1e-6  # complementarity down to which a system is solved without refinement: the next step repairs what is lost
-_SINGULAR = 1e-12  # added to the curvature, for a constant in the prices of a group that nothing but a narrow band holds
+# complementarity down to which a system is solved without refinement: the next step repairs what is
+# lost
+_ROUGH = 1e-6
+# added to the curvature, for a constant in the prices of a group that nothing but a narrow band
+# holds
+_SINGULAR = 1e-12
 _NARROW = 1e-4  # width of a band below which every digit counts
-_NEAR, _FAR = 4.0, 200.0  # times the products of other starts; rows by themselves are on their path wherever it begins
+# times the products of other starts; rows by themselves are on their path wherever it begins
+_NEAR, _FAR = 4.0, 200.0
 _LEVELLINGS = 2  # of group means, at the start
 _SAFE = 0.25  # of the products there: the smallest dual of a row that was moved
 _FACES = 4  # that are looked at from one place
-_NEARLY, _RIGHT = 1e-7, 1e-12  # by how much prices on the right one are off: with what damping leaves, and without
+# by how much prices on the right one are off: with what damping leaves, and without
+_NEARLY, _RIGHT = 1e-7, 1e-12
 _GAIN = 0.8  # of that, from one to the next
-_ENTRIES, _ENOUGH = 30, 1e-3  # steps to the central path of a row, and how near it rows start; four are the rule
+# steps to the central path of a row, and how near it rows start; four are the rule
+_ENTRIES, _ENOUGH = 30, 1e-3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,7 +57,8 @@ class SmallInterior(Interior):
         self.one_hot = problem.rows_in_memory.classes is not None
         self.narrow = self.banded and float(self.epsilon.min()) < _NARROW
         counts = np.diff(rows.first)
-        # Rows in a table of cells, as many for each as the fullest has: products of all cells are one call then.
+        # Rows in a table of cells, as many for each as the fullest has: products of all cells are
+        # one call then.
         self.places = rows.cell * counts.max() + np.arange(self.n_rows) - rows.first[rows.cell]
         self.table = (rows.n_cells, int(counts.max()), n_classes)
         bands = [np.repeat(self.share, n_classes)] * 2 if self.banded else []
@@ -68,7 +77,9 @@ class SmallInterior(Interior):
 
     def start(self, prices: Floats) -> InteriorState[CentralPoint, BandGaps]:
         """Start near the central path of each row by itself, with group means that all but agree, in the middle of every band."""
-        x, t = _central(np.eye(1, self.table[2]) if self.one_hot else self.rows.y, self.rows.lam, self.mu)
+        x, t = _central(
+            np.eye(1, self.table[2]) if self.one_hot else self.rows.y, self.rows.lam, self.mu
+        )
         if self.one_hot:  # rows are alike but for the place of their 1
             x = x[0, 1] + (x[0, 0] - x[0, 1]) * self.rows.y
         for _ in range(_LEVELLINGS):
@@ -77,7 +88,9 @@ class SmallInterior(Interior):
             x /= x.sum(axis=1, keepdims=True)
         z = self.rows.lam * x - self.rows.y
         t = np.minimum(t, z.min(axis=1) - _SAFE * self.mu)
-        at = self._point(np.zeros(2 * self.n_products + (len(self.share) + 1) * x.shape[1] + self.n_rows))
+        at = self._point(
+            np.zeros(2 * self.n_products + (len(self.share) + 1) * x.shape[1] + self.n_rows)
+        )
         at.rows.x[...], at.rows.t[...] = x, t
         np.subtract(z, t[:, None], out=at.rows.z)
         if self.banded:
@@ -88,13 +101,34 @@ class SmallInterior(Interior):
 
     def _point(self, whole: Floats) -> _Whole:
         n, half, (n_groups, n_classes) = self.n_rows, self.n_products, self.band.shape
-        first, second = whole[:half].reshape(-1, n_classes), whole[half : 2 * half].reshape(-1, n_classes)
+        first, second = (
+            whole[:half].reshape(-1, n_classes),
+            whole[half : 2 * half].reshape(-1, n_classes),
+        )
         rest, t = whole[2 * half : -n].reshape(-1, n_classes), whole[-n:]
         rows, prices, c = RowPoint(first[:n], second[:n], t), rest[:-1], rest[-1]
         if not self.banded:
-            return _Whole(rows=rows, prices=prices, a=self.still, p=self.still, q=self.still, c=c, b=self.still, whole=whole)
+            return _Whole(
+                rows=rows,
+                prices=prices,
+                a=self.still,
+                p=self.still,
+                q=self.still,
+                c=c,
+                b=self.still,
+                whole=whole,
+            )
         to = n + n_groups
-        return _Whole(rows=rows, prices=prices, a=second[to:], p=first[n:to], q=first[to:], c=c, b=second[n:to], whole=whole)
+        return _Whole(
+            rows=rows,
+            prices=prices,
+            a=second[to:],
+            p=first[n:to],
+            q=first[to:],
+            c=c,
+            b=second[n:to],
+            whole=whole,
+        )
 
     def infeasibility(self, at: CentralPoint) -> BandGaps:
         """Give by how much group means are off their bands, and prices off their balance, by rounding: nothing else is off."""
@@ -103,7 +137,12 @@ class SmallInterior(Interior):
         if self.banded:
             slack += at.a
         balance, gaps = self.share @ at.prices, RowGaps(_NOTHING, _NOTHING, means, 0.0)
-        return BandGaps(rows=gaps, slack=slack, balance=balance, largest=max(float(np.abs(slack).max()), float(np.abs(balance).max())))
+        return BandGaps(
+            rows=gaps,
+            slack=slack,
+            balance=balance,
+            largest=max(float(np.abs(slack).max()), float(np.abs(balance).max())),
+        )
 
     def complementarity(self, at: CentralPoint) -> float:
         """Mean of all products."""
@@ -132,16 +171,25 @@ class SmallInterior(Interior):
         Where prices on a face ask for another one, that is looked at next.
         """
         at, banded = state.point, self.banded
-        support, upper, lower = self.rows.support(at.rows), at.p > self.upper_slacks(at), at.q > at.a
+        support, upper, lower = (
+            self.rows.support(at.rows),
+            at.p > self.upper_slacks(at),
+            at.q > at.a,
+        )
         prices, levels, last = at.prices, at.c, 1.0
         for _ in range(_FACES):
             face = _Face(self, support, upper, lower)
-            for enough in (_NEARLY, _RIGHT):  # once more without what damping left, where it is the right face
+            # once more without what damping left, where it is the right face
+            for enough in (_NEARLY, _RIGHT):
                 prices, levels = face.solve(prices, levels, refine=enough == _RIGHT)
                 worth, means = face.means(prices)
                 wrong = np.where(upper, -prices, np.where(lower, prices, 0.0)) if banded else _ZERO
                 apart = means.max(axis=0) - means.min(axis=0) - self.epsilon
-                off = max(-float(np.where(support, worth, -worth).min()), float(apart.max()), float(wrong.max()))
+                off = max(
+                    -float(np.where(support, worth, -worth).min()),
+                    float(apart.max()),
+                    float(wrong.max()),
+                )
                 if not off <= enough:
                     break
             else:
@@ -173,14 +221,19 @@ class _System:
         if method.banded:
             self.upper, self.lower = here.p / here.b, here.q / here.a
             self.give = 1.0 / (self.upper + self.lower)
-        self.system = LevelSystem(method.blocks(self.d, d_sum, self.give + _SINGULAR), None, method.share)
+        self.system = LevelSystem(
+            method.blocks(self.d, d_sum, self.give + _SINGULAR), None, method.share
+        )
 
     def direction(self, aim: Floats, repair: float) -> Floats:
         """Direction that makes these changes of the products to first order and removes this part of the infeasibility."""
         method, here = self.method, self.here
         n, half, (n_groups, n_classes) = method.n_rows, method.n_products, method.band.shape
         out = np.empty(len(here.whole))
-        first, second = out[:half].reshape(-1, n_classes), out[half : 2 * half].reshape(-1, n_classes)
+        first, second = (
+            out[:half].reshape(-1, n_classes),
+            out[half : 2 * half].reshape(-1, n_classes),
+        )
         wanted, slack = aim.reshape(-1, n_classes), repair * self.off.slack
         wish = wanted[:n] / here.rows.x
         x, t = self._moved(wish)
@@ -225,7 +278,11 @@ class _Face:
         self.size = np.maximum(self.support.sum(axis=1), 1.0)
         self.above = np.where(upper, method.epsilon, 0.0) if method.banded else 0.0
         self.clipped = upper | lower if method.banded else None
-        self.system = LevelSystem(method.blocks(self.support / lam, self.size / lam, method.face_damping / lam), self.clipped, method.share)
+        self.system = LevelSystem(
+            method.blocks(self.support / lam, self.size / lam, method.face_damping / lam),
+            self.clipped,
+            method.share,
+        )
 
     def solve(self, prices: Floats, levels: Floats, *, refine: bool) -> tuple[Floats, Floats]:
         """Give the prices and levels of classes at which means are where the face has them, from others."""

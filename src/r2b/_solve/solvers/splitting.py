@@ -1,9 +1,10 @@
 """Which means lean on which side of their band: the quadratic model of the rows solved together with the bands as they are.
 
-Inside its band a mean has no price, on a side of it the price has that side's sign. Taking sides for given, as a step of Newton's does,
-finds one change of sign at a time, and in narrow bands there are thousands. Here rows and bands take turns (the method of multipliers,
-also called ADMM): the model gives the prices that rows ask for, the projection those that bands allow, and multipliers make them agree.
-A turn costs products of matrices and vectors; the matrices are inverted once.
+Inside its band a mean has no price, on a side of it the price has that side's sign. Taking sides
+for given, as a step of Newton's does, finds one change of sign at a time, and in narrow bands there
+are thousands. Here rows and bands take turns (the method of multipliers, also called ADMM): the
+model gives the prices that rows ask for, the projection those that bands allow, and multipliers
+make them agree. A turn costs products of matrices and vectors; the matrices are inverted once.
 """
 
 from __future__ import annotations
@@ -20,12 +21,19 @@ from r2b._solve.solvers.inverses import inverses
 
 _TURNS, _SHARED_TURNS = 100, 200  # at most, thirty being the rule; and where groups share cells
 _ENOUGH = 0.01  # of the residual: where rows and bands agree so far, sides are told
-# Multipliers in units of the curvature of a class, where groups are cells and where they share some; the least in those of the stiffest.
+# Multipliers in units of the curvature of a class, where groups are cells and where they share
+# some; the least in those of the stiffest.
 _STIFF, _SHARED, _SOFT = 1.0, 0.1, 1e-3
 
 
 def sided(
-    parity: Parity, curvature: Floats, prices: Floats, means: Floats, target: Projected, damping: float, residual: float
+    parity: Parity,
+    curvature: Floats,
+    prices: Floats,
+    means: Floats,
+    target: Projected,
+    damping: float,
+    residual: float,
 ) -> Projected:
     """Project the means of the quadratic model's own answer: what they are, and which of them lean on their band.
 
@@ -44,9 +52,14 @@ def sided(
     residual : float
         How far prices are from the answer, in units of means.
     """
-    # Classes that no mean leans on and nobody pays for stay so in the model; the next step sees those that come in.
+    # Classes that no mean leans on and nobody pays for stay so in the model; the next step sees
+    # those that come in.
     active = np.flatnonzero(target.clipped.any(axis=0) | (prices != 0).any(axis=0))
-    blocks = curvature[:, active[:, None], active] if len(active) < len(curvature[0]) else curvature.copy()
+    blocks = (
+        curvature[:, active[:, None], active]
+        if len(active) < len(curvature[0])
+        else curvature.copy()
+    )
     rho = parity.share @ np.einsum("skk->sk", blocks)
     rho = np.maximum(_STIFF * rho, _SOFT * rho.max(initial=0.0)) + damping
     np.einsum("skk->sk", blocks)[:] += rho + damping
@@ -63,7 +76,11 @@ def sided(
 
 
 def _in_turns(
-    parity: Parity, ask: Callable[[Floats], Floats], scale: Floats, here: tuple[Floats, Floats, Projected, float], turns: int
+    parity: Parity,
+    ask: Callable[[Floats], Floats],
+    scale: Floats,
+    here: tuple[Floats, Floats, Projected, float],
+    turns: int,
 ) -> Projected:
     """Let rows and bands take turns: ``ask`` gives the prices that rows ask for under a pull, ``scale`` are the multipliers' units."""
     prices, means, target, residual = here
@@ -72,7 +89,10 @@ def _in_turns(
         asked = ask(means - seen.means + scale * (allowed - prices))
         last, seen = seen, parity.project(seen.means + scale * asked)
         before, allowed = allowed, asked + (last.means - seen.means) / scale
-        if max(np.abs(scale * (allowed - before)).max(), np.abs(seen.means - last.means).max()) <= _ENOUGH * residual:
+        if (
+            max(np.abs(scale * (allowed - before)).max(), np.abs(seen.means - last.means).max())
+            <= _ENOUGH * residual
+        ):
             break
     return seen
 
@@ -89,10 +109,24 @@ class SidedSteps:
         As for :func:`sided`.
     """
 
-    def __init__(self, parity: Parity, curvature: Curvature, prices: Floats, means: Floats, target: Projected, residual: float) -> None:
-        self.parity, self.components, self.share = parity, curvature.components, parity.share[:, None]
+    def __init__(
+        self,
+        parity: Parity,
+        curvature: Curvature,
+        prices: Floats,
+        means: Floats,
+        target: Projected,
+        residual: float,
+    ) -> None:
+        self.parity, self.components, self.share = (
+            parity,
+            curvature.components,
+            parity.share[:, None],
+        )
         self.prices, self.means, self.here = prices, means, (prices, means, target, residual)
-        known = np.ones(prices.shape, dtype=bool) if curvature.entries is None else curvature.entries
+        known = (
+            np.ones(prices.shape, dtype=bool) if curvature.entries is None else curvature.entries
+        )
         self.tables, bend = [], np.zeros(prices.shape)
         for groups, block in zip(parity.components, self.components, strict=True):
             group, classes = np.nonzero(known[groups])
@@ -109,7 +143,9 @@ class SidedSteps:
         scale, inverted = self.scale + damping, []
         for group, classes, table in self.tables:
             stiff = table.copy()
-            stiff.flat[:: len(stiff) + 1] += self.share[group, 0] * (scale[group, classes] + damping)
+            stiff.flat[:: len(stiff) + 1] += self.share[group, 0] * (
+                scale[group, classes] + damping
+            )
             inverted.append(inverses(stiff))
 
         def ask(pull: Floats) -> Floats:
@@ -120,4 +156,6 @@ class SidedSteps:
 
         seen = _in_turns(self.parity, ask, scale, self.here, _SHARED_TURNS)
         # Prices along the face of the model's answer are 0 there.
-        return FaceSteps(self.parity, seen, self.means - seen.means, self.components, self.prices, -1.0)(damping)
+        return FaceSteps(
+            self.parity, seen, self.means - seen.means, self.components, self.prices, -1.0
+        )(damping)

@@ -1,10 +1,12 @@
 """Class labels by their structure: Newton on the thresholds of the rows, with the prices of every class found exactly for given thresholds.
 
-The dual is a minimum over prices and thresholds together. For given prices each row has its best threshold; for given thresholds each class
-has its best prices, whatever those of the others (``balanced``), bounds included. What is left to find is which thresholds
-go together. There Newton works well: the curvature of a row is its weight times the number of classes it gives to, which changes little
-when one more class joins. By prices it would jump by orders of magnitude, from the weight of a class to that of all rows that begin to give
-to it. The step solves one linear system by conjugate gradients, with products that cost a few cumulative sums (``classes``).
+The dual is a minimum over prices and thresholds together. For given prices each row has its best
+threshold; for given thresholds each class has its best prices, whatever those of the others
+(``balanced``), bounds included. What is left to find is which thresholds go together. There Newton
+works well: the curvature of a row is its weight times the number of classes it gives to, which
+changes little when one more class joins. By prices it would jump by orders of magnitude, from the
+weight of a class to that of all rows that begin to give to it. The step solves one linear system by
+conjugate gradients, with products that cost a few cumulative sums (``classes``).
 """
 
 from __future__ import annotations
@@ -24,15 +26,19 @@ from r2b._solve.solvers.driver import State
 _GAMMA = 0.95  # of lam, as in Newton: the residuals of both are the same
 _SHORTEST = 0.3  # a step is cut to no less; below that damping is the better remedy
 _LEAST, _WORTHWHILE, _MOST = 1e-9, 1e-3, 1e3  # damping, in units of a class's mean over lam
-_GENTLER, _RECOVERED = 10.0, 3.0  # factors of the damping after a failure, and after a success that took several tries
-_STRAIGHT, _STRETCH, _LONGEST = 0.98, 8.0, 1e9  # a step is stretched while this part of its slope is left
+# factors of the damping after a failure, and after a success that took several tries
+_GENTLER, _RECOVERED = 10.0, 3.0
+# a step is stretched while this part of its slope is left
+_STRAIGHT, _STRETCH, _LONGEST = 0.98, 8.0, 1e9
 _NOISE = 1e-14  # of the dual
 _FALLS = 1e-11  # by how much the dual must fall for a step to count where the residual stays
 _SOLVED = 1e-8  # residual at which a problem on the path has done its part
-_NEAR, _LAST_TRIES = 1e-10, 5  # residual from which rounding may hide the rest, and steps without any gain there
+# residual from which rounding may hide the rest, and steps without any gain there
+_NEAR, _LAST_TRIES = 1e-10, 5
 _PATIENCE = 60  # steps for a problem on the path, and without any gain at its end
 _FACTOR = 0.7  # from one lam on the path to the next, at first
-_SLOWER, _FASTER, _WIDEST, _STUCK = 0.4, 1.5, 0.5, 1.0 - 1e-6  # powers and limits of the factor between neighbours on the path
+# powers and limits of the factor between neighbours on the path
+_SLOWER, _FASTER, _WIDEST, _STUCK = 0.4, 1.5, 0.5, 1.0 - 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +118,9 @@ class Thresholds:
         The paper's constraint, every group with weight.
     lam : float
     path : bool
-        Below 1 rows may keep their labels whole, and nothing tells how far prices are from making them move. The few problems that fail
-        for it are solved along a path: smaller and smaller lam in turn, each from the last.
+        Below 1 rows may keep their labels whole, and nothing tells how far prices are from making
+        them move. The few problems that fail for it are solved along a path: smaller and smaller
+        lam in turn, each from the last.
     """
 
     oracle: ClassOracle
@@ -134,7 +141,9 @@ class Thresholds:
         level = np.where(seen.level > _top(prices), 0.5 * (seen.level + _top(prices)), seen.level)
         residual = seen.residual if begin == self.lam else self.look(prices, self.lam).residual
         levels = np.full(prices.shape[1], np.nan)
-        return ThresholdState(prices, residual, level, begin, (level, begin), _FACTOR, _LEAST, levels, seen.dual)
+        return ThresholdState(
+            prices, residual, level, begin, (level, begin), _FACTOR, _LEAST, levels, seen.dual
+        )
 
     def step(self, state: ThresholdState) -> ThresholdState:
         """One accepted step on the thresholds, and on along the path where its problem is solved."""
@@ -143,10 +152,18 @@ class Thresholds:
             there, seen, damping = self._try(state)
         if not np.isfinite(seen.residual):
             return replace(state, stalled=True)
-        # A row that keeps its label whole has any threshold between the costliest class and what would make it give.
+        # A row that keeps its label whole has any threshold between the costliest class and what
+        # would make it give.
         top = _top(seen.prices)
         level = np.where(seen.level > top, np.clip(there.level, top, seen.level), seen.level)
-        state = replace(state, prices=seen.prices, level=level, damping=damping, levels=there.levels, dual=seen.dual)
+        state = replace(
+            state,
+            prices=seen.prices,
+            level=level,
+            damping=damping,
+            levels=there.levels,
+            dual=seen.dual,
+        )
         return self._along(state, seen.residual, falls=before - seen.dual > _FALLS)
 
     def _try(self, state: ThresholdState) -> tuple[Point, Seen, float]:
@@ -165,18 +182,25 @@ class Thresholds:
                     return there, seen, max(damping / eased, _LEAST)
             damping, first = max(damping * _GENTLER, _WORTHWHILE), False
 
-    def _along_line(self, here: Point, worth: Floats, level: Floats, lam: float) -> tuple[Point, float, bool]:
+    def _along_line(
+        self, here: Point, worth: Floats, level: Floats, lam: float
+    ) -> tuple[Point, float, bool]:
         """Go along a direction to where its slope is small: give the point, the length, and whether it is."""
         slope, length = self._slope(here, level), 1.0
         there = self.point(here.level + level, lam, here.levels, here.worth + worth)
         ahead = self._slope(there, level)
         if ahead > self.gain * abs(slope):
             length = max(-slope / (ahead - slope), _SHORTEST)
-            there = self.point(here.level + length * level, lam, here.levels, here.worth + length * worth)
+            there = self.point(
+                here.level + length * level, lam, here.levels, here.worth + length * worth
+            )
             return there, length, self._slope(there, level) <= self.gain * abs(slope)
-        # Where nothing bends, as between rows that keep their labels, only a bound of a class ends the way.
+        # Where nothing bends, as between rows that keep their labels, only a bound of a class ends
+        # the way.
         while ahead < -_STRAIGHT * abs(slope) and length < _LONGEST:
-            further = self.point(here.level + _STRETCH * length * level, lam, here.levels, here.worth)
+            further = self.point(
+                here.level + _STRETCH * length * level, lam, here.levels, here.worth
+            )
             ahead = self._slope(further, level)
             if ahead > self.gain * abs(slope):
                 break
@@ -194,18 +218,32 @@ class Thresholds:
                 best=min(residual, state.best),
                 stalled=taken >= (_LAST_TRIES if state.best <= _NEAR else _PATIENCE),
             )
-        state = replace(state, residual=self.look(state.prices, self.lam).residual, taken=state.taken + 1)
+        state = replace(
+            state, residual=self.look(state.prices, self.lam).residual, taken=state.taken + 1
+        )
         if residual > _SOLVED and state.taken < _PATIENCE:
             return state
         if residual <= _SOLVED:
-            # The next problem begins with these thresholds as they are: a Newton step from there follows the path.
-            home, factor = (state.level, state.lam), max(state.factor**_FASTER, _WIDEST) if state.lam < 1 else state.factor
+            # The next problem begins with these thresholds as they are: a Newton step from there
+            # follows the path.
+            home, factor = (
+                (state.level, state.lam),
+                max(state.factor**_FASTER, _WIDEST) if state.lam < 1 else state.factor,
+            )
         else:
             home, factor = state.home, state.factor**_SLOWER
         lam = home[1] * factor
         lam = self.lam if lam < self.lam * (1.0 + 1e-4) else lam
         return replace(
-            state, level=home[0], lam=lam, home=home, factor=factor, damping=_LEAST, dual=np.inf, taken=0, stalled=factor > _STUCK
+            state,
+            level=home[0],
+            lam=lam,
+            home=home,
+            factor=factor,
+            damping=_LEAST,
+            dual=np.inf,
+            taken=0,
+            stalled=factor > _STUCK,
         )
 
     def look(self, prices: Floats, lam: float) -> Seen:
@@ -216,12 +254,19 @@ class Thresholds:
         prices = prices - priced * (self.parity.share @ prices) / np.where(total > 0, total, 1.0)
         _, level, means, value = self.oracle.respond(prices, lam)
         dual = self.parity.support(self.parity.settle(prices)) - float(self.parity.share @ value)
-        return Seen(prices, dual, level, lambda: means - self.parity.project(means + prices / (_GAMMA * lam)).means)
+        return Seen(
+            prices,
+            dual,
+            level,
+            lambda: means - self.parity.project(means + prices / (_GAMMA * lam)).means,
+        )
 
     def point(self, level: Floats, lam: float, levels: Floats, worth: Floats) -> Point:
         """Give the best prices for these thresholds; levels and worth are near them."""
         weight, epsilon = self.oracle.weight, self.parity.bound.epsilon
-        worth, levels = self.oracle.kernel.balanced(level, weight, self.parity.share, lam, epsilon, levels)
+        worth, levels = self.oracle.kernel.balanced(
+            level, weight, self.parity.share, lam, epsilon, levels
+        )
         supports, excess = self.oracle.supports_at(worth, level, lam)
         return Point(level, worth, levels, supports, excess)
 
@@ -247,7 +292,9 @@ class Thresholds:
         supports = at.supports
         free = (at.worth != 0) | (self.parity.bound.epsilon == 0)
         precise = float(np.clip(1e-3 * np.abs(at.excess).max(), 1e-10, 1e-4))
-        return supports.solution(supports.spread(at.excess), free, self.parity.share, self.damped(damping, lam), precise)
+        return supports.solution(
+            supports.spread(at.excess), free, self.parity.share, self.damped(damping, lam), precise
+        )
 
     def damped(self, damping: float, lam: float) -> Floats:
         """Give what damping adds to the curvature of each class."""
@@ -260,12 +307,14 @@ class Thresholds:
         moved = at.supports.averages(worth) + lam * at.excess / np.maximum(counts, 1.0)
         if lam >= 1.0:
             return np.asarray(moved)
-        # A row that keeps its label whole stays where it is between the costliest class and what would make it give.
+        # A row that keeps its label whole stays where it is between the costliest class and what
+        # would make it give.
         low, high = at.worth.max(axis=1, keepdims=True), at.worth + 1.0 - lam
         low_there, high_there = (at.worth + worth).max(axis=1, keepdims=True), high + worth
         part = np.clip((at.level - low) / np.maximum(high - low, 1e-300), 0.0, 1.0)
         moved = np.where(counts > 0, moved, (1.0 - part) * low_there + part * high_there - at.level)
-        # One that begins to give does so to many classes at once, of which the supports know nothing: no lower than it would end up.
+        # One that begins to give does so to many classes at once, of which the supports know
+        # nothing: no lower than it would end up.
         begins = (at.supports.sizes == 0) & (high_there < low_there)
         if begins.any():
             best = self.oracle.respond(-(at.worth + worth), lam)[1]

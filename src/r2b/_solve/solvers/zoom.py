@@ -1,14 +1,16 @@
 """The interior point beside prices that are all but right, in units of what they are off by.
 
-A band of 1e-8 is lost to an interior point that counts in units of 1: its products meet rounding before they tell on which side of its band
-a mean is. But the answer to given prices is exact to rounding, so what is left is a problem of differences from it (iterative refinement,
-as of linear programmes). With a unit h of the order of what prices are off by,
+A band of 1e-8 is lost to an interior point that counts in units of 1: its products meet rounding
+before they tell on which side of its band a mean is. But the answer to given prices is exact to
+rounding, so what is left is a problem of differences from it (iterative refinement, as of linear
+programmes). With a unit h of the order of what prices are off by,
 
     prices = prices* + h eta,        x = x* + h xi,        c = c* + h chi,
 
-and in this unit nearly everything is settled. Of the entries of rows those far above 0 have no barrier, and those whose dual is far above 0
-stay 0; of the bounds those far inside their band have no price, and those with a large price are equalities. What is left in doubt has a
-barrier, as in the whole problem, and is of size 1, as is the width of a band.
+and in this unit nearly everything is settled. Of the entries of rows those far above 0 have no
+barrier, and those whose dual is far above 0 stay 0; of the bounds those far inside their band have
+no price, and those with a large price are equalities. What is left in doubt has a barrier, as in
+the whole problem, and is of size 1, as is the width of a band.
 """
 
 from __future__ import annotations
@@ -36,13 +38,15 @@ class Zoom(GeneralInterior):
     ----------
     problem : Problem
     unit : float
-        What prices may be off by. In units of 1 nothing is known of them: they start at 0, where rows are their labels.
+        What prices may be off by. In units of 1 nothing is known of them: they start at 0, where
+        rows are their labels.
     near : ndarray of shape (n_groups, n_classes), optional
         Where to start, instead of the prices given then.
     """
 
     name = "zoom"
-    regularisation = 1e-13  # in this unit fewer digits are lost, and means that are to be equal come that much closer
+    # in this unit fewer digits are lost, and means that are to be equal come that much closer
+    regularisation = 1e-13
 
     def __init__(self, problem: Problem, unit: float, near: Floats | None = None) -> None:
         super().__init__(problem)
@@ -69,8 +73,13 @@ class Zoom(GeneralInterior):
         known = layout.centred(self.parity.means(rows.means(rows.known)))
         self.layout = local = _beside(layout, sides, known)
         self.base = layout.centred(base) + self.fixed
-        self.owed = np.where(layout.leveled, layout.family_sum(self.share * local.high_slope * base), 0.0) / unit
-        self.mass = max(rows.mass + 2.0 * float((self.share * sides.doubt).sum()), np.finfo(float).tiny)
+        self.owed = (
+            np.where(layout.leveled, layout.family_sum(self.share * local.high_slope * base), 0.0)
+            / unit
+        )
+        self.mass = max(
+            rows.mass + 2.0 * float((self.share * sides.doubt).sum()), np.finfo(float).tiny
+        )
         state = self._state(self._first(np.where(sides.doubt, own, 0.0) / unit, sides))
         # What is off by more than entries are sure of is not seen in this unit.
         outside = -float(np.minimum(sides.above, sides.below).min(where=layout.bound, initial=0.0))
@@ -79,7 +88,8 @@ class Zoom(GeneralInterior):
     def _first(self, own: Floats, sides: _Sides) -> GeneralPoint:
         """Give a point at about these prices of entries in doubt where all products are equal.
 
-        Slacks are what they are, or the price where that is larger: else a band of many units would be off by as much.
+        Slacks are what they are, or the price where that is larger: else a band of many units would
+        be off by as much.
         """
         rows = self.rows
         assert isinstance(rows, _Doubtful)
@@ -87,9 +97,19 @@ class Zoom(GeneralInterior):
         p, q = self.mu / b, self.mu / a
         p, q = np.where(own > b, own + q, p), np.where(-own > a, p - own, q)
         p, q = (np.where(sides.doubt, each, 0.0) for each in (p, q))
-        b, a = (np.divide(self.mu, each, out=np.ones_like(each), where=sides.doubt) for each in (p, q))
+        b, a = (
+            np.divide(self.mu, each, out=np.ones_like(each), where=sides.doubt) for each in (p, q)
+        )
         prices, c = self.layout.centred(p - q), np.zeros(self.layout.leveled.shape)
-        return GeneralPoint(rows=rows.centred(self.parity.shifts(prices)[rows.cell], self.mu), prices=prices, a=a, b=b, p=p, q=q, c=c)
+        return GeneralPoint(
+            rows=rows.centred(self.parity.shifts(prices)[rows.cell], self.mu),
+            prices=prices,
+            a=a,
+            b=b,
+            p=p,
+            q=q,
+            c=c,
+        )
 
     def asked(self, prices: Floats) -> Floats:
         """Give prices of the problem that was asked."""
@@ -103,7 +123,8 @@ class _Sides:
     Attributes
     ----------
     above, below : ndarray of shape (n_groups, n_classes)
-        How far the upper side is above a mean, and the lower below it, in units of what is in doubt.
+        How far the upper side is above a mean, and the lower below it, in units of what is in
+        doubt.
     upper, lower, inside, doubt : ndarray of bool, same shape
         Entries that surely lean on a side, that are surely inside, and the other ones with a band.
     """
@@ -123,8 +144,9 @@ def _sides(layout: SystemLayout, own: Floats, means: Floats, unit: float) -> _Si
     apart = np.zeros((len(own), 1), dtype=bool)
     for component in layout.components:
         apart[component.groups] = component.disjoint
-    # Prices of groups that share rows may all but cancel, and a large one may be none in the end. Where prices are passed on less their
-    # mean, that mean joins them to all others. Such entries keep their barrier.
+    # Prices of groups that share rows may all but cancel, and a large one may be none in the end.
+    # Where prices are passed on less their mean, that mean joins them to all others. Such entries
+    # keep their barrier.
     settled = layout.band & apart & ~layout.averaged[layout.family]
     sure = _SURE * unit
     upper, lower = settled & (own > sure), settled & (own < -sure)
@@ -155,17 +177,32 @@ def _medians(prices: Floats, layout: SystemLayout) -> Floats:
         mine = layout.family == family
         order = np.argsort(prices[mine], axis=0)
         below = np.cumsum(layout.share[mine][:, 0][order], axis=0) < 0.5 * layout.total[family]
-        found[family] = np.take_along_axis(np.take_along_axis(prices[mine], order, axis=0), below.sum(axis=0)[None], axis=0)[0]
+        found[family] = np.take_along_axis(
+            np.take_along_axis(prices[mine], order, axis=0), below.sum(axis=0)[None], axis=0
+        )[0]
     return found
 
 
 def _levels(layout: SystemLayout, means: Floats) -> Floats:
     """Give levels for which no mean is farther outside its band than it must be."""
     used = layout.bound & layout.leveled[layout.family]
-    highest = np.divide(means - layout.low, layout.low_slope, out=np.full_like(means, np.inf), where=used & (layout.low_slope > 0))
-    lowest = np.divide(means - layout.high, layout.high_slope, out=np.full_like(means, -np.inf), where=used & (layout.high_slope > 0))
+    highest = np.divide(
+        means - layout.low,
+        layout.low_slope,
+        out=np.full_like(means, np.inf),
+        where=used & (layout.low_slope > 0),
+    )
+    lowest = np.divide(
+        means - layout.high,
+        layout.high_slope,
+        out=np.full_like(means, -np.inf),
+        where=used & (layout.high_slope > 0),
+    )
     with np.errstate(invalid="ignore"):
-        middle = 0.5 * (np.minimum.reduceat(highest, layout.first, axis=0) + np.maximum.reduceat(lowest, layout.first, axis=0))
+        middle = 0.5 * (
+            np.minimum.reduceat(highest, layout.first, axis=0)
+            + np.maximum.reduceat(lowest, layout.first, axis=0)
+        )
     return np.where(layout.leveled & np.isfinite(middle), middle, 0.0)
 
 
@@ -187,8 +224,11 @@ class _Doubtful(RowSide):
         positive = worth > _SURE * side.lam
         self.doubt: Flags = ~positive & (worth > -_SURE)
         self.moving: Flags = positive | self.doubt
-        # Of an entry that is surely positive only its change is of interest: it counts from here, whatever it is.
-        self.known = np.where(positive, _SURE, np.where(self.doubt, np.maximum(worth, 0.0) / side.lam, 0.0))
+        # Of an entry that is surely positive only its change is of interest: it counts from here,
+        # whatever it is.
+        self.known = np.where(
+            positive, _SURE, np.where(self.doubt, np.maximum(worth, 0.0) / side.lam, 0.0)
+        )
         self.y = np.where(positive, side.lam * _SURE, worth) + beside
         self.whole = self.known.sum(axis=1)
         self.mass = float(self.weight @ self.doubt.sum(axis=1))
@@ -197,9 +237,15 @@ class _Doubtful(RowSide):
         """Start where rows answer these shifts but for their sums, with all products equal."""
         worth = self.y - shifts
         root = np.sqrt(worth**2 + 4.0 * self.lam * products)
-        x = np.where(worth > 0, worth + root, 4.0 * self.lam * products / (root - worth)) / (2.0 * self.lam)
+        x = np.where(worth > 0, worth + root, 4.0 * self.lam * products / (root - worth)) / (
+            2.0 * self.lam
+        )
         z = np.where(self.doubt, products / x, 0.0)
-        return RowPoint(np.where(self.doubt, x, np.where(self.moving, worth / self.lam, 0.0)), z, np.zeros(len(x)))
+        return RowPoint(
+            np.where(self.doubt, x, np.where(self.moving, worth / self.lam, 0.0)),
+            z,
+            np.zeros(len(x)),
+        )
 
     def gaps(self, at: RowPoint, shifts: Floats) -> RowGaps:
         """Residuals of the rows' equations; what stays 0 has none."""
@@ -210,7 +256,10 @@ class _Doubtful(RowSide):
 
     def reach(self, here: RowPoint, d: RowPoint) -> float:
         """Largest step along a direction that keeps what is in doubt at or above zero."""
-        return min(longest(one[self.doubt], change[self.doubt]) for one, change in ((here.x, d.x), (here.z, d.z)))
+        return min(
+            longest(one[self.doubt], change[self.doubt])
+            for one, change in ((here.x, d.x), (here.z, d.z))
+        )
 
     def system(self, here: RowPoint, gaps: RowGaps) -> RowSystem:
         """Linearise."""

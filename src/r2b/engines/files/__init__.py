@@ -17,7 +17,14 @@ from r2b._files.staging import local_path
 from r2b._files.text import did_you_mean, listed_names, refuse_growth
 from r2b._solve.oracle import Blocks
 from r2b.engines.batch import PIECE_ROWS, Batch, evened, numbers_of
-from r2b.engines.files.listing import Listing, key_values, list_files, piece_rows, refuse_other_columns, uneven_columns
+from r2b.engines.files.listing import (
+    Listing,
+    key_values,
+    list_files,
+    piece_rows,
+    refuse_other_columns,
+    uneven_columns,
+)
 from r2b.engines.files.outs import bundled, work_on
 from r2b.engines.files.progress import PassProgress
 from r2b.engines.files.reading import ReadJob, Stored, open_stored
@@ -40,11 +47,13 @@ class FileSource(Source):
     listing : Listing
     files : tuple of Stored
     keys : dict of str to (type, list)
-        Columns that folders tell, such as ``year=2024/``: their types, and their values file by file.
+        Columns that folders tell, such as ``year=2024/``: their types, and their values file by
+        file.
     numbers : frozenset of str
         Columns of text that are read as numbers.
     spelled : bool
-        Whether text may stand for numbers in formats with types as well, as it does after CSV was written as Parquet.
+        Whether text may stand for numbers in formats with types as well, as it does after CSV was
+        written as Parquet.
     threads : int or None
         All cores by default.
     scratch : str or None
@@ -104,9 +113,11 @@ class FileSource(Source):
         ----------
         path : path, pattern, folder, list of paths, or Listing ("-" is standard input)
         format : str, optional
-            Such as "csv" or "csv.gz"; what the names say by default, for standard input what its first bytes say.
+            Such as "csv" or "csv.gz"; what the names say by default, for standard input what its
+            first bytes say.
         delimiter, na
-            Of CSV and TSV: what separates fields (seen from the header by default), and texts that mean missing (empty fields by default).
+            Of CSV and TSV: what separates fields (seen from the header by default), and texts that
+            mean missing (empty fields by default).
         encoding : str
             Of text.
         sheet : str, optional
@@ -118,7 +129,8 @@ class FileSource(Source):
         stream : binary file, optional
             Read instead of opening the path, which then is a name only.
         progress : callable, optional
-            Told how far every pass is, reading and writing: rows, share and seconds left; ``print`` will do.
+            Told how far every pass is, reading and writing: rows, share and seconds left; ``print``
+            will do.
 
         Raises
         ------
@@ -129,18 +141,37 @@ class FileSource(Source):
         """
         if threads is not None and not (is_a(Integral, threads) and int(threads) >= 1):
             raise ParameterError(
-                f"threads is {threads!r}.", remedy="Pass a whole number of at least 1, or leave it out for all cores.", threads=threads
+                f"threads is {threads!r}.",
+                remedy="Pass a whole number of at least 1, or leave it out for all cores.",
+                threads=threads,
             )
         na = (na,) if isinstance(na, str) else tuple(na)  # one text, not its letters
-        if delimiter is not None and (len(delimiter) != 1 or delimiter in '\r\n"' or ord(delimiter) > 127):
-            raise ParameterError(f"The delimiter is {delimiter!r}.", remedy="Pass one character, such as ';' .", delimiter=delimiter)
+        if delimiter is not None and (
+            len(delimiter) != 1 or delimiter in '\r\n"' or ord(delimiter) > 127
+        ):
+            raise ParameterError(
+                f"The delimiter is {delimiter!r}.",
+                remedy="Pass one character, such as ';' .",
+                delimiter=delimiter,
+            )
         listing = list_files(path, format, stream, scratch)
         if na != EMPTY and listing.format.kind not in ("csv", "tsv"):
             problem = f"{listing.name} is {listing.format}, which says itself what is missing; text that means it (na) is for CSV and TSV."
-            raise ParameterError(problem, remedy="Leave it out, and make what should count as missing null in the table.", na=na)
+            raise ParameterError(
+                problem,
+                remedy="Leave it out, and make what should count as missing null in the table.",
+                na=na,
+            )
         if sheet is not None and listing.format.kind != "xlsx":
-            raise ParameterError(f"{listing.name} is {listing.format}, which has no sheets.", remedy="Leave the sheet out.", sheet=sheet)
-        stored = [open_stored(part, listing.format, delimiter, na, encoding, scratch, sheet) for part in listing.parts]
+            raise ParameterError(
+                f"{listing.name} is {listing.format}, which has no sheets.",
+                remedy="Leave the sheet out.",
+                sheet=sheet,
+            )
+        stored = [
+            open_stored(part, listing.format, delimiter, na, encoding, scratch, sheet)
+            for part in listing.parts
+        ]
         refuse_other_columns(stored, listing.format)
         keys = key_values(listing.parts)
         both = next((name for name in keys if name in stored[0].schema.names), None)
@@ -153,7 +184,11 @@ class FileSource(Source):
     def with_numbers(self, wanted: Sequence[str]) -> FileSource:
         """Give the same files with some columns of text read as numbers."""
         may = self.listing.format.is_text or self.spelled
-        text = {name for name in wanted if may and name not in self.keys and "string" in str(self.kind_of(name))}
+        text = {
+            name
+            for name in wanted
+            if may and name not in self.keys and "string" in str(self.kind_of(name))
+        }
         if self.numbers.issuperset(text):
             return self
         made = replace(self, numbers=self.numbers | text)
@@ -176,7 +211,9 @@ class FileSource(Source):
 
     def kind_of(self, column: str) -> Any:
         """Give the Arrow type of a column."""
-        return self.keys[column][0] if column in self.keys else self.files[0].schema.field(column).type
+        return (
+            self.keys[column][0] if column in self.keys else self.files[0].schema.field(column).type
+        )
 
     def first_list_length(self, column: str) -> int | None:
         """Give the length of the first list."""
@@ -184,7 +221,11 @@ class FileSource(Source):
 
     def _first(self, column: str) -> Any:
         first = next(self.batches([column]), None)
-        return pyarrow().array([[]], self.files[0].schema.field(column).type) if first is None else first.columns[column].slice(0, 1)
+        return (
+            pyarrow().array([[]], self.files[0].schema.field(column).type)
+            if first is None
+            else first.columns[column].slice(0, 1)
+        )
 
     def check(self, wanted: Sequence[str], what: str) -> None:
         """Refuse columns that are not there, or more than once.
@@ -209,7 +250,9 @@ class FileSource(Source):
             places = [place + 1 for place, each in enumerate(self.names) if each == name]
             if len(places) > 1:
                 problem = f"{self.name} has {len(places)} columns called {name!r} (columns {', '.join(map(str, places))})."
-                raise InputError(problem, remedy="Give each a name of its own.", column=name, places=places)
+                raise InputError(
+                    problem, remedy="Give each a name of its own.", column=name, places=places
+                )
 
     def place(self, row: int) -> str:
         """Say where a row is, for errors: its number, in text its line and, where there are several files, the file.
@@ -244,7 +287,11 @@ class FileSource(Source):
             refuse_growth(self.name, self.n_bytes, total)
         if not found:
             header = " a header and" if self.listing.format.kind in ("csv", "tsv", "xlsx") else ""
-            raise EmptyError(f"{self.name} has{header} no rows.", remedy="Pass at least one row.", path=self.listing.root)
+            raise EmptyError(
+                f"{self.name} has{header} no rows.",
+                remedy="Pass at least one row.",
+                path=self.listing.root,
+            )
         table = pyarrow().Table.from_batches(found)
         return {name: table.column(name) for name in dict.fromkeys(names)}
 
@@ -269,8 +316,8 @@ class FileSource(Source):
     ) -> Iterator[Any]:
         """Run work on every batch, in several threads; results come in the order of the batches.
 
-        Where ``coded`` is true, text may come as a dictionary, which is faster to count. Where ``together`` is, rows of several small files
-        may come as one batch.
+        Where ``coded`` is true, text may come as a dictionary, which is faster to count. Where
+        ``together`` is, rows of several small files may come as one batch.
         """
         wanted = None if columns is None else tuple(dict.fromkeys(columns))
 
@@ -278,7 +325,9 @@ class FileSource(Source):
         jobs = self.jobs(wanted, coded=mine, most_rows=most_rows)
         bundles = bundled(jobs, most_rows) if together else ([item] for item in jobs)
         total, told = 0, self.teller()
-        for bundle, results in ahead(work_on(self, wanted, mine, most_rows, work), bundles, self.threads):
+        for bundle, results in ahead(
+            work_on(self, wanted, mine, most_rows, work), bundles, self.threads
+        ):
             yield from results
             for _, job in bundle:
                 total += job.n_rows
@@ -288,23 +337,43 @@ class FileSource(Source):
 
     def teller(self, done: Mapping[int, int] = _NONE) -> Callable[[ReadJob], None]:
         """Give what is called with every job of a pass, and tells whoever watches; ``done`` are rows of files that need none."""
-        begun, rows, total, last, size = monotonic(), sum(done.values()), self.n_rows, 0, self.n_bytes
+        begun, rows, total, last, size = (
+            monotonic(),
+            sum(done.values()),
+            self.n_rows,
+            0,
+            self.n_bytes,
+        )
         passed = sum(self.files[number].n_bytes for number in done)
         before = (rows / total if total else passed / size) if done else 0.0
 
         def told(job: ReadJob) -> None:
             nonlocal rows, passed, last
-            # Of text the bytes tell how far it is before anybody has counted its rows; where they begin anew there is another file.
+            # Of text the bytes tell how far it is before anybody has counted its rows; where they
+            # begin anew there is another file.
             read = 0 if job.chunk is None else job.chunk.consumed
             passed, last, rows = passed + (last if read < last else 0), read, rows + job.n_rows
             share = rows / total if total else (passed + read) / size if read else None
             if self.watch is not None:
-                self.watch(PassProgress(rows, None if share is None else min(share, 1.0), monotonic() - begun, len(done), before))
+                self.watch(
+                    PassProgress(
+                        rows,
+                        None if share is None else min(share, 1.0),
+                        monotonic() - begun,
+                        len(done),
+                        before,
+                    )
+                )
 
         return told
 
     def jobs(
-        self, columns: Sequence[str] | None, *, coded: Collection[str], most_rows: int = PIECE_ROWS, done: Mapping[int, int] = _NONE
+        self,
+        columns: Sequence[str] | None,
+        *,
+        coded: Collection[str],
+        most_rows: int = PIECE_ROWS,
+        done: Mapping[int, int] = _NONE,
     ) -> Iterator[tuple[int, ReadJob]]:
         """Give what reads all files, piece by piece, each with the number of its file; None for all columns of the files.
 
@@ -318,7 +387,9 @@ class FileSource(Source):
                 first += done[number]
                 continue
             self.refuse_changed(number)
-            for job in file.jobs(mine, first, coded=coded, rows=min(piece_rows(file.schema, mine), most_rows)):
+            for job in file.jobs(
+                mine, first, coded=coded, rows=min(piece_rows(file.schema, mine), most_rows)
+            ):
                 yield number, job
                 first += job.n_rows
 
@@ -331,21 +402,34 @@ class FileSource(Source):
             same = False
         if not same:
             problem = f"{file.part.name} was changed or removed while the table was read."
-            raise InputError(problem, remedy="Leave the files alone until it is done, and start again.", path=file.part.path)
+            raise InputError(
+                problem,
+                remedy="Leave the files alone until it is done, and start again.",
+                path=file.part.path,
+            )
 
     def completed(self, batch: Batch, columns: Sequence[str] | None, number: int) -> Batch:
         """Put in what the folders say, and read text as numbers where numbers are wanted."""
         names = [*self.files[0].schema.names, *self.keys] if columns is None else list(columns)
         own = [name for name in names if name not in self.keys]
         # Files may hold their columns in another order.
-        record = batch.record if batch.record.schema.names == own or not own else batch.record.select(own)
+        record = (
+            batch.record
+            if batch.record.schema.names == own or not own
+            else batch.record.select(own)
+        )
         if self.keys or self.numbers:
             arrow, read = pyarrow(), iter(record.columns)
             found = [
-                self._from_folder(name, number, len(batch)) if name in self.keys else self._read(name, next(read), batch) for name in names
+                self._from_folder(name, number, len(batch))
+                if name in self.keys
+                else self._read(name, next(read), batch)
+                for name in names
             ]
             fields = [arrow.field(name, each.type) for name, each in zip(names, found, strict=True)]
-            record = arrow.RecordBatch.from_arrays(found, schema=arrow.schema(fields, record.schema.metadata))
+            record = arrow.RecordBatch.from_arrays(
+                found, schema=arrow.schema(fields, record.schema.metadata)
+            )
         return batch if record is batch.record else replace(batch, record=record)
 
     def _from_folder(self, name: str, number: int, n_rows: int) -> Any:
@@ -361,14 +445,20 @@ class FileSource(Source):
         except InputError as error:
             row = batch.first + int(str(error.facts["row"]))
             where = f"In the column {name!r} of {'' if self.listing.many else f'{self.name}, '}{self.place(row)}"
-            raise type(error)(f"{where} {error.problem.partition(': ')[2]}", remedy=error.remedy, **{**error.facts, "row": row}) from error
+            raise type(error)(
+                f"{where} {error.problem.partition(': ')[2]}",
+                remedy=error.remedy,
+                **{**error.facts, "row": row},
+            ) from error
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count the rows of every combination of values, in one pass by several threads; what was counted once is kept."""
         asked = (tuple(keys), weight)
         if asked in self._tallies:
             return self._tallies[asked]
-        self._tallies[asked] = super(FileSource, self.with_numbers([] if weight is None else [weight])).tally(keys, weight)
+        self._tallies[asked] = super(
+            FileSource, self.with_numbers([] if weight is None else [weight])
+        ).tally(keys, weight)
         return self._tallies[asked]
 
     def blocks(self, decode: Decode) -> AbstractContextManager[Blocks]:
@@ -386,7 +476,9 @@ class FileSource(Source):
 
         return source.run(None, done, coded=False, most_rows=relabel.rows_at_once, together=False)
 
-    def write(self, relabel: Relabel, path: str, *, force: bool = False, resume: bool = False) -> None:
+    def write(
+        self, relabel: Relabel, path: str, *, force: bool = False, resume: bool = False
+    ) -> None:
         """Write the files with new columns: one as one, several as a folder."""
         from r2b.engines.files.writing import write_files
 

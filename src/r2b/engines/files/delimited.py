@@ -61,10 +61,16 @@ class Header:
         """
         csv.field_size_limit(2**31 - 1)  # the largest number that every platform takes
         if not text.strip("\r\n"):
-            raise EmptyError(f"{file} is empty.", remedy="Pass a file with a header and at least one row.", path=file)
+            raise EmptyError(
+                f"{file} is empty.",
+                remedy="Pass a file with a header and at least one row.",
+                path=file,
+            )
         first = next(_lines(text)).strip()
         if re.fullmatch(r"sep=.", first.strip('"').lower()):
-            problem = f"The first line of {file}, {first!r}, is a note to a spreadsheet, not a header."
+            problem = (
+                f"The first line of {file}, {first!r}, is a note to a spreadsheet, not a header."
+            )
             remedy = "Remove the line; where the header does not tell the delimiter, pass it with --delimiter."
             raise InputError(problem, remedy=remedy, path=file, line=1)
         if delimiter is None:
@@ -75,7 +81,12 @@ class Header:
         except csv.Error as cause:
             raise _unreadable(file, 1, cause) from cause
         if not names:
-            raise InputError(f"The first line of {file} is blank.", remedy="Put the names of the columns there.", path=file, line=1)
+            raise InputError(
+                f"The first line of {file} is blank.",
+                remedy="Put the names of the columns there.",
+                path=file,
+                line=1,
+            )
         raw = "".join(line for line, _ in zip(_lines(text), range(reader.line_num), strict=False))
         newline = raw[len(raw.rstrip("\r\n")) :] or "\n"
         quoted = Dialect(delimiter, newline, True).joined([names])[0] == raw.rstrip("\r\n")
@@ -83,7 +94,11 @@ class Header:
 
     def remedy_for(self, name: str) -> str:
         """Say what to do about a name that is not there where the header may be split at the wrong mark; else nothing."""
-        marks = (mark for mark in _MARKS if mark != self.dialect.delimiter and name in _split(self.raw, mark))
+        marks = (
+            mark
+            for mark in _MARKS
+            if mark != self.dialect.delimiter and name in _split(self.raw, mark)
+        )
         return next((_separated(mark) for mark in marks), "")
 
     def ragged(self, record: str, n_fields: int, first: int) -> InputError:
@@ -91,13 +106,27 @@ class Header:
         last = first + len(list(_lines(record))) - 1
         where = f"Line {first}" if last == first else f"The record on lines {first} to {last}"
         remedy = "Correct the line, or say how fields are separated: delimiter=';' or the like, --delimiter on the command line."
-        if n_fields == len(self.names) + 1 and record.rstrip("\r\n").endswith(self.dialect.delimiter):
+        if n_fields == len(self.names) + 1 and record.rstrip("\r\n").endswith(
+            self.dialect.delimiter
+        ):
             remedy = f"Take the {_spelled(self.dialect.delimiter)} from the end of every line, or put one at the end of the header."
-        for mark in _MARKS:  # where another one makes header and line agree, it is the delimiter that is wrong, not the line
-            if 1 < len(_split(self.raw, mark)) == len(_split(record, mark)) and mark != self.dialect.delimiter:
+        # where another one makes header and line agree, it is the delimiter that is wrong, not the
+        # line
+        for mark in _MARKS:
+            if (
+                1 < len(_split(self.raw, mark)) == len(_split(record, mark))
+                and mark != self.dialect.delimiter
+            ):
                 remedy = _separated(mark)
         problem = f"{where} of {self.file} has {n_fields} field{'' if n_fields == 1 else 's'}, but the header has {len(self.names)}."
-        return InputError(problem, remedy=remedy, path=self.file, line=first, n_fields=n_fields, n_names=len(self.names))
+        return InputError(
+            problem,
+            remedy=remedy,
+            path=self.file,
+            line=first,
+            n_fields=n_fields,
+            n_names=len(self.names),
+        )
 
 
 class DelimitedStored(TextStored):
@@ -118,7 +147,9 @@ class DelimitedStored(TextStored):
     dialect : Dialect
     """
 
-    def __init__(self, part: Part, format: Format, delimiter: str | None, na: Sequence[str], encoding: str) -> None:
+    def __init__(
+        self, part: Part, format: Format, delimiter: str | None, na: Sequence[str], encoding: str
+    ) -> None:
         super().__init__(part, format, encoding)
         self.na = tuple(na)
         self.header = Header.read(self.start(), part.name, format, delimiter)
@@ -134,7 +165,14 @@ class DelimitedStored(TextStored):
             yield chunk
 
     def batches(
-        self, chunk: Chunk, columns: Sequence[str] | None, first: int, coded: Collection[str], rows: int, *, spelled: bool = False
+        self,
+        chunk: Chunk,
+        columns: Sequence[str] | None,
+        first: int,
+        coded: Collection[str],
+        rows: int,
+        *,
+        spelled: bool = False,
     ) -> list[Batch]:
         """Parse a chunk."""
         if not chunk.n_records:
@@ -142,7 +180,14 @@ class DelimitedStored(TextStored):
         names = self.schema.names
         places = range(len(names)) if columns is None else [names.index(name) for name in columns]
         if not places:
-            return [Batch(pyarrow().record_batch({"": pyarrow().nulls(chunk.n_records)}), first + chunk.first, self.part.name, chunk.first)]
+            return [
+                Batch(
+                    pyarrow().record_batch({"": pyarrow().nulls(chunk.n_records)}),
+                    first + chunk.first,
+                    self.part.name,
+                    chunk.first,
+                )
+            ]
         table = self._parsed(chunk, places, coded, () if spelled else self.na)
         return list(in_batches(table, rows, first + chunk.first, self.part.name, chunk.first))
 
@@ -164,7 +209,9 @@ class DelimitedStored(TextStored):
         pieces[0::4], pieces[2::4], pieces[3::4] = bodies, tails, ends
         return b"".join(pieces)
 
-    def _parsed(self, chunk: Chunk, places: Sequence[int], coded: Collection[str], na: Sequence[str]) -> Any:
+    def _parsed(
+        self, chunk: Chunk, places: Sequence[int], coded: Collection[str], na: Sequence[str]
+    ) -> Any:
         arrow, reader, names = pyarrow(), importlib.import_module("pyarrow.csv"), self.schema.names
         plain, codes = arrow.string(), arrow.dictionary(arrow.int32(), arrow.string())
         ragged: list[Any] = []
@@ -177,7 +224,11 @@ class DelimitedStored(TextStored):
             # By their numbers: several columns may have one name.
             table = reader.read_csv(
                 arrow.BufferReader(chunk.raw),
-                reader.ReadOptions(use_threads=False, block_size=len(chunk.raw) + 1, column_names=list(map(str, range(len(names))))),
+                reader.ReadOptions(
+                    use_threads=False,
+                    block_size=len(chunk.raw) + 1,
+                    column_names=list(map(str, range(len(names)))),
+                ),
                 reader.ParseOptions(
                     delimiter=self.dialect.delimiter,
                     newlines_in_values=chunk.ends is not None,
@@ -185,7 +236,9 @@ class DelimitedStored(TextStored):
                     invalid_row_handler=refuse,
                 ),
                 reader.ConvertOptions(
-                    column_types={str(place): codes if names[place] in coded else plain for place in places},
+                    column_types={
+                        str(place): codes if names[place] in coded else plain for place in places
+                    },
                     include_columns=list(map(str, places)),
                     null_values=list(na),
                     strings_can_be_null=True,
@@ -194,14 +247,23 @@ class DelimitedStored(TextStored):
         except (arrow.ArrowException, UnicodeError) as cause:
             if ragged and ragged[0].number is not None:
                 number = ragged[0].number - 1
-                raise self.header.ragged(chunk.record(number), int(ragged[0].actual_columns), chunk.line_of(number)) from cause
+                raise self.header.ragged(
+                    chunk.record(number), int(ragged[0].actual_columns), chunk.line_of(number)
+                ) from cause
             raise self._fault(chunk, cause) from cause
         if table.num_rows != chunk.n_records:
-            raise self._fault(chunk, ValueError(f"it has {table.num_rows:,} records where {chunk.n_records:,} were expected"))
+            raise self._fault(
+                chunk,
+                ValueError(
+                    f"it has {table.num_rows:,} records where {chunk.n_records:,} were expected"
+                ),
+            )
         return table.rename_columns([names[place] for place in places])
 
     def _cut(self, raw: bytes, last: bool, line: int) -> tuple[bytes, Whole | None]:
-        alone = b"\r" in raw and raw.count(b"\r") - raw.count(b"\r\n") - (raw.endswith(b"\r") and not last)
+        alone = b"\r" in raw and raw.count(b"\r") - raw.count(b"\r\n") - (
+            raw.endswith(b"\r") and not last
+        )
         if b'"' not in raw and not alone:
             return super()._cut(raw, last, line)
         ends = record_ends(raw, ord(self.dialect.delimiter), bool(alone))
@@ -217,7 +279,11 @@ class DelimitedStored(TextStored):
         """Find ends of records where quotes stand in odd places."""
         lines = raw.splitlines(keepends=True)
         places = np.cumsum([len(each) for each in lines])
-        reader = csv.reader((each.decode("latin-1") for each in lines), delimiter=self.dialect.delimiter, strict=True)
+        reader = csv.reader(
+            (each.decode("latin-1") for each in lines),
+            delimiter=self.dialect.delimiter,
+            strict=True,
+        )
         ends: list[int] = []
         while True:
             try:
@@ -232,7 +298,11 @@ class DelimitedStored(TextStored):
                 raise _unreadable(self.part.name, wrong, cause) from cause
             ends.append(int(places[reader.line_num - 1]))
         found = np.array(ends, np.int64)
-        return found if last or not len(lines) or lines[-1].endswith((b"\r", b"\n")) else found[found < len(raw)]
+        return (
+            found
+            if last or not len(lines) or lines[-1].endswith((b"\r", b"\n"))
+            else found[found < len(raw)]
+        )
 
 
 def record_ends(raw: bytes, delimiter: int, alone: bool = False) -> Whole | None:
@@ -249,7 +319,9 @@ def record_ends(raw: bytes, delimiter: int, alone: bool = False) -> Whole | None
     quotes, lines = np.flatnonzero(seen == _QUOTE), np.flatnonzero(seen == ord("\n"))
     if alone:
         returns = np.flatnonzero(seen == ord("\r"))
-        lines = np.sort(np.concatenate([lines, returns[~np.isin(returns + 1, lines, assume_unique=True)]]))
+        lines = np.sort(
+            np.concatenate([lines, returns[~np.isin(returns + 1, lines, assume_unique=True)]])
+        )
     around = np.zeros(256, bool)
     around[[delimiter, ord("\n"), ord("\r"), _QUOTE]] = True
     opening, closing = quotes[0::2], quotes[1::2]
@@ -275,7 +347,9 @@ def _lines(text: str) -> Iterator[str]:
 def _split(line: str, mark: str) -> list[str]:
     """Split the first line of a text at a mark; one that cannot be has no fields."""
     try:
-        return next(csv.reader([next(_lines(line), "").strip("\r\n")], delimiter=mark, strict=True), [])
+        return next(
+            csv.reader([next(_lines(line), "").strip("\r\n")], delimiter=mark, strict=True), []
+        )
     except csv.Error:
         return []
 
@@ -291,7 +365,10 @@ def _delimiter_of(text: str) -> str:
     with_comma = next(csv.reader(_lines(text)), [])
     if len(with_comma) == 1:
         for mark in _OTHERS:
-            if mark in with_comma[0] and len(next(csv.reader(_lines(text), delimiter=mark), [])) > 1:
+            if (
+                mark in with_comma[0]
+                and len(next(csv.reader(_lines(text), delimiter=mark), [])) > 1
+            ):
                 return mark
     return ","
 
@@ -311,7 +388,13 @@ def _records(chunk: Chunk) -> tuple[list[bytes], list[bytes]]:
     bodies, ends, start = [], [], 0
     for stop in places:
         record = raw[start:stop]
-        body = record[:-2] if record.endswith(b"\r\n") else record[:-1] if record.endswith((b"\n", b"\r")) else record
+        body = (
+            record[:-2]
+            if record.endswith(b"\r\n")
+            else record[:-1]
+            if record.endswith((b"\n", b"\r"))
+            else record
+        )
         bodies.append(body)
         ends.append(record[len(body) :])
         start = stop

@@ -49,14 +49,30 @@ class JsonStored(TextStored):
             n_rows += len(records)
             held = records if not chunk.first else None
         if not n_rows:
-            raise EmptyError(f"{part.name} has no rows.", remedy="Pass a file with one object per line.", path=part.path)
+            raise EmptyError(
+                f"{part.name} has no rows.",
+                remedy="Pass a file with one object per line.",
+                path=part.path,
+            )
         self.n_rows, self._held = n_rows, held  # one chunk is parsed once
         self.mixed = frozenset(name for name, kind in kinds.items() if kind is None)
         plain = arrow.string()
-        self.schema = arrow.schema([(name, plain if kind is None or kind == arrow.null() else kind) for name, kind in kinds.items()])
+        self.schema = arrow.schema(
+            [
+                (name, plain if kind is None or kind == arrow.null() else kind)
+                for name, kind in kinds.items()
+            ]
+        )
 
     def batches(
-        self, chunk: Chunk, columns: Sequence[str] | None, first: int, coded: Collection[str], rows: int, *, spelled: bool = False
+        self,
+        chunk: Chunk,
+        columns: Sequence[str] | None,
+        first: int,
+        coded: Collection[str],
+        rows: int,
+        *,
+        spelled: bool = False,
     ) -> list[Batch]:
         """Parse a chunk."""
         if not chunk.n_records:
@@ -64,14 +80,28 @@ class JsonStored(TextStored):
         arrow, records = pyarrow(), self._records(chunk)
         for name in self.mixed.intersection(columns or ()):
             problem = f"The key {name!r} of {self.part.name} holds values of several types, or numbers of more than 64 bits."
-            raise MixedTypeError(problem, remedy="Write all of them as numbers, or all as text.", column=name, path=self.part.path)
-        fields = list(self.schema) if columns is None else [self.schema.field(name) for name in columns]
+            raise MixedTypeError(
+                problem,
+                remedy="Write all of them as numbers, or all as text.",
+                column=name,
+                path=self.part.path,
+            )
+        fields = (
+            list(self.schema) if columns is None else [self.schema.field(name) for name in columns]
+        )
         values = {field.name: [record.get(field.name) for record in records] for field in fields}
         arrays = [
-            arrow.array(as_text(values[field.name], field.name) if field.name in self.mixed else values[field.name], field.type)
+            arrow.array(
+                as_text(values[field.name], field.name)
+                if field.name in self.mixed
+                else values[field.name],
+                field.type,
+            )
             for field in fields
         ]
-        record = arrow.RecordBatch.from_arrays(arrays or [arrow.nulls(len(records))], [field.name for field in fields] or [""])
+        record = arrow.RecordBatch.from_arrays(
+            arrays or [arrow.nulls(len(records))], [field.name for field in fields] or [""]
+        )
         return list(in_batches(record, rows, first + chunk.first, self.part.name, chunk.first))
 
     def extended(self, chunk: Chunk, made: Sequence[NewColumns]) -> bytes:
@@ -116,7 +146,9 @@ def _common(one: Any, other: Any) -> Any:
         return None if one is None else other
     arrow = pyarrow()
     try:
-        made = arrow.unify_schemas([arrow.schema([("", kind)]) for kind in (one, other)], promote_options="permissive")
+        made = arrow.unify_schemas(
+            [arrow.schema([("", kind)]) for kind in (one, other)], promote_options="permissive"
+        )
     except arrow.ArrowException:
         return None
     return made.field(0).type

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import unquote
 
 from r2b._files.arrow import pyarrow
-from r2b._files.formats import Format, compression_seen, format_named, format_of, kind_seen, opened, refuse_foreign
+from r2b._files.formats import (
+    Format,
+    compression_seen,
+    format_named,
+    format_of,
+    kind_seen,
+    opened,
+    refuse_foreign,
+)
 from r2b._files.staging import is_device, local_path, refused_path
 from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS
 from r2b.engines.spool import copied
@@ -43,7 +51,8 @@ class Part:
     ----------
     path : str
     name : str
-        Its path below the folder that all files share, with slashes: how errors call it, and where its copy goes.
+        Its path below the folder that all files share, with slashes: how errors call it, and where
+        its copy goes.
     keys : tuple of (str, str or None)
         What its folders say, such as (("year", "2024"),); None for a missing value.
     held : object or None
@@ -97,9 +106,11 @@ def list_files(
     Parameters
     ----------
     given : path, pattern, list of paths, or a Listing, which is what it is
-        A folder stands for all files below it, but for those whose names begin with a dot or an underscore; "-" is standard input.
+        A folder stands for all files below it, but for those whose names begin with a dot or an
+        underscore; "-" is standard input.
     format : str, optional
-        Such as "csv" or "csv.gz"; what the names say by default, for standard input what its first bytes say.
+        Such as "csv" or "csv.gz"; what the names say by default, for standard input what its first
+        bytes say.
     stream : binary file, optional
         Read instead of opening the path, which then is a name only.
     scratch : str, optional
@@ -132,13 +143,25 @@ def list_files(
                 return _streamed(place, format, device, scratch)
         _readable(place).close()
         refuse_lake([place], place)
-        return Listing(Path(place).name, place, (Part(place, Path(place).name),), _format([place], format), False)
+        return Listing(
+            Path(place).name,
+            place,
+            (Part(place, Path(place).name),),
+            _format([place], format),
+            False,
+        )
     if not place:
-        raise ParameterError("The name of the file is empty.", remedy="Pass a path, or - for standard input.", path=place)
+        raise ParameterError(
+            "The name of the file is empty.",
+            remedy="Pass a path, or - for standard input.",
+            path=place,
+        )
     if not glob.has_magic(place):
         raise ParameterError(f"There is no file {place!r}.", remedy="Check the path.", path=place)
     # A pattern with ** twice finds a file once for every way to it.
-    found = [each for each in dict.fromkeys(glob.glob(place, recursive=True)) if os.path.isfile(each)]
+    found = [
+        each for each in dict.fromkeys(glob.glob(place, recursive=True)) if os.path.isfile(each)
+    ]
     if not found:
         raise ParameterError(f"No file matches {place!r}.", remedy="Check the pattern.", path=place)
     refuse_lake(found, place)
@@ -154,12 +177,22 @@ def refuse_lake(paths: Sequence[str], given: str) -> None:
     ParameterError
         Names what was given, the kind of the table and its folder.
     """
-    folders = {os.path.dirname(os.path.abspath(path)) for path in paths} | ({os.path.abspath(given)} if os.path.isdir(given) else set())
-    for folder in sorted({above for each in folders for above in (Path(each), *Path(each).parents)}):
+    folders = {os.path.dirname(os.path.abspath(path)) for path in paths} | (
+        {os.path.abspath(given)} if os.path.isdir(given) else set()
+    )
+    for folder in sorted(
+        {above for each in folders for above in (Path(each), *Path(each).parents)}
+    ):
         kind = kind_of_lake(folder)
-        # A folder called metadata may stand anywhere; the files of Iceberg lie in another beside it.
+        # A folder called metadata may stand anywhere; the files of Iceberg lie in another beside
+        # it.
         own = (folder, folder / "data")
-        if kind is None or (kind == "Iceberg" and not any(Path(each) == own[0] or Path(each).is_relative_to(own[1]) for each in folders)):
+        if kind is None or (
+            kind == "Iceberg"
+            and not any(
+                Path(each) == own[0] or Path(each).is_relative_to(own[1]) for each in folders
+            )
+        ):
             continue
         raise ParameterError(
             f"{given} is part of a table of {kind} in {folder}, whose log says which files count; read as plain files it would have rows "
@@ -185,15 +218,26 @@ def _readable(place: str) -> BinaryIO:
     try:
         return open(place, "rb")
     except OSError as cause:
-        raise refused_path(place, f"{place} cannot be read: {cause.strerror or cause}.", "Check the path and the permissions.") from cause
+        raise refused_path(
+            place,
+            f"{place} cannot be read: {cause.strerror or cause}.",
+            "Check the path and the permissions.",
+        ) from cause
 
 
-def _streamed(place: str, format: str | None, stream: BinaryIO | None, scratch: str | None) -> Listing:
+def _streamed(
+    place: str, format: str | None, stream: BinaryIO | None, scratch: str | None
+) -> Listing:
     """Copy a stream to a file that has no name, and tell its format from its first bytes where neither name nor user does."""
     name = "standard input" if place == STANDARD else Path(place).name
     shape = _format([place], format) if place != STANDARD or format is not None else None
     # A stream that is handed in was in memory before.
-    path, held = copied(name, _from_standard_input if stream is None else stream.read, scratch, in_memory=stream is not None)
+    path, held = copied(
+        name,
+        _from_standard_input if stream is None else stream.read,
+        scratch,
+        in_memory=stream is not None,
+    )
     if shape is None:
         with open(path, "rb") as file:
             compression = compression_seen(file.read(8))
@@ -207,23 +251,37 @@ def _streamed(place: str, format: str | None, stream: BinaryIO | None, scratch: 
 
 def _from_standard_input(n_bytes: int) -> bytes:
     if sys.stdin is None:
-        raise ParameterError("Standard input is closed.", remedy="Pass the name of a file, or send the table to standard input.")
+        raise ParameterError(
+            "Standard input is closed.",
+            remedy="Pass the name of a file, or send the table to standard input.",
+        )
     stream: Any = sys.stdin.buffer
     try:
         return bytes(stream.read1(n_bytes))
     except OSError as cause:
-        raise ParameterError(f"Standard input cannot be read: {cause.strerror or cause}.", remedy="Pass the name of a file.") from cause
+        raise ParameterError(
+            f"Standard input cannot be read: {cause.strerror or cause}.",
+            remedy="Pass the name of a file.",
+        ) from cause
 
 
 def _there(paths: list[str]) -> list[str]:
     for path in paths:
         if not os.path.isfile(path):
-            remedy = "A list names files; pass a folder alone, or a pattern." if os.path.isdir(path) else "Check the path."
+            remedy = (
+                "A list names files; pass a folder alone, or a pattern."
+                if os.path.isdir(path)
+                else "Check the path."
+            )
             kind = "a folder" if os.path.isdir(path) else "not there"
-            raise ParameterError(f"{path!r}, which the list names, is {kind}.", remedy=remedy, path=path)
+            raise ParameterError(
+                f"{path!r}, which the list names, is {kind}.", remedy=remedy, path=path
+            )
     twice = next((path for path, times in Counter(paths).items() if times > 1), None)
     if twice is not None:
-        raise ParameterError(f"The file {twice!r} is named twice.", remedy="Name each file once.", path=twice)
+        raise ParameterError(
+            f"The file {twice!r} is named twice.", remedy="Name each file once.", path=twice
+        )
     return paths
 
 
@@ -231,7 +289,9 @@ def _shared(paths: list[str]) -> str:
     try:
         return os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
     except ValueError:
-        raise ParameterError("The files share no folder.", remedy="Name files below one folder.") from None
+        raise ParameterError(
+            "The files share no folder.", remedy="Name files below one folder."
+        ) from None
 
 
 def _fixed(pattern: str) -> str:
@@ -246,7 +306,9 @@ def _below(folder: str) -> list[str]:
         linked = next((name for name in folders if os.path.islink(os.path.join(here, name))), None)
         if linked is not None:
             path = os.path.join(here, linked)
-            raise ParameterError(f"{path} is a link to a folder, which is not followed.", remedy=_REMEDY, path=path)
+            raise ParameterError(
+                f"{path} is a link to a folder, which is not followed.", remedy=_REMEDY, path=path
+            )
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         found += [os.path.join(here, name) for name in files if not name.startswith((".", "_"))]
     if not found:
@@ -270,12 +332,18 @@ def _refuse_linked(paths: Sequence[str]) -> None:
     for path in paths:
         other = seen.setdefault(os.path.realpath(path), path)
         if other != path:
-            raise ParameterError(f"{other!r} and {path!r} are one file, by a link.", remedy=f"Remove the link. {_REMEDY}", path=path)
+            raise ParameterError(
+                f"{other!r} and {path!r} are one file, by a link.",
+                remedy=f"Remove the link. {_REMEDY}",
+                path=path,
+            )
 
 
 def _keys(name: str) -> tuple[tuple[str, str | None], ...]:
     pairs = [piece.partition("=") for piece in name.split("/")[:-1] if "=" in piece]
-    return tuple((unquote(key), None if value == _NO_VALUE else unquote(value)) for key, _, value in pairs)
+    return tuple(
+        (unquote(key), None if value == _NO_VALUE else unquote(value)) for key, _, value in pairs
+    )
 
 
 def _refuse_uneven(parts: Sequence[Part]) -> None:
@@ -315,13 +383,16 @@ def _format(paths: Sequence[str], format: str | None) -> Format:
 def key_values(parts: Sequence[Part]) -> dict[str, tuple[Any, list[Any]]]:
     """Give for every column that folders tell its Arrow type, and its value in each file.
 
-    Whole numbers without leading zeros are numbers, where a column has no others; everything else is text.
+    Whole numbers without leading zeros are numbers, where a column has no others; everything else
+    is text.
     """
     arrow = pyarrow()
     found: dict[str, tuple[Any, list[Any]]] = {}
     for place, (column, _) in enumerate(parts[0].keys):
         texts = [part.keys[place][1] for part in parts]
-        whole = all(text is None or _is_whole(text) for text in texts) and any(text is not None for text in texts)
+        whole = all(text is None or _is_whole(text) for text in texts) and any(
+            text is not None for text in texts
+        )
         values = [None if text is None else int(text) if whole else text for text in texts]
         found[column] = (arrow.int64() if whole else arrow.string(), values)
     return found
@@ -336,8 +407,18 @@ def _is_whole(text: str) -> bool:
 
 def piece_rows(schema: Any, columns: Sequence[str] | None) -> int:
     """Give how many rows of these columns may be held at once: fewer where they hold lists."""
-    types, kinds = pyarrow().types, [column.type for column in schema if columns is None or column.name in columns]
-    width = sum(int(kind.list_size) if types.is_fixed_size_list(kind) else 16 if types.is_nested(kind) else 1 for kind in kinds)
+    types, kinds = (
+        pyarrow().types,
+        [column.type for column in schema if columns is None or column.name in columns],
+    )
+    width = sum(
+        int(kind.list_size)
+        if types.is_fixed_size_list(kind)
+        else 16
+        if types.is_nested(kind)
+        else 1
+        for kind in kinds
+    )
     return max(1024, min(PIECE_ROWS, PIECE_ENTRIES // max(width, 1)))
 
 
@@ -360,10 +441,18 @@ def refuse_other_columns(files: Sequence[Stored], shape: Format) -> None:
             elif name not in mine:
                 problem = f"{two} has a column {name!r}, which {one} has not."
             elif not same_values(mine[name], others[name]):
-                problem = f"The column {name!r} holds {mine[name]} in {one} and {others[name]} in {two}."
+                problem = (
+                    f"The column {name!r} holds {mine[name]} in {one} and {others[name]} in {two}."
+                )
             else:
                 continue
-            raise InputError(problem, remedy=_remedy(shape), column=name, path=other.part.path, first=first.part.path)
+            raise InputError(
+                problem,
+                remedy=_remedy(shape),
+                column=name,
+                path=other.part.path,
+                first=first.part.path,
+            )
 
 
 def _remedy(shape: Format) -> str:
@@ -381,5 +470,11 @@ def uneven_columns(files: Sequence[Stored]) -> dict[str, Any]:
     for column in [each for each in files[0].schema if names.count(each.name) == 1]:
         if len({file.schema.field(column.name).type for file in files}) > 1:
             kind = plain_type(column.type)
-            found[column.name] = arrow.large_string() if "string" in str(kind) else arrow.large_binary() if "binary" in str(kind) else kind
+            found[column.name] = (
+                arrow.large_string()
+                if "string" in str(kind)
+                else arrow.large_binary()
+                if "binary" in str(kind)
+                else kind
+            )
     return found

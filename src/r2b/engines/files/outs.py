@@ -42,7 +42,9 @@ def bundled(jobs: Iterable[tuple[int, ReadJob]], most_rows: int) -> Iterator[Bun
     rows = 0
     for item in jobs:
         job = item[1]
-        far = held and (held[0][1].first + rows != job.first or rows + job.n_rows > min(_ROWS, most_rows))
+        far = held and (
+            held[0][1].first + rows != job.first or rows + job.n_rows > min(_ROWS, most_rows)
+        )
         if far or len(held) == _JOBS:
             yield held
             held, rows = [], 0
@@ -62,12 +64,22 @@ def put_together(batches: Sequence[Batch]) -> Batch | None:
     columns = []
     for place in range(len(schema)):
         column = arrow.chunked_array([batch.record.column(place) for batch in batches])
-        columns.append(one_array(column.unify_dictionaries() if arrow.types.is_dictionary(column.type) else column))
-    return Batch(arrow.RecordBatch.from_arrays(columns, schema=schema.remove_metadata()), batches[0].first)
+        columns.append(
+            one_array(
+                column.unify_dictionaries() if arrow.types.is_dictionary(column.type) else column
+            )
+        )
+    return Batch(
+        arrow.RecordBatch.from_arrays(columns, schema=schema.remove_metadata()), batches[0].first
+    )
 
 
 def read_together(
-    source: FileSource, bundle: Bundle, columns: Sequence[str] | None, coded: Collection[str], rows: int
+    source: FileSource,
+    bundle: Bundle,
+    columns: Sequence[str] | None,
+    coded: Collection[str],
+    rows: int,
 ) -> list[Batch] | None:
     """Parse delimited text of files that are laid out alike at once; None where it cannot be, or something is wrong with it."""
     files = [source.files[number] for number, _ in bundle]
@@ -77,7 +89,10 @@ def read_together(
     layout = (first.dialect, first.na, first.header.names)
     chunks: list[Chunk] = [job.chunk for _, job in bundle]
     for file, chunk in zip(files, chunks, strict=True):
-        if not isinstance(file, DelimitedStored) or (file.dialect, file.na, file.header.names) != layout:
+        if (
+            not isinstance(file, DelimitedStored)
+            or (file.dialect, file.na, file.header.names) != layout
+        ):
             return None
         if not chunk.n_records:
             return None
@@ -95,7 +110,11 @@ def _ends(chunks: Sequence[Chunk], texts: Sequence[bytes]) -> Whole:
     """Give where the records of chunks end when their texts follow each other."""
     found, before = [], 0
     for chunk, text in zip(chunks, texts, strict=True):
-        own = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1 if chunk.ends is None else chunk.ends.copy()
+        own = (
+            np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1
+            if chunk.ends is None
+            else chunk.ends.copy()
+        )
         own[-1] = len(text)  # the last line may have been without an end
         found.append(own + before)
         before += len(text)
@@ -112,12 +131,21 @@ def worked(work: Callable[[Batch], Any], batches: Sequence[Batch]) -> list[Any] 
 
 
 def work_on(
-    source: FileSource, columns: Sequence[str] | None, coded: Collection[str], rows: int, work: Callable[[Batch], Any]
+    source: FileSource,
+    columns: Sequence[str] | None,
+    coded: Collection[str],
+    rows: int,
+    work: Callable[[Batch], Any],
 ) -> Callable[[Bundle], tuple[Bundle, list[Any]]]:
     """Give what reads a bundle and runs work on its rows, together where it has several jobs; it runs in any thread."""
 
     def one_by_one(bundle: Bundle) -> Iterator[Batch]:
-        return (source.completed(each, columns, number) for number, job in bundle for each in job.read() if len(each))
+        return (
+            source.completed(each, columns, number)
+            for number, job in bundle
+            for each in job.read()
+            if len(each)
+        )
 
     def done(bundle: Bundle) -> tuple[Bundle, list[Any]]:
         if len(bundle) > 1:
@@ -171,7 +199,9 @@ class Out:
 
     def __init__(self, target: Path | BinaryIO, compression: str) -> None:
         self._summed = _Summed(str(target), "x") if isinstance(target, Path) else None
-        self._raw: Any = LeftOpen(target) if self._summed is None else io.BufferedWriter(self._summed, _BUFFER)
+        self._raw: Any = (
+            LeftOpen(target) if self._summed is None else io.BufferedWriter(self._summed, _BUFFER)
+        )
         self._file = squeezed(self._raw, compression)
         self._writer: Any = None
 
@@ -231,7 +261,9 @@ class TextOut(Out):
         That the file begins with.
     """
 
-    def __init__(self, target: Path | BinaryIO, compression: str, encoding: str = "utf-8", mark: bytes = b"") -> None:
+    def __init__(
+        self, target: Path | BinaryIO, compression: str, encoding: str = "utf-8", mark: bytes = b""
+    ) -> None:
         super().__init__(target, compression)
         self._encoder = None if encoding == "utf-8" else codecs.getincrementalencoder(encoding)()
         self.encoding = encoding
@@ -240,7 +272,9 @@ class TextOut(Out):
     def take(self, piece: bytes) -> None:
         """Write some lines."""
         try:
-            self._file.write(piece if self._encoder is None else self._encoder.encode(piece.decode()))
+            self._file.write(
+                piece if self._encoder is None else self._encoder.encode(piece.decode())
+            )
         except UnicodeEncodeError as cause:
             problem = f"The character {cause.object[cause.start]!r} cannot be written in the encoding {self.encoding}."
             remedy = "Write Parquet or Arrow, or convert the file to UTF-8 first."
@@ -264,6 +298,7 @@ def fitted(record: Any, schema: Any) -> Any:
         return record
     arrow = pyarrow()
     columns = [
-        column if column.type == field.type else column.cast(field.type) for column, field in zip(record.columns, schema, strict=True)
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(record.columns, schema, strict=True)
     ]
     return arrow.RecordBatch.from_arrays(columns, schema=schema)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 class PassProgress:
     """How far a pass over files is, reading or writing.
 
-    ``rows`` are done so far, a ``share`` from 0 to 1 of the whole (by rows where their number is known, else by bytes read; None where
-    neither tells), in so many ``seconds``. Of a write that goes on with one that was stopped, ``taken_over`` files were finished before, a
-    share of ``before``.
+    ``rows`` are done so far, a ``share`` from 0 to 1 of the whole (by rows where their number is
+    known, else by bytes read; None where neither tells), in so many ``seconds``. Of a write that
+    goes on with one that was stopped, ``taken_over`` files were finished before, a share of
+    ``before``.
 
     Examples
     --------
@@ -30,7 +31,11 @@ class PassProgress:
     @property
     def seconds_left(self) -> float | None:
         """About as long it still takes."""
-        return self.seconds * (1.0 - self.share) / (self.share - self.before) if self.share and self.share > self.before else None
+        return (
+            self.seconds * (1.0 - self.share) / (self.share - self.before)
+            if self.share and self.share > self.before
+            else None
+        )
 
     def __str__(self) -> str:
         left = "" if self.share is None else f", {self.share:.0%}".replace("%", " %")

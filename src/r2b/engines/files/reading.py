@@ -1,6 +1,7 @@
 """Files that are read part by part: their columns, and their rows a piece at a time; text in any encoding, cut into whole records.
 
-Reading never holds more than a few pieces. Text is worked on as UTF-8, and the bytes of every record go back as they came.
+Reading never holds more than a few pieces. Text is worked on as UTF-8, and the bytes of every
+record go back as they came.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class ReadJob:
     ----------
     n_rows : int
     read : callable
-        Reads them; it may be called in any thread. Of delimited text, ``spelled=True`` leaves text that means missing as it is.
+        Reads them; it may be called in any thread. Of delimited text, ``spelled=True`` leaves text
+        that means missing as it is.
     chunk : Chunk or None
         Their bytes, where the file is text.
     first : int
@@ -73,13 +75,16 @@ class Stored(ABC):
     n_bytes: int
 
     @abstractmethod
-    def jobs(self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
+    def jobs(
+        self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int
+    ) -> Iterator[ReadJob]:
         """Give what reads the file, piece by piece in order.
 
         Parameters
         ----------
         columns : sequence of str or None
-            Of this file, each of a name of its own; may be empty. None for all columns, as they stand.
+            Of this file, each of a name of its own; may be empty. None for all columns, as they
+            stand.
         first : int
             Number of its first row in the table.
         coded : collection of str
@@ -95,7 +100,13 @@ class Stored(ABC):
 
 
 def open_stored(
-    part: Part, shape: Format, delimiter: str | None, na: Sequence[str], encoding: str, scratch: str | None, sheet: str | None = None
+    part: Part,
+    shape: Format,
+    delimiter: str | None,
+    na: Sequence[str],
+    encoding: str,
+    scratch: str | None,
+    sheet: str | None = None,
 ) -> Stored:
     """Open a file of any format; a compressed one that is no text is unpacked to a scratch file first.
 
@@ -110,7 +121,9 @@ def open_stored(
     if not shape.is_text and shape.compression:
         size = os.path.getsize(part.path)
         with reading(part), opened(part.path, shape.compression) as file:
-            path, held = copied(part.name, file.read, scratch, lambda total: refuse_growth(part.name, size, total))
+            path, held = copied(
+                part.name, file.read, scratch, lambda total: refuse_growth(part.name, size, total)
+            )
         part = replace(part, path=path, held=held)
     if shape.kind == "parquet":
         from r2b.engines.files.typed import ParquetStored
@@ -151,7 +164,14 @@ def reading(part: Part, place: str = "") -> Iterator[None]:
 
 def _faults() -> tuple[type[Exception], ...]:
     """Give what damaged files raise: each library has errors of its own for the same fault."""
-    return pyarrow().ArrowException, OSError, EOFError, UnicodeDecodeError, zlib.error, importlib.import_module("lzma").LZMAError
+    return (
+        pyarrow().ArrowException,
+        OSError,
+        EOFError,
+        UnicodeDecodeError,
+        zlib.error,
+        importlib.import_module("lzma").LZMAError,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +213,9 @@ class Chunk:
         """Give the text of a record with the end of its line."""
         if self.ends is None:
             return self.raw.splitlines(keepends=True)[number].decode(errors="replace")
-        return self.raw[int(self.ends[number - 1]) if number else 0 : int(self.ends[number])].decode(errors="replace")
+        return self.raw[
+            int(self.ends[number - 1]) if number else 0 : int(self.ends[number])
+        ].decode(errors="replace")
 
 
 class TextStored(Stored):
@@ -229,7 +251,14 @@ class TextStored(Stored):
 
     @abstractmethod
     def batches(
-        self, chunk: Chunk, columns: Sequence[str] | None, first: int, coded: Collection[str], rows: int, *, spelled: bool = False
+        self,
+        chunk: Chunk,
+        columns: Sequence[str] | None,
+        first: int,
+        coded: Collection[str],
+        rows: int,
+        *,
+        spelled: bool = False,
     ) -> list[Batch]:
         """Parse a chunk.
 
@@ -249,10 +278,17 @@ class TextStored(Stored):
     def extended(self, chunk: Chunk, made: Sequence[NewColumns]) -> bytes:
         """Give the records of a chunk with new columns at the end of each."""
 
-    def jobs(self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
+    def jobs(
+        self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int
+    ) -> Iterator[ReadJob]:
         """Give one job per chunk, which parses it."""
         for chunk in self.chunks():
-            yield ReadJob(chunk.n_records, partial(self.batches, chunk, columns, first, coded, rows), chunk, first + chunk.first)
+            yield ReadJob(
+                chunk.n_records,
+                partial(self.batches, chunk, columns, first, coded, rows),
+                chunk,
+                first + chunk.first,
+            )
 
     def start(self) -> str:
         """Give the text at the start of the file, which has its header."""
@@ -296,9 +332,15 @@ class TextStored(Stored):
 
     def _pieces(self) -> Iterator[tuple[bytes, int]]:
         """Give the text after the mark in UTF-8, each piece with the bytes of the file that were read for it and those before."""
-        with reading(self.part), open(self.part.path, "rb") as packed, opened(packed, self.format.compression) as file:
+        with (
+            reading(self.part),
+            open(self.part.path, "rb") as packed,
+            opened(packed, self.format.compression) as file,
+        ):
             place, line = len(file.read(len(self.mark))), 1
-            decoder = None if self.encoding == "utf-8" else codecs.getincrementaldecoder(self.encoding)()
+            decoder = (
+                None if self.encoding == "utf-8" else codecs.getincrementaldecoder(self.encoding)()
+            )
             while True:
                 raw = file.read(self.size)
                 if decoder is None:
@@ -308,7 +350,9 @@ class TextStored(Stored):
                     try:
                         text = decoder.decode(raw, not raw)
                     except UnicodeDecodeError as cause:
-                        raise self._undecodable(place - len(held), held + raw, cause.start, line) from cause
+                        raise self._undecodable(
+                            place - len(held), held + raw, cause.start, line
+                        ) from cause
                     place, line, piece = place + len(raw), line + text.count("\n"), text.encode()
                 if piece:
                     yield piece, packed.tell() if raw else self.n_bytes
@@ -319,8 +363,16 @@ class TextStored(Stored):
         """Say which byte is no text; ``raw`` begins after this many bytes, on this line."""
         seen = seen_instead(self._begin, self.format.kind)
         line += raw[:start].decode(self.encoding, "replace").count("\n")
-        found = f"0x{raw[start]:02x}, on line {line}" if start < len(raw) else f"the end, on line {line}"
-        instead, remedy = (f" {seen[0]}.", seen[1]) if seen else ("", "Say how it is encoded, such as encoding='latin-1' or 'cp1252'.")
+        found = (
+            f"0x{raw[start]:02x}, on line {line}"
+            if start < len(raw)
+            else f"the end, on line {line}"
+        )
+        instead, remedy = (
+            (f" {seen[0]}.", seen[1])
+            if seen
+            else ("", "Say how it is encoded, such as encoding='latin-1' or 'cp1252'.")
+        )
         problem = f"{self.part.name} is not {self.encoding}: byte {offset + start} ({found}) cannot be read.{instead}"
         return self._wrong(line, problem, remedy, byte=offset + start)
 
@@ -332,12 +384,20 @@ class TextStored(Stored):
             if self.encoding == "utf-8":
                 return self._undecodable(chunk.offset, chunk.raw, other.start, chunk.line)
         remedy = "Check that it is whole, and say how it is encoded, such as encoding='latin-1' or 'cp1252'."
-        return self._wrong(chunk.line, f"{self.part.name} cannot be read after line {chunk.line}: {first_line(cause)}.", remedy)
+        return self._wrong(
+            chunk.line,
+            f"{self.part.name} cannot be read after line {chunk.line}: {first_line(cause)}.",
+            remedy,
+        )
 
     def _chunk(self, raw: bytes, ends: Whole | None, row: int, line: int, offset: int) -> Chunk:
         if ends is None:
             n_records = raw.count(b"\n") + (not raw.endswith(b"\n"))
-            gap = 0 if raw.startswith((b"\n", b"\r\n")) else max(raw.find(b"\n\n"), raw.find(b"\n\r\n")) + 1
+            gap = (
+                0
+                if raw.startswith((b"\n", b"\r\n"))
+                else max(raw.find(b"\n\n"), raw.find(b"\n\r\n")) + 1
+            )
             if gap or raw.startswith((b"\n", b"\r\n")):
                 raise self._blank(line + raw.count(b"\n", 0, gap))
             return Chunk(raw, row, line, n_records, None, offset)
@@ -354,7 +414,11 @@ class TextStored(Stored):
         return (raw if last else raw[: raw.rfind(b"\n") + 1]), None
 
     def _blank(self, line: int) -> InputError:
-        remedy = 'Remove it, or write "" for a field without text.' if self.format.kind != "jsonl" else "Remove it."
+        remedy = (
+            'Remove it, or write "" for a field without text.'
+            if self.format.kind != "jsonl"
+            else "Remove it."
+        )
         return self._wrong(line, f"Line {line} of {self.part.name} is blank.", remedy)
 
     def _wrong(self, line: int, problem: str, remedy: str, **facts: object) -> InputError:
@@ -384,13 +448,22 @@ def leaving_rows(made: Sequence[NewColumns]) -> list[int] | None:
     return found
 
 
-def column_texts(made: Sequence[NewColumns], texts_of: Callable[[Mapping[str, Any]], list[str]]) -> list[bytes]:
+def column_texts(
+    made: Sequence[NewColumns], texts_of: Callable[[Mapping[str, Any]], list[str]]
+) -> list[bytes]:
     """Give the text of new columns, row by row; rows of a batch that are alike are written once and looked up."""
     found: list[bytes] = []
     for columns in (each.columns for each in made):
-        coded = [each if hasattr(each, "dictionary") else each.dictionary_encode(null_encoding="encode") for each in columns.values()]
-        codes = [(column.indices.to_numpy(zero_copy_only=False), column.dictionary) for column in coded]
+        coded = [
+            each if hasattr(each, "dictionary") else each.dictionary_encode(null_encoding="encode")
+            for each in columns.values()
+        ]
+        codes = [
+            (column.indices.to_numpy(zero_copy_only=False), column.dictionary) for column in coded
+        ]
         first, place, _ = combined(codes, len(coded[0]))
-        texts = texts_of({name: column.take(pyarrow().array(first)) for name, column in columns.items()})
+        texts = texts_of(
+            {name: column.take(pyarrow().array(first)) for name, column in columns.items()}
+        )
         found += np.array([text.encode() for text in texts], dtype=object)[place].tolist()
     return found

@@ -25,7 +25,8 @@ _TOLD = ("encoding", "mark", "na", "dialect", "sheet")  # of a file of text: how
 def request_of(source: FileSource, relabel: Relabel, shape: Format) -> str:
     """Give the fingerprint of a write: files that are read, rule, form, draws, format, and versions of what makes the bytes.
 
-    A file is known by its place on its disk, its size and the times of its last changes, one of which no program can set.
+    A file is known by its place on its disk, its size and the times of its last changes, one of
+    which no program can set.
 
     Raises
     ------
@@ -39,9 +40,13 @@ def request_of(source: FileSource, relabel: Relabel, shape: Format) -> str:
         seen = os.stat(part.path)
         place = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
         # As text, at once: files may be many.
-        files.append(repr((part.name, part.keys, place, [getattr(file, name, None) for name in _TOLD])))
+        files.append(
+            repr((part.name, part.keys, place, [getattr(file, name, None) for name in _TOLD]))
+        )
     numbers = sorted(source.with_numbers(relabel.decode.roles.numbers).numbers)
-    for word in _words((list(map(_version, _MADE_BY)), str(shape), numbers, "\n".join(files), relabel)):
+    for word in _words(
+        (list(map(_version, _MADE_BY)), str(shape), numbers, "\n".join(files), relabel)
+    ):
         taken.update(word)
     return taken.hexdigest()
 

@@ -8,7 +8,15 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from r2b._files.arrow import MAGIC, batch_messages, codec_of, pyarrow, pyarrow_compute, sound, unpacked_bytes
+from r2b._files.arrow import (
+    MAGIC,
+    batch_messages,
+    codec_of,
+    pyarrow,
+    pyarrow_compute,
+    sound,
+    unpacked_bytes,
+)
 from r2b._files.text import refuse_growth
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
@@ -36,7 +44,9 @@ class ParquetStored(Stored):
             with parquet().ParquetFile(part.path) as file:
                 self.schema = file.schema_arrow
                 footer = file.metadata
-                self.groups = tuple(footer.row_group(k).num_rows for k in range(footer.num_row_groups))
+                self.groups = tuple(
+                    footer.row_group(k).num_rows for k in range(footer.num_row_groups)
+                )
         self.n_rows = sum(self.groups)
 
     def metadata(self) -> Any:
@@ -44,19 +54,28 @@ class ParquetStored(Stored):
         # What was unpacked for a while is not kept longer for its footer.
         return (_footer if self.part.held is None else _footer.__wrapped__)(self.part, self.seen())
 
-    def jobs(self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
+    def jobs(
+        self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int
+    ) -> Iterator[ReadJob]:
         """Give one job per row group; a large one is read here, and its parts are handed on."""
         wanted = None if columns is None else list(columns)
-        # Of one row group the footer is read with it; where all columns are read they are written, and how is asked of the footer.
+        # Of one row group the footer is read with it; where all columns are read they are written,
+        # and how is asked of the footer.
         footer = self.metadata() if wanted is None or len(self.groups) > 1 else None
         names = [name for name in self.schema.names if wanted is None or name in wanted]
         texts = self._texts([name for name in names if name in coded])
         for number, n_rows in enumerate(self.groups):
             if n_rows == 0:
                 continue
-            most = self._fitting(footer, number, [name for name in names if name not in texts], rows)
+            most = self._fitting(
+                footer, number, [name for name in names if name not in texts], rows
+            )
             if n_rows <= most:
-                yield ReadJob(n_rows, partial(self._whole, footer, number, wanted, texts, first, most), first=first)
+                yield ReadJob(
+                    n_rows,
+                    partial(self._whole, footer, number, wanted, texts, first, most),
+                    first=first,
+                )
             else:
                 yield from self._parts(footer, number, wanted, texts, first, most)
             first += n_rows
@@ -70,35 +89,73 @@ class ParquetStored(Stored):
             # With one row come all texts that codes of the row group can stand for.
             record = sound(next(iter(file.iter_batches(1, [number], texts, use_threads=False))))
         lengths = pyarrow_compute()
-        longest = sum(int(lengths.max(lengths.binary_length(each.dictionary)).as_py() or 0) for each in record.columns)
+        longest = sum(
+            int(lengths.max(lengths.binary_length(each.dictionary)).as_py() or 0)
+            for each in record.columns
+        )
         return max(1, min(rows, _PIECE_BYTES // max(longest, 1)))
 
-    def _whole(self, footer: Any, number: int, columns: list[str] | None, texts: list[str], first: int, rows: int) -> list[Batch]:
+    def _whole(
+        self,
+        footer: Any,
+        number: int,
+        columns: list[str] | None,
+        texts: list[str],
+        first: int,
+        rows: int,
+    ) -> list[Batch]:
         with reading(self.part, f"row group {number}"), self._opened(footer, texts) as file:
             table = sound(file.read_row_group(number, columns=columns, use_threads=False))
             if columns == []:
                 return [Batch(_no_columns(self.groups[number]), first, self.place(number), 0)]
             return list(in_batches(table, rows, first, self.place(number)))
 
-    def _parts(self, footer: Any, number: int, columns: list[str] | None, texts: list[str], first: int, rows: int) -> Iterator[ReadJob]:
+    def _parts(
+        self,
+        footer: Any,
+        number: int,
+        columns: list[str] | None,
+        texts: list[str],
+        first: int,
+        rows: int,
+    ) -> Iterator[ReadJob]:
         done = 0
         with self._opened(footer, texts) as file:
             pieces = iter(file.iter_batches(rows, [number], columns, use_threads=False))
             while done < self.groups[number]:
                 with reading(self.part, f"row group {number}"):
-                    record = _no_columns(min(rows, self.groups[number] - done)) if columns == [] else sound(next(pieces))
-                yield ReadJob(record.num_rows, partial(list, [Batch(record, first + done, self.place(number), done)]), first=first + done)
+                    record = (
+                        _no_columns(min(rows, self.groups[number] - done))
+                        if columns == []
+                        else sound(next(pieces))
+                    )
+                yield ReadJob(
+                    record.num_rows,
+                    partial(list, [Batch(record, first + done, self.place(number), done)]),
+                    first=first + done,
+                )
                 done += record.num_rows
 
     def _opened(self, footer: Any, texts: list[str]) -> Any:
-        # A reader of its own for every row group: readers are not shared between threads, and the footer is not parsed again.
-        return parquet().ParquetFile(self.part.path, metadata=footer, read_dictionary=texts, page_checksum_verification=True)
+        # A reader of its own for every row group: readers are not shared between threads, and the
+        # footer is not parsed again.
+        return parquet().ParquetFile(
+            self.part.path, metadata=footer, read_dictionary=texts, page_checksum_verification=True
+        )
 
     def _texts(self, columns: Sequence[str]) -> list[str]:
         types = pyarrow().types
         # Of columns that share a name, those of text cannot be read as codes alone.
-        kinds = {each.name: each.type for each in self.schema if each.name in columns and self.schema.names.count(each.name) == 1}
-        return [name for name, kind in kinds.items() if types.is_string(kind) or types.is_large_string(kind)]
+        kinds = {
+            each.name: each.type
+            for each in self.schema
+            if each.name in columns and self.schema.names.count(each.name) == 1
+        }
+        return [
+            name
+            for name, kind in kinds.items()
+            if types.is_string(kind) or types.is_large_string(kind)
+        ]
 
     def place(self, number: int) -> str:
         """Say which row group."""
@@ -151,9 +208,13 @@ class ArrowStored(Stored):
                 if size > message.body.size:
                     refuse_growth(self.part.name, message.body.size, size, _SMALLER)
 
-    def jobs(self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int) -> Iterator[ReadJob]:
+    def jobs(
+        self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int
+    ) -> Iterator[ReadJob]:
         """Read batches here; there is little to decode, and nothing but reading tells how many rows they have."""
-        for number, record in self.records(None if columns is None else [self.schema.get_field_index(name) for name in columns]):
+        for number, record in self.records(
+            None if columns is None else [self.schema.get_field_index(name) for name in columns]
+        ):
             place = f"{self.part.name}, record batch {number}"
             if columns is not None:
                 record = record.select(list(columns)) if columns else _no_columns(record.num_rows)
@@ -190,14 +251,21 @@ class ArrowStored(Stored):
         options = ipc.IpcReadOptions(included_fields=fields, use_threads=False)
         # Mapped: a batch that is not compressed is read where it lies.
         source = pyarrow().memory_map(self.part.path)
-        return ipc.open_stream(source, options=options) if self.streamed else ipc.open_file(source, options=options)
+        return (
+            ipc.open_stream(source, options=options)
+            if self.streamed
+            else ipc.open_file(source, options=options)
+        )
 
     @property
     def codec(self) -> str | None:
         """How its batches are compressed: "lz4", "zstd" or None."""
         arrow = pyarrow()
         with reading(self.part), arrow.memory_map(self.part.path) as source:
-            first = next((each for each in batch_messages(arrow, source) if each.type == "record batch"), None)
+            first = next(
+                (each for each in batch_messages(arrow, source) if each.type == "record batch"),
+                None,
+            )
             return None if first is None else codec_of(first)
 
 
@@ -220,16 +288,24 @@ class ParquetOut(Out):
     relabel : Relabel
     """
 
-    def __init__(self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored, relabel: Relabel) -> None:
+    def __init__(
+        self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored, relabel: Relabel
+    ) -> None:
         super().__init__(target, compression)
         self.schema = schema
         self.like_input = isinstance(file, ParquetStored)
         self._held: list[Any] = []
         self._place = ""
-        groups = enumerate(file.groups) if isinstance(file, ParquetStored) and relabel.form != "expand" else ()
+        groups = (
+            enumerate(file.groups)
+            if isinstance(file, ParquetStored) and relabel.form != "expand"
+            else ()
+        )
         self._sizes = {file.place(number): n_rows for number, n_rows in groups}  # type: ignore[attr-defined]
         with self.abandoned_on_error():
-            options = _like(file.metadata(), schema, relabel) if isinstance(file, ParquetStored) else {}
+            options = (
+                _like(file.metadata(), schema, relabel) if isinstance(file, ParquetStored) else {}
+            )
             self._writer = parquet().ParquetWriter(self._file, schema, **options)
 
     def take(self, piece: list[tuple[str, Any]]) -> None:
@@ -237,16 +313,21 @@ class ParquetOut(Out):
         for place, record in piece:
             held = sum(each.num_rows for each in self._held)
             full = sum(each.nbytes for each in self._held) > _HELD_BYTES
-            if self._held and (full or (place != self._place if self.like_input else held >= _GROUP_ROWS)):
+            if self._held and (
+                full or (place != self._place if self.like_input else held >= _GROUP_ROWS)
+            ):
                 self._flush()
             self._place = place
             self._held.append(record)
-            if held + record.num_rows == self._sizes.get(place):  # whole: it need not wait for the next one
+            # whole: it need not wait for the next one
+            if held + record.num_rows == self._sizes.get(place):
                 self._flush()
 
     def _flush(self) -> None:
         if self._held:
-            table = pyarrow().Table.from_batches([fitted(record, self.schema) for record in self._held], self.schema)
+            table = pyarrow().Table.from_batches(
+                [fitted(record, self.schema) for record in self._held], self.schema
+            )
             self._held = []
             self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
 
@@ -268,15 +349,20 @@ class ArrowOut(Out):
         What it is written after.
     """
 
-    def __init__(self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored, relabel: Relabel) -> None:
+    def __init__(
+        self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored, relabel: Relabel
+    ) -> None:
         super().__init__(target, compression)
         arrow = pyarrow()
         like = file if isinstance(file, ArrowStored) else None
-        # Row groups of Parquet have dictionaries of their own, of which an Arrow file can hold only one.
+        # Row groups of Parquet have dictionaries of their own, of which an Arrow file can hold only
+        # one.
         self.schema = schema if like is not None else _decoded(schema)
         make = arrow.ipc.new_stream if like is not None and like.streamed else arrow.ipc.new_file
         with self.abandoned_on_error():
-            options = arrow.ipc.IpcWriteOptions(compression=None if like is None else like.codec, use_threads=False)
+            options = arrow.ipc.IpcWriteOptions(
+                compression=None if like is None else like.codec, use_threads=False
+            )
             self._writer = make(self._file, self.schema, options=options)
 
     def take(self, piece: list[tuple[str, Any]]) -> None:
@@ -287,7 +373,10 @@ class ArrowOut(Out):
 
 def _decoded(schema: Any) -> Any:
     arrow = pyarrow()
-    plain = [field.with_type(field.type.value_type) if arrow.types.is_dictionary(field.type) else field for field in schema]
+    plain = [
+        field.with_type(field.type.value_type) if arrow.types.is_dictionary(field.type) else field
+        for field in schema
+    ]
     return arrow.schema(plain, schema.metadata)
 
 
@@ -298,17 +387,33 @@ def _like(footer: Any, schema: Any, relabel: Relabel) -> dict[str, Any]:
         return options
     group = footer.row_group(0)
     columns = [group.column(place) for place in range(group.num_columns)]
-    codecs = {column.path_in_schema: "NONE" if column.compression == "UNCOMPRESSED" else column.compression for column in columns}
+    codecs = {
+        column.path_in_schema: "NONE"
+        if column.compression == "UNCOMPRESSED"
+        else column.compression
+        for column in columns
+    }
     known = [name for name in relabel.decode.roles.label if name in codecs]
     label = codecs[known[0]] if known else next(iter(codecs.values()), "snappy")
     options["compression"] = codecs | dict.fromkeys(relabel.names, label)
-    # Labels that follow from classes have few values; those that follow from probabilities have as many as rows.
-    few = [name for name in relabel.names if relabel.form != "soft" or not relabel.decode.roles.soft]
-    coded = [column.path_in_schema for column in columns if any("DICTIONARY" in each for each in column.encodings)]
+    # Labels that follow from classes have few values; those that follow from probabilities have as
+    # many as rows.
+    few = [
+        name for name in relabel.names if relabel.form != "soft" or not relabel.decode.roles.soft
+    ]
+    coded = [
+        column.path_in_schema
+        for column in columns
+        if any("DICTIONARY" in each for each in column.encodings)
+    ]
     options["use_dictionary"] = [*coded, *few]
     options["write_statistics"] = any(column.is_stats_set for column in columns)
-    options["use_deprecated_int96_timestamps"] = any(column.physical_type == "INT96" for column in columns)
-    options["version"] = footer.format_version if footer.format_version in ("1.0", "2.4", "2.6") else "2.6"
+    options["use_deprecated_int96_timestamps"] = any(
+        column.physical_type == "INT96" for column in columns
+    )
+    options["version"] = (
+        footer.format_version if footer.format_version in ("1.0", "2.4", "2.6") else "2.6"
+    )
     if group.sorting_columns and relabel.form != "expand":
         options["sorting_columns"] = group.sorting_columns
     return options

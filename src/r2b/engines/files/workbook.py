@@ -54,7 +54,9 @@ class WorkbookOut(Out):
         Of its sheet.
     """
 
-    def __init__(self, target: Path | BinaryIO, compression: str, names: Sequence[str], title: str) -> None:
+    def __init__(
+        self, target: Path | BinaryIO, compression: str, names: Sequence[str], title: str
+    ) -> None:
         super().__init__(target, compression)
         with self.abandoned_on_error():
             self._writer = SheetWriter(self._file, names, title)

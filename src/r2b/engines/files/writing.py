@@ -21,7 +21,17 @@ from r2b._files.text import lines_of
 from r2b.engines.batch import Batch
 from r2b.engines.files.jsonl import JsonStored
 from r2b.engines.files.listing import STANDARD, Listing, Part
-from r2b.engines.files.outs import Bundle, Out, TextOut, bundled, fitted, header_of, parted, read_together, worked
+from r2b.engines.files.outs import (
+    Bundle,
+    Out,
+    TextOut,
+    bundled,
+    fitted,
+    header_of,
+    parted,
+    read_together,
+    worked,
+)
 from r2b.engines.files.reading import ReadJob, Stored, TextStored
 from r2b.engines.files.request import request_of
 from r2b.engines.source import NewColumns, Relabel, beside
@@ -34,12 +44,15 @@ Piece = Any
 """What is written of some rows: record batches with their places, or bytes."""
 
 _DELIMITED = ("csv", "tsv")
-_ROWS = 1 << 18  # that get new labels at once: what is made of them on the way is held in every thread
+# that get new labels at once: what is made of them on the way is held in every thread
+_ROWS = 1 << 18
 _SYNCED = 8  # files that wait for the disk at once
 _EMPTY_IS_MISSING = (*_DELIMITED, "xlsx")
 
 
-def write_files(source: FileSource, relabel: Relabel, path: str, *, force: bool = False, resume: bool = False) -> None:
+def write_files(
+    source: FileSource, relabel: Relabel, path: str, *, force: bool = False, resume: bool = False
+) -> None:
     """Write a table in files with new columns.
 
     Parameters
@@ -51,12 +64,14 @@ def write_files(source: FileSource, relabel: Relabel, path: str, *, force: bool 
     force : bool
         Replace what is there.
     resume : bool
-        Keep the files that a write of the very same request, which was stopped, has finished; and leave those of this one where it is.
+        Keep the files that a write of the very same request, which was stopped, has finished; and
+        leave those of this one where it is.
 
     Raises
     ------
     ParameterError
-        It is there already, the disk has no room, or the name tells a format that the table cannot have.
+        It is there already, the disk has no room, or the name tells a format that the table cannot
+        have.
     """
     with AtomicWriter(force=force, keep=kept_files(source), resume=resume) as writer:
         write_into(writer, source, relabel, path)
@@ -65,7 +80,11 @@ def write_files(source: FileSource, relabel: Relabel, path: str, *, force: bool 
 
 def kept_files(source: FileSource) -> tuple[str, ...]:
     """Give what must not be written to: the folder that was named, or the files."""
-    return (source.listing.root,) if source.listing.whole else tuple(part.path for part in source.listing.parts)
+    return (
+        (source.listing.root,)
+        if source.listing.whole
+        else tuple(part.path for part in source.listing.parts)
+    )
 
 
 def shape_of(source: FileSource, path: str, format: str | None = None) -> Format:
@@ -80,8 +99,16 @@ def shape_of(source: FileSource, path: str, format: str | None = None) -> Format
     if not source.listing.many:
         if format is not None:
             return format_named(format)
-        return Format(own.kind) if path == STANDARD else own if is_device(Path(path)) else format_for(Path(path).name, None)
-    shape = format_for(Path(path).name, format) if format is not None or "." in Path(path).name else own
+        return (
+            Format(own.kind)
+            if path == STANDARD
+            else own
+            if is_device(Path(path))
+            else format_for(Path(path).name, None)
+        )
+    shape = (
+        format_for(Path(path).name, format) if format is not None or "." in Path(path).name else own
+    )
     if shape.kind != own.kind or path == STANDARD:
         where = "standard output is one" if path == STANDARD else f"{path} names {shape}"
         problem = f"{source.name} is a table of {own} in several files, which leaves as a folder of such; {where}."
@@ -105,20 +132,35 @@ def refuse_loss(source: FileSource, relabel: Relabel, shape: Format) -> None:
     schema, roles = relabel.decode.schema, relabel.decode.roles
     if shape.kind in _EMPTY_IS_MISSING and own.kind not in _EMPTY_IS_MISSING:
         values: dict[str, Any] = dict(zip(schema.columns, schema.vocabularies, strict=True))
-        for name, vocabulary in [*values.items(), *([] if roles.soft else [(roles.label[0], schema.classes)])]:
-            if (name in roles.attributes or name in roles.label) and "" in vocabulary.values.tolist():
+        for name, vocabulary in [
+            *values.items(),
+            *([] if roles.soft else [(roles.label[0], schema.classes)]),
+        ]:
+            if (
+                name in roles.attributes or name in roles.label
+            ) and "" in vocabulary.values.tolist():
                 raise InputError(
                     f"The column {name!r} has a value that is the empty text, which {shape.kind.upper()} cannot tell from a missing one.",
                     remedy="Write it in the format that it came in, or give the value a name.",
                     column=name,
                 )
-    mixed = next((name for file in source.files if isinstance(file, JsonStored) for name in sorted(file.mixed)), None)
+    mixed = next(
+        (
+            name
+            for file in source.files
+            if isinstance(file, JsonStored)
+            for name in sorted(file.mixed)
+        ),
+        None,
+    )
     if mixed is not None and not shape.is_text:
         problem = f"The column {mixed!r} holds values of several types, which Arrow cannot hold in one column."
         raise InputError(problem, remedy="Write JSON Lines or CSV.", column=mixed)
 
 
-def write_stream(source: FileSource, relabel: Relabel, stream: BinaryIO, format: str | None = None) -> None:
+def write_stream(
+    source: FileSource, relabel: Relabel, stream: BinaryIO, format: str | None = None
+) -> None:
     """Write a table with new columns to a stream, such as standard output, as it is read.
 
     Parameters
@@ -139,7 +181,9 @@ def write_stream(source: FileSource, relabel: Relabel, stream: BinaryIO, format:
     _write(source, relabel, shape_of(source, STANDARD, format), [stream])
 
 
-def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path: str, format: str | None = None) -> Listing:
+def write_into(
+    writer: AtomicWriter, source: FileSource, relabel: Relabel, path: str, format: str | None = None
+) -> Listing:
     """Write a table beside its target, to be moved into place by the writer, and list it; arguments as for :func:`write_files`.
 
     A device, such as /dev/stdout, is written at once.
@@ -151,18 +195,39 @@ def write_into(writer: AtomicWriter, source: FileSource, relabel: Relabel, path:
             _write(source, relabel, shape, [device])
         return Listing(path, path, (Part(path, Path(path).name),), shape, False)
     parts = [file.part for file in source.files]
-    staged = writer.reserve_folder(path, [part.name for part in parts], request_of(source, relabel, shape)) if many else None
+    staged = (
+        writer.reserve_folder(
+            path, [part.name for part in parts], request_of(source, relabel, shape)
+        )
+        if many
+        else None
+    )
     besides = [writer.reserve(path)] if staged is None else staged.places
     try:
         there = 0 if staged is None else sum(each.size for each in staged.finished.values())
-        refuse_little_room(os.path.dirname(os.path.realpath(path)), room_for(source, relabel, shape) - there, "the new files")
+        refuse_little_room(
+            os.path.dirname(os.path.realpath(path)),
+            room_for(source, relabel, shape) - there,
+            "the new files",
+        )
         _write(source, relabel, shape, besides, staged)
     except OSError as cause:
         raise unwritable(path, cause, kept=writer.resume and many) from cause
     if staged is None:
-        return Listing(Path(path).name, str(besides[0]), (Part(str(besides[0]), Path(path).name),), shape, False)
-    written = tuple(replace(part, path=str(beside), held=None) for part, beside in zip(parts, besides, strict=True))
-    return Listing(Path(path).name, str(staged.folder), written, shape, True, taken_over=staged.taken)
+        return Listing(
+            Path(path).name,
+            str(besides[0]),
+            (Part(str(besides[0]), Path(path).name),),
+            shape,
+            False,
+        )
+    written = tuple(
+        replace(part, path=str(beside), held=None)
+        for part, beside in zip(parts, besides, strict=True)
+    )
+    return Listing(
+        Path(path).name, str(staged.folder), written, shape, True, taken_over=staged.taken
+    )
 
 
 def room_for(source: FileSource, relabel: Relabel, shape: Format) -> int:
@@ -171,7 +236,9 @@ def room_for(source: FileSource, relabel: Relabel, shape: Format) -> int:
     # Labels that follow from classes repeat, and Parquet writes what repeats once; text does not.
     each = 20 if shape.is_text and soft else 8 if soft and relabel.decode.roles.soft else 1
     same = shape.kind == source.listing.format.kind
-    return (source.n_bytes if same else source.n_bytes // 4) + (source.n_rows or 0) * len(relabel.names) * each
+    return (source.n_bytes if same else source.n_bytes // 4) + (source.n_rows or 0) * len(
+        relabel.names
+    ) * each
 
 
 class _Writing:
@@ -188,7 +255,9 @@ class _Writing:
 
     def __init__(self, opened: Callable[[int], Out], n_files: int, staged: Staged | None) -> None:
         self.opened, self.staged = opened, staged
-        self.left = deque(number for number in range(n_files) if staged is None or number not in staged.finished)
+        self.left = deque(
+            number for number in range(n_files) if staged is None or number not in staged.finished
+        )
         self.out: Out | None = None
         self.number, self.rows = -1, 0
         # Waiting for the disk takes longer than writing where files are many: several wait at once.
@@ -239,10 +308,20 @@ class _Writing:
             self.waiting.popleft().result()
 
 
-def _write(source: FileSource, relabel: Relabel, shape: Format, targets: Sequence[Path | BinaryIO], staged: Staged | None = None) -> None:
+def _write(
+    source: FileSource,
+    relabel: Relabel,
+    shape: Format,
+    targets: Sequence[Path | BinaryIO],
+    staged: Staged | None = None,
+) -> None:
     refuse_loss(source, relabel, shape)
     source = source.with_numbers(relabel.decode.roles.numbers)
-    writing = _Writing(lambda number: _opened(source, relabel, shape, number, targets[number]), len(targets), staged)
+    writing = _Writing(
+        lambda number: _opened(source, relabel, shape, number, targets[number]),
+        len(targets),
+        staged,
+    )
     try:
         for number, job, piece in _pieces(source, relabel, shape, staged):
             writing.take(number, piece, job.n_rows)
@@ -251,7 +330,9 @@ def _write(source: FileSource, relabel: Relabel, shape: Format, targets: Sequenc
         writing.close()
 
 
-def _pieces(source: FileSource, relabel: Relabel, shape: Format, staged: Staged | None) -> Iterator[tuple[int, ReadJob, Piece]]:
+def _pieces(
+    source: FileSource, relabel: Relabel, shape: Format, staged: Staged | None
+) -> Iterator[tuple[int, ReadJob, Piece]]:
     """Give what is to be written, file after file; nothing of files that are finished or without rows."""
     # The text of columns that are not needed is not looked into where it leaves as it is.
     columns = relabel.needed if _by_line(source, shape) else None
@@ -260,7 +341,10 @@ def _pieces(source: FileSource, relabel: Relabel, shape: Format, staged: Staged 
     coded = tuple(name for name in (*roles.label, *roles.attributes) if name not in roles.key)
     make = _maker(source, relabel, shape, coded)
     done = {} if staged is None else {each.number: each.rows for each in staged.finished.values()}
-    jobs = bundled(source.jobs(columns, coded=coded, most_rows=relabel.rows_at_once, done=done), relabel.rows_at_once)
+    jobs = bundled(
+        source.jobs(columns, coded=coded, most_rows=relabel.rows_at_once, done=done),
+        relabel.rows_at_once,
+    )
     told = source.teller(done)
     for bundle, pieces in ahead(lambda bundle: (bundle, make(bundle)), jobs, source.threads):
         for (number, job), piece in zip(bundle, pieces, strict=True):
@@ -276,9 +360,22 @@ def _relabelled(relabel: Relabel, batch: Batch) -> NewColumns:
     made = []
     for part in parts:
         first, offset = batch.first + part.start, batch.offset + part.start
-        made.append(relabel(replace(batch, record=batch.record.slice(part.start, _ROWS), first=first, offset=offset)))
-    columns = {name: pyarrow().concat_arrays([each.columns[name] for each in made]) for name in made[0].columns}
-    rows = [each.rows + part.start for part, each in zip(parts, made, strict=True) if each.rows is not None]
+        made.append(
+            relabel(
+                replace(
+                    batch, record=batch.record.slice(part.start, _ROWS), first=first, offset=offset
+                )
+            )
+        )
+    columns = {
+        name: pyarrow().concat_arrays([each.columns[name] for each in made])
+        for name in made[0].columns
+    }
+    rows = [
+        each.rows + part.start
+        for part, each in zip(parts, made, strict=True)
+        if each.rows is not None
+    ]
     return NewColumns(columns, np.concatenate(rows) if rows else None)
 
 
@@ -286,7 +383,9 @@ def _by_line(source: FileSource, shape: Format) -> bool:
     return shape.is_text and source.listing.format.kind == shape.kind
 
 
-def _maker(source: FileSource, relabel: Relabel, shape: Format, coded: Collection[str]) -> Callable[[Bundle], list[Piece]]:
+def _maker(
+    source: FileSource, relabel: Relabel, shape: Format, coded: Collection[str]
+) -> Callable[[Bundle], list[Piece]]:
     """Give what makes of jobs what is written of their rows; it runs in any thread."""
     own, by_line = source.listing.format, _by_line(source, shape)
 
@@ -297,11 +396,21 @@ def _maker(source: FileSource, relabel: Relabel, shape: Format, coded: Collectio
         """Give the new columns of every batch of every job; those of small files are made together."""
         if len(bundle) > 1:
             sizes = [len(batch) for batches in read for batch in batches]
-            found = worked(relabel, [full(number, batch) for (number, _), batches in zip(bundle, read, strict=True) for batch in batches])
+            found = worked(
+                relabel,
+                [
+                    full(number, batch)
+                    for (number, _), batches in zip(bundle, read, strict=True)
+                    for batch in batches
+                ],
+            )
             if found is not None:
                 every = iter(parted(found[0], sizes))
                 return [[next(every) for _ in batches] for batches in read]
-        return [[_relabelled(relabel, full(number, batch)) for batch in batches] for (number, _), batches in zip(bundle, read, strict=True)]
+        return [
+            [_relabelled(relabel, full(number, batch)) for batch in batches]
+            for (number, _), batches in zip(bundle, read, strict=True)
+        ]
 
     def lines(bundle: Bundle) -> list[Piece]:
         batches = read_together(source, bundle, relabel.needed, coded, relabel.rows_at_once)
@@ -324,19 +433,32 @@ def _maker(source: FileSource, relabel: Relabel, shape: Format, coded: Collectio
         spelled = [job.read(spelled=True) for _, job in bundle] if apart else read
         made = []
         for (number, _), batches, new in zip(bundle, spelled, of_each(bundle, read), strict=True):
-            pieces = [(batch.place, beside(batch.record, mine)) for batch, mine in zip(batches, new, strict=True)]
+            pieces = [
+                (batch.place, beside(batch.record, mine))
+                for batch, mine in zip(batches, new, strict=True)
+            ]
             schema = None if shape.is_text else new_schema(source, source.files[number], relabel)
-            made.append([(place, record if schema is None else fitted(record, schema)) for place, record in pieces])
+            made.append(
+                [
+                    (place, record if schema is None else fitted(record, schema))
+                    for place, record in pieces
+                ]
+            )
         return made
 
     def texts(bundle: Bundle) -> list[Piece]:
-        made = ([dict(zip(each.schema.names, each.columns, strict=True)) for _, each in piece] for piece in records(bundle))
+        made = (
+            [dict(zip(each.schema.names, each.columns, strict=True)) for _, each in piece]
+            for piece in records(bundle)
+        )
         return ["".join(lines_of(columns, shape) for columns in piece).encode() for piece in made]
 
     return lines if by_line else texts if shape.is_text else records
 
 
-def _opened(source: FileSource, relabel: Relabel, shape: Format, number: int, target: Path | BinaryIO) -> Out:
+def _opened(
+    source: FileSource, relabel: Relabel, shape: Format, number: int, target: Path | BinaryIO
+) -> Out:
     file = source.files[number]
     if not shape.is_text:
         from r2b.engines.files.typed import ArrowOut, ParquetOut
@@ -344,10 +466,19 @@ def _opened(source: FileSource, relabel: Relabel, shape: Format, number: int, ta
         if shape.kind == "xlsx":
             from r2b.engines.files.workbook import WorkbookOut
 
-            return WorkbookOut(target, shape.compression, new_schema(source, file, relabel).names, getattr(file, "sheet", "Sheet1"))
+            return WorkbookOut(
+                target,
+                shape.compression,
+                new_schema(source, file, relabel).names,
+                getattr(file, "sheet", "Sheet1"),
+            )
         kind = ParquetOut if shape.kind == "parquet" else ArrowOut
         return kind(target, shape.compression, new_schema(source, file, relabel), file, relabel)
-    own = (file.encoding, file.mark) if isinstance(file, TextStored) and _by_line(source, shape) else ()
+    own = (
+        (file.encoding, file.mark)
+        if isinstance(file, TextStored) and _by_line(source, shape)
+        else ()
+    )
     out = TextOut(target, shape.compression, *own)
     with out.abandoned_on_error():
         out.take(header_of(file, relabel.names, shape))
@@ -358,4 +489,6 @@ def new_schema(source: FileSource, file: Stored, relabel: Relabel) -> Any:
     """Give the columns of a file and the new ones after them, so that a file without rows has them too."""
     arrow, name = pyarrow(), relabel.decode.roles.label[0]
     label = source.keys[name][0] if name in source.keys else file.schema.field(name).type
-    return arrow.schema([*file.schema, *map(arrow.field, relabel.names, relabel.kinds(label))], file.schema.metadata)
+    return arrow.schema(
+        [*file.schema, *map(arrow.field, relabel.names, relabel.kinds(label))], file.schema.metadata
+    )

@@ -23,7 +23,8 @@ class RowDesign:
     table : ndarray of shape (n_cells, n_groups)
         1 where rows of a cell count in a group, whole or in part, else 0.
     mixed : tuple of (int, int, int)
-        Uncertain groups: the first, the one after the last, and the first column of their probabilities in the parts.
+        Uncertain groups: the first, the one after the last, and the first column of their
+        probabilities in the parts.
     moments : tuple of (int, int, int, Basis)
         Likewise for continuous attributes, with the functions of the value in that column.
     places : ndarray of int, optional

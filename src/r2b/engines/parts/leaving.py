@@ -28,7 +28,9 @@ class LeavingParts:
         data = decode.read(batch)
         labels = Labels(decode.schema.classes, codes=self.relabel.codes(batch, data))
         mass, sums = cell_sums(labels, data.groups, decode.weight(batch))
-        return float(mass.sum()), np.concatenate([how.design(data.groups).T @ sums for how in families.counting])
+        return float(mass.sum()), np.concatenate(
+            [how.design(data.groups).T @ sums for how in families.counting]
+        )
 
     def merge(self, one: tuple[float, Floats], other: tuple[float, Floats]) -> tuple[float, Floats]:
         """Add up."""
@@ -37,7 +39,9 @@ class LeavingParts:
 
 def measured_parts(source: Source, relabel: Relabel, proof: Certificate) -> Realised:
     """Measure labels of one class per row: one pass."""
-    total, sums = source.reduce((*relabel.needed, *relabel.decode.roles.used), LeavingParts(relabel))
+    total, sums = source.reduce(
+        (*relabel.needed, *relabel.decode.roles.used), LeavingParts(relabel)
+    )
     families = relabel.rule.families
     return realised_means(families, proof, sums / (families.share[:, None] * total))
 

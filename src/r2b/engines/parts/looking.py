@@ -40,7 +40,9 @@ class Side:
         for columns in self.members[:1]:
             size = columns.stop - columns.start
             mine = block.parts[:, columns]
-            codes = codes * size + np.cumprod(mine < mine.max(axis=1, keepdims=True), axis=1).sum(axis=1)
+            codes = codes * size + np.cumprod(mine < mine.max(axis=1, keepdims=True), axis=1).sum(
+                axis=1
+            )
         return codes, self.n_cells * size
 
 
@@ -63,15 +65,36 @@ class Look:
             labels = by_cell(block.labels, block.cells, weight, n_cells)
         else:
             pairs = block.cells.astype(np.int64) * side.n_classes + block.labels
-            labels = np.bincount(pairs, weight, n_cells * side.n_classes).reshape(n_cells, side.n_classes).astype(np.float64)
-        sums = [by_cell(known, block.cells, each, n_cells) for each in (weight, np.ones(len(block)))]
-        there = [by_cell(finite, block.cells, weight, n_cells), finite.sum(axis=0).astype(np.float64)]
-        return [rows, mass, labels, *sums, *there, least_hashes(mixed_hashes(stacked(block))), np.array([block.labels.dtype.itemsize])]
+            labels = (
+                np.bincount(pairs, weight, n_cells * side.n_classes)
+                .reshape(n_cells, side.n_classes)
+                .astype(np.float64)
+            )
+        sums = [
+            by_cell(known, block.cells, each, n_cells) for each in (weight, np.ones(len(block)))
+        ]
+        there = [
+            by_cell(finite, block.cells, weight, n_cells),
+            finite.sum(axis=0).astype(np.float64),
+        ]
+        return [
+            rows,
+            mass,
+            labels,
+            *sums,
+            *there,
+            least_hashes(mixed_hashes(stacked(block))),
+            np.array([block.labels.dtype.itemsize]),
+        ]
 
     def merge(self, one: Sums, other: Sums) -> Sums:
         """Add up, and keep the least hashes and the widest labels."""
         added = [mine + others for mine, others in zip(one[:-2], other[:-2], strict=True)]
-        return [*added, least_hashes(np.concatenate([one[-2], other[-2]])), np.maximum(one[-1], other[-1])]
+        return [
+            *added,
+            least_hashes(np.concatenate([one[-2], other[-2]])),
+            np.maximum(one[-1], other[-1]),
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +119,21 @@ def stacked(block: Block, side: Side | None = None) -> Block:
     assert block.parts is not None
     weight = block.weight if len(block.weight) else np.ones(len(block))
     cells = block.cells if side is None else side.strata(block)[0]
-    return Block(np.column_stack([labels, block.parts]), cells, np.column_stack([weight, np.ones(len(block))]), levels=block.levels)
+    return Block(
+        np.column_stack([labels, block.parts]),
+        cells,
+        np.column_stack([weight, np.ones(len(block))]),
+        levels=block.levels,
+    )
 
 
 def by_cell(values: Array, cells: Array, weight: Floats, n_cells: int) -> Floats:
     """Add up columns by cell, of shape (n_cells, n_columns)."""
     if n_cells == 1:
         return np.asarray((weight @ values)[None, :], np.float64)
-    return np.column_stack([np.bincount(cells, weight * column, n_cells).astype(np.float64) for column in values.T])
+    return np.column_stack(
+        [np.bincount(cells, weight * column, n_cells).astype(np.float64) for column in values.T]
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +153,8 @@ class Seen:
     gaps : ndarray of bool, shape (n_columns,)
         Columns that some rows have no value in.
     sample : Block
-        Rows in memory, equal ones once with their weight: classes or probabilities, cells and parts.
+        Rows in memory, equal ones once with their weight: classes or probabilities, cells and
+        parts.
     counts : ndarray
         How many rows each of the sample stands for.
     whole : bool
@@ -160,14 +191,34 @@ def look(blocks: Blocks, side: Side, most: int) -> Seen:
     _, held, strata, weight = draw.settled(reduced(blocks, task))
     cells = (strata // sizes).astype(smallest_unsigned(side.n_cells))
     size = side.n_classes if side.soft else 1
-    labelled = held[:, :size].astype(np.float32 if width[0] == 4 else np.float64) if side.soft else held[:, 0].astype(np.int64)
+    labelled = (
+        held[:, :size].astype(np.float32 if width[0] == 4 else np.float64)
+        if side.soft
+        else held[:, 0].astype(np.int64)
+    )
     if not side.soft:
         labelled = labelled.astype(smallest_unsigned(side.n_classes))
-    sample = Block(np.ascontiguousarray(labelled), cells, weight[:, 0].copy(), parts=np.ascontiguousarray(held[:, size:]))
+    sample = Block(
+        np.ascontiguousarray(labelled),
+        cells,
+        weight[:, 0].copy(),
+        parts=np.ascontiguousarray(held[:, size:]),
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         typical = np.where(known.sum(axis=0) > 0, parts.sum(axis=0) / known.sum(axis=0), 0.0)
     whole = bool(limit == ALL and len(sample) <= most)
-    return Seen(rows, mass, labels, parts, part_rows, typical, there < rows.sum(), sample, weight[:, 1].copy(), whole)
+    return Seen(
+        rows,
+        mass,
+        labels,
+        parts,
+        part_rows,
+        typical,
+        there < rows.sum(),
+        sample,
+        weight[:, 1].copy(),
+        whole,
+    )
 
 
 def balanced(seen: Seen, side: Side, *, by_weight: bool) -> Floats:
@@ -176,10 +227,20 @@ def balanced(seen: Seen, side: Side, *, by_weight: bool) -> Floats:
     sums, cells = seen.parts if by_weight else seen.part_rows, seen.sample.cells
     assert seen.sample.parts is not None
     found = np.zeros(len(cells))
-    columns = np.concatenate([np.arange(each.start, each.stop) for each in side.members]) if side.members else np.empty(0, np.intp)
+    columns = (
+        np.concatenate([np.arange(each.start, each.stop) for each in side.members])
+        if side.members
+        else np.empty(0, np.intp)
+    )
     for cell in np.flatnonzero(seen.rows):
         mine = np.flatnonzero(cells == cell)
         weight = own[mine] if own[mine].sum() > 0 else np.ones(len(mine))
-        lifted = calibrated(seen.sample.parts[mine][:, columns], weight, sums[cell, columns] / wanted[cell]) if wanted[cell] > 0 else None
+        lifted = (
+            calibrated(
+                seen.sample.parts[mine][:, columns], weight, sums[cell, columns] / wanted[cell]
+            )
+            if wanted[cell] > 0
+            else None
+        )
         found[mine] = wanted[cell] * (weight / weight.sum() if lifted is None else lifted)
     return found

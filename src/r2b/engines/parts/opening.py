@@ -74,10 +74,16 @@ class RowTask(Task):
         """Solve for the sample first, which only gives a better start."""
         near = self.oracle.near
         if near is not None:
-            extent = replace(self.rows, n_rows=len(near.rows.groups)) if isinstance(self.rows, Extent) else self.rows
+            extent = (
+                replace(self.rows, n_rows=len(near.rows.groups))
+                if isinstance(self.rows, Extent)
+                else self.rows
+            )
             small = Problem(extent, problem.parity, problem.lam, problem.costliest)
             few = Limits(self.settings.max_iter, _PATIENCE)
-            start = solve(small, near, samples=near.samples(), tol=_NEAR, limits=few, start=start).prices
+            start = solve(
+                small, near, samples=near.samples(), tol=_NEAR, limits=few, start=start
+            ).prices
         return super()._found(problem, limits, start)
 
 
@@ -119,11 +125,16 @@ def opened_parts(
     sample_entries : int
     """
     n_cells, roles = len(columns.categories.table), columns.roles
-    members = tuple(slice(columns.first[name], columns.first[name] + len(names)) for name, names in roles.membership)
+    members = tuple(
+        slice(columns.first[name], columns.first[name] + len(names))
+        for name, names in roles.membership
+    )
     side = Side(n_cells, len(classes), roles.soft, members)
     empty = columns.schema(classes, np.zeros(columns.width), np.zeros(columns.width, bool))
     request = replace(request, names=classes.values.tolist())
-    with source.blocks(DecodeParts(roles, empty, normalize, columns=columns, missing=request.missing)) as blocks:
+    with source.blocks(
+        DecodeParts(roles, empty, normalize, columns=columns, missing=request.missing)
+    ) as blocks:
         seen = look(blocks, side, sample_entries // (len(classes) + columns.width))
         if cell_weight is not None:
             refuse_changed(seen.mass, cell_weight)
@@ -131,18 +142,30 @@ def opened_parts(
         if seen.whole:
             yield _whole(seen, columns, schema, request, settings), schema, seen.n_rows
         else:
-            yield _Settling(blocks, columns, side, seen, schema, request, settings).task(), schema, seen.n_rows
+            yield (
+                _Settling(blocks, columns, side, seen, schema, request, settings).task(),
+                schema,
+                seen.n_rows,
+            )
 
 
-def _whole(seen: Seen, columns: PartColumns, schema: Schema, request: Request, settings: Settings) -> Task:
+def _whole(
+    seen: Seen, columns: PartColumns, schema: Schema, request: Request, settings: Settings
+) -> Task:
     """All rows came home, equal ones once: they are solved as in memory."""
     sample = seen.sample
     assert sample.parts is not None
-    groups = replace(columns.groups(sample.cells, sample.parts), repeats=np.rint(seen.counts).astype(np.int64))
+    groups = replace(
+        columns.groups(sample.cells, sample.parts), repeats=np.rint(seen.counts).astype(np.int64)
+    )
     soft = schema.is_soft
-    labels = Labels(schema.classes, None if soft else sample.labels, sample.labels if soft else None)
+    labels = Labels(
+        schema.classes, None if soft else sample.labels, sample.labels if soft else None
+    )
     found = MemoryTask.of(Dataset(labels, groups, sample.weight), request, settings)
-    return WholeTask(**{name: getattr(found, name) for name in found.__dataclass_fields__}, kept=schema)
+    return WholeTask(
+        **{name: getattr(found, name) for name in found.__dataclass_fields__}, kept=schema
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +189,9 @@ class _Settling:
         """Settle the families, add up what they count, and give the task."""
         families, design, weight = self._settled()
         n_classes, kernel = self.side.n_classes, self.settings.kernel
-        mass, drift, labels, pairs, meeting, left_out, most = reduced(self.blocks, GroupSums(design, n_classes, kernel))
+        mass, drift, labels, pairs, meeting, left_out, most = reduced(
+            self.blocks, GroupSums(design, n_classes, kernel)
+        )
         total = float(self.seen.mass.sum())
         families, design = self._centred(families, design, drift / np.where(mass > 0, mass, 1.0))
         share = mass / total
@@ -176,11 +201,22 @@ class _Settling:
         here = design.of(self.sample.cells, self.sample.parts)
 
         def paid(prices: Floats, places: Places) -> tuple[float, float, int]:
-            (found,) = reduced(self.blocks, LeastPaid(design.among(places), n_classes, kernel, prices))
+            (found,) = reduced(
+                self.blocks, LeastPaid(design.among(places), n_classes, kernel, prices)
+            )
             return float(found[0]) / total, float(found[1]) / total, self.seen.n_rows
 
-        facts = (pairs / total, meeting > 0, float(most[0]), design.whole, paid, np.arange(len(share)))
-        parity = RowParity(families.members, families.names, share, weight / weight.sum(), here, *facts)
+        facts = (
+            pairs / total,
+            meeting > 0,
+            float(most[0]),
+            design.whole,
+            paid,
+            np.arange(len(share)),
+        )
+        parity = RowParity(
+            families.members, families.names, share, weight / weight.sum(), here, *facts
+        )
         near = self._near(here, weight, drift / total, share)
         before = labels / (share * total)[:, None]
         oracle = PartsOracle(self.blocks, design, share, total, before, near, kernel)
@@ -209,11 +245,31 @@ class _Settling:
     def _settled(self) -> tuple[Families, RowDesign, Floats]:
         groups, weight = self._groups, balanced(self.seen, self.side, by_weight=True)
         first = np.zeros(self.side.n_cells, np.intp)
-        first[self.sample.cells] = groups.codes  # any row of a cell of categories tells how it counts
-        means = _LabelMeans(None, groups.codes, weight, groups.n_groups, None, None, None, self.side.n_classes, self.seen, first)
+        # any row of a cell of categories tells how it counts
+        first[self.sample.cells] = groups.codes
+        means = _LabelMeans(
+            None,
+            groups.codes,
+            weight,
+            groups.n_groups,
+            None,
+            None,
+            None,
+            self.side.n_classes,
+            self.seen,
+            first,
+        )
         bases = self._bases()
-        group_weight = np.bincount(groups.codes, weight, minlength=groups.n_groups).astype(np.float64)
-        families, _ = resolve(self.request, groups, group_weight, means, lambda column, stratum: bases.get((column, stratum.codes)))
+        group_weight = np.bincount(groups.codes, weight, minlength=groups.n_groups).astype(
+            np.float64
+        )
+        families, _ = resolve(
+            self.request,
+            groups,
+            group_weight,
+            means,
+            lambda column, stratum: bases.get((column, stratum.codes)),
+        )
         return families, RowDesign.from_families(families, self.schema, self.columns.first), weight
 
     def _bases(self) -> dict[object, Basis]:
@@ -224,7 +280,9 @@ class _Settling:
         strata = [Stratum(control, each) for each in sorted(codes)] if control else [Stratum()]
         wanted: dict[tuple[int, Stratum], tuple[int, Flags, str, ContinuousSettings]] = {}
         assert sample.parts is not None
-        for place, (name, kind, how) in enumerate(zip(schema.columns, schema.kinds, schema.settings, strict=True)):
+        for place, (name, kind, how) in enumerate(
+            zip(schema.columns, schema.kinds, schema.settings, strict=True)
+        ):
             if kind != CONTINUOUS or how is None:
                 continue
             at = self.columns.first[name]
@@ -237,10 +295,14 @@ class _Settling:
                 refuse_batchwise(basis.functions, basis.names, values, basis.raw(values))
         return found
 
-    def _centred(self, families: Families, design: RowDesign, drift: Floats) -> tuple[Families, RowDesign]:
+    def _centred(
+        self, families: Families, design: RowDesign, drift: Floats
+    ) -> tuple[Families, RowDesign]:
         """Take what the means of the functions are off by, to the last digit: moments of exactly 0 need means of 0."""
         counting = [
-            replace(how, basis=replace(how.basis, centre=how.basis.centre + drift[member.groups])) if isinstance(how, Moments) else how
+            replace(how, basis=replace(how.basis, centre=how.basis.centre + drift[member.groups]))
+            if isinstance(how, Moments)
+            else how
             for member, how in zip(families.members, families.counting, strict=True)
         ]
         families = replace(families, counting=tuple(counting))
@@ -251,10 +313,14 @@ class _Settling:
         if len(without):
             name = str(families.names[int(without[0])])
             raise InputError(
-                f"No row counts in group {name!r} with any weight.", remedy="Leave its column out, or give its rows weight.", group=name
+                f"No row counts in group {name!r} with any weight.",
+                remedy="Leave its column out, or give its rows weight.",
+                group=name,
             )
 
-    def _near(self, here: Floats, weight: Floats, wanted: Floats, share: Floats) -> DesignOracle | None:
+    def _near(
+        self, here: Floats, weight: Floats, wanted: Floats, share: Floats
+    ) -> DesignOracle | None:
         """Give an oracle of the sample whose groups have the shares of all rows; None where no weights do that."""
         lifted = calibrated(here, weight, wanted)
         if lifted is None:

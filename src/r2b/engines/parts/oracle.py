@@ -36,15 +36,28 @@ class PartsTask(Summed):
     def oracle(self, block: Block) -> DesignOracle:
         """Give the oracle of the block's rows alone; its sums are not divided."""
         assert block.parts is not None
-        rows = rows_of(block.labels, block.cells, block.weight if len(block.weight) else None, self.n_classes)
+        rows = rows_of(
+            block.labels, block.cells, block.weight if len(block.weight) else None, self.n_classes
+        )
         design = self.design.of(block.cells, block.parts)
-        return DesignOracle(rows, design, np.ones(design.shape[1]), self.kernel, 1, levels=block.levels)
+        return DesignOracle(
+            rows, design, np.ones(design.shape[1]), self.kernel, 1, levels=block.levels
+        )
 
 
 def rows_of(labels: Array, cells: Array, weight: Floats | None, n_classes: int) -> Rows:
     """Give rows for an oracle, of probabilities or of classes."""
     soft = labels.ndim == 2
-    return Rows(labels if soft else None, cells, weight, len(cells), None, None, None if soft else labels, n_classes)
+    return Rows(
+        labels if soft else None,
+        cells,
+        weight,
+        len(cells),
+        None,
+        None,
+        None if soft else labels,
+        n_classes,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +84,9 @@ class InspectParts(PartsTask):
 
     def __call__(self, block: Block) -> Sums:
         """Read the rows once."""
-        return self.oracle(block).inspected(self.prices, self.lam, unchanged=self.unchanged, answers=self.responses)
+        return self.oracle(block).inspected(
+            self.prices, self.lam, unchanged=self.unchanged, answers=self.responses
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +107,19 @@ class FoldParts(PartsTask):
 class GroupSums(PartsTask):
     """What the groups are made of: the first pass once it is known how rows count.
 
-    Gives the weight that counts in each group, the sum of its design, the sums of labels, those of products of two groups, how often two
-    meet, the weight that no family counts, and the most that a row counts in all groups.
+    Gives the weight that counts in each group, the sum of its design, the sums of labels, those of
+    products of two groups, how often two meet, the weight that no family counts, and the most that
+    a row counts in all groups.
     """
 
     largest: ClassVar[bool] = True
 
     def __call__(self, block: Block) -> Sums:
         """Read the rows once."""
-        oracle, weight = self.oracle(block), block.weight if len(block.weight) else np.ones(len(block))
+        oracle, weight = (
+            self.oracle(block),
+            block.weight if len(block.weight) else np.ones(len(block)),
+        )
         assert block.parts is not None
         design = oracle.design
         counted = self.design.mass(block.cells, block.parts, design)
@@ -108,7 +127,15 @@ class GroupSums(PartsTask):
         left_out = weight[~(counted > 0).any(axis=1)].sum()
         pairs = design.T @ (weight[:, None] * design)
         most = np.abs(design).sum(axis=1).max(initial=0.0)
-        return [weight @ counted, weight @ design, oracle.label_sums(), pairs, there.T @ there, np.array([left_out]), np.array([most])]
+        return [
+            weight @ counted,
+            weight @ design,
+            oracle.label_sums(),
+            pairs,
+            there.T @ there,
+            np.array([left_out]),
+            np.array([most]),
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +147,10 @@ class LeastPaid(PartsTask):
     def __call__(self, block: Block) -> Sums:
         """Read the rows once."""
         assert block.parts is not None
-        design, weight = self.design.of(block.cells, block.parts), block.weight if len(block.weight) else np.ones(len(block))
+        design, weight = (
+            self.design.of(block.cells, block.parts),
+            block.weight if len(block.weight) else np.ones(len(block)),
+        )
         size = np.abs(design) @ np.abs(self.prices)
         return [np.array([weight @ (design @ self.prices).min(axis=1), weight @ size.max(axis=1)])]
 
@@ -140,7 +170,8 @@ class RowParity(Parity):
     whole : ndarray of bool, shape (n_groups,)
         Groups that count rows whole or not at all.
     paid : callable
-        Gives what rows pay at least at prices of groups, the size of the terms and their number, by a pass over all rows.
+        Gives what rows pay at least at prices of groups, the size of the terms and their number, by
+        a pass over all rows.
     places : ndarray of int
         Which of all groups these are.
     """
@@ -223,7 +254,12 @@ class PartsOracle(GroupOracle):
         near: DesignOracle | None = None,
         kernel: KernelChoice = "auto",
     ) -> None:
-        self.blocks, self.design, self.share, self.total_weight = blocks, design, share, total_weight
+        self.blocks, self.design, self.share, self.total_weight = (
+            blocks,
+            design,
+            share,
+            total_weight,
+        )
         self.before, self.near, self.kernel = before, near, kernel
         self._divisor = (share * total_weight)[:, None]
         self._known = (design, before.shape[1], kernel)
@@ -233,13 +269,19 @@ class PartsOracle(GroupOracle):
         sums, totals = reduced(self.blocks, EvaluateParts(*self._known, prices, lam))
         return Evaluation(sums / self._divisor, float(totals[0]) / self.total_weight, None)
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
+    def inspect(
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    ) -> Inspection:
         """Recompute the evidence from the rows and the labels that go out at these prices of groups."""
-        assert answers is None or isinstance(answers, Responses), "answers row by row belong to rows in memory"
+        assert answers is None or isinstance(answers, Responses), (
+            "answers row by row belong to rows in memory"
+        )
         task = InspectParts(*self._known, prices, lam, unchanged, answers)
         return evidence([reduced(self.blocks, task)], self._divisor, self.total_weight)
 
-    def curvature(self, prices: Floats, lam: float, components: list[Places], entries: Flags | None = None) -> list[Floats]:
+    def curvature(
+        self, prices: Floats, lam: float, components: list[Places], entries: Flags | None = None
+    ) -> list[Floats]:
         """Add up the curvature for the groups of each component, in one pass."""
         folded = reduced(self.blocks, FoldParts(*self._known, prices, lam, components, entries))
         return [np.asarray(block / (lam * self.total_weight)) for block in folded]

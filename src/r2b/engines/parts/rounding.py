@@ -1,7 +1,8 @@
 """Whole labels in the order of an attribute, for tables that are larger than memory: rows are sorted by way of scratch files.
 
-Rows with a continuous or uncertain attribute are rounded in its order (:meth:`r2b.FairLabels.round`). One pass finds where to cut that
-order into parts that fit, one puts the answers of every row into its part; then part after part is sorted and rounded.
+Rows with a continuous or uncertain attribute are rounded in its order
+(:meth:`r2b.FairLabels.round`). One pass finds where to cut that order into parts that fit, one puts
+the answers of every row into its part; then part after part is sorted and rounded.
 """
 
 from __future__ import annotations
@@ -48,9 +49,14 @@ class Strands:
         some = np.linspace(0, len(keys) - 1, min(_LOOKED_AT, len(keys))).astype(np.intp)
         return heaviest, keys[some][:, :2]
 
-    def merge(self, one: tuple[dict[int, float], Floats], other: tuple[dict[int, float], Floats]) -> tuple[dict[int, float], Floats]:
+    def merge(
+        self, one: tuple[dict[int, float], Floats], other: tuple[dict[int, float], Floats]
+    ) -> tuple[dict[int, float], Floats]:
         """Keep the heaviest, and the looks of both."""
-        both = {strand: max(one[0].get(strand, 0.0), other[0].get(strand, 0.0)) for strand in one[0] | other[0]}
+        both = {
+            strand: max(one[0].get(strand, 0.0), other[0].get(strand, 0.0))
+            for strand in one[0] | other[0]
+        }
         looks = np.concatenate([one[1], other[1]])
         return both, looks[:: 1 + (len(looks) > _MOST_LOOKS)]
 
@@ -61,14 +67,17 @@ def order_keys(groups: Groups) -> Floats:
     The order is that in which rows in memory are rounded.
     """
     keys, strand = [], np.zeros(groups.n_groups, np.int64)
-    for column, (vocabulary, kind) in enumerate(zip(groups.vocabularies, groups.kinds, strict=True)):
+    for column, (vocabulary, kind) in enumerate(
+        zip(groups.vocabularies, groups.kinds, strict=True)
+    ):
         codes = groups.table[:, column]
         if kind == CATEGORICAL:
             strand = strand * vocabulary.n_codes + codes
         elif isinstance(vocabulary, Mixtures):
             keys += list(vocabulary.matrix[codes].T[::-1])
         else:
-            keys.append(np.append(np.asarray(vocabulary.values, np.float64), np.inf)[codes])  # rows without a value come last
+            # rows without a value come last
+            keys.append(np.append(np.asarray(vocabulary.values, np.float64), np.inf)[codes])
     return np.column_stack([strand.astype(np.float64), *keys[::-1]])[groups.codes]
 
 
@@ -81,11 +90,16 @@ def decided_in_order(source: Source, relabel: Relabel, n_rows: int) -> Array:
     heaviest, looks = found
     strands, width = sorted(heaviest), 1 + len(decode.roles.measured) + _NUMBERS + n_classes
     cuts = _cuts(looks, min(_MOST, -(-n_rows * width // _SORTED)))
-    weights = None if decode.roles.weight is None else np.array([heaviest[strand] for strand in strands])
+    weights = (
+        None if decode.roles.weight is None else np.array([heaviest[strand] for strand in strands])
+    )
     turns = Turns(n_classes, relabel.random_state, weights, compiled=True)
     folder = getattr(source, "scratch", None) or tempfile.gettempdir()
     with ExitStack() as stack, keeping(folder, "Rows on their way to whole labels"):
-        files = [stack.enter_context(tempfile.TemporaryFile(dir=folder, prefix=".r2b-")) for _ in range(len(cuts) + 1)]
+        files = [
+            stack.enter_context(tempfile.TemporaryFile(dir=folder, prefix=".r2b-"))
+            for _ in range(len(cuts) + 1)
+        ]
         for rows, places in source.run(relabel.needed, partial(_placed, relabel, cuts)):
             for place in np.unique(places):
                 files[place].write(np.ascontiguousarray(rows[places == place]).data)
@@ -96,11 +110,15 @@ def decided_in_order(source: Source, relabel: Relabel, n_rows: int) -> Array:
             order = np.lexsort(keys.T[::-1])
             own = rest[order]
             groups, answers = np.searchsorted(strands, keys[order, 0]), own[:, _NUMBERS:]
-            draws, weight = np.ascontiguousarray(own[:, 1]).view(np.int64), None if weights is None else own[:, 2]
+            draws, weight = (
+                np.ascontiguousarray(own[:, 1]).view(np.int64),
+                None if weights is None else own[:, 2],
+            )
             turns.take(groups, draws, weight, done, answers.__getitem__)
             file.seek(0)
             file.truncate()
-            file.write(np.ascontiguousarray(own[:, 0]).data)  # all that is still needed of the rows: their numbers
+            # all that is still needed of the rows: their numbers
+            file.write(np.ascontiguousarray(own[:, 0]).data)
             done += len(own)
         return _back(turns.finish(), files)
 

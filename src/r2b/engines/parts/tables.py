@@ -21,7 +21,12 @@ from r2b.errors import EmptyError
 
 @contextmanager
 def rows_in_parts(
-    source: Source, roles: ColumnRoles, request: Request, settings: Settings, normalize: bool, sample_entries: int
+    source: Source,
+    roles: ColumnRoles,
+    request: Request,
+    settings: Settings,
+    normalize: bool,
+    sample_entries: int,
 ) -> Iterator[tuple[Task, TableRows]]:
     """Open a table: in memory where it is no larger than a sample and has an order, else in blocks where it is."""
     refuse_entries(sample_entries)
@@ -43,12 +48,18 @@ def rows_in_parts(
         data = gathered(source, roles, request.missing, normalize=normalize)
         yield (
             MemoryTask.of(data, request, settings),
-            TableRows(source, roles, data.schema, None if roles.soft else data, normalize, data, n_rows),
+            TableRows(
+                source, roles, data.schema, None if roles.soft else data, normalize, data, n_rows
+            ),
         )
         return
     if classes is None:
         assert tally is not None
-        classes = read_labels(tally.columns[roles.label[0]], normalize=False, fewest_classes=2).vocabulary
+        classes = read_labels(
+            tally.columns[roles.label[0]], normalize=False, fewest_classes=2
+        ).vocabulary
     columns, mass = PartColumns.of(roles, tally, request.missing)
-    with opened_parts(source, columns, classes, mass, request, settings, normalize, sample_entries) as (task, schema, n_rows):
+    with opened_parts(
+        source, columns, classes, mass, request, settings, normalize, sample_entries
+    ) as (task, schema, n_rows):
         yield task, TableRows(source, roles, schema, None, normalize, None, n_rows)

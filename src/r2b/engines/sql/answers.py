@@ -48,11 +48,16 @@ class Answers:
         """The same as a ``pyarrow.Table``."""
         arrow = pyarrow()
         values = zip(*self.rows, strict=True)
-        arrays = [arrow.array(each, getattr(arrow, _ARROW[kind])()) for each, (_, kind) in zip(values, self.columns, strict=True)]
+        arrays = [
+            arrow.array(each, getattr(arrow, _ARROW[kind])())
+            for each, (_, kind) in zip(values, self.columns, strict=True)
+        ]
         return arrow.table(arrays, names=[name for name, _ in self.columns])
 
 
-def answers_of(rule: Rule, form: Form, names: Sequence[str], counts: Dataset | None, random_state: int) -> Answers:
+def answers_of(
+    rule: Rule, form: Form, names: Sequence[str], counts: Dataset | None, random_state: int
+) -> Answers:
     """Give the answers of a rule.
 
     Parameters
@@ -70,8 +75,14 @@ def answers_of(rule: Rule, form: Form, names: Sequence[str], counts: Dataset | N
     schema = rule.schema
     n_cells, n_classes = len(schema.table), len(schema.classes)
     classes, kind = _values(schema.classes, "the label")
-    parts = [_values(vocabulary, f"the attribute {name!r}") for name, vocabulary in zip(schema.columns, schema.vocabularies, strict=True)]
-    keys: list[tuple[str, Kind]] = [("k0", kind), *((f"k{place}", each) for place, (_, each) in enumerate(parts, start=1))]
+    parts = [
+        _values(vocabulary, f"the attribute {name!r}")
+        for name, vocabulary in zip(schema.columns, schema.vocabularies, strict=True)
+    ]
+    keys: list[tuple[str, Kind]] = [
+        ("k0", kind),
+        *((f"k{place}", each) for place, (_, each) in enumerate(parts, start=1)),
+    ]
     missing = (None, *(values[0] if None in values else None for values, _ in parts))
     combinations = [
         (label, *(values[code] for (values, _), code in zip(parts, cell, strict=True)))
@@ -83,13 +94,18 @@ def answers_of(rule: Rule, form: Form, names: Sequence[str], counts: Dataset | N
     if form == "soft":
         new = [(name, "real") for name in names]
         leaving = table[:, : len(names)].tolist()  # no row leaves with a class that was not fitted
-        rows = [(*combination, *shares) for combination, shares in zip(combinations, leaving, strict=True)]
+        rows = [
+            (*combination, *shares)
+            for combination, shares in zip(combinations, leaving, strict=True)
+        ]
     elif form == "expand":
         new = [(names[0], kind), (names[1], "real")]
         place, codes, shares = expanded(table)
         rows = [
             (*combinations[one], classes[code], share)
-            for one, code, share in zip(place.tolist(), codes.tolist(), shares.tolist(), strict=True)
+            for one, code, share in zip(
+                place.tolist(), codes.tolist(), shares.tolist(), strict=True
+            )
         ]
     else:
         new = [(names[0], kind), ("r2b_from", "whole"), ("r2b_to", "whole"), ("r2b_rows", "whole")]
@@ -98,9 +114,17 @@ def answers_of(rule: Rule, form: Form, names: Sequence[str], counts: Dataset | N
         else:
             assert counts is not None
             numbers = class_weights(counts, ignore_weight=True)
-            ends = np.cumsum(whole_counts(numbers, table.reshape(n_cells, n_classes, n_classes), random_state).reshape(table.shape), axis=1)
+            ends = np.cumsum(
+                whole_counts(
+                    numbers, table.reshape(n_cells, n_classes, n_classes), random_state
+                ).reshape(table.shape),
+                axis=1,
+            )
             totals = ends[:, -1]
-        rows = [(*combinations[one], classes[code], low, high, total) for one, code, low, high, total in _stretches(ends, totals)]
+        rows = [
+            (*combinations[one], classes[code], low, high, total)
+            for one, code, low, high, total in _stretches(ends, totals)
+        ]
     return Answers((*keys, *new), rows, len(keys), missing)
 
 
@@ -115,8 +139,9 @@ def _stretches(ends: Whole, totals: Whole) -> Iterator[tuple[int, ...]]:
 def _draw_borders(table: Array) -> Whole:
     """Give the first draw that belongs to the next class, for every class of every distribution.
 
-    Draws are whole numbers and the test of :func:`r2b._labels.forms.sampling.sample_table` rises with them, so that the border is found by
-    halving: a database then compares whole numbers, and rounds nothing.
+    Draws are whole numbers and the test of :func:`r2b._labels.forms.sampling.sample_table` rises
+    with them, so that the border is found by halving: a database then compares whole numbers, and
+    rounds nothing.
     """
     reached = np.cumsum(table, axis=1, dtype=np.float64)
     totals = reached[:, -1:]
@@ -124,7 +149,10 @@ def _draw_borders(table: Array) -> Whole:
     for _ in range(BITS + 1):
         middle = (low + high) // 2
         passed = reached <= uniforms_of(middle) * totals
-        low, high = np.where(passed | (low >= high), low, middle + 1), np.where(passed, middle, high)
+        low, high = (
+            np.where(passed | (low >= high), low, middle + 1),
+            np.where(passed, middle, high),
+        )
     high[:, -1] = np.int64(1) << BITS
     return high
 
@@ -133,9 +161,17 @@ def _values(vocabulary: Any, called: str) -> tuple[list[Any], Kind]:
     """Give the values of a column in the order of their codes, None for missing ones, and their kind."""
     assert isinstance(vocabulary, Vocabulary)
     values = [plain_value(value) for value in vocabulary.values]
-    kinds = {_KINDS.get(type(value)) for value in values} if vocabulary.values.dtype.kind not in "mM" else {None}
+    kinds = (
+        {_KINDS.get(type(value)) for value in values}
+        if vocabulary.values.dtype.kind not in "mM"
+        else {None}
+    )
     kind = next(iter(kinds))
-    odd = values[0] if kind is None or len(kinds) > 1 else next((each for each in values if kind == "whole" and abs(each) >= 2**63), None)
+    odd = (
+        values[0]
+        if kind is None or len(kinds) > 1
+        else next((each for each in values if kind == "whole" and abs(each) >= 2**63), None)
+    )
     if kind is None or odd is not None:
         raise ParameterError(
             f"The values of {called}, such as {odd!r}, are written differently by every database.",

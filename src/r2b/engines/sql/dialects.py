@@ -43,7 +43,9 @@ class Dialect:
         "hr"."all people" `hr`.`all people`
         """
         expressions = _sqlglot().exp
-        return ".".join(expressions.to_identifier(part, quoted=True).sql(dialect=self.name) for part in parts)
+        return ".".join(
+            expressions.to_identifier(part, quoted=True).sql(dialect=self.name) for part in parts
+        )
 
     def table(self, given: str | Sequence[str]) -> str:
         """Write the name of a table; a reference of dbt stays as it is."""
@@ -73,11 +75,14 @@ class Dialect:
         """Write a decimal number so that the very number is read."""
         if self.name != "sqlite":
             return repr(value) if "e" in repr(value) else f"{value!r}e0"
-        # SQLite may read the last digit of a decimal number wrong; whole numbers and powers of two it does not.
+        # SQLite may read the last digit of a decimal number wrong; whole numbers and powers of two
+        # it does not.
         mantissa, exponent = math.frexp(value)
         whole, power = int(mantissa * 2**53), 53 - exponent
         parts = [min(_BITS, power - start) for start in range(0, max(power, 0), _BITS)]
-        return " / ".join([f"CAST({whole << max(-power, 0)} AS REAL)", *(str(1 << part) for part in parts)])
+        return " / ".join(
+            [f"CAST({whole << max(-power, 0)} AS REAL)", *(str(1 << part) for part in parts)]
+        )
 
     def xor(self, one: str, other: str) -> str:
         """Write the exclusive or of whole numbers that are not negative."""
@@ -95,7 +100,9 @@ class Dialect:
                 return f"({column} | CAST(0 AS BIGINT))"
             case "duckdb":
                 kinds = "'TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'UTINYINT', 'USMALLINT', 'UINTEGER'"
-                return f"CASE WHEN typeof({column}) IN ({kinds}) THEN TRY_CAST({column} AS BIGINT) END"
+                return (
+                    f"CASE WHEN typeof({column}) IN ({kinds}) THEN TRY_CAST({column} AS BIGINT) END"
+                )
         return f"CASE WHEN typeof({column}) = 'integer' THEN {column} END"
 
     def same(self, old: str, new: str, kind: Kind, missing: Any) -> str:
@@ -107,8 +114,9 @@ class Dialect:
         kind : Kind
             Of the answers. Text is compared byte by byte, and 1 is not '1'.
         missing : object
-            A value of the column where nulls are among the answers, which then match each other; None where they are not. Written as two
-            equalities, which databases find by hashing, as they do not for IS NOT DISTINCT FROM.
+            A value of the column where nulls are among the answers, which then match each other;
+            None where they are not. Written as two equalities, which databases find by hashing, as
+            they do not for IS NOT DISTINCT FROM.
         """
         checks, text = self._types(old, kind), kind == "text"
         if missing is not None:
@@ -118,7 +126,11 @@ class Dialect:
         if self.name == "duckdb" and text:  # an ENUM is text too, and takes no collation
             old, new = f"encode(CAST({old} AS VARCHAR))", f"encode({new})"
         if missing is not None:
-            gap = f"encode({self.value(missing)})" if self.name == "duckdb" and text else self.value(missing)
+            gap = (
+                f"encode({self.value(missing)})"
+                if self.name == "duckdb" and text
+                else self.value(missing)
+            )
             old, new = f"COALESCE({old}, {gap})", f"COALESCE({new}, {gap})"
         by_byte = self.by_byte if text else ""
         return " AND ".join([f"{old}{by_byte} = {new}", *checks])
@@ -133,7 +145,9 @@ class Dialect:
             return [f"typeof({column}) = '{'text' if kind == 'text' else 'integer'}'"]
         if self.name == "duckdb":
             text = f"(typeof({column}) = 'VARCHAR' OR typeof({column}) LIKE 'ENUM%')"
-            return [{"text": text, "truth": f"typeof({column}) = 'BOOLEAN'"}.get(kind, f"NOT {text}")]
+            return [
+                {"text": text, "truth": f"typeof({column}) = 'BOOLEAN'"}.get(kind, f"NOT {text}")
+            ]
         return []
 
     def failure(self, message: str, columns: Sequence[str], kind: Kind) -> str:
@@ -148,18 +162,28 @@ class Dialect:
                 return f"ERROR({told})"
             case "sqlite":  # a path that is none is an error that says it
                 return f"json_extract('{{}}', {told})"
-        # No function fails on purpose: a text that is none of the type does, and the error quotes it.
+        # No function fails on purpose: a text that is none of the type does, and the error quotes
+        # it.
         failed = f"CAST({told} AS {self.type('truth' if kind == 'text' else kind)})"
         return f"CAST({failed} AS {self.type('text')})" if kind == "text" else failed
 
-    def rows(self, name: str, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[Any]]) -> str:
+    def rows(
+        self, name: str, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[Any]]
+    ) -> str:
         """Write a table of values, to stand after WITH."""
         names, kinds = [self.quoted(column) for column, _ in columns], [kind for _, kind in columns]
-        first = [f"CAST({self.value(value)} AS {self.type(kind)})" for value, kind in zip(rows[0], kinds, strict=True)]
+        first = [
+            f"CAST({self.value(value)} AS {self.type(kind)})"
+            for value, kind in zip(rows[0], kinds, strict=True)
+        ]
         if self.name in ("snowflake", "bigquery"):
             first = [f"{value} AS {column}" for value, column in zip(first, names, strict=True)]
             selects = [first, *([self.value(value) for value in row] for row in rows[1:])]
-            return f"{self.quoted(name)} AS (\n" + "\nUNION ALL\n".join(f"SELECT {', '.join(values)}" for values in selects) + "\n)"
+            return (
+                f"{self.quoted(name)} AS (\n"
+                + "\nUNION ALL\n".join(f"SELECT {', '.join(values)}" for values in selects)
+                + "\n)"
+            )
         listed = [first, *([self.value(value) for value in row] for row in rows[1:])]
         values = ",\n".join(f"({', '.join(row)})" for row in listed)
         return f"{self.quoted(name)} ({', '.join(names)}) AS (VALUES\n{values}\n)"
@@ -188,7 +212,11 @@ def dialect_of(name: Any) -> Dialect:
     """
     if not isinstance(name, str) or name not in DIALECTS:
         known = ", ".join(map(repr, DIALECTS))
-        raise ParameterError(f"dialect is {name!r}.", remedy=f"Pass one of {known}; r2b.scan reads tables of others.", dialect=name)
+        raise ParameterError(
+            f"dialect is {name!r}.",
+            remedy=f"Pass one of {known}; r2b.scan reads tables of others.",
+            dialect=name,
+        )
     return DIALECTS[name]
 
 

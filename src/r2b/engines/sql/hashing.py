@@ -1,8 +1,9 @@
 """The draw of a row from its key, in SQL: the bits of :func:`r2b._labels.forms.keyed.draws_of`, by arithmetic that every database has.
 
-A word of 64 bits is kept as two halves of 32. No product is longer than 48 bits and no sum longer than 50, so that nothing overflows where
-whole numbers have a sign. Each step is a query of its own over the one before, with a fence where an optimiser would write the steps into
-each other and compute each of them many times.
+A word of 64 bits is kept as two halves of 32. No product is longer than 48 bits and no sum longer
+than 50, so that nothing overflows where whole numbers have a sign. Each step is a query of its own
+over the one before, with a fence where an optimiser would write the steps into each other and
+compute each of them many times.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ Halves = tuple[str, str]
 HIGH, LOW = '"h"', '"l"'
 
 
-def drawn(dialect: Dialect, table: str, carried: dict[str, str], keys: Sequence[str], random_state: int) -> list[str]:
+def drawn(
+    dialect: Dialect, table: str, carried: dict[str, str], keys: Sequence[str], random_state: int
+) -> list[str]:
     """Give queries, to stand after WITH, of which each reads the one before; the last, ``r2b_drawn``, has some columns and a ``draw``.
 
     The draw is null where a key is no whole number.
@@ -28,14 +31,18 @@ def drawn(dialect: Dialect, table: str, carried: dict[str, str], keys: Sequence[
     table : str
         In SQL.
     carried : dict of str to str
-        Columns that are passed on: what they are called here, and what they are in the table, in SQL.
+        Columns that are passed on: what they are called here, and what they are in the table, in
+        SQL.
     keys : sequence of str
         Columns of the table, in SQL.
     random_state : int
     """
     kept, words = [*carried], [f'"w{place}"' for place in range(len(keys))]
     chosen = [f"{value} AS {name}" for name, value in carried.items()]
-    chosen += [f"{dialect.whole_number(f'old.{key}')} AS {word}" for key, word in zip(keys, words, strict=True)]
+    chosen += [
+        f"{dialect.whole_number(f'old.{key}')} AS {word}"
+        for key, word in zip(keys, words, strict=True)
+    ]
     queries = [f"SELECT {', '.join(chosen)} FROM {table} AS old"]
     if len(keys) == 1:
         steps = [_halves(words[0])]
@@ -44,14 +51,28 @@ def drawn(dialect: Dialect, table: str, carried: dict[str, str], keys: Sequence[
         for word in words:
             steps += [_plus(*_halves(word)), *_mixed(dialect)]
     seed = int(seed_word(random_state)[0])
-    steps += [*_mixed(dialect), (dialect.xor(HIGH, str(seed >> 32)), dialect.xor(LOW, str(seed & _HALF))), *_mixed(dialect)]
+    steps += [
+        *_mixed(dialect),
+        (dialect.xor(HIGH, str(seed >> 32)), dialect.xor(LOW, str(seed & _HALF))),
+        *_mixed(dialect),
+    ]
     for place, (high, low) in enumerate(steps):
-        passed = [*kept, *words] if any(word in "".join([*step]) for step in steps[place + 1 :] for word in words) else kept
-        queries.append(f"SELECT {', '.join(passed)}, {high} AS {HIGH}, {low} AS {LOW} FROM r2b_{place}")
+        passed = (
+            [*kept, *words]
+            if any(word in "".join([*step]) for step in steps[place + 1 :] for word in words)
+            else kept
+        )
+        queries.append(
+            f"SELECT {', '.join(passed)}, {high} AS {HIGH}, {low} AS {LOW} FROM r2b_{place}"
+        )
     shift = 64 - BITS
-    queries.append(f'SELECT {", ".join(kept)}, {HIGH} * {1 << (32 - shift)} + ({LOW} >> {shift}) AS "draw" FROM r2b_{len(steps)}')
+    queries.append(
+        f'SELECT {", ".join(kept)}, {HIGH} * {1 << (32 - shift)} + ({LOW} >> {shift}) AS "draw" FROM r2b_{len(steps)}'
+    )
     names = [*(f"r2b_{place}" for place in range(len(steps) + 1)), "r2b_drawn"]
-    return [f"{name} AS ({query}{dialect.fence})" for name, query in zip(names, queries, strict=True)]
+    return [
+        f"{name} AS ({query}{dialect.fence})" for name, query in zip(names, queries, strict=True)
+    ]
 
 
 def _halves(word: str) -> Halves:
@@ -72,7 +93,10 @@ def _mixed(dialect: Dialect) -> list[Halves]:
 
 
 def _plus(high: str, low: str) -> Halves:
-    return f"({HIGH} + ({high}) + (({LOW} + ({low})) >> 32)) & {_HALF}", f"({LOW} + ({low})) & {_HALF}"
+    return (
+        f"({HIGH} + ({high}) + (({LOW} + ({low})) >> 32)) & {_HALF}",
+        f"({LOW} + ({low})) & {_HALF}",
+    )
 
 
 def _shifted(bits: int, dialect: Dialect) -> Halves:

@@ -1,10 +1,11 @@
 # mypy: disable-error-code="untyped-decorator, no-untyped-def, no-untyped-call, misc"
 """The row kernels in Triton: one program per lane, rows held in registers, sums in float64.
 
-The threshold of a row is found by Newton on ``t -> sum_k max(v_k - t, 0) - lam`` from that of the last pass. From any start the first step
-lands at or below the root and the others climb to it; once the support repeats the threshold is exact. All arithmetic is in double
-precision, whatever the data: the answer is as exact as on the host, and a start in single precision was slower. No two programs write to
-the same place, so the result does not depend on which is first.
+The threshold of a row is found by Newton on ``t -> sum_k max(v_k - t, 0) - lam`` from that of the
+last pass. From any start the first step lands at or below the root and the others climb to it; once
+the support repeats the threshold is exact. All arithmetic is in double precision, whatever the
+data: the answer is as exact as on the host, and a start in single precision was slower. No two
+programs write to the same place, so the result does not depend on which is first.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from r2b.engines.torch.starting import start
 
 Tensor = torch.Tensor
 
-_TILE, _TALL = 256, 512  # entries that one warp holds, of rows up to 64 wide and of wider ones; measured at 6, 39, 100 and 1,000 classes
+# entries that one warp holds, of rows up to 64 wide and of wider ones; measured at 6, 39, 100 and
+# 1,000 classes
+_TILE, _TALL = 256, 512
 _NARROW = 256  # columns up to which the registers of a thread hold sums by column
-CURVED_CLASSES = 32  # up to which a walk adds up the curvature as well: a lane leaves a table of all pairs of classes
+# up to which a walk adds up the curvature as well: a lane leaves a table of all pairs of classes
+CURVED_CLASSES = 32
 MOST_CLASSES = 1 << 14
 
 
@@ -37,10 +41,14 @@ def _settle(v, level, lam, most):
     while (moving > 0) & (steps < most):
         count = tl.sum(kept.to(tl.int32), axis=1)
         total = tl.sum(tl.where(kept, v, 0.0), axis=1)
-        # Nothing above: the last level is of no use, and everything is below the root from minus infinity on.
-        better = tl.where(count > 0, (total - lam) / tl.maximum(count, 1).to(v.dtype), float("-inf"))
-        # After the first step levels climb to the root. One that does not is there: the same support gives the same bits, and entries
-        # tied with the level may trade places within rounding, either choice being right.
+        # Nothing above: the last level is of no use, and everything is below the root from minus
+        # infinity on.
+        better = tl.where(
+            count > 0, (total - lam) / tl.maximum(count, 1).to(v.dtype), float("-inf")
+        )
+        # After the first step levels climb to the root. One that does not is there: the same
+        # support gives the same bits, and entries tied with the level may trade places within
+        # rounding, either choice being right.
         climbing = (better > level) | ((better != level) & (steps == 0))
         level = tl.where(climbing, better, level)
         above = v > level[:, None]
@@ -55,7 +63,13 @@ def _lane(lanes, n_lanes, n_classes, BL: tl.constexpr):
     """Give the number of a lane, where it starts and stops, and the columns of its rows."""
     lane = tl.program_id(0)
     col = tl.arange(0, BL)
-    return lane.to(tl.int64), tl.load(lanes + lane), tl.load(lanes + n_lanes + lane), col, col < n_classes
+    return (
+        lane.to(tl.int64),
+        tl.load(lanes + lane),
+        tl.load(lanes + n_lanes + lane),
+        col,
+        col < n_classes,
+    )
 
 
 @triton.jit
@@ -95,7 +109,9 @@ def _evenly(above, own):
     """Spread the weight of each row over its support; a row with one class in it has no curvature, and leaves zeros."""
     kept = above > 0
     count = tl.sum(kept.to(tl.int32), axis=1)
-    return tl.where(kept & (count > 1)[:, None], (own / tl.maximum(count, 1).to(tl.float64))[:, None], 0.0)
+    return tl.where(
+        kept & (count > 1)[:, None], (own / tl.maximum(count, 1).to(tl.float64))[:, None], 0.0
+    )
 
 
 @triton.jit
@@ -106,7 +122,23 @@ def _nothing_seen(BN: tl.constexpr, WIDTH: tl.constexpr):
 
 
 @triton.jit
-def _seen(x, truth, nu, lam, own, there, inside, least, paid, agreement, distance, moved, lowest, off, AXIS: tl.constexpr):
+def _seen(
+    x,
+    truth,
+    nu,
+    lam,
+    own,
+    there,
+    inside,
+    least,
+    paid,
+    agreement,
+    distance,
+    moved,
+    lowest,
+    off,
+    AXIS: tl.constexpr,
+):
     """Add the evidence about the labels x of a tile: what rows could still save, how far they went, and how far they are off."""
     gradient = lam * x - truth + nu[None, :]
     least += own * tl.min(tl.where(inside[None, :], gradient, float("inf")), axis=1)
@@ -159,7 +191,21 @@ def walk_rows(
         if CURVED:
             pairs += tl.dot(tl.trans((above > 0).to(tl.float64)), _evenly(above, own))
             least, paid, agreement, distance, moved, lowest, off = _seen(
-                above * inverse, truth, nu, lam, own, there, inside, least, paid, agreement, distance, moved, lowest, off, AXIS
+                above * inverse,
+                truth,
+                nu,
+                lam,
+                own,
+                there,
+                inside,
+                least,
+                paid,
+                agreement,
+                distance,
+                moved,
+                lowest,
+                off,
+                AXIS,
             )
     at = slots + lane * (n_classes + 1)
     if CURVED:
@@ -170,7 +216,18 @@ def walk_rows(
         place = n_classes + 1 + col[:, None] * n_classes + col[None, :]
         tl.store(at + place, pairs, mask=inside[:, None] & inside[None, :])
         at += n_classes + 1 + n_classes * n_classes
-        _store_evidence(at, worst + lane, least, paid, tl.sum(squares, axis=0) / (lam * lam), agreement, distance, moved, lowest, off)
+        _store_evidence(
+            at,
+            worst + lane,
+            least,
+            paid,
+            tl.sum(squares, axis=0) / (lam * lam),
+            agreement,
+            distance,
+            moved,
+            lowest,
+            off,
+        )
 
 
 @triton.jit(do_not_specialize=["n_lanes"])
@@ -198,11 +255,36 @@ def _inspect(
         sums += tl.sum(x * own[:, None], axis=0)
         norm += tl.sum(x * x * own[:, None], axis=AXIS)
         least, paid, agreement, distance, moved, lowest, off = _seen(
-            x, truth, nu, lam, own, there, inside, least, paid, agreement, distance, moved, lowest, off, AXIS
+            x,
+            truth,
+            nu,
+            lam,
+            own,
+            there,
+            inside,
+            least,
+            paid,
+            agreement,
+            distance,
+            moved,
+            lowest,
+            off,
+            AXIS,
         )
     at = slots + lane * (n_classes + 5)
     tl.store(at + col, sums, mask=inside)
-    _store_evidence(at + n_classes, worst + lane, least, paid, tl.sum(norm, axis=0), agreement, distance, moved, lowest, off)
+    _store_evidence(
+        at + n_classes,
+        worst + lane,
+        least,
+        paid,
+        tl.sum(norm, axis=0),
+        agreement,
+        distance,
+        moved,
+        lowest,
+        off,
+    )
 
 
 @triton.jit(do_not_specialize=["n_lanes"])
@@ -220,7 +302,8 @@ def add(
         _, there, row, _, truth = _tile(y, stride, order, first, stop, col, inside, BN, ORDERED)
         own = _weights(weight, row, there, WEIGHTED)
         total = tl.abs(tl.sum(truth, axis=1) - 1.0)
-        # NaN passes no comparison, so it is asked for what is right and infinity stands for the rest.
+        # NaN passes no comparison, so it is asked for what is right and infinity stands for the
+        # rest.
         off = tl.maximum(off, tl.where(there, tl.where(total < 1.0e300, total, float("inf")), 0.0))
         least = tl.minimum(least, tl.min(truth, axis=1))
         sums += tl.sum(truth * own[:, None], axis=0)
@@ -239,10 +322,14 @@ def _answer(
     lam, nu = _prices(lane, lanes, n_lanes, prices, col, inside, n_classes)
     inverse = 1.0 / lam
     for first in range(start, stop, BN):
-        place, there, row, both, truth = _tile(y, stride, order, first, stop, col, inside, BN, ORDERED)
+        place, there, row, both, truth = _tile(
+            y, stride, order, first, stop, col, inside, BN, ORDERED
+        )
         above, _ = _above(truth, nu, inside, levels, place, there, lam, n_classes + 8)
         x = above * inverse
-        tl.store(out + row[:, None] * n_classes + col[None, :], x.to(out.dtype.element_ty), mask=both)
+        tl.store(
+            out + row[:, None] * n_classes + col[None, :], x.to(out.dtype.element_ty), mask=both
+        )
 
 
 @triton.jit(do_not_specialize=["n_lanes", "height"])
@@ -259,11 +346,17 @@ def _support(
         kept = above > 0
         own = _weights(weight, row, there, WEIGHTED)
         count = tl.sum(kept.to(tl.int32), axis=1)
-        root = tl.where(there & (count > 1), tl.sqrt(own / tl.maximum(count, 1).to(tl.float64)), 0.0)
+        root = tl.where(
+            there & (count > 1), tl.sqrt(own / tl.maximum(count, 1).to(tl.float64)), 0.0
+        )
         scaled = tl.where(kept, root[:, None], 0.0)
         at = lane * height + place - start
         mine = (place < start + height)[:, None] & inside[None, :]
-        tl.store(out + at[:, None] * (width * 8) + col[None, :], scaled.to(out.dtype.element_ty), mask=mine)
+        tl.store(
+            out + at[:, None] * (width * 8) + col[None, :],
+            scaled.to(out.dtype.element_ty),
+            mask=mine,
+        )
 
 
 def launch(
@@ -279,8 +372,8 @@ def launch(
 ) -> None:
     """Start a program per lane.
 
-    With ``gather`` a tile is added up by column, which needs no exchange between threads, where their registers hold so many sums. A tile
-    has at least so many rows and columns.
+    With ``gather`` a tile is added up by column, which needs no exchange between threads, where
+    their registers hold so many sums. A tile has at least so many rows and columns.
     """
     lanes = rows.lanes.table if lanes is None else lanes
     wide = max(2, least, triton.next_power_of_2(y.shape[1]))
@@ -305,7 +398,9 @@ def walk(y: Tensor, rows: DeviceRows, prices: Tensor) -> Tensor:
     return rows.lanes.by_cell(slots)
 
 
-def inspect(y: Tensor, rows: DeviceRows, prices: Tensor, *, unchanged: bool) -> tuple[Tensor, Tensor]:
+def inspect(
+    y: Tensor, rows: DeviceRows, prices: Tensor, *, unchanged: bool
+) -> tuple[Tensor, Tensor]:
     """Give sums of the labels that go out by cell, then slack, |x|^2, <x, y>, |x - y|^2 and |x - y|_1 / 2; and the worst row."""
     slots = torch.empty(len(rows.lanes), y.shape[1] + 5, dtype=torch.float64, device=y.device)
     worst = torch.empty(len(rows.lanes), dtype=torch.float64, device=y.device)
@@ -326,7 +421,20 @@ def answer(y: Tensor, rows: DeviceRows, prices: Tensor, out: Tensor) -> None:
     launch(_answer, y, rows, prices, rows.levels, out)
 
 
-def supports(y: Tensor, rows: DeviceRows, prices: Tensor, lanes: Lanes, part: slice, out: Tensor) -> None:
+def supports(
+    y: Tensor, rows: DeviceRows, prices: Tensor, lanes: Lanes, part: slice, out: Tensor
+) -> None:
     """Write ``sqrt(w / |A|)`` on the supports of rows, as :func:`r2b.engines.torch.plain.supports` does."""
     some = lanes.table if part == slice(0, len(lanes)) else lanes.table[:, part].contiguous()
-    launch(_support, y, rows, prices, rows.levels, out, out.shape[1] // 8, lanes.height, lanes=some, weight=rows.relative[0])
+    launch(
+        _support,
+        y,
+        rows,
+        prices,
+        rows.levels,
+        out,
+        out.shape[1] // 8,
+        lanes.height,
+        lanes=some,
+        weight=rows.relative[0],
+    )

@@ -28,7 +28,14 @@ from r2b._labels.rule import LabelRows, MemoryRows, Rule, floating
 from r2b._labels.task import MemoryTask, Task, by_row
 from r2b.engines.torch import reading
 from r2b.engines.torch.newton import DeviceTask
-from r2b.engines.torch.oracle import DeviceKernel, DeviceOracle, LabelBatches, batch_rows_for, choose_kernel, line_of
+from r2b.engines.torch.oracle import (
+    DeviceKernel,
+    DeviceOracle,
+    LabelBatches,
+    batch_rows_for,
+    choose_kernel,
+    line_of,
+)
 from r2b.engines.torch.parts import DevicePartsOracle, distributions, parts_task
 from r2b.engines.torch.plain import project
 from r2b.engines.torch.rows import NARROW, DeviceRows, add_by_cell
@@ -43,13 +50,14 @@ _BLOCK_ENTRIES = 1 << 26  # of labels that are made at once where not all are wa
 class TensorRows(LabelRows):
     """Rows on a device, whose labels leave as arrays of the library and the device that they came from.
 
-    ``soft``, ``sample`` and ``expand`` are made there. What goes row by row in a fixed order (``round``, deviations, flows) is computed
-    in memory.
+    ``soft``, ``sample`` and ``expand`` are made there. What goes row by row in a fixed order
+    (``round``, deviations, flows) is computed in memory.
 
     Attributes
     ----------
     y : tensor of shape (N, n_classes) or (N,)
-        Probabilities, or codes of classes. On the host where they are taken to the device in batches.
+        Probabilities, or codes of classes. On the host where they are taken to the device in
+        batches.
     rows : DeviceRows
     groups : Groups
         The cells, each once.
@@ -98,9 +106,13 @@ class TensorRows(LabelRows):
 
     @cached_property
     def _host(self) -> MemoryRows:
-        groups = replace(self.groups, codes=self.rows.cells.cpu().numpy().astype(np.int64), repeats=None)
+        groups = replace(
+            self.groups, codes=self.rows.cells.cpu().numpy().astype(np.int64), repeats=None
+        )
         array, soft = self.y.cpu().numpy(), self.schema.is_soft
-        labels = Labels(self.schema.classes, None if soft else array.astype(np.int64), array if soft else None)
+        labels = Labels(
+            self.schema.classes, None if soft else array.astype(np.int64), array if soft else None
+        )
         weight = None if self.rows.weight is None else self.rows.weight.cpu().numpy()
         return MemoryRows(Dataset(labels, groups, weight, groups.index))
 
@@ -124,9 +136,13 @@ class TensorRows(LabelRows):
     def _given(self, tensor: Tensor) -> Any:
         return reading.array_of(tensor, self.library)
 
-    def _blocks(self, rule: Rule, dtype: torch.dtype = torch.float64, block_rows: int | None = None) -> Iterator[tuple[int, Tensor]]:
+    def _blocks(
+        self, rule: Rule, dtype: torch.dtype = torch.float64, block_rows: int | None = None
+    ) -> Iterator[tuple[int, Tensor]]:
         """Give the number of the first row of a block, and its labels."""
-        for part in parts_of(len(self.rows), block_rows or max(1, _BLOCK_ENTRIES // len(rule.schema.classes))):
+        for part in parts_of(
+            len(self.rows), block_rows or max(1, _BLOCK_ENTRIES // len(rule.schema.classes))
+        ):
             yield part.start, self._answers(rule, part, dtype)
 
     def _answers(self, rule: Rule, part: slice, dtype: torch.dtype) -> Tensor:
@@ -145,7 +161,9 @@ class TensorRows(LabelRows):
         out = torch.empty(y.shape, dtype=dtype, device=device)
         rows = self.rows if len(y) == len(self.rows) else self.rows.part(part)
         shifts = rule.families.shifts(self.groups, rule.prices)
-        choose_kernel(self.kernel, device, y.shape[1]).answer(y, rows, line_of(shifts, rule.lam, device), out)
+        choose_kernel(self.kernel, device, y.shape[1]).answer(
+            y, rows, line_of(shifts, rule.lam, device), out
+        )
         return out
 
     def _shifts(self, rule: Rule, part: slice) -> Tensor:
@@ -155,7 +173,9 @@ class TensorRows(LabelRows):
             self._designs.clear()
             design = np.concatenate([how.design(self.groups) for how in families.counting], axis=1)
             self._designs[id(families)] = torch.from_numpy(design).to(device)
-        return self._designs[id(families)][self.rows.cells[part].long()] @ torch.tensor(rule.prices, device=device)
+        return self._designs[id(families)][self.rows.cells[part].long()] @ torch.tensor(
+            rule.prices, device=device
+        )
 
     def sample(self, rule: Rule, seed: int, key: Any) -> Any:
         """Draw one class per row on the device; by keys on the host. The draws are the same."""
@@ -165,7 +185,8 @@ class TensorRows(LabelRows):
         for first, block in self._blocks(rule):
             edges = torch.cumsum(block, dim=1)
             draw = uniforms(first, len(block), seed, block.device)[:, None]
-            # A class is drawn where its share of the line lies: rows that sum to a little less than 1 lose nothing at the end.
+            # A class is drawn where its share of the line lies: rows that sum to a little less than
+            # 1 lose nothing at the end.
             codes.append((edges <= draw * edges[:, -1:]).sum(dim=1))
         return self._named(torch.cat(codes))
 
@@ -191,9 +212,15 @@ class TensorRows(LabelRows):
             parts.append((row + first, column, block[row, column]))
         index, codes, weight = map(torch.cat, zip(*parts, strict=True))
         weight = weight if self.rows.weight is None else weight * self.rows.weight[index]
-        return self._given(index if features is None else features[index]), self._named(codes), self._given(weight)
+        return (
+            self._given(index if features is None else features[index]),
+            self._named(codes),
+            self._given(weight),
+        )
 
-    def read(self, rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool) -> LabelRows:
+    def read(
+        self, rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool
+    ) -> LabelRows:
         """Read new rows: probabilities on the device for arrays of a device, cells and classes on the host."""
         if not reading.library_of(y):
             return super().read(rule, y, sensitive, control, weight, normalize)
@@ -207,20 +234,36 @@ class TensorRows(LabelRows):
             normalize=False,
         )
         groups = read_known_groups(
-            reading.host_array(sensitive), reading.host_array(control), fitted=schema, known_crossings=rule.table is not None
+            reading.host_array(sensitive),
+            reading.host_array(control),
+            fitted=schema,
+            known_crossings=rule.table is not None,
         )
         refuse_lengths("y", len(labels), "sensitive_features", groups.n_rows)
-        refuse_other_index(("sensitive_features", groups.index), ("sample_weight", row_labels(weight)))
+        refuse_other_index(
+            ("sensitive_features", groups.index), ("sample_weight", row_labels(weight))
+        )
         cells = torch.from_numpy(groups.codes.astype(np.int64)).to(labels.device)
         own = None if weight is None else reading.read_weight(weight, len(labels), labels.device)
-        rows = DeviceRows(cells, groups.n_groups, np.bincount(groups.codes, minlength=groups.n_groups), own)
+        rows = DeviceRows(
+            cells, groups.n_groups, np.bincount(groups.codes, minlength=groups.n_groups), own
+        )
         if labels.ndim == 2:
             labels = reading.prepared(labels, normalize=normalize)
-            _, worst = choose_kernel(self.kernel, labels.device, labels.shape[1]).label_sums(labels, rows)
+            _, worst = choose_kernel(self.kernel, labels.device, labels.shape[1]).label_sums(
+                labels, rows
+            )
             reading.refuse_rows(labels, -float(worst[0]), float(worst[1]))
         else:
             labels = torch.from_numpy(seen.array.astype(np.int64)).to(labels.device)
-        return TensorRows(labels, rows, replace(groups, codes=np.arange(groups.n_groups)), reading.library_of(y), schema, self.kernel)
+        return TensorRows(
+            labels,
+            rows,
+            replace(groups, codes=np.arange(groups.n_groups)),
+            reading.library_of(y),
+            schema,
+            self.kernel,
+        )
 
 
 def _floating(dtype: Any) -> torch.dtype:
@@ -247,7 +290,8 @@ def uniforms(first: int, n_rows: int, seed: int, device: torch.device) -> Tensor
 
 
 def _mixed(words: Tensor) -> Tensor:
-    # As r2b._labels.forms.keyed mixes them; whole numbers of 64 bits with a sign wrap around like those without.
+    # As r2b._labels.forms.keyed mixes them; whole numbers of 64 bits with a sign wrap around like
+    # those without.
     words = words + _signed(GOLDEN)
     words = (words ^ _shifted(words, 30)) * _signed(FIRST)
     words = (words ^ _shifted(words, 27)) * _signed(SECOND)
@@ -283,17 +327,19 @@ def debias(  # type: ignore[misc] # another choice of kernels
     Parameters
     ----------
     y : array of shape (N, L) or (N,)
-        Probabilities in float32 or float64, or classes as whole numbers: a tensor of torch, or an array of CuPy or JAX.
+        Probabilities in float32 or float64, or classes as whole numbers: a tensor of torch, or an
+        array of CuPy or JAX.
     sensitive_features : array of shape (N,) or (N, n_attributes), or mapping
-        Whole numbers or booleans on the same device, several attributes by name; or anything of the host that :func:`r2b.debias` reads.
+        Whole numbers or booleans on the same device, several attributes by name; or anything of the
+        host that :func:`r2b.debias` reads.
     control_features : array or mapping, optional
         Likewise.
     sample_weight : array of shape (N,), optional
     kernel : {"auto", "triton", "torch"}
         Who walks the rows. The answer is the same.
     device : torch.device or str, optional
-        For probabilities on the host: the device that computes. Labels are brought to it in batches, on every walk over them, so that they
-        may be larger than its memory.
+        For probabilities on the host: the device that computes. Labels are brought to it in
+        batches, on every walk over them, so that they may be larger than its memory.
     batch_rows : int, optional
         Rows of a batch; by default two batches take half of the memory that is free.
     **options : Options
@@ -302,7 +348,8 @@ def debias(  # type: ignore[misc] # another choice of kernels
     Returns
     -------
     FairLabels
-        As :func:`r2b.debias` gives, with labels as arrays of the library and device that they came from.
+        As :func:`r2b.debias` gives, with labels as arrays of the library and device that they came
+        from.
 
     Raises
     ------
@@ -322,23 +369,51 @@ def debias(  # type: ignore[misc] # another choice of kernels
     costs, normalize = options.get("costs"), options.get("normalize", False)
     one_of("kernel", kernel, ("auto", "triton", "torch"))
     if batch_rows is not None and not (is_a(Integral, batch_rows) and batch_rows >= 1):
-        raise ParameterError(f"batch_rows is {batch_rows!r}.", remedy="Pass a whole number of 1 or more.", batch_rows=batch_rows)
+        raise ParameterError(
+            f"batch_rows is {batch_rows!r}.",
+            remedy="Pass a whole number of 1 or more.",
+            batch_rows=batch_rows,
+        )
     labels = reading.tensor_of(y, what="y")
     reading.refuse_form(labels)
     place = reading.device_of(labels.device if device is None else device)
     if labels.device.type != "cpu" and labels.device != place:
-        raise ParameterError(f"The labels are on {labels.device}, but device is {place}.", remedy="Leave device out.", device=str(place))
+        raise ParameterError(
+            f"The labels are on {labels.device}, but device is {place}.",
+            remedy="Leave device out.",
+            device=str(place),
+        )
     if labels.ndim == 2 and costs is not None:
-        raise ParameterError("costs are given, but the labels are probabilities on a device.", remedy=reading.TO_HOST)
+        raise ParameterError(
+            "costs are given, but the labels are probabilities on a device.", remedy=reading.TO_HOST
+        )
     with reading.memory_explained(place):
-        cells, groups = reading.read_cells(sensitive_features, control_features, place, request.missing)
+        cells, groups = reading.read_cells(
+            sensitive_features, control_features, place, request.missing
+        )
         refuse_lengths("y", len(labels), "sensitive_features", len(cells))
-        refuse_other_index(("y", row_labels(y)), ("sensitive_features", groups.index), ("sample_weight", row_labels(sample_weight)))
-        weight = None if sample_weight is None else reading.read_weight(sample_weight, len(labels), place)
-        rows = DeviceRows(cells, groups.n_groups, groups.counts, weight, labels.ndim == 2 and labels.shape[1] <= NARROW)
+        refuse_other_index(
+            ("y", row_labels(y)),
+            ("sensitive_features", groups.index),
+            ("sample_weight", row_labels(sample_weight)),
+        )
+        weight = (
+            None
+            if sample_weight is None
+            else reading.read_weight(sample_weight, len(labels), place)
+        )
+        rows = DeviceRows(
+            cells,
+            groups.n_groups,
+            groups.counts,
+            weight,
+            labels.ndim == 2 and labels.shape[1] <= NARROW,
+        )
         task: Task
         if by_row(groups, len(labels)) and costs is None:
-            labels, task = _parts_task(labels, rows, groups, request, settings, batch_rows, normalize=normalize)
+            labels, task = _parts_task(
+                labels, rows, groups, request, settings, batch_rows, normalize=normalize
+            )
         elif labels.ndim == 2:
             labels = reading.prepared(labels, normalize=normalize)
             task = _soft_task(labels, rows, groups, request, settings, kernel, batch_rows)
@@ -347,18 +422,36 @@ def debias(  # type: ignore[misc] # another choice of kernels
             task = MemoryTask.of(table, request, settings, costs)
         warn_of_doubts(task)
         fair = task.solve()
-        reads = task.oracle.reads if isinstance(task.oracle, (DeviceOracle, DevicePartsOracle)) else 0
-        return replace(fair, rows=TensorRows(labels, rows, groups, reading.library_of(y) or "torch", fair.schema, kernel, reads))
+        reads = (
+            task.oracle.reads if isinstance(task.oracle, (DeviceOracle, DevicePartsOracle)) else 0
+        )
+        return replace(
+            fair,
+            rows=TensorRows(
+                labels, rows, groups, reading.library_of(y) or "torch", fair.schema, kernel, reads
+            ),
+        )
 
 
 def _parts_task(
-    y: Tensor, rows: DeviceRows, groups: Groups, request: Request, settings: Settings, batch_rows: int | None, *, normalize: bool
+    y: Tensor,
+    rows: DeviceRows,
+    groups: Groups,
+    request: Request,
+    settings: Settings,
+    batch_rows: int | None,
+    *,
+    normalize: bool,
 ) -> tuple[Tensor, Task]:
     """Give labels as they are kept, and the task of rows of which nearly every one is a cell of its own."""
     if y.ndim == 2:
         y = reading.prepared(y, normalize=normalize)
         classes = reading.numbered_classes(int(y.shape[1]))
-        batch_rows = batch_rows_for(y, rows.device) if batch_rows is None and y.device != rows.device else batch_rows
+        batch_rows = (
+            batch_rows_for(y, rows.device)
+            if batch_rows is None and y.device != rows.device
+            else batch_rows
+        )
     else:
         y, values, _ = reading.compact(y.to(rows.device))
         classes = read_labels(values, normalize=False, fewest_classes=2).vocabulary
@@ -371,7 +464,13 @@ def _parts_task(
 
 
 def _soft_task(
-    y: Tensor, rows: DeviceRows, groups: Groups, request: Request, settings: Settings, kernel: DeviceKernel, batch_rows: int | None
+    y: Tensor,
+    rows: DeviceRows,
+    groups: Groups,
+    request: Request,
+    settings: Settings,
+    kernel: DeviceKernel,
+    batch_rows: int | None,
 ) -> Task:
     if batch_rows is None and y.device != rows.device:
         batch_rows = batch_rows_for(y, rows.device)
@@ -389,6 +488,10 @@ def _counted(y: Tensor, rows: DeviceRows, groups: Groups) -> tuple[Tensor, Datas
     codes, values, _ = reading.compact(y)
     classes = read_labels(values, normalize=False, fewest_classes=2).vocabulary
     joint, pairs, counts = reading.compact(rows.cells.long() * len(values) + codes)
-    total = None if rows.weight is None else add_by_cell(rows.weight[:, None], joint, len(pairs))[:, 0].cpu().numpy()
+    total = (
+        None
+        if rows.weight is None
+        else add_by_cell(rows.weight[:, None], joint, len(pairs))[:, 0].cpu().numpy()
+    )
     counted = replace(groups, codes=pairs // len(values), repeats=counts)
     return codes, Dataset(Labels(classes, codes=pairs % len(values)), counted, total)

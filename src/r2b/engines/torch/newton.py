@@ -1,12 +1,14 @@
 # mypy: disable-error-code="no-untyped-call"
 """Newton on rows of a device, whose steps end where a quadratic model of the rows has its answer.
 
-The curvature stays on the device, and so does the search for that answer: it takes the bound as it is, so that the entries that lean on it
-are found without a walk over the rows. Where it does not get there, a step of linear algebra is taken, as in memory. Classes that no group
-holds and no price touches take no part in that one. Those that do are few where epsilon is not: differences of means add up to 2 at most,
-so fewer than 2 / epsilon classes can be held apart between two groups. A small system is solved on the host, where NumPy is faster than the
-launch of so many small kernels; a large one on the device. Of short tables every walk brings the curvature along, and steps are those of
-rows in memory.
+The curvature stays on the device, and so does the search for that answer: it takes the bound as it
+is, so that the entries that lean on it are found without a walk over the rows. Where it does not
+get there, a step of linear algebra is taken, as in memory. Classes that no group holds and no price
+touches take no part in that one. Those that do are few where epsilon is not: differences of means
+add up to 2 at most, so fewer than 2 / epsilon classes can be held apart between two groups. A small
+system is solved on the host, where NumPy is faster than the launch of so many small kernels; a
+large one on the device. Of short tables every walk brings the curvature along, and steps are those
+of rows in memory.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ _ROUNDS = 192  # steps on a model
 _GOAL, _ENOUGH = 1e-3, 0.1  # of the residual: what is to be left on the model, and what may be
 _TRIES, _DAMPED = 4, 0.1  # of a step, and the damping of the second: of the metric
 _KEEPS = 0.03  # a step must gain this much for its curvature to be kept
-_FLATTEST = 1e-4  # of the bound on curvature, in units of 1 / lam: what a class is given that no row trades
+# of the bound on curvature, in units of 1 / lam: what a class is given that no row trades
+_FLATTEST = 1e-4
 _WIDEST = 1e3  # a band that holds all means
 
 
@@ -47,7 +50,9 @@ def _modelled(parity: Parity, oracle: DeviceOracle) -> bool:
     """Whether steps go to the answer of a model: with kernels that find it on the device; on the host where a walk costs more than that."""
     rows = oracle.source.rows
     long = rows.device.type == "cpu" and len(rows) * oracle.source.n_classes >= _LONG
-    return parity.simple and parity.n_groups <= _MOST_GROUPS and (oracle.kernels is not plain or long)
+    return (
+        parity.simple and parity.n_groups <= _MOST_GROUPS and (oracle.kernels is not plain or long)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,27 +87,42 @@ class DeviceNewton(Newton):
                 break
             found = self._evaluate(prices, damping=max(damping / 20, 1e-13))
             if self._accept(state, found):
-                return replace(found, curvature=curvature) if found.residual <= _KEEPS * state.residual else found
+                return (
+                    replace(found, curvature=curvature)
+                    if found.residual <= _KEEPS * state.residual
+                    else found
+                )
             damping = max(8 * damping, _DAMPED)
         return super().step(replace(state, curvature=curvature))
 
-    def _on_model(self, state: NewtonState, curvature: DeviceCurvature, damping: float) -> Floats | None:
+    def _on_model(
+        self, state: NewtonState, curvature: DeviceCurvature, damping: float
+    ) -> Floats | None:
         """Give the prices that answer their means, if these follow the curvature; None where they were not found."""
         oracle, parity = self.oracle, self.parity
         assert isinstance(oracle, DeviceOracle)
-        start, settings = np.stack([state.means, state.prices]), [_GOAL * state.residual, 1.0 / self.gamma, damping]
+        start, settings = (
+            np.stack([state.means, state.prices]),
+            [_GOAL * state.residual, 1.0 / self.gamma, damping],
+        )
         sides = np.concatenate([settings, parity.share, np.minimum(parity.bound.epsilon, _WIDEST)])
-        prices, left = oracle.kernels.descend(curvature.rough, curvature.metric, start, sides, _ROUNDS)
+        prices, left = oracle.kernels.descend(
+            curvature.rough, curvature.metric, start, sides, _ROUNDS
+        )
         return np.asarray(prices) if left <= _ENOUGH * state.residual else None
 
-    def _curvature(self, oracle: AnyOracle, prices: Floats, entries: Flags | None = None) -> Curvature:
+    def _curvature(
+        self, oracle: AnyOracle, prices: Floats, entries: Flags | None = None
+    ) -> Curvature:
         if not self.parity.by_levels:
             return super()._curvature(oracle, prices, entries)
         assert isinstance(oracle, DeviceOracle)
         blocks, bound = oracle.curvature_and_bound(prices, self.lam)
         metric = torch.clamp(bound.amax(dim=0), min=_FLATTEST / self.lam)
         found: Any = blocks
-        return DeviceCurvature(found, [], metric=metric, rough=blocks.float() if blocks.is_cuda else blocks)
+        return DeviceCurvature(
+            found, [], metric=metric, rough=blocks.float() if blocks.is_cuda else blocks
+        )
 
     def _step_on_sample(self, state: NewtonState) -> NewtonState | None:
         """Take no steps on the sample in between: there a step costs as much as a walk over all rows, which is short on a device."""
@@ -110,7 +130,11 @@ class DeviceNewton(Newton):
 
     def _steps(self, state: NewtonState, *, sides: bool = True) -> Steps:
         blocks: Any = None if state.curvature is None else state.curvature.blocks
-        return super()._steps(state, sides=sides) if blocks is None else partial(self._by_levels, state, blocks)
+        return (
+            super()._steps(state, sides=sides)
+            if blocks is None
+            else partial(self._by_levels, state, blocks)
+        )
 
     def _by_levels(self, state: NewtonState, blocks: Any, damping: float) -> Floats:
         step, clipped = np.zeros_like(state.prices), state.target.clipped
@@ -120,13 +144,32 @@ class DeviceNewton(Newton):
         if len(active) < blocks.shape[1]:
             index = torch.from_numpy(active).to(blocks.device)
             blocks = blocks[:, index[:, None], index]
-        mine = (clipped[:, active], state.gap[:, active], state.prices[:, active], self.parity.share, damping, self.gamma)
+        mine = (
+            clipped[:, active],
+            state.gap[:, active],
+            state.prices[:, active],
+            self.parity.share,
+            damping,
+            self.gamma,
+        )
         by_device = len(active) > _ON_HOST and blocks.is_cuda
-        step[:, active] = device_level_step(blocks, *mine) if by_device else level_step(blocks.cpu().numpy(), *mine)
+        step[:, active] = (
+            device_level_step(blocks, *mine)
+            if by_device
+            else level_step(blocks.cpu().numpy(), *mine)
+        )
         return step
 
 
-def device_level_step(blocks: Tensor, clipped: Flags, gap: Floats, prices: Floats, share: Floats, damping: float, gamma: float) -> Floats:
+def device_level_step(
+    blocks: Tensor,
+    clipped: Flags,
+    gap: Floats,
+    prices: Floats,
+    share: Floats,
+    damping: float,
+    gamma: float,
+) -> Floats:
     """Give the step as :func:`r2b._solve.solvers.newton.level_step` does, with Cholesky factors instead of inverses.
 
     Raises
@@ -135,20 +178,26 @@ def device_level_step(blocks: Tensor, clipped: Flags, gap: Floats, prices: Float
         A system is not positive definite.
     """
     device, start = blocks.device, np.where(clipped, 0.0, -prices)
-    free, right, held, weight = (torch.tensor(each, device=device) for each in (clipped, gap, start, share))
+    free, right, held, weight = (
+        torch.tensor(each, device=device) for each in (clipped, gap, start, share)
+    )
     balance = gamma * (weight @ torch.where(free, right, 0.0))
     right = right - torch.einsum("skl,sl->sk", blocks, held)
     inside = free.double()
     matrix = blocks * inside[:, :, None] * inside[:, None, :]
     matrix.diagonal(dim1=1, dim2=2).add_(torch.where(free, damping, 1.0))
-    inverse = torch.cholesky_solve(torch.eye(matrix.shape[1], dtype=torch.float64, device=device).expand_as(matrix), _factor(matrix))
+    inverse = torch.cholesky_solve(
+        torch.eye(matrix.shape[1], dtype=torch.float64, device=device).expand_as(matrix),
+        _factor(matrix),
+    )
     inverse = inverse * inside[:, :, None] * inside[:, None, :]
     schur = torch.einsum("s,skl->kl", weight, inverse)
     unused = ~free.any(dim=0)
     schur.diagonal().add_(unused.double())
     factor = _factor(schur)
     d, levels = torch.zeros_like(right), torch.zeros_like(balance)
-    for _ in range(3):  # the first solves, the others bring back the digits that nearly singular blocks lose
+    # the first solves, the others bring back the digits that nearly singular blocks lose
+    for _ in range(3):
         rest = torch.where(free, right + levels - torch.einsum("skl,sl->sk", matrix, d), 0.0)
         own = torch.einsum("skl,sl->sk", inverse, rest)
         missing = torch.where(unused, 0.0, balance - weight @ (d + own))
@@ -173,12 +222,30 @@ class DeviceTask(Task):
     oracle: DeviceOracle
 
     def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
-        newton = DeviceNewton if not self.oracle.curved else partial(BandNewton, bands=Bands.of(problem.parity))
+        newton = (
+            DeviceNewton
+            if not self.oracle.curved
+            else partial(BandNewton, bands=Bands.of(problem.parity))
+        )
         samples = self.oracle.samples(modelled=_modelled(problem.parity, self.oracle))
-        if start is None and samples is None and problem.lam == 1.0 and problem.parity.design is None:
-            # Where nothing is asked of them yet rows answer with their labels, whose means are known.
+        if (
+            start is None
+            and samples is None
+            and problem.lam == 1.0
+            and problem.parity.design is None
+        ):
+            # Where nothing is asked of them yet rows answer with their labels, whose means are
+            # known.
             start = self.before - problem.parity.project(self.before).means
-        outcome = solve(problem, self.oracle, samples=samples, tol=self.settings.tol, limits=limits, start=start, newton=newton)
+        outcome = solve(
+            problem,
+            self.oracle,
+            samples=samples,
+            tol=self.settings.tol,
+            limits=limits,
+            start=start,
+            newton=newton,
+        )
         if problem.parity.design is None:
             outcome.prices = self.oracle.as_seen(outcome.prices)
         return outcome

@@ -1,8 +1,9 @@
 # mypy: disable-error-code="no-untyped-call"
 """Answers for rows on a device: the ``Oracle`` of tensors. Only tables of the size of the prices leave the device.
 
-Labels that are larger than the device stay in the host's memory; a batch is copied while the one before is computed. Samples and curvature
-stay on the device; prices and means, which are small, are on the host.
+Labels that are larger than the device stay in the host's memory; a batch is copied while the one
+before is computed. Samples and curvature stay on the device; prices and means, which are small, are
+on the host.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ Tensor = torch.Tensor
 DeviceKernel = Literal["auto", "triton", "torch"]
 
 _THIN_FROM = 1 << 21  # entries from which a solve starts on a sample
-_THIN_MODELLED_FROM = 1 << 26  # the same for few steps over labels on the device, where a walk costs little more than its launch
-_CURVED_PRICES = 128  # up to which the curvature comes with every walk, and steps are made on the host
+# the same for few steps over labels on the device, where a walk costs little more than its launch
+_THIN_MODELLED_FROM = 1 << 26
+# up to which the curvature comes with every walk, and steps are made on the host
+_CURVED_PRICES = 128
 _ROWS_PER_PRICE = 100  # of a sample, to tell where the answer is
 _THIN = 16  # one row in 16, to find prices and to estimate the curvature
 _MOST_SAMPLED = 1 << 26  # entries of a sample, however many rows there are
@@ -39,7 +42,8 @@ _BUNDLE_ENTRIES = 1 << 24  # of the products of all bundles of rows together
 _MOST_BUNDLES = 1 << 12
 _BUNDLES_PER_CELL = 4  # at the least: a cell is filled up to whole bundles
 _ROUNDING = 1e-14  # of prices: what balancing them once more changes
-_HALVES = torch.__version__ >= "2.8"  # from where on products of half precision come in single precision
+# from where on products of half precision come in single precision
+_HALVES = torch.__version__ >= "2.8"
 
 
 def choose_kernel(choice: DeviceKernel, device: torch.device, n_classes: int) -> ModuleType:
@@ -58,19 +62,25 @@ def choose_kernel(choice: DeviceKernel, device: torch.device, n_classes: int) ->
         if choice == "auto":
             return plain
         remedy = "Install it with: pip install triton, or pass kernel='torch'."
-        raise MissingExtraError("The fused kernels need Triton, which is not installed.", remedy=remedy, library="triton") from cause
+        raise MissingExtraError(
+            "The fused kernels need Triton, which is not installed.",
+            remedy=remedy,
+            library="triton",
+        ) from cause
     return plain if choice == "auto" and n_classes > kernels.MOST_CLASSES else kernels
 
 
 class LabelBatches:
     """Labels on the device as a whole, or in the host's memory and brought to the device in batches.
 
-    Cells, thresholds and the order of the rows take some twenty bytes a row and stay on the device; labels come and go.
+    Cells, thresholds and the order of the rows take some twenty bytes a row and stay on the device;
+    labels come and go.
 
     Parameters
     ----------
     y : tensor of shape (N, n_classes)
-        Copies overlap with computing where it is pinned (``y.pin_memory()``); else each batch goes through pinned memory.
+        Copies overlap with computing where it is pinned (``y.pin_memory()``); else each batch goes
+        through pinned memory.
     rows : DeviceRows
     batch_rows : int, optional
         All rows by default.
@@ -86,14 +96,18 @@ class LabelBatches:
     def __init__(self, y: Tensor, rows: DeviceRows, batch_rows: int | None = None) -> None:
         self.y, self.rows, self.n_classes = y, rows, int(y.shape[1])
         self.slices = parts_of(len(rows), batch_rows or len(rows))
-        self.batches = [rows] if len(self.slices) == 1 else [rows.part(each) for each in self.slices]
+        self.batches = (
+            [rows] if len(self.slices) == 1 else [rows.part(each) for each in self.slices]
+        )
         self._buffers: list[_Buffer] = []
 
     def parts(self) -> Iterator[tuple[Tensor, DeviceRows]]:
         """Give labels and rows on the device, one batch after another; the next is on its way while the last is computed."""
         device = self.rows.device
         if self.y.device == device:
-            yield from ((self.y[each], rows) for each, rows in zip(self.slices, self.batches, strict=True))
+            yield from (
+                (self.y[each], rows) for each, rows in zip(self.slices, self.batches, strict=True)
+            )
             return
         if not self._buffers:
             self._buffers = [_Buffer(self.slices[0].stop, self.y, device) for _ in self.slices[:2]]
@@ -117,7 +131,11 @@ class _Buffer:
 
     def __init__(self, n_rows: int, y: Tensor, device: torch.device) -> None:
         self.here = torch.empty(n_rows, y.shape[1], dtype=y.dtype, device=device)
-        self.stage = None if y.is_pinned() else torch.empty(n_rows, y.shape[1], dtype=y.dtype, pin_memory=True)
+        self.stage = (
+            None
+            if y.is_pinned()
+            else torch.empty(n_rows, y.shape[1], dtype=y.dtype, pin_memory=True)
+        )
         self.stream: Any = torch.cuda.Stream(device)
         self.arrived: Any = torch.cuda.Event()
         self.left: Any = torch.cuda.Event()
@@ -151,7 +169,11 @@ class _Seen:
     evidence: Floats
 
     def at(self, prices: Floats, lam: float) -> bool:
-        return self.lam == lam and self.prices.shape == prices.shape and self.prices.tobytes() == prices.tobytes()
+        return (
+            self.lam == lam
+            and self.prices.shape == prices.shape
+            and self.prices.tobytes() == prices.tobytes()
+        )
 
 
 class DeviceOracle:
@@ -161,7 +183,8 @@ class DeviceOracle:
     ----------
     source : LabelBatches
     cell_weight : ndarray of shape (n_cells,)
-        What each cell counts. Means are taken over the rows that are here, so a sample answers for the whole.
+        What each cell counts. Means are taken over the rows that are here, so a sample answers for
+        the whole.
     kernel : {"auto", "triton", "torch"}
 
     Examples
@@ -173,7 +196,9 @@ class DeviceOracle:
            [0.2, 0.8]])
     """
 
-    def __init__(self, source: LabelBatches, cell_weight: Floats, kernel: DeviceKernel = "auto") -> None:
+    def __init__(
+        self, source: LabelBatches, cell_weight: Floats, kernel: DeviceKernel = "auto"
+    ) -> None:
         self.source, self.cell_weight = source, cell_weight
         self.share = cell_weight / cell_weight.sum()
         self.kernel: DeviceKernel = kernel
@@ -185,13 +210,23 @@ class DeviceOracle:
     def curved(self) -> bool:
         """Whether a walk brings the curvature along: on tables so small that launches and looks cost more than walks do."""
         rows, n_classes = self.source.rows, self.source.n_classes
-        fused = self.kernels is not plain and n_classes <= self.kernels.CURVED_CLASSES and rows.n_cells * n_classes <= _CURVED_PRICES
-        return fused and len(self.source.batches) == 1 and len(rows) * n_classes < _THIN_MODELLED_FROM
+        fused = (
+            self.kernels is not plain
+            and n_classes <= self.kernels.CURVED_CLASSES
+            and rows.n_cells * n_classes <= _CURVED_PRICES
+        )
+        return (
+            fused and len(self.source.batches) == 1 and len(rows) * n_classes < _THIN_MODELLED_FROM
+        )
 
     def as_seen(self, prices: Floats) -> Floats:
         """Give the prices of the last walk where rounding alone tells these from them: the evidence at those is known."""
         seen = None if self._seen is None else self._seen.prices
-        same = seen is not None and seen.shape == prices.shape and float(np.abs(seen - prices).max()) <= _ROUNDING
+        same = (
+            seen is not None
+            and seen.shape == prices.shape
+            and float(np.abs(seen - prices).max()) <= _ROUNDING
+        )
         return seen if seen is not None and same else prices
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
@@ -202,7 +237,9 @@ class DeviceOracle:
         sums, _ = self._walked(lambda y, rows: (self.kernels.walk(y, rows, line),))
         mean = sums / self._cell_mass[:, None]
         curve = self.curvature(prices, lam).cpu().numpy() if curvature else None
-        return Evaluation(np.ascontiguousarray(mean[:, :-1]), float(self.share @ mean[:, -1]), curve)
+        return Evaluation(
+            np.ascontiguousarray(mean[:, :-1]), float(self.share @ mean[:, -1]), curve
+        )
 
     def _evaluate_curved(self, prices: Floats, lam: float) -> Evaluation:
         """Evaluate with curvature, and remember it for the step that is made from here, with the evidence of the same walk."""
@@ -215,7 +252,11 @@ class DeviceOracle:
         pairs = sums[:, n_classes + 1 : -6] * (each / -lam)[:, None]
         curve = pairs.reshape(-1, n_classes, n_classes)
         pairs[:, :: n_classes + 1] -= curve.sum(axis=2)
-        evaluation = Evaluation(sums[:, :n_classes] * each[:, None], float((self.share * each) @ sums[:, n_classes]), curve)
+        evaluation = Evaluation(
+            sums[:, :n_classes] * each[:, None],
+            float((self.share * each) @ sums[:, n_classes]),
+            curve,
+        )
         self._seen = _Seen(prices.copy(), lam, evaluation, sums[:, -6:])
         return evaluation
 
@@ -226,19 +267,33 @@ class DeviceOracle:
         ((y, rows),) = self.source.parts()
         return ShortTable(y, rows)
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
+    def inspect(
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    ) -> Inspection:
         """Recompute the evidence from the data and the labels that go out at these prices.
 
         Of a short table the walk that evaluated these very prices has done so.
         """
         assert answers is None, "answers row by row belong to rows in memory"
         if self._seen is not None and self._seen.at(prices, lam) and not unchanged:
-            means, sums, worst = self._seen.evaluation.means, self._seen.evidence[:, :-1], float(self._seen.evidence[:, -1].max())
+            means, sums, worst = (
+                self._seen.evaluation.means,
+                self._seen.evidence[:, :-1],
+                float(self._seen.evidence[:, -1].max()),
+            )
         else:
             line = line_of(prices, lam, self.source.rows.device)
-            found, seen = self._walked(lambda y, rows: self.kernels.inspect(y, rows, line, unchanged=unchanged))
-            means, sums, worst = found[:, :-5] / self._cell_mass[:, None], found[:, -5:], float(seen.max())
-        return Inspection(means, *[*(sums.sum(axis=0) / self.source.rows.mass.sum()).tolist(), worst])
+            found, seen = self._walked(
+                lambda y, rows: self.kernels.inspect(y, rows, line, unchanged=unchanged)
+            )
+            means, sums, worst = (
+                found[:, :-5] / self._cell_mass[:, None],
+                found[:, -5:],
+                float(seen.max()),
+            )
+        return Inspection(
+            means, *[*(sums.sum(axis=0) / self.source.rows.mass.sum()).tolist(), worst]
+        )
 
     def label_means(self) -> Floats:
         """Cell means of the labels as they came in."""
@@ -259,25 +314,38 @@ class DeviceOracle:
         """Minus the derivative of the cells' means by their prices, of shape (n_cells, n_classes, n_classes), on the device."""
         return self.curvature_and_bound(prices, lam, self.source.y.dtype)[0]
 
-    def curvature_and_bound(self, prices: Floats, lam: float, dtype: torch.dtype | None = None) -> tuple[Tensor, Tensor]:
+    def curvature_and_bound(
+        self, prices: Floats, lam: float, dtype: torch.dtype | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Give the curvature, and by cell and class a diagonal that bounds it from above.
 
-        Rows are counted in a dtype; by default in half precision where the device multiplies in it, which a step of Newton's can do with.
+        Rows are counted in a dtype; by default in half precision where the device multiplies in it,
+        which a step of Newton's can do with.
         """
         device, n_classes = self.source.rows.device, self.source.n_classes
         if dtype is None:
             dtype = torch.float16 if device.type == "cuda" and _HALVES else self.source.y.dtype
         line, width = line_of(prices, lam, device), -(-n_classes // _ALIGNED) * _ALIGNED
-        folded = torch.zeros(self.source.rows.n_cells, width, width, dtype=torch.float64, device=device)
+        folded = torch.zeros(
+            self.source.rows.n_cells, width, width, dtype=torch.float64, device=device
+        )
         for y, rows in self.source.parts():
-            scale = None if rows.weight is None else torch.from_numpy(rows.relative[1]).to(device)[:, None, None]
+            scale = (
+                None
+                if rows.weight is None
+                else torch.from_numpy(rows.relative[1]).to(device)[:, None, None]
+            )
             mine = folded if scale is None else torch.zeros_like(folded)
             _add_pairs(self.kernels, y, rows, line, mine, dtype)
             folded = folded if scale is None else folded + scale * mine
         self.reads += 1
-        folded = folded[:, :n_classes, :n_classes] / torch.from_numpy(self._cell_mass * -lam).to(device)[:, None, None]
-        # Each row of 1_A 1_A' / |A| sums to 1 on the support, so the sums of the rows are the diagonal that is wanted. It is the bound as
-        # well: a row's curvature is that of the support less a projection.
+        folded = (
+            folded[:, :n_classes, :n_classes]
+            / torch.from_numpy(self._cell_mass * -lam).to(device)[:, None, None]
+        )
+        # Each row of 1_A 1_A' / |A| sums to 1 on the support, so the sums of the rows are the
+        # diagonal that is wanted. It is the bound as well: a row's curvature is that of the support
+        # less a projection.
         bound = -folded.sum(dim=2)
         folded.diagonal(dim1=1, dim2=2).add_(bound)
         return folded, bound
@@ -292,7 +360,8 @@ class DeviceOracle:
     def samples(self, *, modelled: bool = False) -> Samples | None:
         """Give a small and a larger sample, which are the same here, for a solver to come near with; None where all rows are cheap.
 
-        A solver that takes few steps (``modelled``) does better with all rows than with a sample of few rows for each price.
+        A solver that takes few steps (``modelled``) does better with all rows than with a sample of
+        few rows for each price.
         """
         n_rows, n_classes = len(self.source.rows), self.source.n_classes
         if self.curved:
@@ -303,14 +372,19 @@ class DeviceOracle:
         if n_rows * n_classes < (_THIN_MODELLED_FROM if modelled else _THIN_FROM) or blurred:
             return None
         sample = DeviceOracle(self.source.sample(wanted), self.cell_weight, self.kernel)
-        # Prices of a sample that is put right by what its labels are off by are several times nearer to those of all rows.
+        # Prices of a sample that is put right by what its labels are off by are several times
+        # nearer to those of all rows.
         return Samples(sample, sample, self.label_means() - sample.label_means())
 
-    def _walked(self, walk: Callable[[Tensor, DeviceRows], tuple[Tensor, ...]]) -> tuple[Floats, Floats]:
+    def _walked(
+        self, walk: Callable[[Tensor, DeviceRows], tuple[Tensor, ...]]
+    ) -> tuple[Floats, Floats]:
         """Walk all rows once: add up sums by cell, and list what the walk found about the rows of each batch."""
         self.reads += 1
         found = [_brought(walk(y, rows)) for y, rows in self.source.parts()]
-        return sum((sums for sums, *_ in found), np.zeros(1)), np.array([worst for _, *worst in found]).reshape(len(found), -1)
+        return sum((sums for sums, *_ in found), np.zeros(1)), np.array(
+            [worst for _, *worst in found]
+        ).reshape(len(found), -1)
 
     @cached_property
     def _cell_mass(self) -> Floats:
@@ -337,13 +411,24 @@ def line_of(prices: Floats, lam: float, device: torch.device) -> Tensor:
     return torch.from_numpy(line).to(device)
 
 
-def _add_pairs(kernels: ModuleType, y: Tensor, rows: DeviceRows, line: Tensor, total: Tensor, dtype: torch.dtype) -> None:
+def _add_pairs(
+    kernels: ModuleType,
+    y: Tensor,
+    rows: DeviceRows,
+    line: Tensor,
+    total: Tensor,
+    dtype: torch.dtype,
+) -> None:
     """Add up ``w 1_A 1_A' / |A|`` by cell, w relative to its cell, over rows with several classes in their support A."""
     width = total.shape[1]
-    lanes = rows.bundles(max(_BUNDLES_PER_CELL * rows.n_cells, min(_BUNDLE_ENTRIES // width**2, _MOST_BUNDLES)))
+    lanes = rows.bundles(
+        max(_BUNDLES_PER_CELL * rows.n_cells, min(_BUNDLE_ENTRIES // width**2, _MOST_BUNDLES))
+    )
     height = lanes.size * lanes.height  # of a bundle
     some = max(1, _SUPPORT_BYTES // (height * width * dtype.itemsize))
-    supports = torch.zeros(min(some * height, len(lanes) * lanes.height), width, dtype=dtype, device=y.device)
+    supports = torch.zeros(
+        min(some * height, len(lanes) * lanes.height), width, dtype=dtype, device=y.device
+    )
     for part in parts_of(len(lanes) // lanes.size, some):
         here = slice(part.start * lanes.size, part.stop * lanes.size)
         kernels.supports(y, rows, line, lanes, here, supports)

@@ -1,8 +1,9 @@
 # mypy: disable-error-code="no-untyped-call"
 """Answers for rows on a device that count in parts: uncertain groups and continuous attributes, labels as classes or probabilities.
 
-A row has its own line of the design, which stays on the device beside the labels. Shifts, responses and sums are products of matrices in
-float64, some rows at a time; only tables of the size of the prices leave the device.
+A row has its own line of the design, which stays on the device beside the labels. Shifts, responses
+and sums are products of matrices in float64, some rows at a time; only tables of the size of the
+prices leave the device.
 """
 
 from __future__ import annotations
@@ -21,8 +22,21 @@ from r2b._data.compute import parts_of
 from r2b._data.merge import Extent, Rows
 from r2b._labels.debiasing import Settings
 from r2b._labels.task import Task
-from r2b._solve.oracle.reference import Answers, Evaluation, GroupOracle, Inspection, Responses, Samples
-from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, calibrated, sample_sizes, stretches
+from r2b._solve.oracle.reference import (
+    Answers,
+    Evaluation,
+    GroupOracle,
+    Inspection,
+    Responses,
+    Samples,
+)
+from r2b._solve.oracle.thinning import (
+    ROWS_PER_PRICE,
+    THIN_FROM,
+    calibrated,
+    sample_sizes,
+    stretches,
+)
 from r2b.engines.torch.oracle import LabelBatches
 from r2b.engines.torch.plain import project
 from r2b.engines.torch.reading import TO_HOST
@@ -55,7 +69,8 @@ class DevicePartsOracle(GroupOracle):
     Parameters
     ----------
     y : tensor of shape (n, n_classes) or (n,)
-        Probabilities, on the device or on the host and brought there in batches; or codes of classes, on the device.
+        Probabilities, on the device or on the host and brought there in batches; or codes of
+        classes, on the device.
     design : tensor of shape (n, n_groups), float64
     share : ndarray of shape (n_groups,)
     n_classes : int
@@ -72,7 +87,13 @@ class DevicePartsOracle(GroupOracle):
     """
 
     def __init__(
-        self, y: Tensor, design: Tensor, share: Floats, n_classes: int, weight: Tensor | None = None, batch_rows: int | None = None
+        self,
+        y: Tensor,
+        design: Tensor,
+        share: Floats,
+        n_classes: int,
+        weight: Tensor | None = None,
+        batch_rows: int | None = None,
     ) -> None:
         self.y, self.design, self.share, self.n_classes = y, design, share, n_classes
         self.weight, self.batch_rows = weight, batch_rows
@@ -89,31 +110,51 @@ class DevicePartsOracle(GroupOracle):
         """Give labels, the lines of the design and the weights of some rows at a time: fewer where so many numbers are made of each."""
         self.reads += 1
         held = self._elsewhere
-        several = [(self.y, slice(0, len(self.y)))] if held is None else zip((y for y, _ in held.parts()), held.slices, strict=True)
+        several = (
+            [(self.y, slice(0, len(self.y)))]
+            if held is None
+            else zip((y for y, _ in held.parts()), held.slices, strict=True)
+        )
         size = max(1, (_DEVICE_ENTRIES if self.design.is_cuda else _HOST_ENTRIES) // width)
         for labels, rows in several:
             for part in parts_of(len(labels), size):
                 here = slice(rows.start + part.start, rows.start + part.stop)
-                yield labels[part], self.design[here], None if self.weight is None else self.weight[here]
+                yield (
+                    labels[part],
+                    self.design[here],
+                    None if self.weight is None else self.weight[here],
+                )
 
     def _added(self, walk: Walk, width: int = 1) -> list[Floats]:
         """Add up what a walk finds; of its last the largest."""
         total: list[Tensor] = []
         for y, design, weight in self._parts(self.n_classes * width):
             truth = distributions(y, self.n_classes)
-            own = torch.ones(len(truth), dtype=torch.float64, device=truth.device) if weight is None else weight
+            own = (
+                torch.ones(len(truth), dtype=torch.float64, device=truth.device)
+                if weight is None
+                else weight
+            )
             found = walk(truth, design, own)
             if total:
-                found = (*(a + b for a, b in zip(total[:-1], found[:-1], strict=True)), torch.maximum(total[-1], found[-1]))
+                found = (
+                    *(a + b for a, b in zip(total[:-1], found[:-1], strict=True)),
+                    torch.maximum(total[-1], found[-1]),
+                )
             total = list(found)
         return [each.cpu().numpy() for each in total]
 
     def _there(self, array: Floats) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64)).to(self.design.device)
+        return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float64)).to(
+            self.design.device
+        )
 
     def evaluate(self, prices: Floats, lam: float) -> Evaluation:
         """Evaluate all rows at these prices of groups."""
-        nu, size = self._there(prices), torch.tensor(lam, dtype=torch.float64, device=self.design.device)
+        nu, size = (
+            self._there(prices),
+            torch.tensor(lam, dtype=torch.float64, device=self.design.device),
+        )
 
         def walk(truth: Tensor, design: Tensor, own: Tensor) -> tuple[Tensor, ...]:
             above, level = project(truth - design @ nu, size)
@@ -124,9 +165,13 @@ class DevicePartsOracle(GroupOracle):
         sums, value, _ = self._added(walk)
         return Evaluation(sums / self._divisor, float(value) / self.total_weight, None)
 
-    def inspect(self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None) -> Inspection:
+    def inspect(
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    ) -> Inspection:
         """Recompute the evidence from the rows and the labels that go out at these prices of groups."""
-        assert answers is None or isinstance(answers, Responses), "answers row by row belong to rows in memory"
+        assert answers is None or isinstance(answers, Responses), (
+            "answers row by row belong to rows in memory"
+        )
         nu = self._there(prices)
         theirs, scale = (nu, lam) if answers is None else (self._there(answers.prices), answers.lam)
         size = torch.tensor(scale, dtype=torch.float64, device=nu.device)
@@ -134,18 +179,32 @@ class DevicePartsOracle(GroupOracle):
         def walk(truth: Tensor, design: Tensor, own: Tensor) -> tuple[Tensor, ...]:
             x = truth if unchanged else project(truth - design @ theirs, size)[0] / size
             gradient, apart = lam * x - truth + design @ nu, x - truth
-            each = [(x * gradient).sum(dim=1) - gradient.amin(dim=1), (x * x).sum(dim=1), (x * truth).sum(dim=1)]
+            each = [
+                (x * gradient).sum(dim=1) - gradient.amin(dim=1),
+                (x * x).sum(dim=1),
+                (x * truth).sum(dim=1),
+            ]
             each += [(apart * apart).sum(dim=1), 0.5 * apart.abs().sum(dim=1)]
             worst = torch.maximum((x.sum(dim=1) - 1.0).abs().max(), -x.min())
             return design.T @ (x * own[:, None]), torch.stack(each) @ own, worst
 
         sums, totals, worst = self._added(walk)
-        return Inspection(sums / self._divisor, *[*(totals / self.total_weight).tolist(), float(worst)])
+        return Inspection(
+            sums / self._divisor, *[*(totals / self.total_weight).tolist(), float(worst)]
+        )
 
-    def curvature(self, prices: Floats, lam: float, components: list[Places], entries: Flags | None = None) -> list[Floats]:
+    def curvature(
+        self, prices: Floats, lam: float, components: list[Places], entries: Flags | None = None
+    ) -> list[Floats]:
         """Add up the curvature for the groups of each component, in one pass."""
-        nu, size = self._there(prices), torch.tensor(lam, dtype=torch.float64, device=self.design.device)
-        places = [torch.from_numpy(np.asarray(groups, np.int64)).to(self.design.device) for groups in components]
+        nu, size = (
+            self._there(prices),
+            torch.tensor(lam, dtype=torch.float64, device=self.design.device),
+        )
+        places = [
+            torch.from_numpy(np.asarray(groups, np.int64)).to(self.design.device)
+            for groups in components
+        ]
 
         def walk(truth: Tensor, design: Tensor, own: Tensor) -> tuple[Tensor, ...]:
             kept = (project(truth - design @ nu, size)[0] > 0).double()
@@ -169,8 +228,12 @@ class DevicePartsOracle(GroupOracle):
         """Give the oracle of some of the groups alone, in this order."""
         if np.array_equal(groups, np.arange(len(self.share))):
             return self
-        design = self.design[:, torch.from_numpy(np.asarray(groups, np.int64)).to(self.design.device)].contiguous()
-        return DevicePartsOracle(self.y, design, self.share[groups], self.n_classes, self.weight, self.batch_rows)
+        design = self.design[
+            :, torch.from_numpy(np.asarray(groups, np.int64)).to(self.design.device)
+        ].contiguous()
+        return DevicePartsOracle(
+            self.y, design, self.share[groups], self.n_classes, self.weight, self.batch_rows
+        )
 
     def label_means(self) -> Floats:
         """Group means of the labels as they came in."""
@@ -183,7 +246,8 @@ class DevicePartsOracle(GroupOracle):
 
             def walk(truth: Tensor, design: Tensor, own: Tensor) -> tuple[Tensor, ...]:
                 off = (truth.sum(dim=1) - 1.0).abs()
-                # NaN passes no comparison, so it is asked for what is right and infinity stands for the rest.
+                # NaN passes no comparison, so it is asked for what is right and infinity stands for
+                # the rest.
                 worst = torch.stack([-truth.min(), torch.where(off < 1e300, off, torch.inf).max()])
                 return design.T @ (truth * own[:, None]), worst
 
@@ -203,7 +267,11 @@ class DevicePartsOracle(GroupOracle):
     def _sample(self, size: int) -> DevicePartsOracle | None:
         chosen = torch.from_numpy(stretches(len(self.y), size))
         design, there = self.design[chosen.to(self.design.device)], chosen.to(self.design.device)
-        own = torch.ones(len(chosen), dtype=torch.float64) if self.weight is None else self.weight[there]
+        own = (
+            torch.ones(len(chosen), dtype=torch.float64)
+            if self.weight is None
+            else self.weight[there]
+        )
         weighed = self.design if self.weight is None else self.design * self.weight[:, None]
         host, wanted = design.cpu().numpy(), (weighed.sum(dim=0) / self.total_weight).cpu().numpy()
         if ((host != 0).sum(axis=0) < min(_FEWEST, size // 2)).any():
@@ -212,7 +280,9 @@ class DevicePartsOracle(GroupOracle):
         if weight is None:
             return None
         y = self.y[chosen.to(self.y.device)].to(self.design.device)
-        return DevicePartsOracle(y, design, self.share, self.n_classes, torch.from_numpy(weight).to(self.design.device))
+        return DevicePartsOracle(
+            y, design, self.share, self.n_classes, torch.from_numpy(weight).to(self.design.device)
+        )
 
 
 def _products(design: Tensor, scaled: Tensor) -> Tensor:
@@ -238,9 +308,13 @@ class _DeviceMeans(Rows):
 
     def mean(self, part: Floats) -> Floats:
         """Give the mean label where so much of each cell counts."""
-        counted = torch.from_numpy(np.asarray(part, np.float64)).to(self.cells.device)[self.cells.long()]
+        counted = torch.from_numpy(np.asarray(part, np.float64)).to(self.cells.device)[
+            self.cells.long()
+        ]
         counted = counted if self.own is None else counted * self.own
-        oracle = DevicePartsOracle(self.y, counted[:, None], np.ones(1), self.width, batch_rows=self.batch_rows)
+        oracle = DevicePartsOracle(
+            self.y, counted[:, None], np.ones(1), self.width, batch_rows=self.batch_rows
+        )
         return np.asarray(oracle.label_means()[0] * len(self.y) / float(counted.sum()))
 
 
@@ -252,7 +326,13 @@ class DevicePartsTask(Task):
 
 
 def parts_task(
-    y: Tensor, rows: DeviceRows, groups: Groups, schema: Schema, request: Request, settings: Settings, batch_rows: int | None
+    y: Tensor,
+    rows: DeviceRows,
+    groups: Groups,
+    schema: Schema,
+    request: Request,
+    settings: Settings,
+    batch_rows: int | None,
 ) -> DevicePartsTask:
     """Settle what is asked of rows of which nearly every one is a cell of its own.
 
@@ -264,9 +344,25 @@ def parts_task(
     if settings.objective == "agreement":
         problem = "The objective agreement with continuous or uncertain attributes is for rows in memory, and these are on a device."
         raise ParameterError(problem, remedy=TO_HOST, objective="agreement")
-    n_classes, dtype = len(schema.classes), np.dtype(np.float32 if y.dtype == torch.float32 else np.float64)
+    n_classes, dtype = (
+        len(schema.classes),
+        np.dtype(np.float32 if y.dtype == torch.float32 else np.float64),
+    )
     request = replace(request, names=schema.classes.values.tolist())
-    means = _DeviceMeans(None, groups.codes, None, groups.n_groups, None, None, None, n_classes, y, rows.cells, rows.weight, batch_rows)
+    means = _DeviceMeans(
+        None,
+        groups.codes,
+        None,
+        groups.n_groups,
+        None,
+        None,
+        None,
+        n_classes,
+        y,
+        rows.cells,
+        rows.weight,
+        batch_rows,
+    )
     families, parity = resolve(request, groups, rows.mass, means)
     design = torch.tensor(parity.matrix, device=rows.device)[rows.cells.long()]
     oracle = DevicePartsOracle(y, design, parity.share, n_classes, rows.weight, batch_rows)

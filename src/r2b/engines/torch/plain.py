@@ -1,7 +1,7 @@
 """The row kernels in plain torch operations, for devices without Triton: the same functions as :mod:`r2b.engines.torch.kernels`.
 
-Rows are taken in parts, in float64 throughout. Sums by cell are products of matrices, which come out the same every time; additions to an
-index do not on a GPU.
+Rows are taken in parts, in float64 throughout. Sums by cell are products of matrices, which come
+out the same every time; additions to an index do not on a GPU.
 """
 
 from __future__ import annotations
@@ -34,10 +34,13 @@ def project(v: Tensor, lam: Tensor) -> tuple[Tensor, Tensor]:
     >>> project(torch.tensor([[0.9, 0.6, 0.0]], dtype=torch.float64), one)[0].numpy().round(3)
     array([[0.65, 0.35, 0.  ]])
     """
-    # Measured from the largest entry, sums stay of the size of the answer and no digits are lost on rows far from the simplex.
+    # Measured from the largest entry, sums stay of the size of the answer and no digits are lost on
+    # rows far from the simplex.
     top = v.amax(dim=1, keepdim=True)
     falling = torch.sort(v - top, dim=1, descending=True).values
-    levels = (torch.cumsum(falling, dim=1) - lam) / torch.arange(1, v.shape[1] + 1, dtype=v.dtype, device=v.device)
+    levels = (torch.cumsum(falling, dim=1) - lam) / torch.arange(
+        1, v.shape[1] + 1, dtype=v.dtype, device=v.device
+    )
     support = (falling > levels).sum(dim=1, keepdim=True).clamp_(min=1)
     level = top + torch.gather(levels, 1, support - 1)
     return torch.clamp(v - level, min=0.0), level[:, 0]
@@ -67,7 +70,9 @@ def walk(y: Tensor, rows: DeviceRows, prices: Tensor) -> Tensor:
     return sums
 
 
-def inspect(y: Tensor, rows: DeviceRows, prices: Tensor, *, unchanged: bool) -> tuple[Tensor, Tensor]:
+def inspect(
+    y: Tensor, rows: DeviceRows, prices: Tensor, *, unchanged: bool
+) -> tuple[Tensor, Tensor]:
     """Give sums of the labels that go out by cell, then slack, |x|^2, <x, y>, |x - y|^2 and |x - y|_1 / 2; and the worst row."""
     lam, n_classes = prices[0], y.shape[1]
     sums = torch.zeros(rows.n_cells, n_classes + 5, dtype=torch.float64, device=y.device)
@@ -97,7 +102,8 @@ def label_sums(y: Tensor, rows: DeviceRows) -> tuple[Tensor, Tensor]:
         truth = y[part].double()
         sums += _by_cell(rows, part, truth)
         off = (truth.sum(dim=1) - 1.0).abs()
-        # NaN passes no comparison, so it is asked for what is right and infinity stands for the rest.
+        # NaN passes no comparison, so it is asked for what is right and infinity stands for the
+        # rest.
         off = torch.where(off < 1e300, off, torch.inf)
         worst = torch.maximum(worst, torch.stack([-truth.min(), off.max()]))
     return sums, worst
@@ -110,14 +116,20 @@ def answer(y: Tensor, rows: DeviceRows, prices: Tensor, out: Tensor) -> None:
         out[part] = (project(truth - shift, prices[0])[0] / prices[0]).to(out.dtype)
 
 
-def supports(y: Tensor, rows: DeviceRows, prices: Tensor, lanes: Lanes, part: slice, out: Tensor) -> None:
+def supports(
+    y: Tensor, rows: DeviceRows, prices: Tensor, lanes: Lanes, part: slice, out: Tensor
+) -> None:
     """Write ``sqrt(w / |A|)`` on the support A of each row, w relative to its cell, for some lanes into their places of ``out``.
 
-    A row with one class in its support has no curvature and leaves zeros, as does the place of a row that a lane lacks.
+    A row with one class in its support has no curvature and leaves zeros, as does the place of a
+    row that a lane lacks.
     """
     starts, stops = lanes.table[:2, part]
     places = starts[:, None] + torch.arange(lanes.height, device=y.device)
-    there, numbers = (places < stops[:, None]).ravel(), rows.row_numbers(places.clamp(max=len(rows) - 1).ravel())
+    there, numbers = (
+        (places < stops[:, None]).ravel(),
+        rows.row_numbers(places.clamp(max=len(rows) - 1).ravel()),
+    )
     table, weight = prices[1:].view(rows.n_cells, y.shape[1]), rows.relative[0]
     for each in _parts(y, len(numbers)):
         some = numbers[each]
@@ -127,10 +139,13 @@ def supports(y: Tensor, rows: DeviceRows, prices: Tensor, lanes: Lanes, part: sl
         out[each, : y.shape[1]] = (kept * root[:, None]).to(out.dtype)
 
 
-def descend(blocks: Tensor, metric: Tensor, start: Floats, sides: Floats, rounds: int) -> tuple[Floats, float]:
+def descend(
+    blocks: Tensor, metric: Tensor, start: Floats, sides: Floats, rounds: int
+) -> tuple[Floats, float]:
     """Find prices that answer their means within a band, where means follow a curvature: accelerated steps from where they are.
 
-    Here it is on the host: where rows are on a device that this module walks, no model is made of them.
+    Here it is on the host: where rows are on a device that this module walks, no model is made of
+    them.
 
     Parameters
     ----------
@@ -141,8 +156,8 @@ def descend(blocks: Tensor, metric: Tensor, start: Floats, sides: Floats, rounds
     start : ndarray of shape (2, n_groups, n_classes)
         Means and prices.
     sides : ndarray of shape (3 + n_groups + n_classes,)
-        The residual at which to stop, one over the length of the step that it is measured by, how much of the metric is added to the
-        blocks; the shares of the groups; and the bands.
+        The residual at which to stop, one over the length of the step that it is measured by, how
+        much of the metric is added to the blocks; the shares of the groups; and the bands.
     rounds : int
         Steps at most.
 
@@ -160,12 +175,20 @@ def descend(blocks: Tensor, metric: Tensor, start: Floats, sides: Floats, rounds
     array([[ 0.15, -0.15],
            [-0.15,  0.15]])
     """
-    (goal, safe, damping), (fixed, origin), share = sides[:3].tolist(), start, sides[3 : 3 + start.shape[1]]
+    (goal, safe, damping), (fixed, origin), share = (
+        sides[:3].tolist(),
+        start,
+        sides[3 : 3 + start.shape[1]],
+    )
     bound, curve, diagonal = RangeBound(sides[3 + len(share) :]), blocks.numpy(), metric.numpy()
     slope, last, ahead, pace, left = (1.0 + damping) * diagonal, origin, origin, 1.0, float("inf")
     for turn in range(rounds):
         way = ahead - origin
-        means = fixed - damping * diagonal * way - np.matmul(curve, way[:, :, None].astype(curve.dtype, copy=False))[:, :, 0]
+        means = (
+            fixed
+            - damping * diagonal * way
+            - np.matmul(curve, way[:, :, None].astype(curve.dtype, copy=False))[:, :, 0]
+        )
         if turn % _LOOKS == 0:
             left = float(np.abs(means - bound.project(means + safe * ahead, share).means).max())
         point = means + slope * ahead

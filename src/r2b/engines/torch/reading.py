@@ -1,6 +1,7 @@
 """Labels, groups and weights as tensors, without a copy where they are on the device: torch as it is, CuPy and JAX through DLPack.
 
-Good data never leave the device. Where something is wrong, the reader of the host refuses it, so that the errors are the same.
+Good data never leave the device. Where something is wrong, the reader of the host refuses it, so
+that the errors are the same.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ Tensor = torch.Tensor
 TO_HOST = "Move the labels to the host: y.cpu().numpy(), and pass them to r2b.debias."
 _LIBRARIES = {"cupy": "cupy", "jax": "jax.numpy", "jaxlib": "jax.numpy"}
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
-_FLOATS: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
+_FLOATS: dict[torch.dtype, np.dtype[Any]] = {
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+}
 _SPAN = 1 << 20  # codes that are counted in a table; wider ones are sorted
 _FEW_VALUES = 1 << 10  # codes up to which a column is counted at one look
 _PART = 1 << 24  # entries that are normalised at once
@@ -48,7 +52,11 @@ def library_of(value: Any) -> str:
     """
     if isinstance(value, torch.Tensor):
         return "torch"
-    return _LIBRARIES.get(type(value).__module__.split(".")[0], "") if hasattr(value, "__dlpack__") else ""
+    return (
+        _LIBRARIES.get(type(value).__module__.split(".")[0], "")
+        if hasattr(value, "__dlpack__")
+        else ""
+    )
 
 
 def array_of(tensor: Tensor, library: str) -> Any:
@@ -83,17 +91,31 @@ def tensor_of(value: Any, *, what: str, device: torch.device | None = None) -> T
         return found
     if found.device.type != "cpu":
         problem = f"The labels are on {device}, but {what} is on {found.device}."
-        raise InputError(problem, remedy=f"Bring them together: {what}.to({str(device)!r}).", argument=what, device=str(found.device))
+        raise InputError(
+            problem,
+            remedy=f"Bring them together: {what}.to({str(device)!r}).",
+            argument=what,
+            device=str(found.device),
+        )
     return found.to(device)
 
 
 def _from_host(array: Array, what: str) -> Tensor:
     kind = array.dtype.kind
     if kind not in "biuf":
-        problem, remedy = f"is of type {array.dtype}, which no tensor can hold", "Pass numbers, such as the codes of the values."
+        problem, remedy = (
+            f"is of type {array.dtype}, which no tensor can hold",
+            "Pass numbers, such as the codes of the values.",
+        )
         raise argument_error(what, problem, remedy, InputError, dtype=str(array.dtype))
-    wanted = np.dtype(np.int64) if kind == "u" and array.dtype.itemsize > 1 else array.dtype.newbyteorder("=")
-    return torch.from_numpy(array if array.flags.writeable and array.dtype == wanted else array.astype(wanted))
+    wanted = (
+        np.dtype(np.int64)
+        if kind == "u" and array.dtype.itemsize > 1
+        else array.dtype.newbyteorder("=")
+    )
+    return torch.from_numpy(
+        array if array.flags.writeable and array.dtype == wanted else array.astype(wanted)
+    )
 
 
 def host_array(value: Any) -> Any:
@@ -136,15 +158,33 @@ def device_of(wanted: Any) -> torch.device:
     try:
         device = torch.device(wanted)
     except (RuntimeError, TypeError):
-        raise ParameterError(f"device is {wanted!r}.", remedy="Pass a device of torch, such as 'cuda'.", device=wanted) from None
+        raise ParameterError(
+            f"device is {wanted!r}.",
+            remedy="Pass a device of torch, such as 'cuda'.",
+            device=wanted,
+        ) from None
     if device.type not in ("cuda", "cpu"):
-        raise ParameterError(f"The labels are on {device}, where sums in float64 are not to be had.", remedy=TO_HOST, device=str(device))
+        raise ParameterError(
+            f"The labels are on {device}, where sums in float64 are not to be had.",
+            remedy=TO_HOST,
+            device=str(device),
+        )
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ParameterError("device is 'cuda', but torch finds no CUDA device.", remedy="Leave device out.", device=str(wanted))
-    return torch.device("cuda", torch.cuda.current_device()) if device.type == "cuda" and device.index is None else device
+        raise ParameterError(
+            "device is 'cuda', but torch finds no CUDA device.",
+            remedy="Leave device out.",
+            device=str(wanted),
+        )
+    return (
+        torch.device("cuda", torch.cuda.current_device())
+        if device.type == "cuda" and device.index is None
+        else device
+    )
 
 
-def read_cells(sensitive: Any, control: Any, device: torch.device, missing: str) -> tuple[Tensor, Groups]:
+def read_cells(
+    sensitive: Any, control: Any, device: torch.device, missing: str
+) -> tuple[Tensor, Groups]:
     """Read attributes: on the device where all are arrays of whole numbers there, else on the host, any form that it reads.
 
     Returns
@@ -157,15 +197,30 @@ def read_cells(sensitive: Any, control: Any, device: torch.device, missing: str)
     own, others = _columns(sensitive, device), _columns(control, device)
     shapes = {column.shape for column in own + others}
     # What is not as long as the rest, or of another form, is for the host to refuse.
-    if not own or bool(others) is (control is None) or len(shapes) > 1 or own[0].ndim != 1 or not len(own[0]):
-        groups = read_groups(host_array(sensitive), control_features=host_array(control), missing=missing, categorical_only=False)
+    if (
+        not own
+        or bool(others) is (control is None)
+        or len(shapes) > 1
+        or own[0].ndim != 1
+        or not len(own[0])
+    ):
+        groups = read_groups(
+            host_array(sensitive),
+            control_features=host_array(control),
+            missing=missing,
+            categorical_only=False,
+        )
         codes, counts = torch.from_numpy(groups.codes.astype(np.int64)).to(device), groups.counts
     else:
         codes, counts, table = _crossed(own + others)
-        groups = read_groups(_like(sensitive, table[: len(own)]), control_features=_like(control, table[len(own) :]))
+        groups = read_groups(
+            _like(sensitive, table[: len(own)]), control_features=_like(control, table[len(own) :])
+        )
         # The crossings come in lexicographic order here as there, so the codes agree.
         assert np.array_equal(groups.codes, np.arange(len(counts)))
-    each_once = replace(groups, codes=np.arange(groups.n_groups), repeats=np.asarray(counts, dtype=np.int64))
+    each_once = replace(
+        groups, codes=np.arange(groups.n_groups), repeats=np.asarray(counts, dtype=np.int64)
+    )
     return codes.to(torch.uint8 if groups.n_groups <= 256 else torch.int32), each_once
 
 
@@ -175,7 +230,11 @@ def _columns(given: Any, device: torch.device) -> list[Tensor]:
     if not all(map(library_of, arrays)):
         return []
     found = [tensor_of(array, what="sensitive_features", device=device) for array in arrays]
-    return list(found[0].unbind(dim=1)) if not isinstance(given, Mapping) and found[0].ndim == 2 else found
+    return (
+        list(found[0].unbind(dim=1))
+        if not isinstance(given, Mapping) and found[0].ndim == 2
+        else found
+    )
 
 
 def _crossed(columns: list[Tensor]) -> tuple[Tensor, Whole, list[Array]]:
@@ -217,9 +276,13 @@ def compact(column: Tensor) -> tuple[Tensor, Array, Whole]:
     ([1, 0, 1], array([-2,  7]), array([1, 2]))
     """
     codes, low = column.to(torch.int64), 0
-    # Small codes from 0 on are the rule: with limits that are known one look at the card counts them, and tells whether they are such.
-    occurring = torch.histc(codes, _FEW_VALUES, 0, _FEW_VALUES).cpu().numpy() if codes.is_cuda else None
-    if occurring is None or occurring[-1] or int(occurring.sum()) < len(codes):  # the last counts the upper limit as well
+    # Small codes from 0 on are the rule: with limits that are known one look at the card counts
+    # them, and tells whether they are such.
+    occurring = (
+        torch.histc(codes, _FEW_VALUES, 0, _FEW_VALUES).cpu().numpy() if codes.is_cuda else None
+    )
+    # the last counts the upper limit as well
+    if occurring is None or occurring[-1] or int(occurring.sum()) < len(codes):
         low, high = torch.stack(torch.aminmax(codes)).tolist()
         if high - low >= _SPAN:
             found, codes, often = torch.unique(codes, return_inverse=True, return_counts=True)
@@ -239,8 +302,14 @@ def read_weight(weight: Any, n_rows: int, device: torch.device) -> Tensor:
     ------
     WeightError, LengthError, ShapeError
     """
-    own = tensor_of(weight, what="sample_weight", device=device).double() if library_of(weight) else torch.empty(0)
-    if own.shape != (n_rows,) or not bool((own.min() >= 0) & (own.sum() > 0) & (own.sum() < torch.inf)):
+    own = (
+        tensor_of(weight, what="sample_weight", device=device).double()
+        if library_of(weight)
+        else torch.empty(0)
+    )
+    if own.shape != (n_rows,) or not bool(
+        (own.min() >= 0) & (own.sum() > 0) & (own.sum() < torch.inf)
+    ):
         on_host, _ = weight_beside(host_array(weight), n_rows, ("y", None))
         refuse_weightless_table(on_host)
         own = torch.tensor(on_host, device=device)
@@ -255,8 +324,12 @@ def refuse_form(y: Tensor) -> None:
     ShapeError, InputError
     """
     if y.ndim not in (1, 2) or (y.ndim == 1 and y.dtype not in _WHOLE):
-        remedy = f"Pass classes as whole numbers, one per row, or a matrix of probabilities. {TO_HOST}"
-        raise argument_error("y", f"is a tensor of {y.dtype} with {y.ndim} dimensions", remedy, n_dimensions=y.ndim)
+        remedy = (
+            f"Pass classes as whole numbers, one per row, or a matrix of probabilities. {TO_HOST}"
+        )
+        raise argument_error(
+            "y", f"is a tensor of {y.dtype} with {y.ndim} dimensions", remedy, n_dimensions=y.ndim
+        )
     if y.ndim == 2 and y.dtype not in _FLOATS:
         problem = f"is a matrix of {y.dtype}; probabilities on a device are float32 or float64"
         raise argument_error("y", problem, "Pass y.float().", InputError, dtype=str(y.dtype))

@@ -1,6 +1,7 @@
 """Rows on a device: which cell each is in, in which order they are walked, and samples of them.
 
-Nothing here looks at labels. Lanes depend on the cells alone and are added up in order, so the same rows give the same bits.
+Nothing here looks at labels. Lanes depend on the cells alone and are added up in order, so the same
+rows give the same bits.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from r2b._data.arrays import Floats, Whole
 Tensor = torch.Tensor
 
 _LANES = 1 << 14  # enough to fill any card several times over; each leaves one row of sums
-_FEW_LANES, _FEW_ROWS = 1 << 12, 64  # enough to fill a card; rows of a lane up to which no more are laid: they cost more than they help
+# enough to fill a card; rows of a lane up to which no more are laid: they cost more than they help
+_FEW_LANES, _FEW_ROWS = 1 << 12, 64
 NARROW = 32  # classes up to which a lane holds many rows at once
 _FEWER_LANES, _MORE_ROWS = 1 << 10, 256  # what _FEW_LANES and _FEW_ROWS are for such rows
 _FEWEST_ROWS = 16  # of a lane: below, its row of sums costs as much as its rows
 _FEW_CELLS = 64  # up to which a product with a table of ones is the fastest sum by cell
 _MEMBERS = 1 << 26  # entries of that table: 512 MB
-_SHORT = 1 << 20  # rows up to which a card orders them in no more time than it takes to ask whether they are in order
+# rows up to which a card orders them in no more time than it takes to ask whether they are in order
+_SHORT = 1 << 20
 _GOLDEN = 0.6180339887498949
 
 
@@ -89,7 +92,10 @@ class DeviceRows:
         """Weights in units of the heaviest row of their cell, which half precision holds; and those units, by cell."""
         if self.weight is None:
             return None, np.ones(self.n_cells)
-        cells, peak = self.cells.long(), torch.zeros(self.n_cells, dtype=torch.float64, device=self.device)
+        cells, peak = (
+            self.cells.long(),
+            torch.zeros(self.n_cells, dtype=torch.float64, device=self.device),
+        )
         peak = peak.scatter_reduce_(0, cells, self.weight, "amax")
         peak = torch.where(peak > 0, peak, 1.0)
         return self.weight / peak[cells], peak.cpu().numpy()
@@ -114,9 +120,17 @@ class DeviceRows:
         ends, before = self.ends, np.cumsum(lanes) - lanes
         cells, last = np.repeat(np.arange(self.n_cells), lanes), np.repeat(ends[1:], lanes)
         starts = np.repeat(ends[:-1] - height * before, lanes) + height * np.arange(len(cells))
-        parts = np.minimum(starts, last), np.minimum(starts + height, last), cells, before, [len(cells)]
+        parts = (
+            np.minimum(starts, last),
+            np.minimum(starts + height, last),
+            cells,
+            before,
+            [len(cells)],
+        )
         line = torch.from_numpy(np.concatenate(parts)).to(self.device)
-        return Lanes(line[: 3 * len(cells)].view(3, -1), line[3 * len(cells) :], cells, height, size)
+        return Lanes(
+            line[: 3 * len(cells)].view(3, -1), line[3 * len(cells) :], cells, height, size
+        )
 
     def row_numbers(self, places: Tensor) -> Tensor:
         """Give the rows at places of the order."""
@@ -126,13 +140,20 @@ class DeviceRows:
         """Give some of the rows, with the same cells."""
         cells = self.cells[rows]
         counts = torch.bincount(cells.long(), minlength=self.n_cells).cpu().numpy()
-        return DeviceRows(cells, self.n_cells, counts, None if self.weight is None else self.weight[rows], self.narrow)
+        return DeviceRows(
+            cells,
+            self.n_cells,
+            counts,
+            None if self.weight is None else self.weight[rows],
+            self.narrow,
+        )
 
     def sample(self, n_rows: int) -> tuple[Tensor, DeviceRows]:
         """Take about ``n_rows`` rows, from each cell its share but no fewer than an even part, ordered by cell.
 
-        Rows are spread evenly over each cell with a fixed jitter: the same rows give the same sample, and no period in their order can
-        hide a part of them. A cell without sampled weight takes part with equal weights.
+        Rows are spread evenly over each cell with a fixed jitter: the same rows give the same
+        sample, and no period in their order can hide a part of them. A cell without sampled weight
+        takes part with equal weights.
 
         Returns
         -------
@@ -143,8 +164,12 @@ class DeviceRows:
         fewest = n_rows // (2 * self.n_cells) + 1
         wanted = np.maximum((self.counts * (n_rows / max(len(self), 1))).astype(np.int64), fewest)
         counts = np.minimum(self.counts, wanted)
-        cells = torch.repeat_interleave(torch.arange(self.n_cells, device=self.device), torch.tensor(counts, device=self.device))
-        table = np.stack([np.cumsum(counts) - counts, self.ends[:-1], self.counts / np.maximum(counts, 1)]).astype(np.float64)
+        cells = torch.repeat_interleave(
+            torch.arange(self.n_cells, device=self.device), torch.tensor(counts, device=self.device)
+        )
+        table = np.stack(
+            [np.cumsum(counts) - counts, self.ends[:-1], self.counts / np.maximum(counts, 1)]
+        ).astype(np.float64)
         first, begin, step = torch.from_numpy(table).to(self.device)[:, cells]
         number = torch.arange(len(cells), dtype=torch.float64, device=self.device) - first
         jitter = torch.frac(number * _GOLDEN)
@@ -152,10 +177,14 @@ class DeviceRows:
         last = torch.from_numpy(self.ends[1:] - 1).to(self.device)[cells]
         numbers = self.row_numbers(torch.minimum(places, last))
         weight = None if self.weight is None else self._sampled_weight(self.weight[numbers], cells)
-        return numbers, DeviceRows(cells.to(self.cells.dtype), self.n_cells, counts, weight, self.narrow)
+        return numbers, DeviceRows(
+            cells.to(self.cells.dtype), self.n_cells, counts, weight, self.narrow
+        )
 
     def _sampled_weight(self, weight: Tensor, cells: Tensor) -> Tensor:
-        heaviest = torch.zeros(self.n_cells, dtype=torch.float64, device=self.device).scatter_reduce_(0, cells, weight, "amax")
+        heaviest = torch.zeros(
+            self.n_cells, dtype=torch.float64, device=self.device
+        ).scatter_reduce_(0, cells, weight, "amax")
         return torch.where(heaviest[cells] == 0, 1.0, weight)
 
 
@@ -211,7 +240,10 @@ class Lanes:
     def _member(self, size: int) -> Tensor:
         """Tell which of the bundles of so many lanes belong to each cell."""
         if size not in self._members:
-            self._members[size] = (self.table[2, ::size] == torch.arange(self.n_cells, device=self.table.device)[:, None]).double()
+            self._members[size] = (
+                self.table[2, ::size]
+                == torch.arange(self.n_cells, device=self.table.device)[:, None]
+            ).double()
         return self._members[size]
 
 
@@ -226,9 +258,13 @@ def add_by_cell(rows: Tensor, cells: Tensor, n_cells: int, *, ordered: bool = Fa
     """
     wide = cells.long()
     if n_cells <= _FEW_CELLS:
-        numbers, size = torch.arange(n_cells, device=cells.device)[:, None], max(1, _MEMBERS // n_cells)
+        numbers, size = (
+            torch.arange(n_cells, device=cells.device)[:, None],
+            max(1, _MEMBERS // n_cells),
+        )
         total = torch.zeros(n_cells, rows.shape[1], dtype=torch.float64, device=cells.device)
-        for start in range(0, len(wide), size):  # the table of ones of all rows may be larger than their labels
+        # the table of ones of all rows may be larger than their labels
+        for start in range(0, len(wide), size):
             member = wide[None, start : start + size] == numbers
             total += member.double() @ rows[start : start + size]
         return total

@@ -1,8 +1,9 @@
 # mypy: disable-error-code="untyped-decorator, no-untyped-def, no-untyped-call, misc"
 """Walks over a short table, time after time, where going to the card and back takes longer than a walk.
 
-Prices come from memory of the host that the card reads by itself, and sums go to such, so that a look at the rows is three starts and a
-wait. Sums are written there by few programs; prices, which all lanes read, are brought to the card first.
+Prices come from memory of the host that the card reads by itself, and sums go to such, so that a
+look at the rows is three starts and a wait. Sums are written there by few programs; prices, which
+all lanes read, are brought to the card first.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _LANES, _COLUMNS = 64, 32  # of a tile of what lanes left
 
 
 @triton.jit(do_not_specialize=["width", "n_lanes"])
-def _join(slots, worst, first, out, width, n_lanes, MOST: tl.constexpr, BH: tl.constexpr, BW: tl.constexpr):
+def _join(
+    slots, worst, first, out, width, n_lanes, MOST: tl.constexpr, BH: tl.constexpr, BW: tl.constexpr
+):
     """Add up what the lanes of a cell left, in their order, and take the largest of each kind of worst."""
     cell = tl.program_id(0)
     col = tl.program_id(1) * BW + tl.arange(0, BW)
@@ -37,14 +40,19 @@ def _join(slots, worst, first, out, width, n_lanes, MOST: tl.constexpr, BH: tl.c
     for lane in range(begin, end, BH):
         place = lane + tl.arange(0, BH)
         both = (place < end)[:, None] & inside[None, :]
-        sums += tl.sum(tl.load(slots + place[:, None] * width + col[None, :], mask=both, other=0.0), axis=0)
+        sums += tl.sum(
+            tl.load(slots + place[:, None] * width + col[None, :], mask=both, other=0.0), axis=0
+        )
     tl.store(out + col, sums, mask=inside)
     if tl.program_id(1) == 0:
         for kind in tl.static_range(MOST):
             most = tl.full((BH,), float("-inf"), tl.float64)
             for lane in range(begin, end, BH):
                 place = lane + tl.arange(0, BH)
-                most = tl.maximum(most, tl.load(worst + kind * n_lanes + place, mask=place < end, other=float("-inf")))
+                most = tl.maximum(
+                    most,
+                    tl.load(worst + kind * n_lanes + place, mask=place < end, other=float("-inf")),
+                )
             tl.store(out + width + kind, tl.max(most, axis=0))
 
 
@@ -61,18 +69,22 @@ class ShortTable:
         self.y, self.rows, lanes = y, rows, rows.lanes
         n_cells, n_classes = rows.n_cells, int(y.shape[1])
         self.width = n_classes * (n_classes + 1) + 6
-        self._slots = torch.empty((self.width + 2) * len(lanes), dtype=torch.float64, device=y.device)
+        self._slots = torch.empty(
+            (self.width + 2) * len(lanes), dtype=torch.float64, device=y.device
+        )
         self._worst = self._slots[self.width * len(lanes) :]
         sizes = 1 + n_cells * n_classes, n_cells * (self.width + 2)
-        self._line, self._found = (torch.empty(size, dtype=torch.float64, pin_memory=y.is_cuda) for size in sizes)
+        self._line, self._found = (
+            torch.empty(size, dtype=torch.float64, pin_memory=y.is_cuda) for size in sizes
+        )
         self._prices = torch.empty(sizes[0], dtype=torch.float64, device=y.device)
         self._stream: Any = torch.cuda.current_stream(y.device) if y.is_cuda else None
 
     def walk(self, prices: Floats, lam: float) -> Floats:
         """Give by cell what :func:`r2b.engines.torch.kernels.walk` does, pairs of classes, evidence, and how far the worst row is off.
 
-        Pairs are sums of ``w 1_A 1_A' / |A|`` over rows with several classes in their support A; the evidence is what
-        :func:`r2b.engines.torch.kernels.inspect` adds.
+        Pairs are sums of ``w 1_A 1_A' / |A|`` over rows with several classes in their support A;
+        the evidence is what :func:`r2b.engines.torch.kernels.inspect` adds.
         """
         line = self._line.numpy()
         line[0], line[1:] = lam, prices.ravel()

@@ -9,13 +9,16 @@ from typing import Any
 import torch
 import triton  # type: ignore[import-not-found, unused-ignore]
 
-# Compiled programs of this version were tried by themselves; on other cards their arguments have more forms than are told apart here.
+# Compiled programs of this version were tried by themselves; on other cards their arguments have
+# more forms than are told apart here.
 _RESTARTS = triton.__version__.startswith("3.6.") and torch.version.hip is None
 _MOST_KNOWN = 256
 _known: dict[tuple[Any, ...], tuple[Any, list[Any]]] = {}
 
 
-def start(kernel: Any, grid: tuple[int, int], arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
+def start(
+    kernel: Any, grid: tuple[int, int], arguments: tuple[Any, ...], constants: dict[str, Any]
+) -> None:
     """Start programs on the device that holds the first argument.
 
     Parameters
@@ -46,4 +49,8 @@ def start(kernel: Any, grid: tuple[int, int], arguments: tuple[Any, ...], consta
 
 def _form(argument: Any) -> Any:
     """Give all that a program is compiled for: the value of a number; of an array its type, and whether it begins at 16 bytes."""
-    return (argument.dtype, argument.data_ptr() % 16 == 0) if isinstance(argument, torch.Tensor) else argument
+    return (
+        (argument.dtype, argument.data_ptr() % 16 == 0)
+        if isinstance(argument, torch.Tensor)
+        else argument
+    )

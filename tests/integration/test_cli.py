@@ -1,0 +1,374 @@
+"""Commands do what they say, end with the code they promise, and say what is wrong in one paragraph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_calls import Shell, csv_of, people
+from click.testing import CliRunner
+
+import r2b
+from r2b._files.arrow import pyarrow
+from r2b.cli.root import r2b as command
+from r2b.errors import InputError
+
+ASK = ("--label", "job", "--sensitive", "sex")
+
+
+@pytest.fixture
+def shell(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    made = Shell(capsys, tmp_path)
+    made.write("people.csv", csv_of(people()))
+    return made
+
+
+def test_help_lists_the_commands_and_the_version_is_the_packages() -> None:
+    runner = CliRunner()
+    listed = runner.invoke(command, ["--help"]).output
+    assert all(
+        name in listed
+        for name in ("audit", "debias", "frontier", "verify", "datasets", "serve", "Exit codes")
+    )
+    assert runner.invoke(command, ["--version"]).output == f"r2b {r2b.__version__}\n"
+
+
+def test_nothing_typed_shows_the_help_as_wrong_use(shell: Shell) -> None:
+    for words in ((), ("datasets",)):
+        done = shell(*words)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("Usage: r2b")
+
+
+def test_an_audit_says_what_the_function_says(shell: Shell) -> None:
+    from r2b._audit import audit
+
+    columns = people()
+    found = audit(
+        columns["job"], sensitive_features={name: columns[name] for name in ("sex", "race")}
+    )
+    done = shell("audit", "people.csv", "--label", "job", "--sensitive", "sex,race")
+    assert (done.code, done.out, done.err) == (0, f"{found}\n", "")
+    facts = shell(
+        "audit",
+        "people.csv",
+        "--label",
+        "job",
+        "--sensitive",
+        "sex",
+        "--sensitive",
+        "race",
+        "--json",
+    ).facts
+    assert facts == {**found.to_json(), "data": "people.csv"}
+
+
+def test_an_audit_takes_families_control_weights_and_continuous_columns(shell: Shell) -> None:
+    from r2b._audit import audit
+
+    columns = people()
+    options = (
+        "--continuous",
+        "age",
+        "--control",
+        "race",
+        "--weight",
+        "w",
+        "--families",
+        "marginal",
+        "--permutations",
+        20,
+        "--bootstrap",
+        10,
+    )
+    facts = shell("audit", "people.csv", *ASK, *options, "--random-state", 3, "--json").facts
+    found = audit(
+        columns["job"],
+        sensitive_features={
+            "sex": columns["sex"],
+            "age": r2b.Continuous([float(age) for age in columns["age"]]),
+        },
+        control_features={"race": columns["race"]},
+        sample_weight=[float(w) for w in columns["w"]],
+        families="marginal",
+        n_permutations=20,
+        n_boot=10,
+        random_state=3,
+    )
+    del facts["data"]
+    assert facts == found.to_json()
+
+
+def test_parity_above_the_accepted_one_ends_with_code_1(shell: Shell) -> None:
+    parity = max(
+        family["parity"]
+        for family in shell("audit", "people.csv", *ASK, "--json").facts["families"]
+    )
+    assert shell("audit", "people.csv", *ASK, "--max-parity", parity + 1e-9).code == 0
+    assert shell("audit", "people.csv", *ASK, "--max-parity", parity - 1e-9).code == 1
+
+
+def test_a_frontier_is_that_of_the_function_and_can_be_written(shell: Shell) -> None:
+    columns = people()
+    wanted = r2b.frontier(
+        columns["job"], sensitive_features={"sex": columns["sex"]}, epsilons=[0.0, 0.1]
+    )
+    done = shell("frontier", "people.csv", *ASK, "--epsilons", "0,0.1", "--output", "cost.csv")
+    assert (done.code, done.out) == (0, f"{wanted}\n")
+    lines = Path("cost.csv").read_text().splitlines()
+    assert lines[0] == "epsilon,parity,distance,expected_changes,relative_gap,solved"
+    assert lines[1].startswith(f"0.0,{wanted[0].parity!r},{wanted[0].distance!r},")
+    points = shell("frontier", "people.csv", *ASK, "--points", 3, "--json").facts["points"]
+    assert [point["solved"] for point in points] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (
+            ("audit", "people.csv", "--label", "jbo", "--sensitive", "sex"),
+            2,
+            "no column 'jbo' (--label). Did you mean 'job'?",
+        ),
+        (
+            ("audit", "people.csv", "--label", "qqqqq", "--sensitive", "sex"),
+            2,
+            "Its columns are 'sex', 'race', 'job'",
+        ),
+        (
+            ("audit", "people.csv", "--label", "job", "--sensitive", "sex,raze"),
+            2,
+            "no column 'raze' (--sensitive). Did you mean 'race'?",
+        ),
+        (("audit", "people.csv", "--label", "job", "--sensitve", "sex"), 2, "'--sensitive'"),
+        (("adit", "people.csv"), 2, "Did you mean 'audit'?"),
+        (("datasets", "exprot", "adult"), 2, "Did you mean 'export'?"),
+        (("audit", "people.csv", "--label", "job"), 2, "No sensitive column is named"),
+        (("audit", "people.csv", "--sensitive", "sex"), 2, "--label-columns"),
+        (
+            ("audit", "people.csv", "--label", "job,race", "--sensitive", "sex"),
+            2,
+            "pass --label-columns 'job,race'",
+        ),
+        (
+            ("audit", "people.csv", "--label", "job", "--sensitive", "job"),
+            2,
+            "is named by --label and by --sensitive",
+        ),
+        (
+            ("audit", "people.csv", "--label", "job", "--sensitive", "sex,sex", "--control", "sex"),
+            2,
+            "is named by --sensitive and by --control",
+        ),
+        (("audit", "none.csv", *ASK), 2, "There is no file 'none.csv'"),
+        (("audit", "people.csv", *ASK, "--format", "xls"), 2, "There is no format 'xls'"),
+        (
+            ("audit", "people.csv", "--label", "job", "--continuous", "race"),
+            3,
+            "row 0 (line 2) holds",
+        ),
+        (("audit", "people.csv", *ASK, "--weight", "race"), 3, "which is not a number"),
+        (("audit", "people.csv", *ASK, "--min-group-size", "1000"), 3, "--small-groups merge"),
+        (("frontier", "people.csv", *ASK, "--epsilons", "0,x"), 2, "--epsilons is '0,x'"),
+        (
+            ("frontier", "people.csv", *ASK, "--epsilons", "0", "--points", "3"),
+            2,
+            "Pass one of them",
+        ),
+        (("debias", "people.csv", *ASK, "-o", "x.csv", "--epsilon", "-1"), 2, "epsilon is -1.0"),
+        (
+            ("debias", "people.csv", *ASK, "-o", "x.csv", "--epsilon", "bos=0.1"),
+            2,
+            "Did you mean 'boss'?",
+        ),
+        (
+            ("debias", "people.csv", *ASK, "-o", "x.csv", "--epsilon", "much"),
+            2,
+            "--epsilon is 'much'",
+        ),
+        (
+            ("debias", "people.csv", *ASK, "-o", "x.csv", "--bound", "target"),
+            2,
+            "no target is given",
+        ),
+        (
+            ("debias", "people.csv", *ASK, "-o", "x.csv", "--family", "race"),
+            2,
+            "names the column 'race'",
+        ),
+        (("debias", "people.csv", *ASK, "-o", "x.dat"), 2, "does not tell a format"),
+        (("debias", "people.csv", *ASK), 2, "'--output'"),
+        (
+            ("debias", "people.csv", *ASK, "-o", "x.csv", "--html", "x.csv"),
+            2,
+            "Two files would be written",
+        ),
+        (
+            ("debias", "people.csv", *ASK, "-o", "people.csv", "--force"),
+            2,
+            "is the file that is read",
+        ),
+        (("verify", "people.csv"), 2, "There is no certificate"),
+        (("datasets", "export", "adlt", "a.csv"), 2, "Did you mean 'adult'?"),
+    ],
+)
+def test_a_mistake_is_one_paragraph_with_its_remedy_and_the_right_code(
+    shell: Shell, words: tuple[str, ...], code: int, said: str
+) -> None:
+    before = sorted(path.name for path in shell.folder.iterdir())
+    done = shell(*words)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+    assert done.err.startswith("Error: ")
+    assert done.err.count("\n") == 1
+    assert sorted(path.name for path in shell.folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is empty"),
+        ("sex,job\n", "no rows"),
+        ("sex,job\nf,x\nm\n", "Line 3"),
+        ("sex,job,sex\nf,x,m\n", "2 columns called 'sex'"),
+        ("sex,job\nf,x\nm,x\n", "one class 'x'"),
+        (
+            "sex,job\nf,x\n,y\n",
+            "In bad.csv, row 1 (line 3): Row 1 has no value in 'sex'. 1 of 2 rows has none.",
+        ),
+        (
+            'sex,job\n"f\n\n",z\nf,\nm,y\n',
+            "In bad.csv, row 1 (line 5): Row 1 has no value in 'job'.",
+        ),
+        (b"sex,job\nf,\xff\n", "byte 10"),
+    ],
+)
+def test_bad_data_end_with_code_3_and_name_the_place(
+    shell: Shell, content: str | bytes, said: str
+) -> None:
+    shell.write("bad.csv", content)
+    done = shell("debias", "bad.csv", *ASK, "--output", "out.csv")
+    assert (done.code, done.out) == (3, "")
+    assert said in done.err
+    assert not Path("out.csv").exists()
+
+
+def test_an_error_is_json_as_well_where_json_is_asked_for(shell: Shell) -> None:
+    done = shell("audit", "people.csv", "--label", "jbo", "--sensitive", "sex", "--json")
+    assert done.code == 2
+    assert done.facts["error"]["type"] == "ParameterError"
+    assert done.facts["error"]["remedy"] == "Did you mean 'job'?"
+
+
+def test_json_and_a_table_do_not_share_standard_output(shell: Shell) -> None:
+    done = shell("debias", "people.csv", *ASK, "--output", "-", "--json")
+    assert done.code == 2
+    assert "would go to standard output" in done.facts["error"]["problem"]
+
+
+def test_a_traceback_is_only_for_debug(shell: Shell) -> None:
+    words = ("audit", "people.csv", "--label", "jbo", "--sensitive", "sex")
+    assert "Traceback" not in shell(*words).err
+    assert "Traceback" in shell(*words, "--debug").err
+
+
+def test_a_fault_of_ours_is_told_from_a_mistake_of_theirs(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr("r2b.cli.audit.open_table", broken)
+    done = shell("audit", "people.csv", *ASK)
+    assert done.code == 70
+    assert "ZeroDivisionError: by zero" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_text_that_means_missing_is_said_and_treated_as_asked(shell: Shell) -> None:
+    shell.write("gaps.csv", "sex,job\n" + "f,x\nm,y\n?,x\n,y\n" * 10)
+    refused = shell("audit", "gaps.csv", *ASK)
+    assert refused.code == 3
+    assert "10 of 40 rows" in refused.err
+    only = shell("audit", "gaps.csv", *ASK, "--na", "?", "--missing", "exclude", "--json").facts
+    assert only["families"][0]["groups"] == ["sex=", "sex=f", "sex=m"]
+    both = shell(
+        "audit", "gaps.csv", *ASK, "--na", "?", "--na", "", "--missing", "exclude", "--json"
+    ).facts
+    assert both["families"][0]["groups"] == ["sex=f", "sex=m"]
+    assert both["left_out"] == 0.5
+
+
+def test_control_characters_in_the_data_are_shown_and_not_obeyed(shell: Shell) -> None:
+    shell.write("evil.csv", "sex,job\n" + "\x1b[31mf,x\nm,y\nm,x\n" * 5)
+    done = shell("audit", "evil.csv", *ASK)
+    assert done.code == 0
+    assert "\x1b" not in done.out
+    assert "\\x1b[31mf" in done.out
+    assert (
+        "\x1b"
+        not in shell("audit", "evil.csv", "--label", "job", "--sensitive", "\x1b]0;x\x07").err
+    )
+
+
+def test_hostile_column_names_are_columns_like_others(shell: Shell) -> None:
+    columns = people()
+    names = {
+        "sex": "<img src=x onerror=alert(1)>",
+        "job": '=cmd|"x",\nnew',
+        "race": "race, or 'so'",
+    }
+    shell.write(
+        "odd.csv", csv_of({names.get(name, name): values for name, values in columns.items()})
+    )
+    words = ("--label", names["job"], "--sensitive", names["sex"], "--sensitive", names["race"])
+    facts = shell("audit", "odd.csv", *words, "--json").facts
+    plain = shell(
+        "audit", "people.csv", "--label", "job", "--sensitive", "sex,race", "--json"
+    ).facts
+    assert [family["parity"] for family in facts["families"]] == [
+        family["parity"] for family in plain["families"]
+    ]
+    assert facts["families"][0]["name"] == names["sex"]
+
+
+def test_errors_of_the_library_are_put_in_words_of_the_command_line() -> None:
+    from r2b.cli.printing import format_error
+
+    error = InputError(
+        "In y, row 3 is odd\n<b>.", remedy='Pass missing="group", or raise max_iter.'
+    )
+    assert format_error(error) == (
+        "In the label, row 3 is odd\\n<b>.",
+        "Pass --missing group, or raise --max-iter.",
+    )
+
+
+def test_an_app_whose_library_is_not_there_names_it(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    done = shell("serve")
+    assert done.code == 2
+    assert "The app needs starlette, which is not installed" in done.err and "r2b[app]" in done.err
+
+
+def test_a_library_that_is_not_installed_is_named_with_what_to_install(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    pyarrow.cache_clear()
+    for output in ("fair.parquet", "fair.arrow", "fair.csv.zst"):
+        done = shell("debias", "people.csv", *ASK, "--output", output)
+        if output.endswith("zst") and sys.version_info >= (3, 14):
+            continue
+        assert done.code == 2
+        assert "pip install 'r2b[frames]'" in done.err
+        assert not Path(output).exists()

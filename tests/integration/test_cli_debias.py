@@ -1,0 +1,467 @@
+"""``r2b debias`` writes what ``r2b.debias`` finds, in every form and format, and leaves everything else as it was."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_calls import Shell, csv_of, people, read_columns
+
+import r2b
+from r2b._files import Format, table_of
+from r2b._files.text import compress
+
+ASK = ("--label", "job", "--sensitive", "sex")
+FORMATS = ["csv", "tsv", "jsonl", "parquet", "arrow", "csv.gz", "jsonl.bz2", "tsv.xz", "csv.zst"]
+
+
+@pytest.fixture
+def shell(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    made = Shell(capsys, tmp_path)
+    made.write("people.csv", csv_of(people()))
+    return made
+
+
+def fair_people(**options: Any) -> r2b.FairLabels:
+    columns = people()
+    return r2b.debias(columns["job"], sensitive_features={"sex": columns["sex"]}, **options)
+
+
+def read(path: str) -> dict[str, list[Any]]:
+    return read_columns(path)
+
+
+def test_soft_labels_are_written_with_all_their_digits_after_the_text_that_was_there(
+    shell: Shell,
+) -> None:
+    fair = fair_people(epsilon=0.05)
+    done = shell("debias", "people.csv", *ASK, "--epsilon", 0.05, "--output", "fair.csv")
+    assert (done.code, done.err) == (0, "")
+    assert str(fair) in done.out
+    old, new = (
+        Path("people.csv").read_text().splitlines(),
+        Path("fair.csv").read_text().splitlines(),
+    )
+    assert all(line.startswith(f"{before},") for before, line in zip(old, new, strict=True))
+    found = read("fair.csv")
+    matrix = np.column_stack([found[f"job_fair_{name}"] for name in fair.classes]).astype(float)
+    assert np.array_equal(matrix, fair.soft_labels)
+    assert r2b.load("fair.csv.r2b.json").prices.tolist() == fair.prices.tolist()
+
+
+@pytest.mark.parametrize("form", ["round", "sample"])
+def test_whole_labels_are_those_of_the_same_random_state(shell: Shell, form: str) -> None:
+    fair = fair_people()
+    assert (
+        shell(
+            "debias",
+            "people.csv",
+            *ASK,
+            "--form",
+            form,
+            "--random-state",
+            7,
+            "--new-column",
+            "neu",
+            "-o",
+            "fair.csv",
+            "-q",
+        ).code
+        == 0
+    )
+    wanted = fair.round(7) if form == "round" else fair.sample(7)
+    assert read("fair.csv")["neu"] == list(wanted)
+
+
+def test_expanded_rows_repeat_the_table_with_weight_and_row_number(shell: Shell) -> None:
+    rows, labels, weight = fair_people().expand()
+    assert shell("debias", "people.csv", *ASK, "--form", "expand", "-o", "fair.csv", "-q").code == 0
+    found, columns = read("fair.csv"), people()
+    assert found["age"] == [columns["age"][row] for row in rows]
+    assert found["job_fair"] == list(labels)
+    assert [float(value) for value in found["job_fair_weight"]] == weight.tolist()
+    assert [int(value) for value in found["job_fair_row"]] == rows.tolist()
+
+
+@pytest.mark.parametrize("given", FORMATS)
+@pytest.mark.parametrize("wanted", ["csv", "jsonl", "parquet"])
+def test_every_format_goes_to_every_other_and_is_verified_there(
+    shell: Shell, given: str, wanted: str
+) -> None:
+    pytest.importorskip("pyarrow")
+    shape = Format(*given.split(".")) if "." in given else Format(given)
+    shell.write(f"in.{given}", compress(table_of(people(), shape), shape.compression))
+    assert (
+        shell("debias", f"in.{given}", *ASK, "--form", "round", "-o", f"out.{wanted}", "-q").code
+        == 0
+    )
+    found = read(f"out.{wanted}")
+    assert {name: found[name] for name in people()} == people()
+    assert found["job_fair"] == list(fair_people().round(0))
+    assert shell("verify", f"out.{wanted}").code == 0
+
+
+def test_probabilities_come_in_as_columns_and_leave_beside_them(shell: Shell) -> None:
+    rng = np.random.default_rng(0)
+    matrix = rng.dirichlet([1, 1, 1], 60)
+    columns = {f"p {k}": [repr(float(p)) for p in matrix[:, k]] for k in range(3)}
+    sex = rng.choice(["f", "m"], 60).tolist()
+    shell.write("soft.csv", csv_of({"sex": sex, **columns}))
+    fair = r2b.debias(
+        {name: matrix[:, k] for k, name in enumerate(columns)},
+        sensitive_features={"sex": sex},
+        epsilon=0.01,
+    )
+    words = ("--sensitive", "sex", "--epsilon", 0.01, "-q")
+    assert shell("debias", "soft.csv", "--label-columns", "p *", *words, "-o", "a.csv").code == 0
+    assert (
+        shell(
+            "debias",
+            "soft.csv",
+            "--label-columns",
+            "p 0,p 1",
+            "--label-columns",
+            "p 2",
+            *words,
+            "-o",
+            "b.jsonl",
+            "--form",
+            "sample",
+        ).code
+        == 0
+    )
+    found = read("a.csv")
+    given = np.column_stack([found[f"p {k}_fair"] for k in range(3)]).astype(float)
+    # sums over rows run in another order
+    np.testing.assert_allclose(given, fair.soft_labels, rtol=0, atol=1e-12)
+    assert read("b.jsonl")["label_fair"] == list(fair.sample(0))
+    assert shell("verify", "a.csv").code == shell("verify", "b.jsonl").code == 0
+
+
+def test_costs_of_probabilities_follow_the_order_of_their_columns(shell: Shell) -> None:
+    rng = np.random.default_rng(5)
+    matrix, sex = rng.dirichlet([1, 1, 1], 50), rng.choice(["f", "m"], 50).tolist()
+    names = ["z", "a", "m"]
+    shell.write(
+        "soft.csv",
+        csv_of(
+            {
+                "sex": sex,
+                **{name: [repr(float(p)) for p in matrix[:, k]] for k, name in enumerate(names)},
+            }
+        ),
+    )
+    shell.write("costs.csv", "from,a,m,z\na,0,1,2\nm,3,0,4\nz,5,6,0\n")
+    costs = [[0, 5, 6], [2, 0, 1], [4, 3, 0]]
+    fair = r2b.debias(
+        dict(zip(names, matrix.T, strict=True)), sensitive_features={"sex": sex}, costs=costs
+    )
+    words = ("--label-columns", "z,a,m", "--sensitive", "sex", "--costs", "costs.csv")
+    done = shell("debias", "soft.csv", *words, "-o", "fair.csv", "--json")
+    assert done.facts["certificate"] == json.loads(json.dumps(fair.certificate.to_json()))
+    assert shell("verify", "fair.csv").code == 0
+
+
+def test_options_are_those_of_the_function(shell: Shell) -> None:
+    pytest.importorskip("pyarrow")
+    columns = people()
+    shell.write(
+        "costs.csv", 'from,"none, yet",boss,clerk\nboss,2,0,1\nclerk,1,1,0\n"none, yet",0,3,1\n'
+    )
+    fair = r2b.debias(
+        columns["job"],
+        sensitive_features={
+            "sex": columns["sex"],
+            "race": columns["race"],
+            "age": r2b.Continuous([float(age) for age in columns["age"]]),
+        },
+        epsilon={"boss": 0.02, "clerk": 0.1, "none, yet": 0.1},
+        families=["sex", ["sex", "race"], "age"],
+        bound="to_overall",
+        sample_weight=[float(w) for w in columns["w"]],
+        lam=0.7,
+        costs=[[0, 1, 2], [1, 0, 1], [3, 1, 0]],
+        min_group_size=5,
+    )
+    words = (
+        "--label",
+        "job",
+        "--sensitive",
+        "sex,race",
+        "--continuous",
+        "age",
+        "--epsilon",
+        "0.1",
+        "--epsilon",
+        "boss=0.02",
+        "--weight",
+        "w",
+    )
+    more = (
+        "--family",
+        "sex",
+        "--family",
+        "sex,race",
+        "--family",
+        "age",
+        "--bound",
+        "to_overall",
+        "--lam",
+        0.7,
+        "--costs",
+        "costs.csv",
+    )
+    done = shell(
+        "debias", "people.csv", *words, *more, "--min-group-size", 5, "-o", "fair.parquet", "--json"
+    )
+    assert done.code == 0
+    assert done.facts["certificate"] == json.loads(json.dumps(fair.certificate.to_json()))
+    assert shell("verify", "fair.parquet").code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--bound", "target", "--target", "population"),
+        (
+            "--bound",
+            "target",
+            "--target",
+            "boss=0.4",
+            "--target",
+            "clerk=0.3",
+            "--target",
+            "none, yet=0.3",
+            "--epsilon",
+            "0.1",
+        ),
+        ("--bound", "ratio", "--epsilon", "0.2"),
+        ("--control", "race", "--epsilon", "0.02"),
+        ("--weight", "w", "--form", "round"),
+        ("--weight", "w", "--form", "expand"),
+        ("--epsilon", "0", "--epsilon", "clerk=inf"),
+        ("--objective", "agreement"),
+        ("--continuous", "age", "--families", "both", "--form", "round"),
+        ("--epsilon", "1"),
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_every_kind_of_bound_is_written_and_verified(shell: Shell, words: tuple[str, ...]) -> None:
+    if "agreement" in words:
+        pytest.importorskip("scipy")
+    assert shell("debias", "people.csv", *ASK, *words, "-o", "fair.csv", "-q").code == 0
+    done = shell("verify", "fair.csv", "--json")
+    assert (done.code, done.facts["verified"]) == (0, True)
+
+
+def test_uncertain_groups_are_read_from_their_columns(shell: Shell) -> None:
+    rng = np.random.default_rng(3)
+    chance = rng.integers(0, 9, 240) / 8
+    shell.write(
+        "odds.csv",
+        csv_of({**people(), "p_f": [str(p) for p in chance], "p_m": [str(1 - p) for p in chance]}),
+    )
+    membership = r2b.Membership(np.column_stack([chance, 1 - chance]), groups=["p_f", "p_m"])
+    fair = r2b.debias(people()["job"], sensitive_features={"sex": membership}, epsilon=0.01)
+    done = shell(
+        "debias",
+        "odds.csv",
+        "--label",
+        "job",
+        "--membership",
+        "sex=p_f,p_m",
+        "--epsilon",
+        0.01,
+        "-o",
+        "fair.csv",
+        "--json",
+    )
+    assert done.facts["parity"] == fair.certificate.parity
+    assert shell("verify", "fair.csv").code == 0
+
+
+def test_names_are_never_taken_twice(shell: Shell) -> None:
+    assert shell("debias", "people.csv", *ASK, "-o", "a.csv", "--form", "round", "-q").code == 0
+    done = shell("debias", "a.csv", *ASK, "-o", "b.csv", "--form", "round")
+    assert done.code == 2
+    assert (
+        "'job_fair' would have the name of a column of a.csv. Choose another name with --new-column."
+        in done.err
+    )
+    assert not Path("b.csv").exists()
+    assert (
+        shell(
+            "debias", "a.csv", *ASK, "-o", "b.csv", "--form", "round", "--new-column", "again", "-q"
+        ).code
+        == 0
+    )
+
+
+def test_files_that_are_there_are_refused_without_force(shell: Shell) -> None:
+    words = ("debias", "people.csv", *ASK, "-o", "fair.csv", "-q")
+    assert shell(*words).code == 0
+    first = Path("fair.csv").read_bytes()
+    done = shell(*words, "--epsilon", 0.1)
+    assert (done.code, Path("fair.csv").read_bytes()) == (2, first)
+    assert "--force" in done.err
+    assert shell(*words, "--epsilon", 0.1, "--force").code == 0
+    assert Path("fair.csv").read_bytes() != first
+    Path("fair.csv").unlink()
+    assert "fair.csv.r2b.json is there already" in shell(*words).err
+
+
+def test_labels_that_are_not_proven_are_written_and_end_with_code_1(shell: Shell) -> None:
+    done = shell("debias", "people.csv", *ASK, "--max-iter", 0, "-o", "fair.csv", "-q")
+    assert done.code == 1
+    assert done.err.startswith("Parity was not reached (out of iterations). Raise --max-iter")
+    assert Path("fair.csv").exists()
+    assert shell("verify", "fair.csv").code == 1
+
+
+def test_reports_are_written_beside_the_output(shell: Shell) -> None:
+    words = ("--html", "fair.html", "--markdown", "fair.md", "--epsilon", "0.05", "--form", "round")
+    assert shell("debias", "people.csv", *ASK, *words, "-o", "fair.csv", "-q").code == 0
+    draws = ("--permutations", "20", "--bootstrap", "0", "--suppress-below", "1000")
+    assert (
+        shell(
+            "audit",
+            "people.csv",
+            *ASK,
+            "--html",
+            "audit.html",
+            "--markdown",
+            "audit.md",
+            *draws,
+            "-q",
+        ).code
+        == 0
+    )
+    made, audited = (Path(name).read_text(encoding="utf-8") for name in ("fair.md", "audit.md"))
+    assert (
+        made.startswith("# ")
+        and "## What changed" in made
+        and "would bring" not in made
+        and "would bring" in audited
+    )
+    # What the report states can be checked: the file that was read, the labels that left, and the
+    # command that verifies them.
+    stated = json.loads(Path("fair.csv.r2b.json").read_text(encoding="utf-8"))["file"]
+    assert (
+        hashlib.sha256(Path("people.csv").read_bytes()).hexdigest() in made
+        and stated["fingerprints"]["labels"] in made
+    )
+    assert f"{stated['realised']['parity']:.6f}" in made
+    command = next(line for line in made.splitlines() if line.startswith("    r2b verify"))
+    assert shell(*command.split()[1:], "-q").code == 0
+    assert (
+        "&lt;1000" in audited
+        and "&lt;1000" in Path("audit.html").read_text(encoding="utf-8")
+        and "&lt;" not in made
+    )
+
+
+def test_hostile_names_and_values_survive_and_are_verified(shell: Shell) -> None:
+    renamed = {
+        "sex": "<img src=x onerror=alert(1)>",
+        "job": '=cmd|"x",\nnew',
+        "race": " ragged 'n\rodd ",
+        "age": "年齢",
+        "w": "[bold]w[/bold]",
+    }
+    columns = {renamed[name]: values for name, values in people().items()}
+    columns[renamed["race"]] = ["=1+1", 'a "b"', "x\r\ny"] * 80
+    content = csv_of(columns)
+    shell.write("odd.csv", b"\xef\xbb\xbf" + content)
+    words = ("--label", renamed["job"], "--sensitive", renamed["sex"], "--weight", renamed["w"])
+    assert shell("debias", "odd.csv", *words, "--form", "round", "-o", "fair.csv").code == 0
+    written = Path("fair.csv").read_bytes()
+    assert written.startswith(b"\xef\xbb\xbf<img src=x")
+    rows = list(csv.DictReader(io.StringIO(written.decode("utf-8-sig"), newline="")))
+    assert {name: [row[name] for row in rows] for name in columns} == columns
+    assert shell("verify", "fair.csv").code == 0
+
+
+def test_types_of_parquet_and_integers_as_classes_are_kept(shell: Shell) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    code = {"boss": 10, "clerk": 9, "none, yet": 100}
+    table = arrow.table(
+        {
+            "sex": people()["sex"],
+            "job": arrow.array([code[job] for job in people()["job"]], arrow.int16()),
+            "blob": [[1, 2]] * 240,
+        }
+    )
+    parquet.write_table(table, "in.parquet")
+    assert (
+        shell(
+            "debias",
+            "in.parquet",
+            *ASK,
+            "--form",
+            "round",
+            "--epsilon",
+            "9=0.1",
+            "--epsilon",
+            0,
+            "-o",
+            "out.parquet",
+            "-q",
+        ).code
+        == 0
+    )
+    again = parquet.read_table("out.parquet")
+    assert again.drop_columns("job_fair").equals(table)
+    assert again.schema.field("job_fair").type == arrow.int16()
+    # a list has no place in CSV
+    assert shell("debias", "in.parquet", *ASK, "-o", "out.csv").code == 3
+    parquet.write_table(table.drop_columns("blob"), "plain.parquet")
+    assert (
+        shell("debias", "plain.parquet", *ASK, "--epsilon", 0.01, "-o", "out.csv", "-q").code == 0
+    )
+    assert Path("out.csv").read_text().splitlines()[0].split(",") == [
+        "sex",
+        "job",
+        "job_fair_9",
+        "job_fair_10",
+        "job_fair_100",
+    ]
+    assert shell("verify", "out.csv").code == 0
+
+
+def test_scores_of_a_file_leave_as_the_decisions_that_agree_most_with_them(shell: Shell) -> None:
+    rng = np.random.default_rng(5)
+    sex = rng.choice(["f", "m"], 90)
+    scores = (
+        rng.dirichlet([1.0, 1.0], 90) * 0.5
+        + np.where(sex == "m", 0.0, 0.5)[:, None] * [1, 0]
+        + np.where(sex == "m", 0.5, 0.0)[:, None] * [0, 1]
+    )
+    lines = [
+        f"{who},{one!r},{two!r}" for who, one, two in zip(sex, *scores.T.tolist(), strict=True)
+    ]
+    shell.write("scores.csv", "\n".join(["sex,no,yes", *lines]) + "\n")
+    words = (
+        "scores.csv",
+        "--label-columns",
+        "no,yes",
+        "--sensitive",
+        "sex",
+        "--objective",
+        "agreement",
+        "--epsilon",
+        "0.05",
+    )
+    assert shell("debias", *words, "--form", "round", "-o", "fair.csv").code == 0
+    assert shell("verify", "fair.csv").code == 0
+    fair = r2b.debias(scores, sensitive_features=sex, objective="agreement", epsilon=0.05)
+    assert read_columns("fair.csv")["label_fair"] == np.array(["no", "yes"])[fair.round(0)].tolist()

@@ -1,0 +1,433 @@
+"""Models whose predictions are in parity: by visible groups, with offsets, decisions by prices, and promises about new rows."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+import r2b
+from r2b.errors import InputError, NotFairWarning, ParameterError, R2BError, UnseenError
+from r2b.metrics import demographic_parity, equal_opportunity, equalized_odds
+from r2b.sklearn import ParityClassifier, ParityPostprocessor, visible_groups
+from r2b.sklearn.scores import decide
+from r2b.sklearn.training import codes_apart
+from r2b.sklearn.visible import predicted_codes
+
+FAST = {"frontier": 0, "cv": 3}
+
+
+def people(n=3000, seed=0, n_groups=2, n_classes=3):
+    """Rows whose classes and features both lean on the group."""
+    rng = np.random.default_rng(seed)
+    group = rng.choice(n_groups, n, p=np.arange(n_groups, 0, -1) / np.arange(n_groups, 0, -1).sum())
+    X = rng.normal(size=(n, 3)) + 0.8 * np.outer(group, [1.0, 0.5, 0.0])
+    worth = X @ np.random.default_rng(1).normal(size=(3, n_classes)) + rng.gumbel(
+        size=(n, n_classes)
+    )
+    return X, np.array(list("uvwxyz"))[worth.argmax(axis=1)], np.array(list("abcdefg"))[group]
+
+
+X, Y, SEX = people()
+NEW, Y_NEW, SEX_NEW = people(seed=5)
+PLAIN = LogisticRegression().fit(X, Y)
+
+
+def plain_parity(kind="predict"):
+    return demographic_parity(getattr(PLAIN, kind)(NEW), sensitive_features=SEX_NEW)
+
+
+@pytest.mark.parametrize("kind", [ParityClassifier, ParityPostprocessor])
+def test_predictions_for_new_rows_are_fair_without_the_attribute(kind):
+    model = kind(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
+    report = model.parity_report(NEW, sensitive_features=SEX_NEW, y=Y_NEW)
+    assert plain_parity() > 0.25 and report.hard_level.p_value > 0.02
+    assert plain_parity("predict_proba") > 0.15 and report.probability_level.p_value > 0.02
+    assert (
+        report.accuracy > 0.45
+        and model.decision_rule_.labels.certificate.holds
+        and model.probability_rule_.labels.certificate.holds
+    )
+
+
+def test_labels_by_true_group_leave_the_model_unfair():
+    given = ParityClassifier(LogisticRegression(), groups="given", decisions="likeliest").fit(
+        X, Y, sensitive_features=SEX
+    )
+    assert given.labels_.certificate.parity < 1e-9
+    assert demographic_parity(given.predict_proba(NEW), sensitive_features=SEX_NEW) > 0.03
+
+
+def test_of_ridge_the_parity_is_that_of_its_labels_by_what_it_predicts_of_the_groups():
+    # The identity of docs/how-it-works.md: exact on the rows of a symmetric linear smoother.
+    design = np.column_stack([np.ones(len(X)), X])
+    smoother = design @ np.linalg.solve(design.T @ design + 0.5 * np.eye(4), design.T)
+    group = (SEX == "b").astype(float)
+    labels = np.eye(3)[np.unique(Y, return_inverse=True)[1]]
+    predicted = smoother @ labels
+    assert np.abs(group @ predicted - (smoother @ group) @ labels).max() < 1e-9
+
+
+def test_visible_groups_are_predicted_out_of_fold():
+    visible = visible_groups(LogisticRegression(), X, sensitive_features=SEX, random_state=0)
+    assert visible.groups == ("a", "b") and np.allclose(visible.probabilities.sum(axis=1), 1)
+    assert np.array_equal(
+        visible.probabilities,
+        visible_groups(
+            LogisticRegression(), X, sensitive_features=SEX, random_state=0
+        ).probabilities,
+    )
+    # A tree that remembers its rows is certain of each of them in fold, and is wrong out of fold.
+    tree = visible_groups(
+        DecisionTreeClassifier(random_state=0), X, sensitive_features=SEX, random_state=0
+    ).probabilities
+    truth = (SEX == "b").astype(int)
+    assert 0.5 < tree[np.arange(len(X)), truth].mean() < 0.9
+    fair = r2b.debias(Y, sensitive_features=visible)
+    assert fair.status.ok and fair.certificate.holds
+
+
+def test_several_attributes_are_crossed_and_rows_of_a_cluster_stay_together():
+    frame = pd.DataFrame({"sex": SEX, "old": np.where(X[:, 1] > 0, "yes", "no")})
+    assert visible_groups(
+        LogisticRegression(), X, sensitive_features=frame, random_state=0
+    ).probabilities.shape == (3000, 4)
+    twice, both = np.vstack([X, X]), np.append(SEX, SEX)
+    noise = np.random.default_rng(3).normal(size=(6000, 30)).repeat(1, axis=0)
+    noise[3000:] = noise[:3000]
+    tree, features = DecisionTreeClassifier(random_state=0), np.hstack([twice * 0, noise])
+    apart = visible_groups(
+        tree,
+        features,
+        sensitive_features=both,
+        random_state=0,
+        clusters=np.tile(np.arange(3000), 2),
+    )
+    mixed = visible_groups(tree, features, sensitive_features=both, random_state=0)
+    right = np.append(SEX, SEX) == "b"
+    assert (
+        np.mean((apart.probabilities[:, 1] > 0.5) == right)
+        < 0.65
+        < 0.9
+        < np.mean((mixed.probabilities[:, 1] > 0.5) == right)
+    )
+
+
+def test_both_meets_epsilon_by_true_group_as_well():
+    model = ParityClassifier(LogisticRegression(), groups="both", **FAST).fit(
+        X, Y, sensitive_features=SEX
+    )
+    names = [family.name for family in model.labels_.certificate.families]
+    assert (
+        len(names) == 2
+        and any("given" in name for name in names)
+        and model.labels_.certificate.excess < 1e-9
+    )
+
+
+def test_the_attribute_may_be_given_at_prediction_and_costs_less():
+    model = ParityClassifier(LogisticRegression(), attribute="given", cv=3, frontier=3).fit(
+        X, Y, sensitive_features=SEX
+    )
+    decided = model.predict(NEW, sensitive_features=SEX_NEW)
+    assert demographic_parity(decided, sensitive_features=SEX_NEW) < 0.06
+    assert model.frontier_.accuracy_given[0] > model.frontier_.accuracy[0]
+    assert (
+        demographic_parity(
+            model.predict_proba(NEW, sensitive_features=SEX_NEW), sensitive_features=SEX_NEW
+        )
+        < 0.05
+    )
+    with pytest.raises(ParameterError, match="without sensitive_features"):
+        model.predict(NEW)
+    with pytest.raises(UnseenError):
+        model.predict(NEW[:1], sensitive_features=["q"])
+    blind = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
+    with pytest.raises(ParameterError, match="looks at X alone"):
+        blind.predict(NEW, sensitive_features=SEX_NEW)
+
+
+def test_offsets_take_out_what_a_poor_group_estimator_gets_wrong():
+    # A stump sees little of the groups, so that visible parity is far from true parity.
+    poor = DecisionTreeClassifier(max_depth=1)
+    model = ParityPostprocessor(LogisticRegression(), group_estimator=poor, **FAST).fit(
+        X, Y, sensitive_features=SEX
+    )
+    rounds = model.probability_rule_.rounds
+    assert (
+        len(rounds) > 2
+        and rounds[1] > 3 * min(rounds)
+        and model.probability_rule_.parity == min(rounds)
+    )
+    assert model.probability_rule_.excess <= model.probability_rule_.level
+    assert any(
+        family.offsets is not None for family in model.probability_rule_.labels.certificate.families
+    )
+
+
+@pytest.mark.parametrize("criterion", ["equal_opportunity", "equalized_odds"])
+def test_odds_are_equalised_on_the_rows_the_prices_were_found_on(criterion):
+    many, labels, sex = people(6000)
+    model = ParityPostprocessor(
+        LogisticRegression(), criterion=criterion, attribute="given", **FAST
+    ).fit(many, labels, sensitive_features=sex)
+    new, y_new, sex_new = people(20000, seed=7)
+    measured = {"equal_opportunity": equal_opportunity, "equalized_odds": equalized_odds}[criterion]
+    before = measured(y_new, PLAIN.predict(new), sensitive_features=sex_new)
+    after = measured(
+        y_new, model.predict(new, sensitive_features=sex_new), sensitive_features=sex_new
+    )
+    assert after < 0.6 * before and model.decision_rule_.excess <= model.decision_rule_.level
+
+
+def test_a_finished_model_is_left_alone():
+    model = ParityPostprocessor(PLAIN, prefit=True, **FAST).fit(
+        NEW, Y_NEW, sensitive_features=SEX_NEW
+    )
+    assert model.estimator_ is PLAIN
+    assert demographic_parity(model.predict(X), sensitive_features=SEX) < 0.25 * demographic_parity(
+        PLAIN.predict(X), sensitive_features=SEX
+    )
+    with pytest.raises(NotFittedError):
+        ParityPostprocessor(LogisticRegression(), prefit=True, **FAST).fit(
+            NEW, Y_NEW, sensitive_features=SEX_NEW
+        )
+
+
+def test_rows_whose_scores_tie_are_split_by_key_and_not_by_order():
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    model = ParityPostprocessor(tree, **FAST).fit(X, Y, sensitive_features=SEX)
+    order = np.random.default_rng(0).permutation(len(NEW))
+    decided = model.predict(NEW)
+    assert np.array_equal(model.predict(NEW[order]), decided[order])
+    assert np.array_equal(np.concatenate([model.predict(NEW[:7]), model.predict(NEW[7:])]), decided)
+    names = [f"c{k}" for k in range(3)]
+    framed = ParityPostprocessor(tree, **FAST).fit(
+        pd.DataFrame(X, columns=names), Y, sensitive_features=SEX
+    )
+    assert np.array_equal(
+        framed.predict(pd.DataFrame(NEW, columns=names)),
+        framed.predict(pl.DataFrame(NEW, schema=names)),
+    )
+    keys = np.arange(len(NEW))
+    assert np.array_equal(
+        model.predict(NEW[order], key=keys[order]), model.predict(NEW, key=keys)[order]
+    )
+    halves = decide(np.full((4000, 2), 0.5), None, np.arange(4000), 0)
+    assert abs(halves.mean() - 0.5) < 0.03
+
+
+def test_the_price_is_shown_along_a_path():
+    model = ParityPostprocessor(LogisticRegression(), cv=3, frontier=4).fit(
+        X, Y, sensitive_features=SEX
+    )
+    path = model.frontier_
+    assert path.epsilons[0] == 0 and path.epsilons[-1] == pytest.approx(path.plain_parity)
+    assert (np.diff(path.accuracy_given) > -0.002).all() and path.accuracy[0] < path.plain_accuracy
+    assert path.accuracy_given[-1] == pytest.approx(path.plain_accuracy, abs=0.003)
+    assert "without parity" in str(path) and path.price.startswith("Accuracy at epsilon 0: ")
+    pytest.importorskip("matplotlib").use("Agg")
+    assert path.plot().get_xlabel().startswith("parity")
+
+
+def test_a_promise_is_about_rows_that_were_held_back():
+    model = ParityPostprocessor(LogisticRegression(), epsilon=0.3, confidence=0.9, **FAST).fit(
+        X, Y, sensitive_features=SEX
+    )
+    assert (
+        model.promise_.n_rows == 750 and model.promise_.holds and model.probability_promise_.holds
+    )
+    held = demographic_parity(model.predict(NEW), sensitive_features=SEX_NEW)
+    assert held < model.promise_.bound < 0.3
+    small = ParityPostprocessor(LogisticRegression(), epsilon=0.01, confidence=0.95, **FAST).fit(
+        X, Y, sensitive_features=SEX
+    )
+    assert not small.promise_.holds and "cannot support epsilon 0.01" in str(small.promise_)
+
+
+def test_fit_warns_when_predictions_stay_above_epsilon():
+    # The group estimator has one column, which says a little; the scores follow another, which says
+    # all.
+    rng = np.random.default_rng(0)
+    group = (SEX == "b").astype(float)
+    features = np.column_stack([rng.normal(size=3000) + 0.2 * group, group])
+    y = np.where(rng.random(3000) < 0.1 + 0.8 * group, "v", "u")
+    one_column = make_pipeline(FunctionTransformer(lambda X: X[:, :1]), LogisticRegression())
+    with pytest.warns(NotFairWarning, match=r"Out of fold .* above epsilon") as told:
+        ParityPostprocessor(LogisticRegression(), group_estimator=one_column, **FAST).fit(
+            features, y, sensitive_features=SEX
+        )
+    assert told[0].filename == __file__
+
+
+def test_groups_that_nothing_is_seen_of_are_refused_by_name():
+    blind = make_pipeline(StandardScaler(), DummyClassifier(strategy="prior"))
+    with pytest.raises(InputError, match="same chances"):
+        ParityPostprocessor(LogisticRegression(), group_estimator=blind, **FAST).fit(
+            X, Y, sensitive_features=SEX
+        )
+    model = ParityPostprocessor(
+        LogisticRegression(), group_estimator=blind, attribute="given", frontier=2, cv=3
+    )
+    assert np.isnan(model.fit(X, Y, sensitive_features=SEX).frontier_.accuracy).all()
+
+
+def test_learners_without_probabilities_are_refused_by_name():
+    with pytest.raises(
+        ParameterError, match=r"LinearSVC gives no probabilities.*CalibratedClassifierCV"
+    ):
+        ParityClassifier(LinearSVC()).fit(X, Y, sensitive_features=SEX)
+    with pytest.raises(ParameterError, match="group_estimator LinearSVC gives no probabilities"):
+        ParityClassifier(LogisticRegression(), group_estimator=LinearSVC()).fit(
+            X, Y, sensitive_features=SEX
+        )
+    model = ParityClassifier(LinearSVC(), decisions="likeliest", **FAST).fit(
+        X, Y, sensitive_features=SEX
+    )
+    assert model.group_reason_.startswith("logistic regression, because LinearSVC")
+
+
+def test_a_regressor_is_trained_on_probabilities_and_decides_fairly():
+    model = ParityClassifier(Ridge(), **FAST).fit(X, Y, sensitive_features=SEX)
+    assert (
+        model.form_ == "soft"
+        and demographic_parity(model.predict(NEW), sensitive_features=SEX_NEW)
+        < 0.3 * plain_parity()
+    )
+
+
+def test_what_cannot_be_folded_or_predicted_is_refused_by_name():
+    rare = np.where(np.arange(3000) == 7, "c", SEX)
+    with pytest.raises(InputError, match=r"group 'c' .* has 1 row, all in one fold"):
+        ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=rare)
+    with pytest.raises(ParameterError, match="cv is 1"):
+        ParityPostprocessor(LogisticRegression(), cv=1).fit(X, Y, sensitive_features=SEX)
+    with pytest.raises(ParameterError, match="is continuous"):
+        ParityPostprocessor(LogisticRegression()).fit(
+            X, Y, sensitive_features=r2b.Continuous(X[:, 0])
+        )
+    with pytest.raises(ParameterError, match="criterion is 'fairness'"):
+        ParityPostprocessor(LogisticRegression(), criterion="fairness").fit(
+            X, Y, sensitive_features=SEX
+        )
+    with pytest.raises(ParameterError, match="without sensitive_features"):
+        ParityPostprocessor(LogisticRegression()).fit(X, Y)
+    with pytest.raises(R2BError):
+        ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX[:-1])
+    only = np.where(np.arange(3000) == 3, "v", "u")
+    with pytest.raises(InputError):
+        ParityPostprocessor(LogisticRegression(), **FAST).fit(X, only, sensitive_features=SEX)
+    with pytest.raises(ParameterError, match="partial_fit sees one batch"):
+        from sklearn.naive_bayes import GaussianNB
+
+        ParityClassifier(GaussianNB()).partial_fit(X, Y, sensitive_features=SEX)
+
+
+def test_groups_that_the_features_do_not_show_need_no_price():
+    shuffled = np.random.default_rng(0).permutation(SEX)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotFairWarning)
+        model = ParityPostprocessor(LogisticRegression(), **FAST).fit(
+            X, Y, sensitive_features=shuffled
+        )
+    assert np.mean(model.predict(NEW) == PLAIN.predict(NEW)) > 0.97
+
+
+def test_models_clone_pickle_repeat_and_hold_nobodys_group():
+    model = ParityClassifier(LogisticRegression(), random_state=3, **FAST).fit(
+        X, Y, sensitive_features=SEX
+    )
+    again = clone(model).fit(X, Y, sensitive_features=SEX)
+    stored = pickle.loads(pickle.dumps(model))
+    for other in (again, stored):
+        assert np.array_equal(other.predict(NEW), model.predict(NEW))
+        np.testing.assert_allclose(other.predict_proba(NEW), model.predict_proba(NEW), atol=1e-12)
+    assert len(model.comparisons_.codes) == 0 and model.labels_.rows is None
+    assert len(pickle.dumps(model)) < 100_000
+
+
+def test_fit_parameters_reach_every_training():
+    class Counting(LogisticRegression):
+        calls = None
+
+        def fit(self, X, y, sample_weight=None, note=None):
+            Counting.calls.append(note)
+            return super().fit(X, y, sample_weight)
+
+    Counting.calls = []
+    ParityPostprocessor(Counting(), group_estimator=LogisticRegression(), **FAST).fit(
+        X, Y, sensitive_features=SEX, note="here"
+    )
+    assert Counting.calls == ["here"] * 4
+
+
+def test_weights_strata_and_several_families():
+    frame = pd.DataFrame({"sex": SEX, "old": np.where(X[:, 1] > 0, "yes", "no")})
+    weight = np.random.default_rng(0).uniform(0.5, 2, 3000)
+    model = ParityPostprocessor(LogisticRegression(), families="both", epsilon=0.02, **FAST)
+    model.fit(X, Y, sensitive_features=frame, sample_weight=weight)
+    assert [each.name for each in model.comparisons_.comparisons] == ["sex", "old", "sex x old"]
+    strata = ParityPostprocessor(LogisticRegression(), **FAST).fit(
+        X, Y, sensitive_features=SEX, control_features=frame["old"].tolist()
+    )
+    assert len(strata.comparisons_.comparisons) == 2
+    within = [
+        demographic_parity(strata.predict(NEW)[inside], sensitive_features=SEX_NEW[inside])
+        for inside in (NEW[:, 1] > 0, NEW[:, 1] <= 0)
+    ]
+    assert max(within) < 0.5 * plain_parity()
+
+
+def test_linear_regression_is_not_a_group_estimator():
+    with pytest.raises(ParameterError, match="Pass a classifier"):
+        visible_groups(LinearRegression(), X, sensitive_features=SEX)
+
+
+def test_labels_of_a_fold_know_nothing_of_its_groups():
+    # Else neighbours, whose labels were debiased by the group of the very row, look fairer there
+    # than they are for new rows.
+    learner, rng = KNeighborsClassifier(5), np.random.default_rng(0)
+    data = {"sensitive_features": SEX[:600], "control_features": None, "sample_weight": None}
+    rows = ParityClassifier(learner)._read(X[:600], Y[:600], data, None, {}, 4)
+    held = np.flatnonzero(rows.folds.number == 2)
+    others = rows.groups.codes.copy()
+    others[held] = rng.permutation(others[held])
+    swapped = replace(rows, groups=replace(rows.groups, codes=others))
+    codes = [
+        predicted_codes(learner, each.X, each.groups, each.folds)[0] for each in (rows, swapped)
+    ]
+    apart = [
+        list(codes_apart(learner, each, given))
+        for each, given in zip((rows, swapped), codes, strict=True)
+    ]
+    left = np.flatnonzero(rows.folds.number != 2)
+    assert not np.array_equal(codes[0][left], codes[1][left])
+    assert np.array_equal(apart[0][2][left], apart[1][2][left]) and not np.array_equal(
+        apart[0][1][left], apart[1][1][left]
+    )
+    assert np.allclose(apart[0][2].sum(axis=1), 1)
+
+
+def test_neighbours_are_as_fair_for_new_rows_as_out_of_fold():
+    model = ParityClassifier(KNeighborsClassifier(15), decisions="likeliest", frontier=0).fit(
+        X, Y, sensitive_features=SEX
+    )
+    found, new = model.probability_rule_, model._scores(NEW, "probabilities")
+    assert abs(found.rounds[0] - demographic_parity(new, sensitive_features=SEX_NEW)) < found.limit
+    assert (
+        demographic_parity(model.predict_proba(NEW), sensitive_features=SEX_NEW) < 2 * found.limit
+    )

@@ -1,0 +1,274 @@
+"""A file that cannot be read is told apart from one that is broken, and the remedy in the error works when it is followed."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import file_tables
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from given_columns import column, of
+
+import r2b
+from r2b._files.formats import format_for
+from r2b.engines.files import FileSource
+from r2b.engines.files.writing import write_stream
+from r2b.errors import InputError, ParameterError
+
+PEOPLE = "id;sex;job, now\n1;f;x\n2;m;y\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("people.XLS", "as CSV"),
+        ("people.ods", "as CSV"),
+        ("people.json", ".jsonl"),
+        ("people.sav", "Parquet"),
+        ("people.zip", "Unpack it"),
+    ],
+)
+def test_a_file_of_another_kind_is_named_and_told_what_to_save_instead(
+    name: str, remedy: str
+) -> None:
+    with pytest.raises(ParameterError, match=re.escape(name)) as refused:
+        of("anything", name)
+    assert "which r2b does not read" in refused.value.problem and remedy in refused.value.remedy
+    assert "--format" not in refused.value.remedy
+
+
+def test_an_old_workbook_cannot_be_written_but_another_format_can_under_its_name() -> None:
+    with pytest.raises(ParameterError, match=r"that r2b writes: \.xls is a workbook"):
+        format_for("fair.xls", None)
+    assert str(format_for("fair.xls", "csv")) == "csv"
+
+
+@pytest.mark.parametrize(
+    ("content", "seen", "remedy"),
+    [
+        (gzip.compress(b"sex,job\nf,x\n"), "compressed with gz", "format='csv.gz'"),
+        ("sex,job\nf,x\n".encode("utf-16"), "like UTF-16", "encoding='utf-16'"),
+        (b"PK\x03\x04" + bytes(range(256)), "a workbook or an archive", "end in .xlsx"),
+        (b"PAR1" + bytes(range(256)), "like Parquet", "format='parquet'"),
+        ("sex,job\nf,é\n".encode("latin-1"), "cannot be read", "encoding='latin-1'"),
+    ],
+    ids=["gz", "utf-16", "workbook", "parquet", "latin-1"],
+)
+def test_bytes_that_are_no_text_are_told_by_how_they_begin(
+    content: bytes, seen: str, remedy: str
+) -> None:
+    with pytest.raises(InputError, match=r"t\.csv is not utf-8: byte \d+") as refused:
+        of(content)
+    assert seen in refused.value.problem and remedy in refused.value.remedy
+
+
+def test_what_the_errors_about_bytes_advise_reads_the_file() -> None:
+    assert of(gzip.compress(b"sex,job\nf,x\n"), format="csv.gz").names == ("sex", "job")
+    assert of("sex,job\nf,x\n".encode("utf-16"), encoding="utf-16").names == ("sex", "job")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "mark"),
+    [
+        ("t.csv", PEOPLE, ";"),
+        ("t.tsv", "sex,job\nf,x\n", ","),
+        ("t.csv", "a, b\tsex\nf\tx\n", "\t"),
+    ],
+)
+def test_a_header_split_at_the_wrong_mark_is_told_the_right_one(
+    name: str, text: str, mark: str
+) -> None:
+    spelled = {"\t": "\\t"}.get(mark, mark)
+    with pytest.raises(ParameterError, match="has no column 'sex'") as refused:
+        of(text, name).check(["sex"], "--sensitive")
+    assert (
+        refused.value.remedy
+        == f"Fields seem to be separated by '{spelled}': delimiter='{spelled}', --delimiter '{spelled}' on the command line."
+    )
+    assert len(column(of(text, name, delimiter=mark), "sex")) == text.count("\n") - 1
+
+
+def test_a_ragged_line_that_another_mark_would_mend_is_told_so() -> None:
+    with pytest.raises(
+        InputError, match=r"Line 2 of t\.csv has 1 field, but the header has 2"
+    ) as refused:
+        column(of(PEOPLE), " now")
+    assert (
+        refused.value.remedy
+        == "Fields seem to be separated by ';': delimiter=';', --delimiter ';' on the command line."
+    )
+    with pytest.raises(InputError, match="Correct the line"):
+        column(of("a,b\n1,2\n3\n"), "a")
+
+
+def test_a_mark_at_the_end_of_every_line_but_the_header_is_seen() -> None:
+    with pytest.raises(InputError, match="has 3 fields, but the header has 2") as refused:
+        column(of("a,b\n1,2,\n3,4,\n"), "a")
+    assert (
+        refused.value.remedy
+        == "Take the ',' from the end of every line, or put one at the end of the header."
+    )
+    assert column(of("a,b,\n1,2,\n3,4,\n"), "a") == ["1", "3"]
+
+
+def test_the_note_that_spreadsheets_put_first_is_no_header() -> None:
+    with pytest.raises(
+        InputError, match=r"The first line of t\.csv, 'sep=;', is a note"
+    ) as refused:
+        of("sep=;\nsex;job\nf;x\n")
+    assert refused.value.remedy.startswith("Remove the line")
+    assert of("sep=x;job\nf;x\n").names == ("sep=x", "job")
+
+
+@pytest.mark.parametrize("value", ["1,234", "0,5", "1.234,5", "1 234", "1'234.5", "-1,5"])
+def test_a_number_as_it_is_written_elsewhere_is_told_how_to_be_written_here(value: str) -> None:
+    with pytest.raises(
+        InputError, match=f"holds {value!r}, which is not a number".replace("'", ".")
+    ) as refused:
+        column(of(f'w\n"{value}"\n').with_numbers(["w"]), "w")
+    assert refused.value.remedy.endswith("nothing between thousands: 1234.5.")
+
+
+def test_text_for_missing_is_only_advised_where_it_would_be_taken() -> None:
+    with pytest.raises(InputError) as refused:
+        column(of('{"w": "none"}\n', "t.jsonl").with_numbers(["w"]), "w")
+    assert refused.value.remedy == "Correct it."
+    with pytest.raises(InputError, match=r"say which text means missing with na=\.\.\."):
+        column(of("w\nnone\n").with_numbers(["w"]), "w")
+    assert column(of("w\nnone\n", na="none").with_numbers(["w"]), "w") == [None]
+    with pytest.raises(InputError, match=r"In the column 'w' of t\.csv, row 0 \(line 2\) is empty"):
+        column(of('w\n""\n', na="none").with_numbers(["w"]), "w")
+
+
+def test_what_another_library_says_ends_in_one_full_stop() -> None:
+    with pytest.raises(InputError, match="cannot be read") as refused:
+        of("sex,job\nf,x\n", "people.parquet")
+    assert refused.value.problem.endswith(".") and ".." not in refused.value.problem
+
+
+def test_an_empty_name_and_closed_standard_input_are_no_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ParameterError, match="The name of the file is empty"):
+        FileSource.open("")
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ParameterError, match="Standard input is closed"):
+        FileSource.open("-")
+
+
+def test_standard_input_that_cannot_be_read_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # A file that is open for writing alone is one that the system refuses to read.
+    with (tmp_path / "out").open("wb", buffering=0) as closed:
+        monkeypatch.setattr(
+            sys,
+            "stdin",
+            io.TextIOWrapper(io.BufferedReader(io.FileIO(closed.fileno(), "rb", closefd=False))),
+        )
+        with pytest.raises(
+            ParameterError, match="Standard input cannot be read: Bad file descriptor"
+        ):
+            FileSource.open("-")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet", ".ipc"])
+def test_standard_input_is_a_table_like_any_other(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = file_tables.write(file_tables.people(), tmp_path / f"p{suffix}")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with place.open("rb") as file:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
+        source = FileSource.open("-", scratch=str(scratch))
+    assert list(scratch.iterdir()) == []  # the copy has no name
+    fair, known = (
+        r2b.scan(each).debias("job", sensitive_features="sex", epsilon=0.01)
+        for each in (source, place)
+    )
+    shape = "".join(place.suffixes)[1:].replace("ipc", "arrow")
+    known.write(tmp_path / f"q{suffix}", "round")
+    sink = io.BytesIO()
+    write_stream(source, fair.rows.relabel(fair.rule, "round"), sink, shape)
+    assert sink.getvalue() == (tmp_path / f"q{suffix}").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n")))
+    with pytest.raises(ParameterError, match=r"standard input cannot be kept in .*TMPDIR"):
+        FileSource.open("-", scratch=str(tmp_path / "nowhere"))
+
+
+def test_a_pipe_is_read_and_written(tmp_path: Path) -> None:
+    there, back = str(tmp_path / "in.csv"), str(tmp_path / "out.csv")
+    os.mkfifo(there)
+    os.mkfifo(back)
+    raw = "sex,job\n" + "f,a\nf,b\nm,b\nm,b\n" * 5
+    threading.Thread(target=lambda: Path(there).write_text(raw)).start()
+    fair = r2b.scan(there).debias("job", sensitive_features="sex")
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(Path(back).read_text()))
+    reader.start()
+    fair.write(back, "round")
+    reader.join()
+    assert [line.rpartition(",")[0] for line in got[0].splitlines()] == raw.splitlines()
+
+
+def test_several_files_do_not_go_to_one_stream(tmp_path: Path) -> None:
+    fair = r2b.scan(file_tables.WAYS["folder"](file_tables.people(), tmp_path)).debias(
+        "job", sensitive_features="sex"
+    )
+    source: Any = fair.rows.source
+    with pytest.raises(ParameterError, match="leaves as a folder of such; standard output is one"):
+        write_stream(source, fair.rows.relabel(fair.rule, "round"), io.BytesIO())
+
+
+@pytest.mark.parametrize("column_", ["job", "sex"])
+def test_a_value_that_is_the_empty_text_does_not_leave_for_a_format_in_which_it_is_missing(
+    column_: str, tmp_path: Path
+) -> None:
+    table = {"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]}
+    table[column_] = ["" if value in "af" else value for value in table[column_]]
+    pq.write_table(pa.table(table), tmp_path / "p.parquet")
+    fair = r2b.scan(tmp_path / "p.parquet").debias("job", sensitive_features="sex")
+    for form in ("soft", "round"):
+        with pytest.raises(
+            InputError,
+            match=f"'{column_}' has a value that is the empty text, which CSV cannot tell from a missing one",
+        ):
+            fair.write(tmp_path / "q.csv", form)
+        fair.write(tmp_path / f"{form}.jsonl", form)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "p.parquet",
+        "round.jsonl",
+        "soft.jsonl",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".parquet.zst", ".arrow.gz"])
+@pytest.mark.parametrize("form", ["soft", "round", "sample", "expand"])
+def test_labels_are_those_of_other_formats(suffix: str, form: Any, tmp_path: Path) -> None:
+    place = file_tables.write(file_tables.people(), tmp_path / "p.parquet")
+    known = r2b.scan(place).debias("job", sensitive_features=["sex", "region"], epsilon=0.05)
+    known.write(tmp_path / f"first{suffix}", "soft", new_column="old")
+    again = r2b.scan(tmp_path / f"first{suffix}").debias(
+        "job", sensitive_features=["sex", "region"], epsilon=0.05
+    )
+    again.write(tmp_path / f"second{suffix}", form, random_state=3)
+    known.write(tmp_path / "known.parquet", form, random_state=3)
+    names = list(known.rows.relabel(known.rule, form).names)
+    got, wanted = (
+        FileSource.open(tmp_path / name).columns(names)
+        for name in (f"second{suffix}", "known.parquet")
+    )
+    assert {name: got[name].to_pylist() for name in names} == {
+        name: wanted[name].to_pylist() for name in names
+    }

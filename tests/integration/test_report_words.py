@@ -1,0 +1,187 @@
+"""What a report says to somebody who has never seen one: what was found, what to do next, in whole sentences and in any script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import browser
+import numpy as np
+import pytest
+
+from r2b.report import gather, to_html, to_markdown, words
+from r2b.report.svg import scale_end
+
+FEW = {"n_permutations": 40, "n_boot": 20, "frontier_points": 4}
+ARABIC = {"sex": "الجنس", "f": "امرأة", "m": "رجل", "yes": "مهندس", "no": "معلم (أول)"}
+
+
+def facts_of(
+    share: float, epsilon: float = 0.01, n: int = 400, spell: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Gather facts on two groups of the same size, of which the second has a larger share of one of two labels."""
+    said = spell or {}
+    sex = np.repeat([said.get("f", "f"), said.get("m", "m")], n)
+    y = np.where(
+        np.concatenate([np.arange(n) < n // 2, np.arange(n) < n * (0.5 + share)]),
+        said.get("yes", "yes"),
+        said.get("no", "no"),
+    )
+    who = {said.get("sex", "sex"): sex}
+    return gather(
+        y, sensitive_features=who, epsilon=epsilon, label_name=said.get("job", "job"), **FEW
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "epsilon", "said"),
+    [
+        (0.3, 0.01, "First ask whether the difference has a reason that should count."),
+        (0.3, 0.5, "ask for a smaller epsilon"),
+        (0.01, 0.001, "give no reason to change them"),
+        (0.0, 0.01, "Nothing has to be done for these groups."),
+    ],
+)
+def test_the_report_says_what_to_do_next_for_each_verdict(
+    share: float, epsilon: float, said: str
+) -> None:
+    facts = facts_of(share, epsilon)
+    page = to_html(facts)
+    assert said in words.what_next(facts)
+    assert said in page.split("<main")[0] and page.count("What next.") == 1
+    assert f"**What next.** {words.what_next(facts).split('.')[0]}" in to_markdown(facts)
+
+
+def test_one_row_is_a_row() -> None:
+    facts = gather(["yes", "no"], sensitive_features={"sex": ["f", "m"]}, **FEW)
+    for page in (to_html(facts), to_markdown(facts)):
+        assert "(1 row)" in page and "1 rows" not in page
+    assert "has 1 row." in str(facts["limits"])
+
+
+@pytest.mark.parametrize(
+    ("n_groups", "n_classes", "said"),
+    [
+        (2, 2, ""),
+        (2, 3, "In no other class of job do they differ more."),
+        (3, 2, "No two groups of sex"),
+    ],
+)
+def test_nothing_is_compared_with_what_is_not_there(
+    n_groups: int, n_classes: int, said: str
+) -> None:
+    rng = np.random.default_rng(0)
+    sex = rng.integers(0, n_groups, 900)
+    y = np.where(rng.random(900) < 0.3 * sex, 0, rng.integers(0, n_classes, 900))
+    (first, *_) = words.summary(
+        gather(y, sensitive_features={"sex": sex.astype(str)}, label_name="job", **FEW)
+    )
+    after = first.split("%.", 1)[1].strip()
+    assert after.startswith(said) and bool(after) == bool(said)
+
+
+def test_no_axis_of_shares_goes_beyond_all() -> None:
+    assert [scale_end(value) for value in (0.97, 0.99, 1.0)] == [1.0, 1.0, 1.0]
+    assert all(scale_end(value) >= value for value in np.linspace(0.001, 1, 500))
+    assert "125</text>" not in to_html(
+        gather(["yes", "no"], sensitive_features={"sex": ["f", "m"]}, **FEW)
+    )
+
+
+def test_labels_in_parity_cost_nothing_and_say_so() -> None:
+    page = to_html(facts_of(0.0))
+    cost = page.split('id="cost-title"')[1].split("</section>")[0]
+    assert (
+        "Nothing: the labels are in parity as they are" in cost
+        and "dashed line" not in cost
+        and "<table" not in cost
+    )
+    assert "the proof leaves no gap." in page
+    assert "dashed line" in to_html(facts_of(0.3))
+
+
+def test_the_proof_is_claimed_for_all_bounds_together_where_there_are_several() -> None:
+    rng = np.random.default_rng(0)
+    sex, race = rng.choice(["f", "m"], 600), rng.choice(["a", "b"], 600)
+    y = np.where(
+        rng.random(600) < np.where(sex == "f", 0.2, 0.5) + np.where(race == "a", 0.3, 0.0),
+        "yes",
+        "no",
+    )
+    alone = words.summary(gather(y, sensitive_features={"sex": sex}, **FEW))[-1]
+    both = words.summary(
+        gather(y, sensitive_features={"sex": sex, "race": race}, families="marginal", **FEW)
+    )[-1]
+    assert "down to 1.0" in alone and "every other bound" not in alone
+    assert (
+        "points and keeps every other bound that was asked for. No labels that do so are closer"
+        in both
+    )
+
+
+def test_a_family_is_called_as_its_column_is() -> None:
+    sentences = words.certificate(facts_of(0.3))
+    assert sentences[0].startswith(
+        "In sex, the largest difference between two groups would go from 30.0 to 1.0 points;"
+    )
+
+
+def test_only_names_from_right_to_left_are_kept_apart() -> None:
+    assert words.isolated("naïve 漢字 <b>") == "naïve 漢字 <b>"
+    hebrew = "\u05e8\u05d5\u05e4\u05d0 1"
+    assert words.isolated(hebrew) == f"\u2068{hebrew}\u2069"
+    assert words.quoted(ARABIC["f"]) == f"“\u2068{ARABIC['f']}\u2069”"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[browser.Browser]:
+    with browser.launch() as running:
+        yield running
+
+
+def opened(
+    chromium: browser.Browser, facts: dict[str, Any], folder: Path, **window: Any
+) -> browser.Page:
+    path = folder / "report.html"
+    path.write_text(to_html(facts), encoding="utf-8")
+    return chromium.open(path.as_uri(), **window)
+
+
+PLACES = """(() => {
+  const node = document.querySelector('.eyebrow').firstChild, at = node.data.indexOf('800 rows');
+  const place = (start, end) => {
+    const range = document.createRange();
+    range.setStart(node, start);
+    range.setEnd(node, end);
+    return range.getBoundingClientRect();
+  };
+  const name = node.data.indexOf('\\u2068', node.data.indexOf(' by '));
+  return [place(name + 1, name + 4).right, place(at, at + 3).left, place(at, at + 3).right, place(at + 4, at + 8).left];
+})()"""
+
+
+def test_numbers_beside_names_from_right_to_left_stay_in_their_place(
+    chromium: browser.Browser, tmp_path: Path
+) -> None:
+    page = opened(chromium, facts_of(0.3, spell=ARABIC), tmp_path)
+    name, begin, end, rows = page.evaluate(PLACES)
+    assert name <= begin < end <= rows
+    right = "getBoundingClientRect().right"
+    signs = f"[...document.querySelectorAll('svg.flow text')].map(each => [each.querySelector('tspan').{right}, each.{right}])"
+    places = page.evaluate(signs)
+    assert places and all(abs(sign - whole) < 2 for sign, whole in places)
+    assert page.axe() == []
+    page.close()
+
+
+def test_the_scale_of_colours_stays_on_one_line_of_a_phone(
+    chromium: browser.Browser, tmp_path: Path
+) -> None:
+    page = opened(chromium, facts_of(0.3), tmp_path, width=375)
+    tops = page.evaluate(
+        "[...document.querySelectorAll('.scale > span')].map(each => each.getBoundingClientRect().top)"
+    )
+    assert len(tops) == 11 and len(set(tops)) == 1
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    page.close()

@@ -1,0 +1,481 @@
+"""What every backend stands on: exact counts and sums, draws that follow from keys, whole counts found from draws, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from collections import Counter as Plain
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scale_cases import cases
+
+import r2b
+from r2b._data.arrays import as_float, exact_sums
+from r2b._labels.forms import rounding as counting
+from r2b._labels.forms.keyed import BITS, draws_of, key_words, row_numbers, uniforms_of
+from r2b._labels.forms.rounding import Look, Search, picked, whole_counts
+from r2b._solve.oracle import blocks
+from r2b.engines import tally as tallying
+from r2b.engines.batch import Batch, in_batches, lists_to_matrix
+from r2b.engines.lazy import HeldSource
+from r2b.engines.source import folded
+from r2b.engines.tally import Count
+from r2b.errors import (
+    EmptyError,
+    InputError,
+    MissingValueError,
+    MixedTypeError,
+    ParameterError,
+    ProbabilityError,
+    WeightError,
+)
+
+pa = pytest.importorskip("pyarrow")
+
+VALUES = st.one_of(st.none(), st.sampled_from(["a", "b", "", "ä"]))
+
+
+@settings(deadline=None)  # the first call imports what Arrow computes with
+@given(
+    st.lists(st.tuples(VALUES, st.one_of(st.none(), st.integers(-2, 2))), min_size=1, max_size=60),
+    st.integers(1, 9),
+)
+def test_a_tally_is_a_count_of_tuples_however_rows_are_cut(
+    rows: list[tuple[Any, Any]], size: int
+) -> None:
+    table = pa.table(
+        {
+            "a": pa.array([row[0] for row in rows], pa.string()),
+            "b": pa.array([row[1] for row in rows], pa.int8()),
+        }
+    )
+    count = Count(("a", "b"))
+    found = count.tally(
+        folded(
+            count,
+            (pickle.loads(pickle.dumps(count.make(batch))) for batch in in_batches(table, size)),
+        )
+    )
+    keys = zip(*(found.columns[name].to_pylist() for name in "ab"), strict=True)
+    assert dict(zip(keys, found.count.tolist(), strict=True)) == Plain(rows)
+    assert found.columns["b"].type == pa.int8() and found.n_rows == len(rows)
+
+
+def test_many_columns_of_many_values_do_not_run_into_each_other() -> None:
+    # 40,000 to the power of 5 is more than 64 bits hold.
+    values = np.random.default_rng(0).permutation(40_000)
+    count = Count(tuple("abcde"))
+    found = count.tally(
+        count.make(
+            Batch(
+                pa.record_batch(
+                    {name: pa.array(values * factor) for factor, name in enumerate("abcde", 1)}
+                )
+            )
+        )
+    )
+    assert len(found.count) == 40_000 and (found.count == 1).all()
+    columns = [found.columns[name].to_numpy() for name in "abcde"]
+    assert all(
+        np.array_equal(column, columns[0] * factor) for factor, column in enumerate(columns, 1)
+    )
+
+
+def test_what_is_no_number_is_one_value_also_after_a_journey() -> None:
+    batch = Batch(pa.record_batch({"a": pa.array([float("nan"), 1.0, float("nan"), None])}))
+    count = Count(("a",))
+    found = count.tally(
+        folded(count, (pickle.loads(pickle.dumps(count.make(batch))) for _ in range(2)))
+    )
+    assert found.count.tolist() == [4, 2, 2]
+    assert np.isnan(found.columns["a"][0].as_py()) and found.columns["a"][2].as_py() is None
+
+
+def test_a_part_without_values_does_not_know_the_type_and_another_type_is_refused() -> None:
+    empty, text, number = (
+        pa.record_batch({"a": values})
+        for values in (pa.array([None, None]), pa.array(["x"]), pa.array([1]))
+    )
+    count = Count(("a",))
+    counted = folded(count, (count.make(Batch(record)) for record in (empty, text, empty)))
+    tally = count.tally(counted)
+    assert dict(zip(tally.columns["a"].to_pylist(), tally.count.tolist(), strict=True)) == {
+        None: 4,
+        "x": 1,
+    }
+    with pytest.raises(
+        MixedTypeError, match="'a' holds string in one part of the table and int64 in another"
+    ):
+        count.merge(counted, count.make(Batch(number)))
+
+
+def test_too_many_combinations_are_refused_naming_the_column(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tallying, "MOST_COMBINATIONS", 50)
+    table = pa.table({"score": np.arange(200) / 200.0, "sex": ["f", "m"] * 100})
+    with pytest.raises(
+        InputError, match="more than 50 combinations of 'score', 'sex'; 'score' alone has"
+    ):
+        r2b.scan(HeldSource(table, 30)).debias("score", sensitive_features="sex")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"), [([[1], [2]], "list"), ([{"x": 1}, {"x": 2}], "struct")]
+)
+def test_nested_values_name_no_group(values: Any, said: str) -> None:
+    table = pa.table({"y": ["a", "b"], "g": pa.array(values)})
+    with pytest.raises(InputError, match=f"'g' are of the nested type {said}"):
+        r2b.scan(table).debias("y", sensitive_features="g")
+
+
+NUMBERS = st.floats(0, 1e300, allow_nan=False, allow_infinity=False, allow_subnormal=True)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), NUMBERS), max_size=40), st.randoms(use_true_random=False)
+)
+def test_sums_are_exact_and_rounded_once(rows: list[tuple[int, float]], random: Any) -> None:
+    exact = {
+        code: sum((Fraction(weight) for mine, weight in rows if mine == code), Fraction(0))
+        for code in range(4)
+    }
+    for _ in range(2):
+        codes, weights = (
+            np.array([code for code, _ in rows], np.int64),
+            np.array([weight for _, weight in rows], np.float64),
+        )
+        found = exact_sums(codes, weights, 4) if rows else {}
+        for code in range(4):
+            assert Fraction(found.get(code, 0), 2**1074) == exact[code]
+            assert as_float(found.get(code, 0)) == float(exact[code])
+        random.shuffle(rows)
+
+
+KEYS: dict[str, list[Any]] = {
+    "whole numbers": [3, -1, 500],
+    "text": ["a", "ä", ""],
+    "truth": [True, False, True],
+    "days": [datetime.date(2024, 1, 1), datetime.date(1950, 1, 1), datetime.date(2024, 1, 2)],
+    "moments": [
+        datetime.datetime(2024, 1, 1, 5),
+        datetime.datetime(1950, 1, 1),
+        datetime.datetime(2024, 1, 1, 6),
+    ],
+    "moments of a zone": [
+        datetime.datetime(2024, 1, 1, hour, tzinfo=datetime.UTC) for hour in (1, 2, 3)
+    ],
+}
+
+
+@pytest.mark.parametrize("values", KEYS.values(), ids=KEYS)
+def test_equal_keys_give_equal_words_in_every_library(values: list[Any]) -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    arrow = pa.array(values)
+    kinds = [
+        values,
+        arrow,
+        pa.chunked_array([arrow]),
+        arrow.dictionary_encode(),
+        polars.Series(values),
+    ]
+    kinds += [
+        pandas.Series(values),
+        pandas.Series(values, dtype=object),
+        pandas.Series(pandas.array(arrow, dtype=pandas.ArrowDtype(arrow.type))),
+    ]
+    words = [key_words([kind], ["key"]).tolist() for kind in kinds]
+    assert all(found == words[0] for found in words)
+    assert len(set(words[0])) == len(set(values))
+
+
+def test_draws_follow_from_the_key_alone_and_look_uniform() -> None:
+    keys = np.arange(100_000)
+    draws = draws_of(key_words([keys], ["id"]), 7)
+    order = np.random.default_rng(0).permutation(len(keys))
+    assert np.array_equal(
+        draws_of(key_words([keys[order].astype(np.int32)], ["id"]), 7), draws[order]
+    )
+    assert np.array_equal(draws, draws_of(row_numbers(0, 100_000), 7))
+    uniforms = uniforms_of(draws)
+    assert uniforms.min() >= 0 and uniforms.max() < 1
+    for other in (draws_of(row_numbers(0, 100_000), 8), draws_of(row_numbers(1, 100_000), 7)):
+        assert abs(np.corrcoef(uniforms, uniforms_of(other))[0, 1]) < 0.02
+    chi = (
+        (np.bincount((uniforms * 256).astype(int), minlength=256) - 390.625) ** 2 / 390.625
+    ).sum()
+    assert chi < 360  # 255 degrees of freedom: beyond it once in 50,000
+    low_bits = np.bincount(draws & 255, minlength=256)
+    assert ((low_bits - 390.625) ** 2 / 390.625).sum() < 360
+
+
+def test_several_columns_make_one_key_and_their_order_counts() -> None:
+    one, two = np.array([1, 1, 2, 2]), np.array([1, 2, 1, 2])
+    words = key_words([one, two], ["a", "b"])
+    assert len(set(words.tolist())) == 4
+    assert key_words([two, one], ["b", "a"])[1] == words[2] != words[1]
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, "seed", None, True, 2**63])
+def test_a_seed_that_is_no_whole_number_is_refused(bad: Any) -> None:
+    with pytest.raises(ParameterError, match="random_state is"):
+        draws_of(row_numbers(0, 2), bad)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(2, 5))
+def test_whole_counts_are_handed_out_exactly(seed: int, n_cells: int, n_classes: int) -> None:
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, n_cells * n_classes, 500)
+    channel = rng.dirichlet(np.full(n_classes, 0.5), (n_cells, n_classes))
+    rows = np.bincount(pairs, minlength=n_cells * n_classes).reshape(n_cells, n_classes)
+    whole = whole_counts(rows, channel, seed)
+    fair = rows[:, :, None] * channel
+    for axis in ((), (1,), (2,)):
+        assert np.abs((whole - fair).sum(axis=axis)).max() < 1.0 + 1e-9
+    draws = draws_of(row_numbers(0, 500), seed)
+    found: Any = Search.of(whole.reshape(-1, n_classes))
+    while isinstance(found, Search):
+        parts = [
+            found.look(pairs[start : start + 70], draws[start : start + 70])
+            for start in range(0, 500, 70)
+        ]
+        found = found.borders(reduce(Look.merge, parts))
+    new = picked(pairs, draws, found)
+    made = np.zeros_like(whole)
+    np.add.at(made, (pairs // n_classes, pairs % n_classes, new), 1)
+    assert np.array_equal(made, whole)
+
+
+def test_a_border_outside_its_window_takes_another_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "_DEVIATIONS", 0.0)
+    counts = np.array([[3_000, 5_000, 2_000]])
+    # all in the first eighth: windows are elsewhere
+    draws = np.sort(np.random.default_rng(0).integers(0, 1 << (BITS - 3), 10_000))
+    pairs = np.zeros(10_000, np.int64)
+    found: Any = Search.of(counts)
+    passes = 0
+    while isinstance(found, Search):
+        found, passes = found.borders(found.look(pairs, draws)), passes + 1
+    assert passes == 2
+    assert np.bincount(picked(pairs, draws, found)).tolist() == [3_000, 5_000, 2_000]
+
+
+def test_keys_that_rows_share_cannot_keep_counts_and_are_refused() -> None:
+    case = cases()["text"]
+    fair = r2b.scan(HeldSource(case.table, 100)).debias(case.label, **case.asked, **case.settings)
+    with pytest.raises(
+        InputError, match="have a key that another row of their group and class has too"
+    ):
+        fair.frame("round", key="region")
+    with pytest.raises(InputError, match="tell every row apart"):
+        r2b.debias(case.y(), **case.in_memory(), **case.settings).round(0, key=case.table["region"])
+
+
+@pytest.mark.parametrize("name", ["text", "weights", "probabilities in columns"])
+@pytest.mark.parametrize("size", [1, 13, 10_000])
+def test_batches_do_not_show(name: str, size: int) -> None:
+    case = cases()[name]
+    # a hundred batches are enough
+    table = case.table.take(pa.array(range(0, case.table.num_rows, 6))) if size == 1 else case.table
+    few, once = (
+        r2b.scan(HeldSource(table, rows)).debias(
+            case.label, **case.asked, **case.settings, sample_entries=1 << 20
+        )
+        for rows in (size, 600)
+    )
+    assert (
+        np.abs(few.prices - once.prices).max() < 1e-9
+        if case.soft
+        else np.array_equal(few.prices, once.prices)
+    )
+    for form in ("sample", "expand", "round"):
+        one, other = few.frame(form), once.frame(form)
+        assert one.column("id").equals(other.column("id"))
+        assert case.soft or one.equals(other)
+
+
+def test_the_kernel_that_is_asked_for_walks_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    case = cases()["probabilities in columns"]
+    asked: set[tuple[str, int]] = set()
+    choose = blocks.choose_kernel
+    monkeypatch.setattr(
+        blocks,
+        "choose_kernel",
+        lambda choice, entries: asked.add((choice, entries)) or choose(choice, entries),
+    )
+    r2b.scan(HeldSource(case.table, 100)).debias(
+        case.label, **case.asked, **case.settings, sample_entries=0, kernel="compiled"
+    )
+    assert ("compiled", 400) in asked  # a block, which by itself would not have been worth it
+
+
+def test_the_labels_of_rows_elsewhere_leave_with_the_table_alone(tmp_path: Any) -> None:
+    case = cases()["text"]
+    fair = r2b.scan(case.table).debias(case.label, **case.asked, **case.settings)
+    assert fair.sample(0).to_pylist() == fair.frame("sample").column("level_fair").to_pylist()
+    with pytest.raises(InputError, match="not a file"):
+        fair.write(tmp_path / "out.parquet")
+    fair.save(tmp_path / "fair.r2b")
+    loaded = r2b.load(tmp_path / "fair.r2b")
+    again = loaded.transform(case.y(), **case.in_memory())
+    soft = fair.frame("soft")
+    assert (
+        np.abs(
+            again - np.column_stack([soft[name].to_numpy() for name in soft.column_names[-5:]])
+        ).max()
+        == 0
+    )
+    assert "solved" in str(fair) and fair.largest_changes(3)
+
+
+REFUSED: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+    ("no such label", {"label": "levle"}, ParameterError, "no column 'levle'.*'level'"),
+    (
+        "no such attribute",
+        {"sensitive_features": ["sex", "age"]},
+        ParameterError,
+        "no column 'age', which sensitive_features names",
+    ),
+    (
+        "no attribute",
+        {"sensitive_features": []},
+        ParameterError,
+        "sensitive_features names no column",
+    ),
+    (
+        "a column twice",
+        {"control_features": "sex"},
+        ParameterError,
+        "'sex' is named by sensitive_features and by control_features",
+    ),
+    (
+        "the label as attribute",
+        {"sensitive_features": "level"},
+        ParameterError,
+        "named by label and by sensitive_features",
+    ),
+    (
+        "values instead of names",
+        {"sensitive_features": np.zeros(3)},
+        ParameterError,
+        "asked for by the names of its columns",
+    ),
+    (
+        "weights of text",
+        {"sample_weight": "region"},
+        WeightError,
+        "'region' of weights holds string",
+    ),
+    ("a tolerance of 0", {"tol": 0}, ParameterError, "tol is 0"),
+]
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "message"),
+    [case[1:] for case in REFUSED],
+    ids=[case[0] for case in REFUSED],
+)
+def test_what_cannot_be_asked_is_refused(
+    changed: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        r2b.scan(cases()["text"].table).debias(
+            **({"label": "level", "sensitive_features": "sex"} | changed)
+        )
+
+
+def test_forms_and_names_that_cannot_be_are_refused() -> None:
+    table = cases()["text"].table
+    fair = r2b.scan(table).debias("level", sensitive_features="sex")
+    with pytest.raises(ParameterError, match="form is 'hard'"):
+        fair.frame("hard")
+    with pytest.raises(ParameterError, match="'sex' would have the name of a column"):
+        fair.frame("round", new_column="sex")
+    with pytest.raises(ParameterError, match="no column 'key', which key names"):
+        fair.frame("round", key="key")
+    twice = table.append_column("sex", table["sex"])
+    with pytest.raises(ParameterError, match="has 2 columns named 'sex'"):
+        r2b.scan(twice).debias("level", sensitive_features="sex")
+    assert r2b.scan(
+        table.append_column("junk", table["id"]).append_column("junk", table["id"])
+    ).debias("level", sensitive_features="sex")
+
+
+@pytest.mark.parametrize("data", [[1, 2], {"a": [1]}, np.zeros((2, 2)), 7])
+def test_what_is_no_table_is_refused(data: Any) -> None:
+    with pytest.raises(ParameterError, match="not a table that can be scanned"):
+        r2b.scan(data)
+    with pytest.raises(ParameterError, match="'format' says how files are read"):
+        r2b.scan(cases()["text"].table, format="csv")
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "kind", "message"),
+    [
+        (
+            "level",
+            None,
+            MissingValueError,
+            "row 130: Row 130 has no value in 'level'. 1 of 600 rows has none. Every row needs a label",
+        ),
+        ("sex", None, MissingValueError, "row 130: Row 130 has no value in 'sex'"),
+        ("weight", -2.0, WeightError, "row 130: Row 130 has the weight -2.0 in 'weight'"),
+        ("weight", None, WeightError, "row 130: Row 130 has no weight in 'weight'"),
+    ],
+)
+def test_a_wrong_row_is_named_in_the_table(
+    column: str, values: Any, kind: type[Exception], message: str
+) -> None:
+    table = cases()["text"].table
+    changed = table[column].to_pylist()
+    changed[130] = values
+    table = table.set_column(table.schema.get_field_index(column), column, pa.array(changed))
+    with pytest.raises(kind, match=message):
+        r2b.scan(HeldSource(table, 50)).debias(
+            "level", sensitive_features="sex", sample_weight="weight"
+        )
+
+
+LISTS: list[tuple[Any, type[Exception], str]] = [
+    ([[0.5, 0.5], [1.0]], ProbabilityError, "Row 1 has a list of 1 probabilities in 'p', not of 2"),
+    ([[0.5, 0.5], None], ProbabilityError, "Row 1 has no list"),
+    ([[0.5, 0.5], [0.5, None]], ProbabilityError, "Row 1 has a missing probability"),
+    ([["a", "b"]], ProbabilityError, "hold string, not numbers"),
+]
+
+
+@pytest.mark.parametrize(("lists", "kind", "message"), LISTS)
+def test_lists_that_are_no_matrix_are_refused(
+    lists: Any, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        lists_to_matrix(pa.array(lists), name="p")
+
+
+def test_lists_are_not_copied_and_may_be_whole_numbers_or_none() -> None:
+    numbers = np.arange(6.0)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(numbers), 2)
+    assert np.shares_memory(lists_to_matrix(column), column.values.to_numpy())
+    assert lists_to_matrix(column.slice(1)).tolist() == [[2.0, 3.0], [4.0, 5.0]]
+    assert lists_to_matrix(pa.array([[1, 0]])).dtype == np.float64
+    assert lists_to_matrix(pa.array([], pa.list_(pa.float64())), 3).shape == (0, 3)
+    with pytest.raises(EmptyError, match="no rows"):
+        lists_to_matrix(pa.array([], pa.list_(pa.float64())))
+
+
+def test_weights_that_say_nothing_are_refused_for_probabilities_too() -> None:
+    case = cases()["probabilities in columns"]
+    place = case.table.schema.get_field_index("weight")
+    for weight, message in ((0.0, "all 500 rows are zero"), (1e308, "add up to infinity")):
+        table = case.table.set_column(place, "weight", pa.array(np.full(500, weight)))
+        with pytest.raises(WeightError, match=message):
+            r2b.scan(table).debias(case.label, **case.asked, **case.settings)
+        with pytest.raises(WeightError, match=message):
+            r2b.scan(table).debias("sex", sensitive_features="region", sample_weight="weight")

@@ -1,0 +1,361 @@
+"""Files part by part give what the whole table in memory gives: prices, proof and labels, whatever the format and the cuts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import file_tables
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+import scale_cases
+from file_tables import WAYS
+
+import r2b
+from r2b.engines.files import FileSource
+from r2b.engines.lazy import HeldSource
+from r2b.errors import (
+    InputError,
+    MissingValueError,
+    ParameterError,
+    ProbabilityError,
+    UnseenError,
+    WeightError,
+)
+
+PEOPLE = file_tables.people()
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut text files into many chunks, some of which end within a record."""
+    from r2b.engines.files.reading import TextStored
+
+    monkeypatch.setattr(TextStored, "size", 5_003)
+
+
+def opened(way: str, folder: Path, table: pa.Table = PEOPLE, **options: Any) -> r2b.engines.Scan:
+    return r2b.scan(WAYS[way](table, folder), **options)
+
+
+def framed(fair: Any, form: str, **options: Any) -> pa.Table:
+    return pa.Table.from_batches(list(fair.frame(form, **options)))
+
+
+def numbers(column: Any) -> Any:
+    return np.asarray(column.to_pylist(), dtype=np.float64)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_class_labels_in_files_are_those_of_the_table_in_memory(way: str, tmp_path: Path) -> None:
+    scan = opened(way, tmp_path)
+    assert scan.names == tuple(PEOPLE.column_names)
+    fair = scan.debias("job", sensitive_features=["sex", "region"], families="both", epsilon=0.02)
+    features = {name: PEOPLE[name] for name in ("sex", "region")}
+    known = r2b.debias(PEOPLE["job"], sensitive_features=features, families="both", epsilon=0.02)
+    np.testing.assert_allclose(fair.prices, known.prices, atol=1e-9)
+    assert fair.certificate.parity == pytest.approx(known.certificate.parity, abs=1e-9)
+    held = r2b.scan(HeldSource(PEOPLE, 999)).debias(
+        "job", sensitive_features=["sex", "region"], families="both", epsilon=0.02
+    )
+    for form in ("soft", "round", "sample", "expand"):
+        got, wanted = framed(fair, form, random_state=5), held.frame(form, random_state=5)
+        assert got.column_names == wanted.column_names
+        for name in wanted.column_names:
+            if pa.types.is_floating(wanted[name].type):
+                np.testing.assert_allclose(got[name].to_numpy(), wanted[name].to_numpy(), atol=1e-9)
+            else:
+                gap = None if (name == "note" and "csv" in way) or way == "tsv" else ""
+                assert got[name].to_pylist() == [
+                    gap if value == "" else value for value in wanted[name].to_pylist()
+                ]
+    keyed = framed(fair, "round", key="id", random_state=1)["job_fair"].to_pylist()
+    assert keyed == known.round(1, key=PEOPLE["id"]).to_pylist()
+
+
+@pytest.mark.parametrize("way", ["parquet", "csv", "stream"])
+def test_weights_count_also_where_they_are_text(way: str, tmp_path: Path) -> None:
+    weights = numbers(PEOPLE["w"].cast(pa.float64()))
+    table = PEOPLE if way == "csv" else PEOPLE.set_column(5, "w", pa.array(weights))
+    fair = opened(way, tmp_path, table).debias("job", sensitive_features="sex", sample_weight="w")
+    known = r2b.debias(
+        PEOPLE["job"], sensitive_features={"sex": PEOPLE["sex"]}, sample_weight=weights
+    )
+    np.testing.assert_allclose(fair.prices, known.prices, atol=1e-9)
+    got = framed(fair, "expand")
+    np.testing.assert_allclose(got["job_fair_weight"].to_numpy(), known.expand()[2], atol=1e-12)
+
+
+@pytest.mark.parametrize("label", ["p", [f"p{k}" for k in range(5)]])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sample_entries", [0, 1 << 24])
+def test_probabilities_in_parquet_are_solved_as_in_memory(
+    label: Any, dtype: type, sample_entries: int, tmp_path: Path
+) -> None:
+    y, table = file_tables.scores(dtype=dtype)
+    pq.write_table(table, tmp_path / "p.parquet", row_group_size=800)
+    fair = r2b.scan(tmp_path / "p.parquet").debias(
+        label,
+        sensitive_features="g",
+        epsilon=0.01,
+        sample_weight="w",
+        sample_entries=sample_entries,
+    )
+    known = r2b.debias(
+        y, sensitive_features={"g": table["g"]}, epsilon=0.01, sample_weight=table["w"]
+    )
+    np.testing.assert_allclose(
+        fair.prices, known.prices, atol=1e-8 if dtype == np.float32 else 1e-9
+    )
+    got = framed(fair, "soft")
+    matrix = np.column_stack([got[name].to_numpy() for name in got.column_names[-5:]])
+    np.testing.assert_allclose(
+        matrix, known.soft_labels, atol=1e-7 if dtype == np.float32 else 1e-9
+    )
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".arrow"])
+def test_probabilities_in_other_files_are_solved_as_in_memory(suffix: str, tmp_path: Path) -> None:
+    y, table = file_tables.scores()
+    place = file_tables.write(table.drop_columns("p"), tmp_path / f"p{suffix}")
+    labels = [f"p{k}" for k in range(5)]
+    fair = r2b.scan(place).debias(labels, sensitive_features="g", epsilon=0.01, sample_entries=1000)
+    known = r2b.debias(y, sensitive_features={"g": table["g"]}, epsilon=0.01)
+    np.testing.assert_allclose(fair.prices, known.prices, atol=1e-9)
+    audit = r2b.scan(place).audit(labels, sensitive_features="g", n_boot=0, n_permutations=0)
+    assert audit.families[0].parity == pytest.approx(known.certificate.parity_before, abs=1e-9)
+
+
+def test_lists_of_any_kind_are_read(tmp_path: Path) -> None:
+    y, table = file_tables.scores(400)
+    variable = table.set_column(2, "p", table["p"].cast(pa.list_(pa.float64())))
+    pq.write_table(variable, tmp_path / "p.parquet", row_group_size=90)
+    fair = r2b.scan(tmp_path / "p.parquet").debias("p", sensitive_features="g")
+    np.testing.assert_allclose(
+        fair.prices, r2b.debias(y, sensitive_features={"g": table["g"]}).prices, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("way", ["parquet", "csv", "stream", "arrow"])
+def test_threads_and_the_size_of_pieces_do_not_show(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = WAYS[way](PEOPLE, tmp_path)
+    wanted = framed(r2b.scan(place, threads=1).debias("job", sensitive_features="sex"), "round")
+    monkeypatch.setattr("r2b.engines.batch.PIECE_ROWS", 64)
+    monkeypatch.setattr("r2b.engines.files.piece_rows", lambda schema, columns: 64)
+    assert (
+        framed(r2b.scan(place, threads=3).debias("job", sensitive_features="sex"), "round")
+        == wanted
+    )
+
+
+@pytest.mark.parametrize("name", sorted(scale_cases.cases()))
+def test_every_case_of_the_suite_holds_for_a_folder_of_arrow_files(
+    name: str, tmp_path: Path
+) -> None:
+    def written(table: pa.Table) -> Path:
+        for part, start in enumerate((0, 5, 5, 300)):
+            stop = (5, 5, 300, len(table))[part]
+            file_tables.write(
+                table.slice(start, max(stop - start, 0)), tmp_path / "in" / f"{part}.arrow"
+            )
+        return tmp_path / "in"
+
+    scale_cases.check_everything(written, pa.Table.from_batches, name, sample_entries=None)
+
+
+@pytest.mark.parametrize("many", [1 << 20, 100])
+@pytest.mark.parametrize("few", [1 << 16, 10])
+def test_counts_do_not_depend_on_how_they_are_made(
+    few: int, many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("r2b.engines.tally._FEW", few)
+    monkeypatch.setattr("r2b.engines.tally._MANY", many)
+    rng = np.random.default_rng(2)
+    columns = {
+        "small": pa.array(rng.integers(-128, 128, 2_000).astype(np.int8)),
+        "unsigned": pa.array(rng.integers(2**63, 2**63 + 9, 2_000, dtype=np.uint64)),
+        "gaps": pa.array([None if k % 7 == 0 else k % 3 for k in range(2_000)]),
+        "text": pa.array([f"t{k % 4}" if k % 5 else None for k in range(2_000)]),
+        "real": pa.array([float("nan") if k % 9 == 0 else k % 2 / 3 for k in range(2_000)]),
+    }
+    table = pa.table(columns)
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=300)
+    for keys in (["small"], ["gaps", "text"], list(columns)):
+        got, wanted = (
+            FileSource.open(tmp_path / "t.parquet").tally(keys),
+            HeldSource(table, 450).tally(keys),
+        )
+        assert _counts(got) == _counts(wanted)
+        assert [got.columns[name].type for name in keys] == [
+            table.schema.field(name).type for name in keys
+        ]
+
+
+def _counts(tally: Any) -> dict[str, int]:
+    rows = zip(*(column.to_pylist() for column in tally.columns.values()), strict=True)
+    return {repr(row): int(count) for row, count in zip(rows, tally.count, strict=True)}
+
+
+def test_folders_that_tell_columns_are_columns(tmp_path: Path) -> None:
+    place = file_tables.hive(PEOPLE, tmp_path)
+    source = FileSource.open(place)
+    assert source.names == ("id", "job", "sex", "w", "note", "year", "region")
+    fair = r2b.scan(place).debias("job", sensitive_features=["year", "region"], epsilon=0.01)
+    years = pc.cast(PEOPLE["year"], pa.int64())
+    known = r2b.debias(
+        PEOPLE["job"], sensitive_features={"year": years, "region": PEOPLE["region"]}, epsilon=0.01
+    )
+    np.testing.assert_allclose(fair.prices, known.prices, atol=1e-9)
+    assert framed(fair, "round", key="id").schema.field("year").type == pa.int64()
+
+
+def test_a_folder_may_also_say_that_a_value_is_missing(tmp_path: Path) -> None:
+    place = file_tables.hive(PEOPLE, tmp_path)
+    (place / "year=2021" / "region=n").rename(
+        place / "year=2021" / "region=__HIVE_DEFAULT_PARTITION__"
+    )
+    with pytest.raises(
+        MissingValueError,
+        match=r"year=2021/region=__HIVE_DEFAULT_PARTITION__/part.parquet, row group 0",
+    ):
+        r2b.scan(place).debias("job", sensitive_features="region")
+    fair = r2b.scan(place).debias("job", sensitive_features="region", missing="group")
+    assert len(fair.groups) == 4
+
+
+def test_a_null_label_deep_in_a_file_is_named_with_its_row_group(tmp_path: Path) -> None:
+    labels = PEOPLE["job"].to_pylist()
+    labels[2_345] = None
+    pq.write_table(
+        PEOPLE.set_column(1, "job", pa.array(labels)), tmp_path / "gap.parquet", row_group_size=700
+    )
+    with pytest.raises(
+        MissingValueError,
+        match=r"gap.parquet, row group 3, row 245: Row 2345 has no value in 'job'. 1 of 3,000 rows has none. Every row needs a label",
+    ) as caught:
+        r2b.scan(tmp_path / "gap.parquet").debias("job", sensitive_features="sex")
+    assert caught.value.facts["row"] == 2_345
+
+
+def test_a_wrong_weight_and_a_wrong_probability_are_named_with_their_place(tmp_path: Path) -> None:
+    _, table = file_tables.scores()
+    weights = table["w"].to_numpy().copy()
+    weights[1_700] = -1.0
+    pq.write_table(
+        table.set_column(table.num_columns - 1, "w", pa.array(weights)),
+        tmp_path / "w.parquet",
+        row_group_size=800,
+    )
+    with pytest.raises(WeightError, match=r"row group 2, row 100"):
+        r2b.scan(tmp_path / "w.parquet").debias("p", sensitive_features="g", sample_weight="w")
+    first = table["p0"].to_numpy().copy()
+    first[1_700] = 0.9999
+    pq.write_table(
+        table.set_column(3, "p0", pa.array(first)), tmp_path / "p.parquet", row_group_size=800
+    )
+    with pytest.raises(ProbabilityError, match=r"p.parquet, row group 2, row 100"):
+        r2b.scan(tmp_path / "p.parquet").debias([f"p{k}" for k in range(5)], sensitive_features="g")
+
+
+def test_text_that_is_not_a_number_is_named_with_its_row(tmp_path: Path) -> None:
+    _, table = file_tables.scores(900)
+    raw = file_tables.csv_bytes(table.drop_columns("p")).splitlines(keepends=True)
+    raw[801] = raw[801].replace(b"0.", b"x.", 1)
+    (tmp_path / "p.csv").write_bytes(b"".join(raw))
+    with pytest.raises(
+        InputError, match=r"In the column 'p0' of p.csv, row 800 \(line 802\) holds 'x\."
+    ) as caught:
+        r2b.scan(tmp_path / "p.csv").debias([f"p{k}" for k in range(5)], sensitive_features="g")
+    assert caught.value.facts["row"] == 800
+
+
+def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
+    scan = opened("parquet", tmp_path)
+    fair = scan.debias("job", sensitive_features="sex")
+    pq.write_table(PEOPLE.slice(0, 100), tmp_path / "people.parquet")
+    with pytest.raises(InputError, match=r"people.parquet was changed or removed"):
+        framed(fair, "soft")
+
+
+def test_files_may_hold_their_columns_in_another_order(tmp_path: Path) -> None:
+    order = list(reversed(PEOPLE.column_names))
+    file_tables.write(PEOPLE.slice(0, 1_000), tmp_path / "in" / "a.parquet")
+    file_tables.write(PEOPLE.slice(1_000).select(order), tmp_path / "in" / "b.parquet")
+    fair = r2b.scan(tmp_path / "in").debias("job", sensitive_features="sex")
+    assert framed(fair, "round").select(PEOPLE.column_names).equals(PEOPLE)
+    fair.write(tmp_path / "out", "round")
+    assert pq.read_schema(tmp_path / "out" / "b.parquet").names == [*order, "job_fair"]
+
+
+def test_audits_of_files_are_those_of_tables(tmp_path: Path) -> None:
+    got = opened("csv folder", tmp_path).audit(
+        "job", sensitive_features="sex", n_boot=20, n_permutations=20
+    )
+    wanted = r2b.scan(PEOPLE).audit("job", sensitive_features="sex", n_boot=20, n_permutations=20)
+    assert got.families[0].parity == wanted.families[0].parity
+    assert got.families[0].chance == wanted.families[0].chance
+
+
+def test_rows_that_are_unlike_those_that_were_counted_are_refused_with_their_place(
+    tmp_path: Path,
+) -> None:
+    fair = opened("parquet", tmp_path).debias("job", sensitive_features="sex")
+    other = PEOPLE.set_column(2, "sex", pa.array(["x"] * len(PEOPLE)))
+    place = file_tables.write(other, tmp_path / "other" / "people.parquet")
+    relabel = fair.rows.relabel(fair.rule, "soft")
+    with pytest.raises(UnseenError, match=r"people.parquet, row group 0, row 0"):
+        list(FileSource.open(place).frame(relabel))
+
+
+def test_no_rows_at_all_are_refused(tmp_path: Path) -> None:
+    file_tables.write(PEOPLE.slice(0, 0), tmp_path / "none.parquet")
+    with pytest.raises(InputError, match="no rows"):
+        r2b.scan(tmp_path / "none.parquet").debias("job", sensitive_features="sex")
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ("nowhere.csv", "no file"),
+        ("no-*.csv", "No file matches"),
+        ("people", "does not tell a format"),
+        ([], "empty"),
+    ],
+)
+def test_what_cannot_be_opened_is_refused(given: Any, match: str, tmp_path: Path) -> None:
+    (tmp_path / "people").write_text("{}")
+    with pytest.raises(ParameterError, match=match):
+        r2b.scan(str(tmp_path / given) if isinstance(given, str) else given)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz"])
+def test_passes_tell_how_far_they_are_and_how_long_it_still_takes(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("r2b.engines.files.reading.TextStored.size", 1 << 12)
+    table, place = file_tables.people(2000), tmp_path / f"people.{kind}"
+    if kind == "parquet":
+        pq.write_table(table, place, row_group_size=300)
+    else:
+        with pa.output_stream(str(place), compression="detect") as stream:
+            pyarrow.csv.write_csv(table, stream)
+    told: list[Any] = []
+    fair = r2b.scan(place, progress=told.append).debias(
+        "job", sensitive_features="sex", epsilon=0.05
+    )
+    assert [each.rows for each in told] == sorted(each.rows for each in told) and told[
+        -1
+    ].rows == 2000
+    # Of text, compressed or not, the bytes read tell it before anybody has counted the rows.
+    assert 0 < told[0].share < 1 and told[-1].share == 1.0 and len(told) > 2
+    told.clear()
+    fair.write(tmp_path / f"fair.{kind}", "soft")
+    shares = [each.share for each in told]
+    assert shares == sorted(shares) and 0 < shares[0] < 1 and shares[-1] == 1.0
+    assert told[0].seconds_left > 0 and told[-1].seconds_left == 0 and "100 %" in str(told[-1])

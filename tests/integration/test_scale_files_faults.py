@@ -1,0 +1,375 @@
+"""Damaged files, full disks and sudden ends: each is an error that names the place, and none leaves anything behind."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import file_tables
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from forked import run_program
+
+import r2b
+from r2b._data.compute import ahead
+from r2b.engines.files.reading import TextStored
+from r2b.errors import InputError, ParameterError, R2BError
+
+PEOPLE = file_tables.people()
+
+
+def fair_of(given: Any) -> r2b.FairLabels:
+    return r2b.scan(given).debias("job", sensitive_features="sex", epsilon=0.05)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".ipc", ".csv.gz"])
+def test_a_file_that_is_cut_short_is_refused_by_name(suffix: str, tmp_path: Path) -> None:
+    place = file_tables.write(PEOPLE, tmp_path / f"people{suffix}")
+    content = place.read_bytes()
+    place.write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match=rf"people\{suffix}.* cannot be read"):
+        fair_of(place)
+
+
+def test_a_damaged_row_group_is_named(tmp_path: Path) -> None:
+    place = file_tables.write(PEOPLE, tmp_path / "people.parquet")
+    group = pq.ParquetFile(place).metadata.row_group(2)
+    column = group.column(1)
+    content = bytearray(place.read_bytes())
+    start = min(
+        offset for offset in (column.dictionary_page_offset, column.data_page_offset) if offset
+    )
+    content[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    place.write_bytes(content)
+    with pytest.raises(InputError, match=r"people\.parquet, row group 2 cannot be read"):
+        fair_of(place)
+
+
+@pytest.mark.parametrize("end", [0, 3])
+def test_an_empty_file_or_another_kind_of_file_is_refused(end: int, tmp_path: Path) -> None:
+    for suffix in (".parquet", ".arrow"):
+        (tmp_path / f"p{suffix}").write_bytes(b"abc"[:end])
+        with pytest.raises(InputError, match=rf"p\{suffix} cannot be read"):
+            r2b.scan(tmp_path / f"p{suffix}")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (
+            lambda table: table.drop_columns("w"),
+            r"b\.parquet has no column 'w', which a\.parquet has",
+        ),
+        (
+            lambda table: table.append_column("new", table["w"]),
+            r"b\.parquet has a column 'new', which a\.parquet has not",
+        ),
+        (
+            lambda table: table.set_column(5, "w", pa.array(np.zeros(len(table)))),
+            r"column 'w' holds string in a\.parquet and double in b\.parquet",
+        ),
+    ],
+)
+def test_files_with_other_columns_are_refused_by_both_names(
+    change: Any, match: str, tmp_path: Path
+) -> None:
+    file_tables.write(PEOPLE, tmp_path / "a.parquet")
+    file_tables.write(change(PEOPLE), tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=match):
+        r2b.scan(tmp_path)
+
+
+def test_folders_must_tell_the_same_columns_and_none_that_files_have(tmp_path: Path) -> None:
+    place = file_tables.hive(PEOPLE, tmp_path)
+    file_tables.write(PEOPLE.drop_columns(["year", "region"]), place / "year=2024" / "part.parquet")
+    with pytest.raises(ParameterError, match=r"year=2024/part\.parquet 'year'"):
+        r2b.scan(place)
+    file_tables.write(PEOPLE, tmp_path / "both" / "year=2024" / "part.parquet")
+    with pytest.raises(InputError, match="'year' is in year=2024/part"):
+        r2b.scan(tmp_path / "both")
+
+
+def test_a_folder_of_several_formats_or_of_other_files_is_refused(tmp_path: Path) -> None:
+    file_tables.write(PEOPLE, tmp_path / "a.parquet")
+    file_tables.write(PEOPLE, tmp_path / "b.csv")
+    with pytest.raises(ParameterError, match=r"a\.parquet is parquet and b\.csv is csv"):
+        r2b.scan(tmp_path)
+    (tmp_path / "b.csv").rename(tmp_path / "notes.txt")
+    with pytest.raises(ParameterError, match=r"notes\.txt"):
+        r2b.scan(tmp_path)
+    assert r2b.scan(str(tmp_path / "*.parquet")).names == tuple(PEOPLE.column_names)
+
+
+def test_names_that_several_columns_share_are_refused_where_they_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "p.csv").write_text("sex,job,sex\nf,a,f\n")
+    with pytest.raises(R2BError, match="2 columns"):
+        fair_of(tmp_path / "p.csv")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        (b"only one\n", r"Line 503 of p\.csv has 1 field, but the header has 3"),
+        (b"a,b,c,d\n", r"Line 503 of p\.csv has 4 fields, but the header has 3"),
+        (b"\n", r"Line 503 of p\.csv is blank"),
+        (b'f,"x"y,a\n', r"p\.csv cannot be read from line 503 on"),
+        (b'f,"never closed,a\n', r"p\.csv"),
+    ],
+)
+@pytest.mark.parametrize("quoted", [False, True])
+@pytest.mark.parametrize("size", [1 << 20, 311])
+def test_a_ragged_line_is_named(
+    wrong: bytes,
+    match: str,
+    quoted: bool,
+    size: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(TextStored, "size", size)
+    row = b'f,"two\nlines",a\n' * 250 + b"f,b,a\n" if quoted else b"f,x,a\n" * 501
+    (tmp_path / "p.csv").write_bytes(b"sex,note,job\n" + row + wrong + b"m,x,b\n" * 300)
+    with pytest.raises(InputError, match=match):
+        fair_of(tmp_path / "p.csv")
+
+
+def test_text_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_bytes(b"sex,job\nf,caf\xe9\nm,b\n")
+    with pytest.raises(
+        InputError,
+        match=r"p\.csv is not utf-8: byte 13 \(0xe9, on line 2\) cannot be read.*encoding='latin-1'",
+    ):
+        fair_of(tmp_path / "p.csv")
+    (tmp_path / "q.csv").write_bytes(b"sex,m\xe9tier\nf,a\nm,b\n")
+    with pytest.raises(
+        InputError, match=r"q\.csv is not utf-8: byte 5 \(0xe9, on line 1\).*encoding='latin-1'"
+    ):
+        r2b.scan(tmp_path / "q.csv")
+
+
+def test_what_waits_is_bounded_and_an_error_ends_it() -> None:
+    begun: list[int] = []
+
+    def numbers() -> Iterator[int]:
+        for k in range(100):
+            begun.append(k)
+            yield k
+
+    def work(k: int) -> int:
+        if k == 5:
+            raise ValueError("five")
+        return k
+
+    taken = ahead(work, numbers(), threads=2)
+    assert [next(taken) for _ in range(3)] == [0, 1, 2]
+    assert len(begun) <= 6
+    with pytest.raises(ValueError, match="five"):
+        list(taken)
+    assert len(begun) < 12
+
+
+def little_room(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    monkeypatch.setattr(
+        "r2b._files.staging.shutil.disk_usage",
+        lambda path: shutil._ntuple_diskusage(10**9, 10**9 - free, free),
+    )
+
+
+def test_a_disk_without_room_is_seen_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fair = fair_of(file_tables.write(PEOPLE, tmp_path / "p.parquet"))
+    _, table = file_tables.scores()
+    pq.write_table(table, tmp_path / "s.parquet")
+    little_room(monkeypatch, 20_000)
+    with pytest.raises(ParameterError, match=r"20\.0 kB free, and the new files need about"):
+        fair.write(tmp_path / "q.parquet", "round")
+    with pytest.raises(
+        ParameterError, match=r"20\.0 kB free, and decoded probabilities need about .* TMPDIR"
+    ):
+        r2b.scan(tmp_path / "s.parquet").debias("p", sensitive_features="g")
+    assert names(tmp_path) == ["p.parquet", "s.parquet"]
+
+
+# Each file in a child of one process, which has imported what they need.
+LIMITED = """
+import ast, resource, sys
+from functools import partial
+import forked
+import r2b
+from r2b.errors import R2BError
+
+def limited(source, target, label, most=20_000):
+    scan = r2b.scan(source)
+    names = [name for name in scan.names if name.startswith("p")] if label == "p*" else label
+    try:
+        if label == "p*":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        fair = scan.debias(names, sensitive_features=scan.names[1 if label == "p*" else 2], epsilon=0.05)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        fair.write(target, "soft")
+    except R2BError as error:
+        print(type(error).__name__, error)
+    return 0
+
+several = ast.literal_eval(sys.argv[1])
+forked.prepare(partial(limited, several[0][0], sys.argv[2], "job", 10**9))
+for asked in several:
+    assert forked.ended(forked.child(partial(limited, *asked))) == 0, asked
+    print("next", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+def test_a_file_that_may_not_grow_leaves_nothing_and_scratch_that_may_not_is_an_error(
+    tmp_path: Path,
+) -> None:
+    asked, wanted = [], []
+    for suffix in (".parquet", ".arrow", ".csv", ".csv.gz"):
+        place = file_tables.write(PEOPLE, tmp_path / suffix[1:] / f"p{suffix}")
+        asked.append((str(place), str(place.with_name(f"q{suffix}")), "job"))
+        wanted.append(
+            f"ParameterError {place.with_name(f'q{suffix}')} cannot be written: the disk has no room left"
+        )
+    _, table = file_tables.scores()
+    (tmp_path / "scores").mkdir()
+    pq.write_table(table.drop_columns("p"), tmp_path / "scores" / "p.parquet")
+    asked.append(
+        (str(tmp_path / "scores" / "p.parquet"), str(tmp_path / "scores" / "q.parquet"), "p*")
+    )
+    wanted.append("ParameterError Decoded probabilities cannot be kept")
+    done = run_program(LIMITED, repr(asked), str(tmp_path / "whole.parquet"))
+    assert (done.returncode, done.stderr) == (0, "")
+    said = done.stdout.split("next\n")
+    assert len(said) == 6 and said[-1] == ""
+    assert not [
+        (told, start)
+        for told, start in zip(said, wanted, strict=False)
+        if not told.startswith(start)
+    ]
+    assert [names(Path(source).parent) for source, _, _ in asked] == [
+        [Path(source).name] for source, _, _ in asked
+    ]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 kB, where this process may mount one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = shutil.which("mount")
+    words = [mount or "mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
+    if mount is None or subprocess.run(words, capture_output=True, check=False).returncode != 0:
+        pytest.skip("no disk may be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize("way", ["parquet", "csv", "folder", "pattern"])
+def test_a_full_disk_leaves_nothing(
+    way: str, tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = file_tables.WAYS[way](pa.concat_tables([PEOPLE] * 8), tmp_path)
+    monkeypatch.setattr("r2b.engines.files.writing.refuse_little_room", lambda *_: None)
+    target = small_disk / ("out" if way in ("folder", "pattern") else f"out.{way}")
+    with pytest.raises(ParameterError, match="the disk has no room left"):
+        fair_of(given).write(target, "soft")
+    assert names(small_disk) == []
+
+
+def test_a_full_scratch_disk_leaves_nothing(
+    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, table = file_tables.scores(30_000)
+    pq.write_table(table, tmp_path / "s.parquet", row_group_size=4_000)
+    monkeypatch.setattr("r2b.engines.spool.refuse_little_room", lambda *_: None)
+    with pytest.raises(ParameterError, match=r"cannot be kept in .*there is no room left"):
+        r2b.scan(tmp_path / "s.parquet", scratch=str(small_disk)).debias(
+            "p", sensitive_features="g"
+        )
+    assert names(small_disk) == []
+
+
+STOPPED = """
+import ast, os, signal, sys
+from functools import partial
+import forked
+from r2b.cli import main
+from r2b.engines.files import typed, writing
+from r2b.engines.files.reading import TextStored
+
+TextStored.size = 4_000  # several pieces of a short file
+
+def stopped(number, kind, words):
+    owner = typed if hasattr(typed, kind) else writing
+    took = getattr(owner, kind).take
+    taken = 0
+
+    def take(self, piece):
+        nonlocal taken
+        took(self, piece)
+        taken += 1
+        if taken == 3:
+            os.kill(os.getpid(), number)
+
+    getattr(owner, kind).take = take
+    return main(words)
+
+first, *asked = ast.literal_eval(sys.argv[1])
+forked.prepare(partial(main, first))
+print([forked.ended(forked.child(partial(stopped, *each))) for each in asked])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_run_that_is_stopped_while_it_writes_has_no_output(tmp_path: Path) -> None:
+    def words(way: str, folder: Path) -> list[str]:
+        folder.mkdir()
+        given = file_tables.WAYS[way](PEOPLE, folder)
+        target = folder / ("out" if way == "folder" else f"out.{way}")
+        return [
+            "debias",
+            str(given),
+            "--label",
+            "job",
+            "--sensitive",
+            "sex",
+            "--form",
+            "round",
+            "--output",
+            str(target),
+            "--quiet",
+        ]
+
+    codes = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
+    runs = [
+        (way, number, tmp_path / f"{way}-{number}")
+        for way in ("parquet", "csv", "folder")
+        for number in codes
+    ]
+    asked = [
+        (int(number), "TextOut" if way == "csv" else "ParquetOut", words(way, folder))
+        for way, number, folder in runs
+    ]
+    done = run_program(STOPPED, repr([words("parquet", tmp_path / "whole"), *asked]))
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert ast.literal_eval(done.stdout) == [codes[number] for _, number, _ in runs]
+    for (_, number, folder), (_, _, said) in zip(runs, asked, strict=True):
+        left = [name for name in names(folder) if name != Path(said[1]).name]
+        assert not [name for name in left if not name.startswith(".")], folder
+        assert bool(left) == (number == signal.SIGKILL), folder

@@ -1,0 +1,424 @@
+"""Files leave as they came: rows, text, types, codecs and cuts stay, new columns come after them, and nothing is written over."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import file_tables
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+from file_tables import WAYS
+
+import r2b
+from r2b.engines.files import FileSource
+from r2b.engines.files.reading import TextStored
+from r2b.errors import InputError, ParameterError
+
+PEOPLE = file_tables.people()
+FORMS = ("soft", "round", "sample", "expand")
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TextStored, "size", 5_003)
+
+
+def fair_of(given: Any, **options: Any) -> r2b.FairLabels:
+    return r2b.scan(given, **options).debias("job", sensitive_features="sex", epsilon=0.05)
+
+
+def read_back(given: Any) -> pa.Table:
+    source = FileSource.open(given)
+    return pa.Table.from_batches([batch.record for batch in source.batches(source.names)])
+
+
+def values(table: pa.Table) -> dict[str, list[Any]]:
+    columns = {name: table[name].to_pylist() for name in table.column_names}
+    return {
+        name: [f"{value:.12g}" if isinstance(value, float) else value for value in column]
+        for name, column in columns.items()
+    }
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_table_is_written_as_it_would_be_framed(way: str, form: Any, tmp_path: Path) -> None:
+    given = WAYS[way](PEOPLE, tmp_path)
+    fair = fair_of(given)
+    suffix = "" if "folder" in way or way == "pattern" else "".join(Path(given).suffixes)
+    target = tmp_path / f"out{suffix}"
+    fair.write(target, form, random_state=2)
+    wanted = pa.Table.from_batches(list(fair.frame(form, random_state=2)))
+    got = read_back(target)
+    if got.schema.field(got.num_columns - 1).type == pa.string():
+        wanted = wanted.cast(pa.schema([(name, pa.string()) for name in wanted.column_names]))
+        for name in wanted.column_names[-4:]:
+            if (
+                name in fair.rows.relabel(fair.rule, form).names
+                and form in ("soft", "expand")
+                and name != "job_fair"
+            ):
+                np.testing.assert_array_equal(
+                    np.array(got[name].to_pylist(), float),
+                    np.array(wanted[name].to_pylist(), float),
+                )
+                got, wanted = got.drop_columns(name), wanted.drop_columns(name)
+    assert values(got) == values(wanted)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        {target.name, Path(given).parts[len(tmp_path.parts)]}
+    )
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("marked", [True, False])
+def test_the_text_of_every_record_stays(
+    end: bytes, last: bool, marked: bool, tmp_path: Path
+) -> None:
+    records = [
+        b'"x, y",f,boss',
+        b" blank ,f,clerk",
+        b'"two\n""lines""",m,boss',
+        b"=1+1,m,boss",
+        b",m,boss",
+        b'5" pipe,f,clerk',
+    ] * 400
+    raw = (
+        (b"\xef\xbb\xbf" if marked else b"")
+        + end.join([b"note,sex,job", *records])
+        + (end if last else b"")
+    )
+    (tmp_path / "p.csv").write_bytes(raw)
+    fair = fair_of(tmp_path / "p.csv", threads=2)
+    fair.write(tmp_path / "q.csv", "round")
+    labels = [label for batch in fair.frame("round") for label in batch["job_fair"].to_pylist()]
+    wanted = end.join(
+        [
+            b"note,sex,job,job_fair",
+            *(
+                record + b"," + label.encode()
+                for record, label in zip(records, labels, strict=True)
+            ),
+        ]
+    )
+    assert (tmp_path / "q.csv").read_bytes() == (b"\xef\xbb\xbf" if marked else b"") + wanted + (
+        end if last else b""
+    )
+
+
+def test_new_fields_are_those_that_the_library_of_python_writes(tmp_path: Path) -> None:
+    place = file_tables.write(PEOPLE, tmp_path / "p.csv")
+    lines = place.read_text().splitlines(keepends=True)
+    reader, ends = csv.reader(lines), [0]
+    for _ in reader:
+        ends.append(reader.line_num)
+    records = ["".join(lines[start:stop]).rstrip("\n") for start, stop in pairwise(ends)]
+    fair = fair_of(place)
+    for form in FORMS:
+        fair.write(tmp_path / f"{form}.csv", form)
+        new = pa.Table.from_batches(list(fair.frame(form))).select(
+            list(fair.rows.relabel(fair.rule, form).names)
+        )
+        rows = new["job_fair_row"].to_pylist() if form == "expand" else range(len(PEOPLE))
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(
+            [
+                new.column_names,
+                *zip(*(new[name].to_pylist() for name in new.column_names), strict=True),
+            ]
+        )
+        wanted = [
+            f"{record},{tail}\n"
+            for record, tail in zip(
+                [records[0], *(records[row + 1] for row in rows)],
+                out.getvalue().splitlines(),
+                strict=True,
+            )
+        ]
+        assert (tmp_path / f"{form}.csv").read_text() == "".join(wanted)
+
+
+def test_blank_lines_at_the_end_stay_there(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_bytes(b"sex,job\nf,a\nf,b\nm,b\n\n\n")
+    fair_of(tmp_path / "p.csv").write(tmp_path / "q.csv", "round")
+    lines = (tmp_path / "q.csv").read_bytes().split(b"\n")
+    assert len(lines) == 7
+    assert lines[4:] == [b"", b"", b""]
+
+
+def test_compressed_text_is_the_same_each_time(tmp_path: Path) -> None:
+    place = file_tables.write(PEOPLE, tmp_path / "p.csv.gz")
+    fair = fair_of(place)
+    fair.write(tmp_path / "a.csv.gz", "round")
+    fair.write(tmp_path / "b.csv.gz", "round")
+    fair.write(tmp_path / "c.csv", "round")
+    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
+    assert (
+        gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == (tmp_path / "c.csv").read_bytes()
+    )
+
+
+@pytest.mark.parametrize("suffix", ["bz2", "xz", "zst"])
+def test_other_compressions_are_read_and_written(suffix: str, tmp_path: Path) -> None:
+    from r2b._files.text import compress, decompress
+
+    raw = file_tables.csv_bytes(PEOPLE)
+    (tmp_path / f"p.csv.{suffix}").write_bytes(compress(raw, suffix))
+    fair = fair_of(tmp_path / f"p.csv.{suffix}")
+    fair.write(tmp_path / f"q.csv.{suffix}", "round")
+    fair.write(tmp_path / "q.csv", "round")
+    assert (
+        decompress((tmp_path / f"q.csv.{suffix}").read_bytes(), suffix, "q")
+        == (tmp_path / "q.csv").read_bytes()
+    )
+    (tmp_path / f"p.csv.{suffix}").write_bytes(compress(raw, suffix)[:-20])
+    with pytest.raises(InputError, match=rf"p\.csv\.{suffix} cannot be read"):
+        fair_of(tmp_path / f"p.csv.{suffix}")
+
+
+def rich(n: int = 900) -> pa.Table:
+    """Columns of many types, with notes on the schema and on a field."""
+    rng = np.random.default_rng(0)
+    fields = [
+        pa.field("job", pa.dictionary(pa.int16(), pa.string())),
+        pa.field("sex", pa.int8(), nullable=False),
+        pa.field("when", pa.timestamp("us", "UTC")),
+        pa.field("cost", pa.decimal128(9, 2)),
+        pa.field("tags", pa.list_(pa.string())),
+        pa.field("blob", pa.large_binary(), metadata={b"unit": b"none"}),
+        pa.field("x", pa.float32()),
+    ]
+    schema = pa.schema(fields, {b"owner": b"statistics"})
+    sex = rng.integers(0, 2, n)
+    rows = {
+        "job": np.array(["a", "b", "c"])[np.minimum(rng.poisson(0.4 + sex), 2)].tolist(),
+        "sex": sex.tolist(),
+        "when": [datetime(2024, 1, 1 + k % 28) for k in range(n)],
+        "cost": [Decimal(k) / 4 if k % 5 else None for k in range(n)],
+        "tags": [["t"] * (k % 3) for k in range(n)],
+        "blob": [b"\0" * (k % 4) for k in range(n)],
+        "x": rng.normal(size=n).tolist(),
+    }
+    return pa.table(rows, schema=schema)
+
+
+def test_parquet_keeps_types_notes_codecs_and_row_groups(tmp_path: Path) -> None:
+    table = rich()
+    codecs = {
+        "job": "zstd",
+        "sex": "none",
+        "when": "gzip",
+        "cost": "snappy",
+        "tags.list.element": "zstd",
+        "blob": "brotli",
+        "x": "lz4",
+    }
+    with pq.ParquetWriter(
+        tmp_path / "p.parquet", table.schema, compression=codecs, use_dictionary=["job", "when"]
+    ) as writer:
+        for start, rows in ((0, 100), (100, 350), (450, 450)):
+            writer.write_table(table.slice(start, rows))
+    fair_of(tmp_path / "p.parquet").write(tmp_path / "q.parquet", "round")
+    old, new = pq.ParquetFile(tmp_path / "p.parquet"), pq.ParquetFile(tmp_path / "q.parquet")
+    assert [new.metadata.row_group(k).num_rows for k in range(3)] == [100, 350, 450]
+    assert new.schema_arrow.remove(7).equals(old.schema_arrow, check_metadata=True)
+    assert new.schema_arrow.field("job_fair").type == table.schema.field("job").type
+    assert new.read().drop_columns("job_fair").equals(table)
+    for group in range(3):
+        for place in range(7):
+            one, other = (
+                old.metadata.row_group(group).column(place),
+                new.metadata.row_group(group).column(place),
+            )
+            assert (one.path_in_schema, one.compression) == (
+                other.path_in_schema,
+                other.compression,
+            )
+            assert ("RLE_DICTIONARY" in one.encodings) == ("RLE_DICTIONARY" in other.encodings)
+    assert new.metadata.row_group(0).column(7).compression == "ZSTD"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_long_batches_get_their_labels_part_by_part(
+    form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = tmp_path / "people.parquet"
+    pq.write_table(
+        PEOPLE.set_column(
+            PEOPLE.schema.get_field_index("job"), "job", PEOPLE["job"].dictionary_encode()
+        ),
+        given,
+        row_group_size=211,
+    )
+    fair = fair_of(given)
+    fair.write(tmp_path / "whole.parquet", form, random_state=2)
+    monkeypatch.setattr("r2b.engines.files.writing._ROWS", 50)
+    fair.write(tmp_path / "parts.parquet", form, random_state=2)
+    whole, parts = (pq.ParquetFile(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
+    assert whole.read().equals(parts.read())
+    sizes = [
+        [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
+        for file in (whole, parts)
+    ]
+    assert sizes[0] == sizes[1] and (form == "expand" or set(sizes[0][:-1]) == {211})
+
+
+def test_a_row_group_that_is_too_large_to_hold_is_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(PEOPLE, tmp_path / "p.parquet")
+    monkeypatch.setattr("r2b.engines.files.typed._HELD_BYTES", 1 << 15)
+    monkeypatch.setattr("r2b.engines.files.piece_rows", lambda schema, columns: 500)
+    fair = fair_of(tmp_path / "p.parquet")
+    fair.write(tmp_path / "q.parquet", "round")
+    assert pq.ParquetFile(tmp_path / "q.parquet").num_row_groups > 1
+    assert pq.read_table(tmp_path / "q.parquet").equals(
+        pa.Table.from_batches(list(fair.frame("round")))
+    )
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd", "uncompressed"])
+def test_arrow_keeps_types_codec_and_batches(codec: str, tmp_path: Path) -> None:
+    pa.feather.write_feather(rich(), tmp_path / "p.arrow", compression=codec, chunksize=200)
+    fair_of(tmp_path / "p.arrow").write(tmp_path / "q.arrow", "round")
+    old, new = (FileSource.open(tmp_path / name).files[0] for name in ("p.arrow", "q.arrow"))
+    assert old.codec == new.codec == (None if codec == "uncompressed" else codec)  # type: ignore[attr-defined]
+    got = pa.ipc.open_file(tmp_path / "q.arrow")
+    assert [got.get_batch(k).num_rows for k in range(got.num_record_batches)] == [
+        200,
+        200,
+        200,
+        200,
+        100,
+    ]
+    assert got.read_all().drop_columns("job_fair").equals(rich())
+    assert got.schema.metadata == {b"owner": b"statistics"}
+    assert got.schema.field("job_fair").type == rich().schema.field("job").type
+
+
+def test_a_stream_stays_a_stream(tmp_path: Path) -> None:
+    place = file_tables.write(PEOPLE, tmp_path / "p.ipc")
+    fair_of(place).write(tmp_path / "q.ipc", "round")
+    with pa.ipc.open_stream(tmp_path / "q.ipc") as got:
+        assert got.read_all().drop_columns("job_fair").equals(PEOPLE)
+
+
+@pytest.mark.parametrize("source", [".parquet", ".arrow", ".csv"])
+@pytest.mark.parametrize("target", [".parquet", ".arrow", ".csv", ".tsv", ".csv.gz"])
+def test_the_name_of_one_file_may_tell_another_format(
+    source: str, target: str, tmp_path: Path
+) -> None:
+    table = (
+        PEOPLE.set_column(1, "job", PEOPLE["job"].dictionary_encode())
+        if source == ".parquet"
+        else PEOPLE
+    )
+    place = file_tables.write(table, tmp_path / f"p{source}")
+    fair = fair_of(place)
+    fair.write(tmp_path / f"q{target}", "round")
+    got, wanted = (
+        read_back(tmp_path / f"q{target}"),
+        pa.Table.from_batches(list(fair.frame("round"))),
+    )
+    for name in wanted.column_names:
+        assert [value or "" for value in got[name].to_pylist()] == [
+            value or "" for value in wanted[name].to_pylist()
+        ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_folder_leaves_with_the_same_paths_and_without_what_they_tell(
+    form: Any, tmp_path: Path
+) -> None:
+    place = file_tables.hive(PEOPLE, tmp_path)
+    file_tables.write(
+        PEOPLE.slice(0, 0).drop_columns(["year", "region"]),
+        place / "year=2022" / "region=z" / "none.parquet",
+    )
+    (place / "_SUCCESS").write_text("")
+    fair = r2b.scan(place).debias("job", sensitive_features=["sex", "region"], epsilon=0.05)
+    fair.write(tmp_path / "out", form)
+    names = {path.relative_to(place) for path in place.rglob("*.parquet")}
+    assert {
+        path.relative_to(tmp_path / "out")
+        for path in (tmp_path / "out").rglob("*")
+        if path.is_file()
+    } == names
+    for name in names:
+        new = pq.ParquetFile(tmp_path / "out" / name)
+        assert new.schema_arrow.names == [
+            *pq.ParquetFile(place / name).schema_arrow.names,
+            *fair.rows.relabel(fair.rule, form).names,
+        ]
+    got, wanted = read_back(tmp_path / "out"), pa.Table.from_batches(list(fair.frame(form)))
+    assert got.num_rows == wanted.num_rows
+    assert values(got.select(wanted.column_names)) == values(wanted)
+
+
+def test_nothing_that_is_there_is_written_over(tmp_path: Path) -> None:
+    place = file_tables.write(PEOPLE, tmp_path / "p.parquet")
+    fair = fair_of(place)
+    (tmp_path / "q.parquet").write_bytes(b"mine")
+    with pytest.raises(ParameterError, match="there already"):
+        fair.write(tmp_path / "q.parquet", "round")
+    assert (tmp_path / "q.parquet").read_bytes() == b"mine"
+    with pytest.raises(ParameterError, match="is the file that is read"):
+        fair.write(place, "round", force=True)
+    fair.write(tmp_path / "q.parquet", "round", force=True)
+    assert "job_fair" in pq.read_schema(tmp_path / "q.parquet").names
+    assert pq.read_table(place).equals(PEOPLE)
+
+
+def test_a_folder_is_replaced_as_a_whole_and_only_where_it_holds_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = WAYS["folder"](PEOPLE, tmp_path)
+    fair = fair_of(place)
+    fair.write(tmp_path / "out", "soft")
+    file_tables.write(PEOPLE, tmp_path / "out" / "stale.parquet")
+    with pytest.raises(ParameterError, match="there already"):
+        fair.write(tmp_path / "out", "round")
+    fair.write(tmp_path / "out", "round", force=True)
+    assert not (tmp_path / "out" / "stale.parquet").exists()
+    assert "job_fair" in FileSource.open(tmp_path / "out").names
+    (tmp_path / "out" / "thesis.tex").write_text("years of work")
+    with pytest.raises(ParameterError, match=r"thesis\.tex is not a table"):
+        fair.write(tmp_path / "out", "round", force=True)
+    assert (tmp_path / "out" / "thesis.tex").exists()
+    for where in (place, place / "out", tmp_path):
+        with pytest.raises(ParameterError):
+            fair.write(where, "round", force=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "people"]
+    monkeypatch.chdir(place)
+    with pytest.raises(ParameterError, match=r"lies in|holds"):
+        fair_of(".").write("out", "round")
+
+
+def test_several_files_do_not_leave_as_one_and_a_name_must_tell_a_format(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="leaves as a folder"):
+        fair_of(WAYS["folder"](PEOPLE, tmp_path)).write(tmp_path / "q.csv", "round")
+    one = fair_of(file_tables.write(PEOPLE, tmp_path / "p.parquet"))
+    for name in ("q.xls", "q"):
+        with pytest.raises(ParameterError, match="does not tell a format"):
+            one.write(tmp_path / name, "round")
+
+
+def test_an_encoding_of_single_bytes_is_kept(tmp_path: Path) -> None:
+    raw = "name,sex,job\n" + "Zoë,f,café\nJosé,m,bär\nAna,m,bär\n" * 50
+    (tmp_path / "p.csv").write_bytes(raw.encode("latin-1"))
+    fair_of(tmp_path / "p.csv", encoding="latin-1").write(tmp_path / "q.csv", "round")
+    got = (tmp_path / "q.csv").read_bytes().decode("latin-1").splitlines()
+    assert [line.rpartition(",")[0] for line in got] == raw.splitlines()
+    assert {line.rpartition(",")[2] for line in got[1:]} <= {"café", "bär"}
+    with pytest.raises(ParameterError, match="no encoding 'utf-9'"):
+        r2b.scan(tmp_path / "p.csv", encoding="utf-9")

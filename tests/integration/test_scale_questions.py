@@ -1,0 +1,287 @@
+"""Questions to tables that live elsewhere: paths of epsilons, prices applied to other tables, and how results show and pickle."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from file_tables import people, scores
+
+import r2b
+from r2b.engines import table_rows
+from r2b.errors import (
+    MissingValueError,
+    NotSolvedWarning,
+    ParameterError,
+    ProbabilityError,
+    UnseenError,
+)
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+EPSILONS = [0.0, 0.01, 0.05, 0.2]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Class labels in two files."""
+    table = people(900)
+    (tmp_path / "in").mkdir()
+    pq.write_table(table.slice(0, 400), tmp_path / "in" / "0.parquet")
+    pq.write_table(table.slice(400), tmp_path / "in" / "1.parquet", row_group_size=170)
+    return tmp_path / "in"
+
+
+def in_memory(table: Any, *names: str) -> dict[str, Any]:
+    return {name: table[name] for name in names}
+
+
+def test_a_path_of_class_labels_is_that_of_rows_in_memory_and_its_points_can_be_written(
+    folder: Path,
+) -> None:
+    table = people(900)
+    asked: dict[str, Any] = {"families": "marginal", "epsilons": 6}
+    found = r2b.scan(folder).frontier("job", sensitive_features=["sex", "region"], **asked)
+    known = r2b.frontier(
+        table["job"], sensitive_features=in_memory(table, "sex", "region"), **asked
+    )
+    assert np.array_equal(found.epsilon, known.epsilon)
+    assert np.abs(found.distance - known.distance).max() < 1e-9
+    assert all(point.solved for point in found)
+    chosen = found.labels[2]
+    chosen.write(folder.parent / "out", "round")
+    again = r2b.scan(folder.parent / "out").debias(
+        "job_fair", sensitive_features=["sex", "region"], families="marginal", epsilon=1
+    )
+    assert again.certificate.parity_before <= found.epsilon[2] + 0.02
+
+
+@pytest.mark.parametrize("sample_entries", [1 << 24, 500])
+def test_a_path_of_probabilities_is_that_of_rows_in_memory(sample_entries: int) -> None:
+    y, table = scores(700)
+    group = next(
+        name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)
+    )
+    label = next(
+        name
+        for name in table.column_names
+        if pa.types.is_fixed_size_list(table.schema.field(name).type)
+    )
+    found = r2b.scan(table).frontier(
+        label, sensitive_features=group, epsilons=EPSILONS, sample_entries=sample_entries
+    )
+    known = r2b.frontier(y, sensitive_features=table[group], epsilons=EPSILONS)
+    assert np.abs(found.distance - known.distance).max() < 1e-9
+    assert all(point.solved for point in found)
+
+
+def test_a_path_refuses_what_debias_does_not_know(folder: Path) -> None:
+    with pytest.raises(
+        ParameterError,
+        match=r"'bounds' is not an option of debias. Did you mean 'bound'\? Choose among epsilon, bound",
+    ):
+        r2b.scan(folder).frontier("job", sensitive_features="sex", bounds="ratio")
+    with pytest.raises(ParameterError, match="epsilons is"):
+        r2b.scan(folder).frontier("job", sensitive_features="sex", epsilons=[-0.1])
+
+
+@pytest.mark.parametrize("form", ["soft", "round", "sample", "expand"])
+def test_prices_that_were_saved_give_another_table_the_labels_they_give_in_memory(
+    folder: Path, tmp_path: Path, form: Any
+) -> None:
+    table = people(900)
+    r2b.debias(table["job"], sensitive_features=in_memory(table, "sex"), epsilon=0.02).save(
+        tmp_path / "prices.json"
+    )
+    loaded = r2b.load(tmp_path / "prices.json")
+    applied = r2b.scan(folder).transform(loaded, "job", sensitive_features="sex")
+    solved = r2b.scan(folder).debias("job", sensitive_features="sex", epsilon=0.02)
+    assert pa.Table.from_batches(list(applied.frame(form))).equals(
+        pa.Table.from_batches(list(solved.frame(form)))
+    )
+    assert applied.certificate == loaded.certificate
+
+
+def test_prices_applied_to_other_rows_round_to_their_own_counts() -> None:
+    fitted, later = people(900), people(400, seed=8)
+    fair = r2b.debias(fitted["job"], sensitive_features=in_memory(fitted, "sex"), epsilon=0.02)
+    applied = r2b.scan(later).transform(fair, "job", sensitive_features="sex")
+    soft, rounded = (applied.frame(form).to_pandas() for form in ("soft", "round"))
+    for sex in ("f", "m"):
+        wanted = soft[soft["sex"] == sex].filter(like="job_fair_").sum()
+        for name, mass in wanted.items():
+            count = int(
+                (
+                    (rounded["sex"] == sex)
+                    & (rounded["job_fair"] == str(name).removeprefix("job_fair_"))
+                ).sum()
+            )
+            assert abs(count - mass) < 1 + 1e-9
+
+
+def test_prices_of_probabilities_are_applied_to_files(tmp_path: Path) -> None:
+    y, table = scores(300)
+    group = next(
+        name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)
+    )
+    label = next(
+        name
+        for name in table.column_names
+        if pa.types.is_fixed_size_list(table.schema.field(name).type)
+    )
+    fair = r2b.debias(y, sensitive_features=table[group], epsilon=0.01)
+    pq.write_table(table, tmp_path / "t.parquet")
+    applied = r2b.scan(tmp_path / "t.parquet").transform(fair, label, sensitive_features=group)
+    found = pa.Table.from_batches(list(applied.frame("soft")))
+    new = np.column_stack(
+        [found[name].to_numpy() for name in found.column_names if "_fair_" in name]
+    )
+    assert np.abs(new - fair.soft_labels).max() < 1e-12
+    with pytest.raises(ProbabilityError, match=f"list of 2 probabilities in '{label}', not of 5"):
+        short = pa.table({group: table[group].slice(0, 2), label: [[0.5, 0.5]] * 2})
+        r2b.scan(short).transform(fair, label, sensitive_features=group).frame("soft")
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind", "said"),
+    [
+        (
+            {"sex": ["f", "f"], "job": ["a", "new"]},
+            UnseenError,
+            "The table has 1 row with 'job' 'new', 'sex' 'f'",
+        ),
+        (
+            {"sex": ["x", "x"], "job": ["a", "a"]},
+            UnseenError,
+            "The table has 2 rows with 'job' 'a', 'sex' 'x'",
+        ),
+        (
+            {"sex": ["f", None], "job": ["a", "a"]},
+            MissingValueError,
+            "Row 1 has no value in 'sex'.*when the prices were found",
+        ),
+        (
+            {"sex": ["f", "m"], "job": ["a", None]},
+            MissingValueError,
+            "Row 1 has no value in 'job'. Every row needs a label",
+        ),
+        (
+            {"sex": ["f"], "job": [[0.5, 0.5]]},
+            ParameterError,
+            "found for classes, and the column 'job' of the table holds probabilities",
+        ),
+    ],
+)
+def test_rows_that_prices_do_not_cover_are_told_by_value(
+    columns: Any, kind: type[Exception], said: str
+) -> None:
+    fair = r2b.debias(["a", "b", "b", "a"], sensitive_features={"sex": ["f", "f", "m", "m"]})
+    with pytest.raises(kind, match=said):
+        r2b.scan(pa.table(columns)).transform(fair, "job", sensitive_features="sex")
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_prices_with_a_continuous_attribute_are_applied_to_other_tables(soft: bool) -> None:
+    rng = np.random.default_rng(0)
+    sexes, jobs = rng.choice(["f", "m"], 90), rng.choice(["a", "b"], 90)
+    ages, share = rng.normal(40, 10, 90) + 5 * (sexes == "f"), rng.uniform(size=90)
+    old, new = slice(0, 60), slice(60, 90)
+    first, later = (
+        {"a": share[part], "b": 1 - share[part]} if soft else jobs[part] for part in (old, new)
+    )
+    fair = r2b.debias(
+        first,
+        sensitive_features={"age": r2b.Continuous(ages[old]), "sex": sexes[old]},
+        epsilon=0.05,
+    )
+    table = pa.table(
+        {
+            "age": ages[new],
+            "sex": sexes[new],
+            "job": jobs[new],
+            "a": share[new],
+            "b": 1 - share[new],
+        }
+    )
+    label = ["a", "b"] if soft else "job"
+    applied = r2b.scan(table).transform(
+        fair, label, sensitive_features=[r2b.Continuous("age"), "sex"]
+    )
+    expected = fair.transform(
+        later, sensitive_features={"age": r2b.Continuous(ages[new]), "sex": sexes[new]}
+    )
+    found = applied.frame("soft")
+    assert (
+        np.abs(
+            np.column_stack([found[name].to_numpy() for name in found.column_names[5:]]) - expected
+        ).max()
+        < 1e-12
+    )
+    drawn = applied.frame("sample", random_state=3)[-1].to_pylist()
+    assert drawn == np.asarray(applied.sample(random_state=3)).tolist()
+    assert set(applied.frame("round")[-1].to_pylist()) <= set(fair.classes.tolist())
+    with pytest.raises(ParameterError, match="continuous or uncertain attribute 'age'"):
+        r2b.scan(table).transform(fair, label, sensitive_features=["age", "sex"])
+
+
+def test_a_table_shows_itself_in_one_line_like_labels_in_memory(folder: Path) -> None:
+    shown = repr(r2b.scan(folder).debias("job", sensitive_features="sex", epsilon=0.02))
+    assert shown.startswith("<FairLabels: solved, parity") and "\n" not in shown
+
+
+def test_the_users_own_filter_decides_about_warnings() -> None:
+    _, table = scores(200)
+    group = next(
+        name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)
+    )
+    asked: dict[str, Any] = {
+        "label": [
+            name for name in table.column_names if name.startswith("p") and name[1:].isdigit()
+        ]
+    }
+    asked |= {"sensitive_features": group, "max_iter": 0}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore", NotSolvedWarning)
+        assert not r2b.scan(table).debias(**asked).status.ok
+    assert not caught
+    with pytest.warns(NotSolvedWarning) as told:
+        r2b.scan(table).debias(**asked)
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotSolvedWarning)
+        with pytest.raises(NotSolvedWarning):
+            r2b.scan(table).debias(**asked)
+
+
+def test_results_of_files_can_be_pickled_and_go_on(folder: Path) -> None:
+    fair = r2b.scan(folder).debias("job", sensitive_features="sex", epsilon=0.02)
+    sent = pickle.loads(pickle.dumps(fair))
+    assert [batch.to_pylist() for batch in sent.frame("round")] == [
+        batch.to_pylist() for batch in fair.frame("round")
+    ]
+
+
+def test_too_many_classes_for_a_table_of_changes_are_refused_and_the_remedy_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = people(300)
+    fair = r2b.scan(table).debias("job", sensitive_features="sex", epsilon=0.02)
+    monkeypatch.setattr(table_rows, "_LARGEST_CHANNEL", 16)
+    with pytest.raises(
+        ParameterError, match=r"There are 4 classes in 2 groups.*Take 'sample' or 'expand'"
+    ):
+        fair.frame("round")
+    assert fair.frame("sample").num_rows == 300 and fair.frame("expand").num_rows >= 300
+
+
+def test_fair_labels_are_rounded_to_themselves_without_a_pass() -> None:
+    table = people(300)
+    fair = r2b.scan(table).debias("job", sensitive_features="sex", epsilon=1.0)
+    assert fair.unchanged and fair.rows.relabel(fair.rule, "round").borders is None
+    assert fair.frame("round")["job_fair"].equals(table["job"])
+    assert fair.largest_changes() == []

@@ -1,0 +1,310 @@
+"""Scorers of parity in searches and cross-validation, with metadata routing and without."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import LinearSVC
+
+from r2b import Membership
+from r2b._data import read
+from r2b.errors import InputError, LengthError, ParameterError
+from r2b.metrics import demographic_parity, equal_opportunity, equalized_odds
+from r2b.metrics.criteria import largest_by_chance, unfairness_by_chance
+from r2b.sklearn import ParityClassifier, accuracy_under, parity_scorer
+
+RNG = np.random.default_rng(4)
+N = 900
+SEX = RNG.choice(["f", "m"], N)
+RACE = RNG.choice(["a", "b", "c"], N)
+# Column 0 is of use and fair, column 1 is of more use and gives sex away, column 2 is nothing but
+# sex.
+X = np.column_stack(
+    [RNG.normal(size=N), RNG.normal(size=N) + 2.0 * (SEX == "m"), (SEX == "m") * 1.0]
+)
+LABELS = np.array(["low", "mid", "high"])[
+    np.digitize(X[:, 0] + X[:, 1] + RNG.normal(size=N) * 0.5, [0.0, 2.0])
+]
+WEIGHTS = RNG.uniform(0.5, 2, N)
+MEASURES = {
+    "demographic_parity": demographic_parity,
+    "equal_opportunity": equal_opportunity,
+    "equalized_odds": equalized_odds,
+}
+
+
+@pytest.fixture
+def routing():
+    with config_context(enable_metadata_routing=True):
+        yield
+
+
+def take(X, columns=(0, 1, 2)):
+    return X[:, list(columns)]
+
+
+def search(scoring, *choices, cv=3):
+    grid = {"functiontransformer__kw_args": [{"columns": each} for each in choices]}
+    return GridSearchCV(
+        make_pipeline(FunctionTransformer(take), LogisticRegression()), grid, scoring=scoring, cv=cv
+    )
+
+
+@pytest.mark.parametrize("criterion", MEASURES)
+@pytest.mark.parametrize("kind", ["decisions", "probabilities"])
+def test_a_scorer_gives_minus_the_measure(criterion, kind):
+    model = LogisticRegression().fit(X, LABELS)
+    predicted = model.predict(X) if kind == "decisions" else model.predict_proba(X)
+    people = {"sex": SEX, "race": RACE}
+    rows = {"sensitive_features": people, "sample_weight": WEIGHTS, "control_features": X[:, 0] > 0}
+    for families in ("crossed", "marginal"):
+        score = parity_scorer(kind, criterion=criterion, families=families)(
+            model, X, LABELS, **rows
+        )
+        assert score == -MEASURES[criterion](LABELS, predicted, families=families, **rows) < -0.05
+
+
+def test_a_search_picks_the_fair_model_under_a_tight_epsilon_and_the_accurate_one_under_a_loose_one(
+    routing,
+):
+    fair, accurate = (0,), (0, 1)
+    for epsilon, best in ((0.05, fair), (0.9, accurate)):
+        found = search(accuracy_under(epsilon), fair, accurate).fit(
+            X, LABELS, sensitive_features=SEX
+        )
+        assert found.best_params_["functiontransformer__kw_args"]["columns"] == best
+    plain = search("accuracy", fair, accurate).fit(X, LABELS)
+    assert plain.best_params_["functiontransformer__kw_args"]["columns"] == accurate
+    # A fair enough model is scored by its accuracy, on the same folds.
+    assert found.best_score_ == plain.best_score_
+
+
+def test_among_unfair_models_the_fairest_is_picked(routing):
+    found = search(accuracy_under(0.0), (0, 1), (0, 2), (2,)).fit(X, LABELS, sensitive_features=SEX)
+    parity = search(parity_scorer(), (0, 1), (0, 2), (2,)).fit(X, LABELS, sensitive_features=SEX)
+    np.testing.assert_array_equal(
+        found.cv_results_["mean_test_score"], parity.cv_results_["mean_test_score"]
+    )
+    assert found.best_params_ == parity.best_params_
+    assert found.best_score_ < 0
+
+
+@pytest.mark.parametrize("criterion", ["equal_opportunity", "equalized_odds"])
+@pytest.mark.parametrize("kind", ["decisions", "probabilities"])
+def test_the_other_criteria_pick_too(routing, criterion, kind):
+    rng = np.random.default_rng(0)
+    chances = np.where((SEX == "m")[:, None], [0.1, 0.3, 0.6], [0.6, 0.3, 0.1])
+    classes = (rng.random(N)[:, None] > chances.cumsum(axis=1)).sum(axis=1)
+    # Given the class, the first column says nothing of sex: by it alone odds are equal. Sex adds
+    # accuracy, since classes depend on it.
+    features = np.column_stack([classes + rng.normal(size=N), (SEX == "m") * 1.0])
+    for epsilon, best in ((0.02, (0,)), (1.0, (0, 1))):
+        found = search(accuracy_under(epsilon, criterion=criterion, kind=kind), (0,), (0, 1), cv=2)
+        found.fit(features, classes, sensitive_features=SEX)
+        assert found.best_params_["functiontransformer__kw_args"]["columns"] == best
+        assert found.best_score_ > 0.5
+
+
+def test_the_groups_of_each_fold_reach_every_scorer_of_a_cross_validation(routing):
+    scoring = {
+        "accuracy": "accuracy",
+        "parity": parity_scorer().set_score_request(sensitive_features="sex", sample_weight=True),
+    }
+    scoring["odds"] = make_scorer(equalized_odds, greater_is_better=False).set_score_request(
+        sensitive_features="sex"
+    )
+    params = {"sex": SEX, "sample_weight": WEIGHTS}
+    model = (
+        LogisticRegression()
+        .set_fit_request(sample_weight=True)
+        .set_score_request(sample_weight=True)
+    )
+    scoring["accuracy"] = make_scorer(accuracy_score).set_score_request(sample_weight=True)
+    found = cross_validate(
+        model,
+        X,
+        LABELS,
+        params=params,
+        scoring=scoring,
+        cv=3,
+        return_estimator=True,
+        return_indices=True,
+    )
+    for fold, (fitted, rows) in enumerate(
+        zip(found["estimator"], found["indices"]["test"], strict=True)
+    ):
+        predicted = fitted.predict(X[rows])
+        expected = demographic_parity(
+            predicted, sensitive_features=SEX[rows], sample_weight=WEIGHTS[rows]
+        )
+        assert found["test_parity"][fold] == -expected
+        assert found["test_odds"][fold] == -equalized_odds(
+            LABELS[rows], predicted, sensitive_features=SEX[rows]
+        )
+
+
+def test_a_dictionary_that_a_search_does_not_cut_is_refused_with_its_reason(routing):
+    for features in ({"sex": SEX, "race": RACE}, Membership((SEX[:, None] == ["f", "m"]) * 1.0)):
+        with pytest.raises(LengthError, match="as a frame or an array"):
+            cross_validate(
+                DummyClassifier(),
+                X,
+                LABELS,
+                params={"sensitive_features": features},
+                scoring=parity_scorer(),
+                error_score="raise",
+            )
+
+
+def test_a_fair_classifier_and_its_scorer_share_the_groups(routing):
+    model = ParityClassifier(LogisticRegression()).set_fit_request(sensitive_features=True)
+    found = GridSearchCV(
+        model, {"epsilon": [0.0, 1.0]}, scoring=parity_scorer("probabilities"), cv=2
+    )
+    found.fit(X[:, :2], LABELS, sensitive_features=SEX)
+    assert found.best_params_ == {"epsilon": 0.0}
+    assert found.score(X[:, :2], LABELS, sensitive_features=SEX) < 0
+
+
+def test_without_routing_groups_may_be_columns_of_the_features():
+    pd = pytest.importorskip("pandas")
+    model = LogisticRegression().fit(X, LABELS)
+    direct = parity_scorer()(model, X, LABELS, sensitive_features=X[:, 2])
+    assert parity_scorer(columns=2)(model, X, LABELS) == direct
+    # what is passed counts
+    assert parity_scorer(columns=2)(model, X, LABELS, sensitive_features=RACE) > direct
+    frame = pd.DataFrame(X, columns=["skill", "proxy", "sex"]).assign(race=RACE)
+    pipe = make_pipeline(
+        FunctionTransformer(lambda frame: frame[["skill", "proxy"]]), LogisticRegression()
+    )
+    scoring = {
+        "parity": parity_scorer(columns=["sex", "race"], families="both"),
+        "accuracy": accuracy_under(1.0, columns="sex"),
+    }
+    found = cross_validate(
+        pipe,
+        frame,
+        LABELS,
+        scoring=scoring,
+        cv=2,
+        return_estimator=True,
+        return_indices=True,
+        error_score="raise",
+    )
+    for fold, (fitted, rows) in enumerate(
+        zip(found["estimator"], found["indices"]["test"], strict=True)
+    ):
+        part = frame.iloc[rows]
+        predicted = fitted.predict(part)
+        assert found["test_parity"][fold] == -demographic_parity(
+            predicted, sensitive_features=part[["sex", "race"]], families="both"
+        )
+        assert found["test_accuracy"][fold] == accuracy_score(LABELS[rows], predicted)
+    with pytest.raises(ParameterError, match=r"X has no columns 'age'"):
+        parity_scorer(columns="age")(pipe.fit(frame, LABELS), frame, LABELS)
+
+
+def test_what_chance_explains_holds_in_19_of_20_fair_tables():
+    rng = np.random.default_rng(0)
+    within = np.zeros((3, 200))
+    for draw in range(200):
+        groups, y, p = (
+            rng.choice(3, 200, p=[0.6, 0.3, 0.1]),
+            rng.choice(4, 200, p=[0.5, 0.3, 0.15, 0.05]),
+            rng.dirichlet([3, 2, 1], 200),
+        )
+        weight = rng.exponential(size=200)
+        within[0, draw] = demographic_parity(y, sensitive_features=groups) <= largest_by_chance(
+            read(y, sensitive_features=groups), "crossed"
+        )
+        data = read(p, sensitive_features=groups, sample_weight=weight)
+        within[1, draw] = demographic_parity(
+            p, sensitive_features=groups, sample_weight=weight
+        ) <= largest_by_chance(data, "crossed")
+        true, rows = rng.choice(3, 200), {"sensitive_features": groups, "classes": [0, 1, 2]}
+        within[2, draw] = equal_opportunity(true, p, **rows) <= unfairness_by_chance(
+            "equal_opportunity", true, p, **rows
+        )
+    assert (within.mean(axis=1) > 0.91).all()  # 0.95 less 2.6 standard errors
+    assert (within.mean(axis=1) < 1).all()  # and is no more than that asks for
+
+
+def test_the_slack_decides_between_accuracy_and_parity():
+    model = LogisticRegression().fit(X[:, :1], LABELS)
+    rows = {"sensitive_features": SEX}
+    parity = demographic_parity(model.predict(X[:, :1]), **rows)
+    assert (
+        0
+        < parity
+        < unfairness_by_chance("demographic_parity", LABELS, model.predict(X[:, :1]), **rows)
+    )
+    accuracy = model.score(X[:, :1], LABELS)
+    for epsilon, slack, score in (
+        (0.0, "chance", accuracy),
+        (0.0, 0.0, -parity),
+        (parity, 0.0, accuracy),
+        (0.0, parity, accuracy),
+    ):
+        assert accuracy_under(epsilon, slack=slack)(model, X[:, :1], LABELS, **rows) == score
+
+
+def test_a_class_that_a_fold_did_not_train_on_has_the_rate_zero():
+    seen = LABELS != "mid"
+    model = LogisticRegression().fit(X[seen][:, 1:2], LABELS[seen])
+    scorer = parity_scorer("probabilities", criterion="equal_opportunity")
+    score = scorer(model, X[:, 1:2], LABELS, sensitive_features=SEX)
+    assert (
+        score == scorer(model, X[seen][:, 1:2], LABELS[seen], sensitive_features=SEX[seen]) < -0.2
+    )
+    with pytest.raises(InputError, match="None of the true classes 'mid'"):
+        scorer(model, X[~seen][:, 1:2], LABELS[~seen], sensitive_features=SEX[~seen])
+
+
+def test_scorers_are_cloned_and_pickled():
+    model = LogisticRegression().fit(X, LABELS)
+    for scorer in (
+        parity_scorer("probabilities", criterion="equalized_odds"),
+        accuracy_under(0.4, families="marginal"),
+    ):
+        score = scorer(model, X, LABELS, sensitive_features=SEX)
+        assert clone(scorer)(model, X, LABELS, sensitive_features=SEX) == score
+        assert pickle.loads(pickle.dumps(scorer))(model, X, LABELS, sensitive_features=SEX) == score
+    assert "epsilon=0.4" in repr(scorer)
+
+
+def test_wrong_scorers_and_calls_are_refused():
+    model = DummyClassifier().fit(X, LABELS)
+    with pytest.raises(ParameterError, match=r"set_score_request\(sensitive_features=True\)"):
+        parity_scorer()(model, X, LABELS)
+    with pytest.raises(ParameterError, match="LinearSVC has no predict_proba"):
+        parity_scorer("probabilities")(
+            LinearSVC().fit(X, LABELS), X, LABELS, sensitive_features=SEX
+        )
+    with pytest.raises(InputError, match="has no rows of true class"):
+        parity_scorer(criterion="equalized_odds", absent="error")(
+            model, X, LABELS, sensitive_features=LABELS
+        )
+    for wrong in ({"kind": "scores"}, {"criterion": "parity"}):
+        with pytest.raises(ParameterError):
+            parity_scorer(**wrong)
+        with pytest.raises(ParameterError):
+            accuracy_under(0.1, **wrong)
+    for wrong in (
+        {"epsilon": -0.1},
+        {"epsilon": True},
+        {"epsilon": "0.1"},
+        {"epsilon": 0.1, "slack": -1},
+        {"epsilon": 0.1, "slack": "none"},
+    ):
+        with pytest.raises(ParameterError, match="between 0 and 1"):
+            accuracy_under(**wrong)

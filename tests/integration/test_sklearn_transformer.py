@@ -1,0 +1,189 @@
+"""The label transformer: every option of the core, fitted attributes, outputs that keep parity, scores of a finished model."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from problems import parity_of
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+import r2b
+from r2b.errors import InputError, ParameterError, UnseenError
+from r2b.metrics import demographic_parity
+from r2b.sklearn import LabelDebiaser
+
+RNG = np.random.default_rng(5)
+GROUPS = RNG.choice(["f", "m"], 600, p=[0.4, 0.6])
+LABELS = np.where(
+    GROUPS == "m",
+    RNG.choice(["a", "b", "c"], 600, p=[0.6, 0.3, 0.1]),
+    RNG.choice(["a", "b", "c"], 600, p=[0.2, 0.4, 0.4]),
+)
+WEIGHTS = RNG.uniform(0.5, 2, 600)
+
+
+def test_parameters_reach_the_core():
+    fitted = LabelDebiaser(epsilon={"a": 0.1, "b": 0.2, "c": 0.3}, lam=0.5, tol=1e-8).fit(
+        LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS
+    )
+    direct = r2b.debias(
+        LABELS,
+        sensitive_features=GROUPS,
+        sample_weight=WEIGHTS,
+        epsilon={"a": 0.1, "b": 0.2, "c": 0.3},
+        lam=0.5,
+        tol=1e-8,
+    )
+    np.testing.assert_array_equal(fitted.prices_, direct.prices)
+    assert fitted.labels_.lam == 0.5
+
+
+def test_the_language_of_constraints_reaches_the_core():
+    race = RNG.choice(["x", "y"], 600)
+    attributes = {"sex": GROUPS, "race": race}
+    settings = {"families": "marginal", "bound": "to_overall", "epsilon": 0.02}
+    fitted = LabelDebiaser(**settings).fit(LABELS, sensitive_features=attributes)
+    np.testing.assert_array_equal(
+        fitted.prices_, r2b.debias(LABELS, sensitive_features=attributes, **settings).prices
+    )
+    assert len(fitted.groups_) == 4
+    assert (
+        demographic_parity(
+            fitted.labels_.soft_labels, sensitive_features=GROUPS, method="to_overall"
+        )
+        <= 0.02 + 1e-9
+    )
+
+
+def test_control_features_are_asked_for_again_on_new_rows():
+    years = RNG.choice(["junior", "senior"], 600)
+    fitted = LabelDebiaser().fit(LABELS, sensitive_features=GROUPS, control_features=years)
+    fair = fitted.transform(LABELS, sensitive_features=GROUPS, control_features=years)
+    for value in ("junior", "senior"):
+        assert (
+            demographic_parity(fair[years == value], sensitive_features=GROUPS[years == value])
+            < 1e-9
+        )
+
+
+def test_fitted_attributes_are_those_of_the_labels():
+    fitted = LabelDebiaser(0.01).fit(LABELS, sensitive_features=GROUPS)
+    assert fitted.classes_.tolist() == ["a", "b", "c"]
+    assert fitted.groups_.tolist() == ["f", "m"]
+    assert fitted.prices_.shape == (2, 3)
+    assert fitted.status_ is r2b.Status.SOLVED
+    assert fitted.certificate_.parity == pytest.approx(0.01, abs=1e-9)
+    assert fitted.n_iter_ >= 1
+
+
+@pytest.mark.parametrize("form", ["soft", "round", "sample"])
+def test_fit_transform_is_fit_then_transform(form):
+    one = LabelDebiaser(form=form, random_state=3).fit_transform(
+        LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS
+    )
+    two = LabelDebiaser(form=form, random_state=3).fit(
+        LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS
+    )
+    np.testing.assert_array_equal(
+        one, two.transform(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS)
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "allowed"), [("soft", 1e-9), ("round", 1 / 200 + 1 / 300), ("sample", 0.15)]
+)
+def test_labels_leave_in_parity_in_every_form(form, allowed):
+    fair = LabelDebiaser(form=form).fit_transform(LABELS, sensitive_features=GROUPS)
+    assert demographic_parity(fair, sensitive_features=GROUPS) <= allowed
+    assert demographic_parity(LABELS, sensitive_features=GROUPS) > 0.2
+
+
+def test_a_draw_is_repeated_by_its_seed_and_changed_by_another():
+    draws = [
+        LabelDebiaser(form="sample", random_state=seed)
+        .fit_transform(LABELS, sensitive_features=GROUPS)
+        .tolist()
+        for seed in (1, 1, 2)
+    ]
+    assert draws[0] == draws[1] != draws[2]
+
+
+def test_a_random_state_of_scikit_learn_is_taken():
+    draws = [
+        LabelDebiaser(form="sample", random_state=np.random.RandomState(4)).fit_transform(
+            LABELS, sensitive_features=GROUPS
+        )
+        for _ in range(2)
+    ]
+    assert (draws[0] == draws[1]).all()
+
+
+def test_a_clone_has_the_parameters_and_no_fit():
+    fitted = LabelDebiaser(0.05, lam=0.7, form="round").fit(LABELS, sensitive_features=GROUPS)
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    with pytest.raises(NotFittedError):
+        copy.transform(LABELS, sensitive_features=GROUPS)
+    assert copy.set_params(epsilon=0.2).epsilon == 0.2
+
+
+def test_a_pickle_answers_as_the_original():
+    fitted = LabelDebiaser(0.05).fit(LABELS, sensitive_features=GROUPS)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.labels_.soft_labels, fitted.labels_.soft_labels)
+    new = {"y": ["a", "c"], "sensitive_features": ["f", "m"]}
+    np.testing.assert_array_equal(again.transform(**new), fitted.transform(**new))
+
+
+def test_forgotten_groups_are_refused_with_the_remedy():
+    with pytest.raises(ParameterError, match=r"without sensitive_features.*set_fit_request"):
+        LabelDebiaser().fit(LABELS)
+    with pytest.raises(ParameterError, match="without sensitive_features"):
+        LabelDebiaser().fit(LABELS, sensitive_features=GROUPS).transform(LABELS)
+
+
+def test_an_unknown_form_is_refused_and_argmax_is_one():
+    with pytest.raises(ParameterError, match="form is 'argmax'"):
+        LabelDebiaser(form="argmax").fit(LABELS, sensitive_features=GROUPS)
+
+
+def test_a_group_that_was_not_fitted_is_refused():
+    with pytest.raises(UnseenError):
+        LabelDebiaser().fit(LABELS, sensitive_features=GROUPS).transform(
+            ["a"], sensitive_features=["x"]
+        )
+
+
+def test_scores_of_a_model_become_fair_on_held_out_rows():
+    rng = np.random.default_rng(0)
+    X, y = make_classification(9000, 8, n_informative=6, n_classes=4, random_state=0)
+    sex = np.where(X[:, 0] + rng.normal(size=9000) > 0, "m", "f")
+    train, tune, test = np.split(np.arange(9000), [3000, 6000])
+    scores = LogisticRegression(max_iter=500).fit(X[train], y[train]).predict_proba(X)
+    post = LabelDebiaser(epsilon=0.0).fit(scores[tune], sensitive_features=sex[tune])
+    fair = post.transform(scores[test], sensitive_features=sex[test])
+    before = parity_of(scores[test], sex[test]).max()
+    assert before > 0.1
+    assert parity_of(post.labels_.soft_labels, sex[tune]).max() < 1e-9
+    # What is left is the sampling of 3,000 and 3,000 rows: the means of 1,500 scores each, of
+    # standard deviation below 0.3.
+    assert parity_of(fair, sex[test]).max() < min(before / 4, 4 * 0.3 * np.sqrt(4 / 1500))
+
+
+def test_scores_of_one_class_are_refused_since_they_would_pass_for_classes():
+    scores = RNG.beta(2, 3, 600)
+    with pytest.raises(
+        InputError, match=r"decimal number is no class.*column_stack\(\[1 - y, y\]\)"
+    ):
+        LabelDebiaser().fit(scores, sensitive_features=GROUPS)
+    fitted = LabelDebiaser().fit(np.column_stack([1 - scores, scores]), sensitive_features=GROUPS)
+    with pytest.raises(InputError, match="decimal number"):
+        fitted.transform(scores, sensitive_features=GROUPS)
+    assert LabelDebiaser().fit(
+        (scores > 0.5).astype(float), sensitive_features=GROUPS
+    ).classes_.tolist() == [0.0, 1.0]

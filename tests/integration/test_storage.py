@@ -1,0 +1,363 @@
+"""Solutions on disk: the same after as before, whole or not at all, refused when damaged, and never a pickle."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import datetime
+import inspect
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+from problems import NAMES, drawn
+
+import r2b
+from r2b import errors
+from r2b._labels import storage
+
+CLASS = drawn(
+    "class", classes=5, groups=3, rows=200, kind="class", epsilon=0.01, decades=2.0, seed=70
+)
+CASES = [
+    CLASS,
+    drawn("soft", classes=5, groups=3, rows=100, epsilon=0.01, seed=71),
+    drawn("float32", classes=4, groups=3, rows=100, dtype=np.float32, lam=0.3, seed=72),
+    NAMES["soft, bounds by class"],
+    NAMES["soft, a class without a bound"],
+    NAMES["one group"],
+    NAMES["soft, epsilon 1"],
+]
+
+
+def stored(tmp_path, fair):
+    path = tmp_path / "fair.json"
+    fair.save(path)
+    return r2b.load(path)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_loaded_solution_is_the_saved_one(case, tmp_path):
+    fair = r2b.debias(case.y, **case.arguments)
+    again = stored(tmp_path, fair)
+    # to the last bit
+    assert np.array_equal(again.prices, fair.prices) and again.prices.dtype == np.float64
+    assert (
+        again.lam == fair.lam
+        and again.status is fair.status
+        and again.unchanged == fair.unchanged
+        and again.residual == fair.residual
+    )
+    assert again.history == fair.history
+    assert (
+        again.certificate.to_json() == fair.certificate.to_json()
+        and again.certificate.holds == fair.certificate.holds
+    )
+    assert np.array_equal(again.channel, fair.channel)
+    before = fair.transform(case.y, sensitive_features=case.groups)
+    after = again.transform(case.y, sensitive_features=case.groups)
+    assert (
+        after.dtype == before.dtype
+        and np.array_equal(after, before)
+        and np.array_equal(after, fair.soft_labels)
+    )
+    assert str(again).splitlines()[1] == str(fair).splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["no", "yes", "Grüße 日本", 'a"b\\c\n'],
+        np.array([1, -5, 2**62, 0]),
+        np.array([1, 2, 3, 250], np.uint8),
+        np.array([0.1, -2.5, 1e300, np.inf]),
+        np.array([0.1, 0.2, 0.3, 1.4], np.float32),
+        [False, True],
+        np.array([b"x", b"y\xff", b"z", b""]),
+        np.array(["2020-01-01", "2021-06-30", "1970-01-01", "2262-01-01"], "M8[D]"),
+        np.array([1, 2, 3, 4], "m8[s]"),
+        [
+            datetime.date(2020, 1, 1),
+            datetime.date(2021, 1, 1),
+            datetime.date(2022, 1, 1),
+            datetime.date(2023, 1, 1),
+        ],
+    ],
+    ids=lambda names: str(np.asarray(names).dtype),
+)
+def test_names_of_every_type_survive(names, tmp_path):
+    names = np.asarray(names)
+    rng = np.random.default_rng(0)
+    codes, groups = rng.integers(0, len(names), 60), rng.integers(0, len(names), 60)
+    codes[: len(names)] = groups[: len(names)] = np.arange(len(names))
+    fair = r2b.debias(names[codes], sensitive_features=names[groups])
+    again = stored(tmp_path, fair)
+    assert (
+        again.classes.dtype == fair.classes.dtype
+        and again.classes.tolist() == fair.classes.tolist()
+    )
+    assert again.groups.dtype == fair.groups.dtype and again.groups.tolist() == fair.groups.tolist()
+    assert np.array_equal(
+        again.transform(names[codes], sensitive_features=names[groups]), fair.soft_labels
+    )
+
+
+def test_crossed_groups_and_frames_survive(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    sensitive = pandas.DataFrame(
+        {"sex": np.where(CLASS.groups % 2, "f", "m"), "over 40": CLASS.groups > 1}
+    )
+    y = pandas.Series(pandas.Categorical.from_codes(CLASS.y, list("abcde")))
+    fair = r2b.debias(y, sensitive_features=sensitive)
+    again = stored(tmp_path, fair)
+    assert again.groups.tolist() == fair.groups.tolist() and "sex=f" in again.groups.tolist()[0]
+    assert np.array_equal(
+        again.transform(y, sensitive_features=sensitive[["over 40", "sex"]]), fair.soft_labels
+    )
+
+
+def test_a_run_that_was_cut_short_survives_as_such(tmp_path):
+    with pytest.warns(errors.NotSolvedWarning):
+        fair = r2b.debias(
+            NAMES["class labels, lam .05"].y, **NAMES["class labels, lam .05"].arguments, max_iter=0
+        )
+    again = stored(tmp_path, fair)
+    assert (
+        again.status is r2b.Status.OUT_OF_ITERATIONS
+        and not again.certificate.holds
+        and again.residual == fair.residual
+    )
+
+
+def test_what_needs_rows_says_so(tmp_path):
+    again = stored(tmp_path, r2b.debias(CLASS.y, **CLASS.arguments))
+    uses = [
+        again.sample,
+        again.round,
+        again.expand,
+        again.largest_changes,
+        again.soft,
+        lambda: list(again.iter_soft()),
+    ]
+    for use in [*uses, lambda: again.soft_labels, lambda: again.sampling_deviation]:
+        with pytest.raises(errors.RowsUnavailableError, match="transform"):
+            use()
+    assert "5 classes, 3 groups" in str(again)
+
+
+def test_the_file_is_json_of_plain_values(tmp_path):
+    """Other languages must be able to read it: no NaN or Infinity, which JSON does not have."""
+    words = []
+    for name, case in {
+        "solved": CLASS,
+        "unbounded": NAMES["soft, a class without a bound"],
+    }.items():
+        r2b.debias(case.y, **case.arguments).save(tmp_path / name)
+        content = json.loads(
+            (tmp_path / name).read_text(encoding="utf-8"),
+            parse_constant=lambda word, name=name: words.append((name, word)),
+        )
+        assert content["format"] == "r2b-solution" and content["version"] == 2
+        assert list(content)[:2] == ["format", "version"]
+    assert words == []
+
+
+# --- whole or not at all ---
+
+
+@pytest.mark.parametrize("where", ["writing", "moving"])
+def test_a_failure_leaves_the_old_file_and_nothing_else(where, tmp_path, monkeypatch):
+    path = tmp_path / "fair.json"
+    first, second = (
+        r2b.debias(CLASS.y, **CLASS.arguments),
+        r2b.debias(CASES[1].y, **CASES[1].arguments),
+    )
+    first.save(path)
+    whole = path.read_bytes()
+
+    def fail(*arguments, **keywords):
+        if where == "writing":
+            arguments[1].write('{"format": "r2b-sol')
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(
+        *((storage.json, "dump", fail) if where == "writing" else (storage.os, "replace", fail))
+    )
+    for target in (path, tmp_path / "new.json"):
+        with pytest.raises(OSError, match="No space"):
+            second.save(target)
+    monkeypatch.undo()
+    assert path.read_bytes() == whole and os.listdir(tmp_path) == ["fair.json"]
+    second.save(path)
+    assert np.array_equal(r2b.load(path).prices, second.prices)
+
+
+def test_saving_again_replaces_and_paths_may_be_text(tmp_path):
+    path = str(tmp_path / "a name with blanks.json")
+    r2b.debias(CASES[1].y, **CASES[1].arguments).save(path)
+    fair = r2b.debias(CLASS.y, **CLASS.arguments)
+    fair.save(path)
+    assert np.array_equal(r2b.load(path).prices, fair.prices) and len(os.listdir(tmp_path)) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_saved_file_is_as_readable_as_any_other(tmp_path):
+    (tmp_path / "other").write_text("")
+    r2b.debias(CLASS.y, **CLASS.arguments).save(tmp_path / "fair.json")
+    assert (tmp_path / "fair.json").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_missing_file_is_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        r2b.load(tmp_path / "nothing.json")
+    with pytest.raises(FileNotFoundError):
+        r2b.debias(CLASS.y, **CLASS.arguments).save(tmp_path / "no folder" / "fair.json")
+
+
+# --- refused ---
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"not json",
+        b'{"format": "r2b-solution", "version": 1',
+        b"\xff\xfe\x00",
+        b"[]",
+        b"3",
+        b"null",
+        b"{}",
+        b'{"format": "other"}',
+        b"[" * 100_000,
+        pickle.dumps({"format": "r2b-solution"}),
+    ],
+    ids=[
+        "empty",
+        "text",
+        "cut off",
+        "binary",
+        "list",
+        "number",
+        "null",
+        "no format",
+        "other format",
+        "deep",
+        "pickle",
+    ],
+)
+def test_other_files_are_refused(content, tmp_path):
+    path = tmp_path / "other.json"
+    path.write_bytes(content)
+    with pytest.raises(errors.FileFormatError) as raised:
+        r2b.load(path)
+    assert str(path) in str(raised.value) and raised.value.remedy.endswith(".")
+
+
+@pytest.mark.parametrize("version", [4, 0, None, "1", 1.5, True])
+def test_another_version_is_named(version, tmp_path):
+    path = tmp_path / "fair.json"
+    r2b.debias(CLASS.y, **CLASS.arguments).save(path)
+    content = json.loads(path.read_text()) | {"version": version}
+    path.write_text(json.dumps(content))
+    with pytest.raises(errors.FileFormatError, match=r"version .* reads versions 1 to 3") as raised:
+        r2b.load(path)
+    assert raised.value.facts["version"] == version
+
+
+def places(content, path=()):
+    """Every place in a nested structure, two levels deep below the first."""
+    for key in content if isinstance(content, dict) else range(min(len(content), 2)):
+        yield (*path, key)
+        if isinstance(content[key], dict | list) and len(path) < 3:
+            yield from places(content[key], (*path, key))
+
+
+def replaced(content, path, value):
+    changed = copy.deepcopy(content)
+    inner = changed
+    for key in path[:-1]:
+        inner = inner[key]
+    if value is ...:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return changed
+
+
+def test_damage_of_any_kind_is_refused_or_harmless(tmp_path):
+    """Each value of the file is removed or replaced in turn: the result is a FileFormatError or an object, never another exception."""
+    path = tmp_path / "fair.json"
+    r2b.debias(CLASS.y, **CLASS.arguments).save(path)
+    content = json.loads(path.read_text())
+    escaped, refused = [], 0
+    for place in places(content):
+        for value in (..., None, "x", [], {}, -1, 10**400):
+            path.write_text(json.dumps(replaced(content, place, value)))
+            try:
+                r2b.load(path)
+            except errors.FileFormatError:
+                refused += 1
+            except Exception as error:
+                escaped.append(
+                    (place, value if value != 10**400 else "10**400", type(error).__name__)
+                )
+    assert escaped == []
+    assert refused > 100
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("prices", 0, 0), None),
+        (("prices", 0), [0.0]),
+        (("lam",), 0),
+        (("lam",), -1.0),
+        (("status",), "wonderful"),
+        (("certificate", "means"), [[1.0]]),
+        (("certificate", "epsilon"), [0.1]),
+        (("certificate", "parity"), "nan"),
+        (("certificate", "parity_by_class"), 0.5),
+        (("unchanged",), "false"),
+        (("schema", "is_soft"), "no"),
+        (("schema", "table"), [[0], [7], [1]]),
+    ],
+    ids=str,
+)
+def test_values_that_do_not_fit_are_refused(place, value, tmp_path):
+    """A wrong number in a proof is worse than no proof: what cannot be right is not loaded."""
+    path = tmp_path / "fair.json"
+    r2b.debias(CLASS.y, **CLASS.arguments).save(path)
+    path.write_text(json.dumps(replaced(json.loads(path.read_text()), place, value)))
+    with pytest.raises(errors.FileFormatError):
+        r2b.load(path)
+
+
+def test_no_pickle():
+    imported = [
+        node
+        for node in ast.walk(ast.parse(inspect.getsource(storage)))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert not {"pickle", "marshal", "shelve", "joblib"} & {
+        name.name.split(".")[0] for node in imported for name in node.names
+    }
+
+
+@pytest.mark.parametrize("case", CASES[:4], ids=lambda case: case.name)
+def test_a_file_of_the_first_version_is_still_read(case, tmp_path):
+    fair = r2b.debias(case.y, **case.arguments)
+    fair.save(tmp_path / "fair.json")
+    content = json.loads((tmp_path / "fair.json").read_text())
+    for name in ("families", "costs", "table"):
+        del content[name]
+    del content["certificate"]["families"]
+    (tmp_path / "fair.json").write_text(json.dumps(content | {"version": 1}))
+    again = r2b.load(tmp_path / "fair.json")
+    assert np.array_equal(again.transform(case.y, sensitive_features=case.groups), fair.soft_labels)
+    assert again.groups.tolist() == fair.groups.tolist() and again.certificate.families == ()
+    assert str(again).splitlines()[2] == str(fair).splitlines()[2]
+    again.save(tmp_path / "again.json")
+    assert np.array_equal(r2b.load(tmp_path / "again.json").prices, fair.prices)

@@ -1,0 +1,127 @@
+"""How the suite is cut into parts, and how it is run as on another processor."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from threadpoolctl import threadpool_info
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def module_of(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{path.stem}_under_test", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def processors() -> ModuleType:
+    return module_of(ROOT / "scripts" / "test_processors.py")
+
+
+def test_threads_are_set_before_numpy_is_imported() -> None:
+    asked = int(os.environ["OPENBLAS_NUM_THREADS"])
+    found = [
+        each["num_threads"] for each in threadpool_info() if each["internal_api"] == "openblas"
+    ]
+    assert set(found) <= {min(asked, os.cpu_count() or 1)}
+
+
+# Speed is for benchmarks: a test that asks for it fails on a machine that others use too.
+CLOCKS = re.compile(r"perf_counter\(\)|process_time\(\)|\btimeit\b|seconds\b[^\n]*[^-]<=? *\d")
+
+
+@pytest.mark.parametrize(
+    "line", ["begun = time.perf_counter()", "assert fair.history[-1].seconds < 20", "import timeit"]
+)
+def test_a_test_that_asks_for_speed_is_seen(line: str) -> None:
+    assert CLOCKS.search(line)
+
+
+def test_no_test_asks_for_speed() -> None:
+    files = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__).resolve()]
+    assert len(files) > 100
+    assert not [
+        (path.name, found.group())
+        for path in files
+        if (found := CLOCKS.search(path.read_text(encoding="utf-8")))
+    ]
+
+
+def test_an_unknown_core_type_is_refused(
+    processors: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert processors.main(["Nonsense"]) == 2
+    assert "'Nonsense' is not a core type that this script knows" in capsys.readouterr().err
+
+
+def test_a_core_type_without_effect_is_refused(
+    processors: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(processors.CORES, "here", {"Nonsense": (("Nonsense",), {})})
+    with pytest.raises(
+        processors.NotHereError, match=r"Nonsense has no effect: linear algebra runs on"
+    ):
+        processors.probe("Nonsense", "here")
+
+
+SEEN = """
+import os
+import numpy
+from threadpoolctl import threadpool_info
+
+def test_the_processor():
+    assert numpy.show_config(mode="dicts")
+    with open(os.environ["SEEN"], "a") as seen:
+        seen.write(threadpool_info()[0]["architecture"] + "\\n")
+    assert os.environ["OPENBLAS_CORETYPE"] != "Nehalem"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    platform.machine().lower() not in ("x86_64", "amd64"), reason="core types of x86-64"
+)
+def test_tests_run_on_the_kernels_that_are_asked_for(
+    processors: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    try:
+        processors.probe("Prescott", "x86_64")
+    except processors.NotHereError as error:
+        pytest.skip(str(error))
+    file = tmp_path / "test_seen.py"
+    file.write_text(SEEN, encoding="utf-8")
+    monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        [
+            "test_processors.py",
+            "Prescott",
+            "Nehalem",
+            "--",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            str(file),
+        ],
+    )
+    assert processors.main() == 1
+    assert capfd.readouterr().out.splitlines()[-2:] == ["Prescott: passed", "Nehalem: failed (1)"]
+    assert (tmp_path / "seen").read_text(encoding="utf-8").split() in (
+        ["Katmai", "Nehalem"],
+        ["Prescott", "Nehalem"],
+    )

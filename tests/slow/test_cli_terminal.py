@@ -1,0 +1,557 @@
+"""The command where people use it: narrow and plain terminals, closed streams, full disks, names that are no text, a press of Tab."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_calls import ENVIRONMENT, R2B, Shell, csv_of, on_a_terminal, people
+
+import r2b
+from r2b.cli.printing import format_error, spelled
+from r2b.engines.files import PassProgress
+from r2b.errors import InputError
+
+if sys.platform == "win32":
+    pytest.skip("shells and terminals of POSIX", allow_module_level=True)
+
+ASK = ["--label", "job", "--sensitive", "sex"]
+DASHES = "-" * 7
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "people.csv").write_bytes(csv_of(people()))
+    return tmp_path
+
+
+@pytest.fixture
+def shell(
+    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Shell:
+    monkeypatch.chdir(folder)
+    return Shell(capsys, folder)
+
+
+def through(
+    folder: Path, streams: str, *words: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command with streams as a shell is told to set them."""
+    command = ["sh", "-c", f'exec "$@" {streams}', "sh", *R2B, *words]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**ENVIRONMENT, **environment},
+        check=False,
+    )
+
+
+def called(*commands: list[str]) -> str:
+    """Give a program that runs commands, with a line of dashes after each; no bar comes, however slow the machine is."""
+    begin = "import r2b.cli.printing as meter; meter._MOMENT = 1e9; from r2b.cli import main"
+    return "; ".join(
+        [begin, *(f"main({words!r}); print('{DASHES}', flush=True)" for words in commands)]
+    )
+
+
+def shown(folder: Path, *commands: list[str], **asked: str) -> list[str]:
+    """Give what a terminal shows of each command; one process runs them all."""
+    *seen, rest = (
+        on_a_terminal(folder, called(*commands), **asked)
+        .decode()
+        .replace("\r\n", "\n")
+        .split(f"{DASHES}\n")
+    )
+    assert len(seen) == len(commands) and rest == ""
+    return seen
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["audit", "people.csv"],
+        ["audit", "people.csv", "--json"],
+        ["debias", "people.csv", "-o", "-"],
+    ],
+)
+def test_a_full_disk_behind_standard_output_is_one_paragraph(
+    folder: Path, words: list[str]
+) -> None:
+    done = through(folder, ">/dev/full", *words, *ASK)
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == "Error: Standard output cannot be written: No space left on device. Write to a file, or make room.\n"
+    )
+
+
+def test_closed_streams_are_said_to_be_closed(folder: Path) -> None:
+    done = through(folder, ">&-", "debias", "people.csv", *ASK, "-o", "fair.csv")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "Error: Standard output is closed. Send it to a file, or to /dev/null.\n",
+    )
+    done = through(folder, "<&-", "audit", "-", *ASK)
+    assert done.returncode == 2 and done.stderr.startswith("Error: Standard input is closed.")
+    assert through(folder, "2>&-", "audit", "none.csv", *ASK).returncode == 2
+    assert sorted(path.name for path in folder.iterdir()) == ["people.csv"]
+
+
+def test_an_error_about_standard_input_begins_with_a_capital(folder: Path) -> None:
+    assert through(folder, "</dev/null", "audit", "-", *ASK).stderr.startswith(
+        "Error: Standard input is empty."
+    )
+
+
+def test_names_that_are_no_text_are_spelled_and_files_are_made_all_the_same(
+    folder: Path, shell: Shell
+) -> None:
+    odd = os.fsdecode(b"caf\xe9.csv")
+    try:
+        (folder / odd).write_bytes((folder / "people.csv").read_bytes())
+    except OSError:
+        pytest.skip("this file system takes text alone")
+    words = [
+        odd,
+        *ASK,
+        "--html",
+        "r.html",
+        "--markdown",
+        "r.md",
+        "-o",
+        os.fsdecode(b"fair\xe9.csv"),
+    ]
+    done = through(folder, "", "debias", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "fair\\xe9.csv" in done.stdout
+    assert "caf\\xe9.csv" in (folder / "r.html").read_text(encoding="utf-8")
+    assert shell("verify", os.fsdecode(b"fair\xe9.csv")).code == 0
+    assert shell("audit", odd, *ASK, "--json").facts["data"] == "caf\\xe9.csv"
+
+
+def test_half_a_character_is_spelled_whatever_it_comes_from() -> None:
+    assert spelled("a\udce9\ud800") == "a\\xe9\\ud800"
+    assert spelled("naïve ☃") == "naïve ☃"
+
+
+def test_a_terminal_that_asks_for_no_colour_gets_none(folder: Path) -> None:
+    commands = ["audit", "none.csv", *ASK], ["audit", "people.csv", *ASK]
+    assert ["\x1b" in each for each in shown(folder, *commands)] == [True, True]
+    for asked in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert ["\x1b" in each for each in shown(folder, *commands, **asked)] == [False, False]
+
+
+def test_a_narrow_terminal_gets_lines_broken_between_words_and_rows_of_a_table_as_they_are(
+    folder: Path, shell: Shell
+) -> None:
+    audit, frontier = (
+        ["audit", "people.csv", *ASK],
+        ["frontier", "people.csv", *ASK, "--points", "3"],
+    )
+    narrow, wrong, table = shown(
+        folder, audit, ["audit", "none.csv", *ASK], frontier, COLUMNS="40", NO_COLOR="1"
+    )
+    whole = shell(*audit).out
+    assert max(map(len, whole.splitlines())) > 80
+    assert max(map(len, narrow.splitlines())) <= 40
+    assert narrow.split() == whole.split()
+    assert max(map(len, wrong.splitlines())) <= 40 and " ".join(wrong.split()).endswith(
+        "Check the path."
+    )
+    rows = [
+        line
+        for line in shell(*frontier).out.splitlines()
+        if line.rstrip().endswith(("yes", "yes  within chance"))
+    ]
+    assert len(rows) == 3 and all(row in table.splitlines() for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("audit", "--level", "95"), "Error: --level is 95.0."),
+        (("audit", "--permutations", "-1"), "Error: --permutations is -1."),
+        (("audit", "--bootstrap", "-1"), "Error: --bootstrap is -1."),
+        (("audit", "--largest", "-1"), "Error: --largest is -1."),
+        (("debias", "-o", "x.csv", "--epsilon", "-1"), "Error: --epsilon is -1.0."),
+        (("debias", "-o", "x.csv", "--lam", "0"), "Error: --lam is 0.0."),
+        (("debias", "-o", "x.csv", "--max-iter", "-3"), "Error: --max-iter is -3."),
+        (("debias", "-o", "x.csv", "--threads", "0"), "Error: --threads is 0."),
+    ],
+)
+def test_an_option_out_of_range_is_called_as_it_was_typed(
+    shell: Shell, words: tuple[str, ...], said: str
+) -> None:
+    done = shell(words[0], "people.csv", *ASK, *words[1:])
+    assert done.code == 2 and done.err.startswith(said)
+
+
+def test_what_can_be_kept_is_said_without_conditions(shell: Shell) -> None:
+    shell.write("gaps.csv", "sex,job\nf,x\n,y\nm,x\n")
+    done = shell("audit", "gaps.csv", *ASK)
+    assert done.err.endswith("with --missing group, or leave them out with --missing exclude.\n")
+    assert shell("audit", "gaps.csv", *ASK, "--missing", "group").code == 0
+    shell.write("lists.jsonl", '{"job": "x", "sex": "f"}\n{"job": "y", "sex": ["m"]}\n')
+    assert "holds values of several types" in shell("audit", "lists.jsonl", *ASK).err
+
+
+@pytest.mark.parametrize("words", [("debias",), ("frontier", "--points", "3")])
+def test_the_table_of_costs_is_never_written_over(shell: Shell, words: tuple[str, ...]) -> None:
+    costs = shell.write(
+        "costs.csv", 'from,boss,clerk,"none, yet"\nboss,0,1,1\nclerk,1,0,1\n"none, yet",1,1,0\n'
+    )
+    before = costs.read_bytes()
+    done = shell(
+        words[0],
+        "people.csv",
+        *ASK,
+        *words[1:],
+        "--costs",
+        "costs.csv",
+        "-o",
+        "costs.csv",
+        "--force",
+    )
+    assert done.code == 2 and "costs.csv is the file that is read" in done.err
+    assert costs.read_bytes() == before
+
+
+def test_verify_names_the_file_that_is_not_there(shell: Shell) -> None:
+    assert "There is no file 'far.csv'" in shell("verify", "far.csv").err
+    assert "There is no certificate 'people.csv.r2b.json'" in shell("verify", "people.csv").err
+
+
+def test_nothing_is_off_by_less_than_nothing(shell: Shell) -> None:
+    assert shell("debias", "people.csv", *ASK, "-o", "fair.csv").code == 0
+    done = shell("verify", "fair.csv")
+    assert done.code == 0 and "off by -" not in done.out and "labels are on the simplex" in done.out
+
+
+def test_a_tab_is_typed_as_people_type_it(shell: Shell) -> None:
+    shell.write("tabs.csv", "sex\tjob, now\nf\tx\nm\ty\n")
+    assert (
+        shell(
+            "audit", "tabs.csv", "--label", "job, now", "--sensitive", "sex", "--delimiter", "\\t"
+        ).code
+        == 0
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [("audit",), ("debias", "-o", "fair.csv"), ("frontier", "--points", "2")]
+)
+def test_values_that_look_alike_are_told_and_kept_apart(
+    shell: Shell, words: tuple[str, ...]
+) -> None:
+    shell.write("alike.csv", "sex,job\nf,Boss\nf ,boss\nm,boss\nm,none\nf,none\n")
+    done = shell(words[0], "alike.csv", *ASK, *words[1:])
+    assert done.code == 0
+    (note,) = done.err.splitlines()
+    for where, pair in (("The column 'sex'", "'f' and 'f '"), ("The label", "'Boss' and 'boss'")):
+        assert (
+            f"{where} holds {pair}, which differ in blanks or capitals alone and are taken as different."
+            in note
+        )
+    assert (
+        note.startswith("Note: 3 groups have fewer than 10 rows")
+        and "--min-group-size 10 with --small-groups merge" in note
+    )
+    assert (
+        shell(
+            words[0],
+            "alike.csv",
+            *ASK,
+            *words[1:],
+            "-q",
+            *(["--force"] if words[0] == "debias" else []),
+        ).err
+        == ""
+    )
+    assert "3 groups" in shell("audit", "alike.csv", *ASK).out
+
+
+def test_probabilities_that_do_not_add_up_can_be_audited_as_the_error_says(shell: Shell) -> None:
+    shell.write("soft.csv", "a,b,sex\n0.5,0.4,f\n0.2,0.6,m\n0.3,0.6,f\n")
+    words = ("audit", "soft.csv", "--label-columns", "a,b", "--sensitive", "sex")
+    done = shell(*words)
+    assert done.code == 3 and done.err.endswith(
+        "Divide each row by its sum, which --normalize does.\n"
+    )
+    facts = shell(*words, "--normalize", "--json", "--html", "r.html").facts
+    assert facts["families"][0]["means"] == [
+        pytest.approx([(5 / 9 + 3 / 9) / 2, (4 / 9 + 6 / 9) / 2]),
+        pytest.approx([0.25, 0.75]),
+    ]
+    assert "normalize" in Path("r.html").read_text(encoding="utf-8")
+
+
+def test_what_is_left_undone_is_said_in_options_throughout(shell: Shell) -> None:
+    done = shell("debias", "people.csv", *ASK, "--max-iter", "1", "-o", "fair.csv")
+    assert done.code == 1 and done.err.startswith(
+        "Parity was not reached (out of iterations). Raise --max-iter;"
+    )
+    assert "max_iter" not in done.out and "Raise --max-iter" in done.out
+
+
+def test_verify_says_where_columns_that_are_gone_can_be_had(shell: Shell) -> None:
+    shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv")
+    lines = Path("fair.csv").read_text().splitlines()
+    shell.write(
+        "labels.csv",
+        "\n".join(
+            [
+                "job_fair",
+                *(
+                    line.rpartition(",")[2] if not line.endswith('"') else '"none, yet"'
+                    for line in lines[1:]
+                ),
+            ]
+        )
+        + "\n",
+    )
+    done = shell("verify", "labels.csv", "--certificate", "fair.csv.r2b.json")
+    assert done.err.endswith("Pass the table that was debiased with --data.\n")
+    assert (
+        shell(
+            "verify", "labels.csv", "--certificate", "fair.csv.r2b.json", "--data", "people.csv"
+        ).code
+        == 0
+    )
+    shell.write("fair.csv.r2b.json", "{}")
+    assert shell("verify", "fair.csv").err.endswith("Pass the certificate that r2b debias wrote.\n")
+
+
+def test_one_label_that_was_edited_is_one_row(shell: Shell) -> None:
+    shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv")
+    lines = Path("fair.csv").read_text().splitlines()
+    lines[1] = lines[1].rpartition(",")[0] + (",clerk" if lines[1].endswith(",boss") else ",boss")
+    shell.write("fair.csv", "\n".join(lines) + "\n")
+    assert "1 row differs, the first is row 0" in shell("verify", "fair.csv").out
+
+
+def test_a_sentence_about_use_ends_like_one(shell: Shell) -> None:
+    assert (
+        shell("audit", "people.csv", "other.csv", *ASK).err
+        == "Error: Got unexpected extra argument (other.csv). See: r2b audit --help\n"
+    )
+    assert (
+        "'--points': 0 is not in the range"
+        in shell("frontier", "people.csv", *ASK, "--points", "0").err
+    )
+
+
+def test_a_trace_of_another_process_is_its_last_line() -> None:
+    trace = 'Traceback (most recent call last):\n  File "x.py", line 1, in run\n    fail()\nValueError: no rows'
+    assert format_error(
+        InputError(f"2 of the runs failed; the first said:\n{trace}\n", remedy="Mend it.")
+    ) == (
+        "2 of the runs failed; the first said: ValueError: no rows",
+        "Mend it.",
+    )
+
+
+def test_what_was_checked_is_green_or_red_on_a_terminal_alone(folder: Path, shell: Shell) -> None:
+    shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv")
+    shown = on_a_terminal(folder, called(["verify", "fair.csv"]))
+    assert (
+        b"\x1b[32mok\x1b[39m" in shown
+        and b"\x1b[32mVerified\x1b[39m" in shown
+        and b"\x1b[31m" not in shown
+    )
+    assert "\x1b" not in shell("verify", "fair.csv").out
+    Path("fair.csv").write_text(Path("fair.csv").read_text().replace("boss\n", "clerk\n"))
+    wrong = on_a_terminal(folder, called(["verify", "fair.csv"]))
+    assert (
+        b"\x1b[31mFAIL\x1b[39m" in wrong
+        and b"\x1b[31mNOT VERIFIED\x1b[39m" in wrong
+        and b"\x1b[32mok\x1b[39m" in wrong
+    )
+
+
+def test_the_bar_of_a_first_pass_has_percent_and_time_left(folder: Path) -> None:
+    watched = "import r2b.cli.printing as p; p._MOMENT = 0; from r2b.engines.files.reading import TextStored as t; t.size = 1000; "
+    words = ["audit", "people.csv", *ASK, "--permutations", "0"]
+    shown = on_a_terminal(folder, f"{watched}from r2b.cli import main; main({words!r})").decode()
+    seen = [int(each) for each in re.findall(r"Reading, [\d,]+ rows .*?(\d+)%.*?left", shown)]
+    assert len(seen) > 2 and seen == sorted(seen) and seen[-1] == 100 and 0 < seen[0] < 100
+
+
+@pytest.mark.parametrize(("packed", "encoding"), [(True, "utf-8"), (False, "utf-16")])
+def test_bytes_tell_how_far_a_first_pass_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, packed: bool, encoding: str
+) -> None:
+    lines = "".join(f"{'fm'[n % 2]},{n * 7919 % 104729},{'xy'[n % 3 % 2]}\n" for n in range(40_000))
+    content, name = f"sex,id,job\n{lines}".encode(encoding), "p.csv.gz" if packed else "p.csv"
+    (folder / name).write_bytes(gzip.compress(content, 1) if packed else content)
+    monkeypatch.setattr("r2b.engines.files.reading.TextStored.size", 1 << 16)
+    seen: list[PassProgress] = []
+    r2b.scan(folder / name, encoding=encoding, progress=seen.append).audit(
+        "job", sensitive_features="sex", n_permutations=0, n_boot=0
+    )
+    shares = [each.share or 0.0 for each in seen]
+    assert (
+        shares == sorted(shares)
+        and shares[-1] == 1.0
+        and 0.0 < shares[0] < 0.8
+        and len(set(shares)) > 2
+    )
+
+
+def test_an_order_of_the_classes_is_typed_instead_of_a_table_of_costs(shell: Shell) -> None:
+    rows = [["f", "Fail"]] * 6 + [["f", "Pass"]] * 3 + [["m", "Pass"]] * 3 + [["m", "Top"]] * 6
+    shell.write("grades.csv", "sex,grade\n" + "".join(f"{','.join(row)}\n" for row in rows * 4))
+    words = (
+        "debias",
+        "grades.csv",
+        "--label",
+        "grade",
+        "--sensitive",
+        "sex",
+        "--force",
+        "-o",
+        "fair.csv",
+        "-q",
+    )
+    assert (
+        shell(*words, "--costs", "ordinal=Fail,Pass,Top", "--html", "r.html").code == 0
+        and shell("verify", "fair.csv").code == 0
+    )
+    costs = json.loads(Path("fair.csv.r2b.json").read_text())["costs"]
+    assert costs == [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]
+    assert "is without the class 'Top'" in shell(*words, "--costs", "ordinal=Fail,Pass").err
+    done = shell(*words, "--costs", "ordinal")
+    assert done.code == 2 and "--costs ordinal=" in done.err and "{" not in done.err
+
+
+OFFERS = """
+import os, sys
+from r2b.cli import main
+
+sys.argv[1:], lines = [], sys.argv[1:]
+os.environ["_R2B_COMPLETE"] = "bash_complete"
+for line in lines:
+    os.environ |= {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    main()
+    print("---", flush=True)
+"""
+
+
+def offered(folder: Path, *lines: str) -> list[list[str]]:
+    """Give what a shell is offered at the end of each line."""
+    command = [sys.executable, "-W", "error", "-c", OFFERS, *lines]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=folder, env=ENVIRONMENT, check=False
+    )
+    assert done.stderr == ""
+    return [each.split() for each in done.stdout.split("---\n")[:-1]]
+
+
+def test_tab_offers_commands_files_and_columns_and_is_silent_where_they_cannot_be_seen(
+    folder: Path,
+) -> None:
+    wanted = {
+        "r2b fro": ["plain,frontier"],
+        "r2b audit peo": ["file,peo"],
+        "r2b debias people.csv --label j": ["plain,job"],
+        "r2b audit people.csv --sensitive sex,r": ["plain,sex,race"],
+        "r2b debias people.csv --output fa": ["file,fa"],
+        "r2b datasets export a": ["plain,adult"],
+    }
+    (folder / "empty.csv").write_bytes(b"")
+    (folder / "broken.parquet").write_bytes(b"PAR1")
+    wanted |= {
+        f"r2b audit {data} --label ": []
+        for data in ("none.csv", "empty.csv", "broken.parquet", "-")
+    }
+    found = offered(folder, *wanted)
+    assert dict(zip(wanted, found, strict=True)) == wanted
+
+
+def test_tab_offers_the_columns_of_parquet(folder: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(
+        pyarrow.table({"sex": ["f"], "two words": ["x"], "job": ["x"]}), folder / "people.parquet"
+    )
+    assert offered(folder, "r2b audit people.parquet --label ") == [
+        ["plain,sex", "plain,two\\\\", "words", "plain,job"]
+    ]
+
+
+def test_tab_offers_names_with_blanks_of_packed_files_as_bash_takes_them(folder: Path) -> None:
+    import shutil
+
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash")
+    (folder / "people.csv.gz").write_bytes(gzip.compress(b'sex,two words,"a, b"\nf,1,2\n'))
+    runner = folder / "r2b"
+    runner.write_text(f'#!/bin/sh\nexec {sys.executable} -m r2b "$@"\n')
+    runner.chmod(0o755)
+    # The script that people put into their start file, called as bash calls it at a press of Tab.
+    script = """eval "$(_R2B_COMPLETE=bash_source r2b)"; compopt() { :; }; """
+    script += """for last in tw '"two ' sex,t a; do COMP_WORDS=(r2b audit people.csv.gz --label "$last"); COMP_CWORD=4; COMPREPLY=(); """
+    script += """_r2b_completion r2b; printf '%s|' "${COMPREPLY[@]}"; done"""
+    path = f"{folder}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [bash, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**ENVIRONMENT, "PATH": path},
+        check=False,
+    )
+    assert done.stdout.split("|")[:-1] == [
+        "two\\ words",
+        "two words",
+        "sex,two\\ words",
+        "a,\\ b",
+    ], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("manner", "wanted"),
+    [
+        ("--json", r'\{"address": "(http://127\.0\.0\.1:\d+/#token=[\w-]+)"\}'),
+        ("-q", r"r2b runs at (http://\S+)"),
+    ],
+)
+def test_serve_says_its_address_in_the_manner_asked_for_and_ends_well(
+    folder: Path, manner: str, wanted: str
+) -> None:
+    pytest.importorskip("uvicorn")
+    words = [*R2B, "serve", manner, "--no-browser"]
+    with subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=ENVIRONMENT,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest, said = process.communicate(timeout=60)
+    assert re.fullmatch(wanted, line.strip()) and rest == ""
+    assert (process.returncode, said.strip()) == (0, "Stopped. Nothing was kept.")
+
+
+def test_serve_advises_nothing_that_it_has_no_option_for(shell: Shell) -> None:
+    pytest.importorskip("uvicorn")
+    shell.write("people.txt", "sex,job\nf,x\n")
+    # in no encoding that is guessed: what can be read would be served for ever
+    shell.write("odd.csv", b"sex,job\nf,\x81\x00\xff\n")
+    for name in ("people.txt", "odd.csv"):
+        done = shell("serve", name, "--no-browser")
+        assert done.code in (2, 3) and name in done.err
+        assert "with --format" not in done.err and "Pass --" not in done.err

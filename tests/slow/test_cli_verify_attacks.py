@@ -1,0 +1,385 @@
+"""What is printed and verified is about the labels in the file: attacks on output and certificate, and a campaign of random edits."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.csv
+import pytest
+from cli_calls import Shell, csv_of, people, read_columns
+
+import r2b
+from r2b._verify.claims import read_record
+from r2b._verify.record import fingerprints
+from r2b.engines.files import FileSource
+from r2b.engines.roles import Decode
+from r2b.errors import R2BError
+
+ASK = ("--label", "job", "--sensitive", "sex", "--epsilon", "0.05")
+SOFT = ("--label-columns", "p_a,p_b", "--sensitive", "sex", "--epsilon", "0.01")
+FORMS = ["soft", "round", "sample", "expand"]
+
+
+@pytest.fixture
+def shell(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    made = Shell(capsys, tmp_path)
+    made.write("people.csv", csv_of(people()))
+    rng = np.random.default_rng(0)
+    share = np.round(rng.beta(2, 2, 160), 6)
+    sex = np.where(rng.random(160) < 0.3 + 0.4 * share, "f", "m")
+    weight = rng.integers(1, 9, 160)
+    lines = [
+        "sex,p_a,p_b,w",
+        *(f"{s},{p!r},{1 - p!r},{w}" for s, p, w in zip(sex, share.tolist(), weight, strict=True)),
+    ]
+    made.write("scores.csv", "\n".join(lines) + "\n")
+    return made
+
+
+def parity_of(path: str, label: str, weight: str | None = None) -> float:
+    """Measure labels in a file by arithmetic of our own."""
+    written = read_columns(path)
+    columns = {
+        name: np.array(written[name]) for name in (label, "sex", *([weight] if weight else []))
+    }
+    mass = np.ones(len(columns["sex"])) if weight is None else columns[weight].astype(float)
+    means = [
+        [
+            np.average(
+                columns[label][columns["sex"] == group] == each,
+                weights=mass[columns["sex"] == group],
+            )
+            for group in ("f", "m")
+        ]
+        for each in set(columns[label])
+    ]
+    return float(np.abs(np.diff(means, axis=1)).max())
+
+
+@pytest.mark.parametrize("form", ["round", "sample"])
+@pytest.mark.parametrize("kind", ["classes", "weights", "probabilities", "weighted probabilities"])
+def test_what_is_printed_is_the_parity_of_the_labels_in_the_file(
+    shell: Shell, form: str, kind: str
+) -> None:
+    soft, weighted = "probabilities" in kind, "weight" in kind
+    data, ask, label = (
+        ("scores.csv", SOFT, "label_fair") if soft else ("people.csv", ASK, "job_fair")
+    )
+    weight = "w" if weighted else None
+    ask = (*ask, "--weight", weight) if weight else ask
+    done = shell("debias", data, *ask, "--form", form, "-o", "fair.csv", "--json")
+    wanted = parity_of("fair.csv", label, weight)
+    assert done.code == 0 and done.facts["parity"] == pytest.approx(wanted, abs=1e-12)
+    assert done.facts["realised"]["families"][0]["measure"] == pytest.approx(
+        done.facts["realised"]["parity_by_class"], abs=1e-12
+    )
+    assert done.facts["probabilities"]["parity"] <= (0.01 if soft else 0.05) + 1e-9
+    seen = shell("verify", "fair.csv", "--json")
+    assert seen.code == 0 and seen.facts["parity"]["file"] == pytest.approx(wanted, abs=1e-12)
+    assert f"{wanted:.4f} in the file" in shell("verify", "fair.csv").out
+    said = shell("debias", data, *ask, "--form", form, "-o", "fair.csv", "--force").out
+    assert f"-> {wanted:.4f} in these labels" in said
+    if wanted > (0.01 if soft else 0.05):
+        assert "above the bound" in said
+
+
+@pytest.mark.parametrize("form", ["round", "sample"])
+@pytest.mark.parametrize("kind", ["classes", "weights", "probabilities", "weighted probabilities"])
+@pytest.mark.parametrize("key", [(), ("--key", "id")])
+def test_the_command_writes_the_labels_that_memory_gives(
+    shell: Shell, form: str, kind: str, key: tuple[str, ...]
+) -> None:
+    soft, weighted = "probabilities" in kind, "weight" in kind
+    data, ask = ("scores.csv", SOFT) if soft else ("people.csv", ASK)
+    lines = Path(data).read_text().splitlines()
+    shell.write(
+        data,
+        "\n".join([f"id,{lines[0]}", *(f"{7 * i},{line}" for i, line in enumerate(lines[1:]))])
+        + "\n",
+    )
+    ask = (*ask, "--weight", "w") if weighted else ask
+    assert shell("debias", data, *ask, *key, "--form", form, "-o", "out.csv", "-q").code == 0
+    table = pyarrow.csv.read_csv("out.csv")
+    y = (
+        {name: table[name] for name in table.column_names if name.startswith("p_")}
+        if soft
+        else table["job"]
+    )
+    own = {"sample_weight": table["w"]} if weighted else {}
+    fair = r2b.debias(
+        y, sensitive_features={"sex": table["sex"]}, epsilon=0.01 if soft else 0.05, **own
+    )
+    wanted = getattr(fair, form)(0, key=table["id"] if key else None)
+    assert (
+        list(map(str, np.asarray(wanted)))
+        == table["label_fair" if soft else "job_fair"].to_pylist()
+    )
+
+
+def test_the_library_gives_what_the_command_writes_and_measures(shell: Shell) -> None:
+    columns = people()
+    fair = r2b.debias(columns["job"], sensitive_features={"sex": columns["sex"]}, epsilon=0.05)
+    done = shell(
+        "debias",
+        "people.csv",
+        *ASK,
+        "--form",
+        "round",
+        "-o",
+        "fair.csv",
+        "--json",
+        "--random-state",
+        3,
+    )
+    written = read_columns("fair.csv")["job_fair"]
+    assert list(fair.round(3)) == list(written)
+    found = fair.realised(written)
+    assert done.facts["realised"] == json.loads(json.dumps(found.to_json()))
+    bound = fair.rounding_bound
+    assert (np.abs(found.means - fair.certificate.means).max(axis=1) <= bound + 1e-12).all()
+
+
+def test_a_weighted_rounding_that_misses_the_bound_says_so_with_what_is_promised(
+    shell: Shell,
+) -> None:
+    done = shell(
+        "debias",
+        "scores.csv",
+        *SOFT,
+        "--weight",
+        "w",
+        "--form",
+        "round",
+        "-o",
+        "fair.csv",
+        "--random-state",
+        1,
+    )
+    found = parity_of("fair.csv", "label_fair", "w")
+    assert found > 0.01 and f"{found:.4f} in these labels" in done.out
+    promised = float(done.out.split("parity up to ")[1].split(" ")[0])
+    assert found <= promised
+
+
+def test_the_reports_state_the_parity_of_the_labels_in_the_file(shell: Shell) -> None:
+    words = ("--form", "sample", "-o", "fair.csv", "-q", "--html", "r.html", "--markdown", "r.md")
+    assert shell("debias", "people.csv", *ASK, *words).code == 0
+    found = parity_of("fair.csv", "job_fair")
+    for name in ("r.html", "r.md"):
+        text = Path(name).read_text().replace("\\", "")
+        assert (
+            f"{found:.6f}" in text
+            and f"one class per row (sample) and a parity of {found:.4f}" in text
+        )
+
+
+# ---- attacks ----
+
+
+def checksums() -> dict[str, str]:
+    """Give those that the output would have if it had been written as it stands."""
+    fair, record = read_record("fair.csv.r2b.json")
+    return fingerprints(
+        FileSource.open("fair.csv"), Decode(record.columns, fair.schema), record.form, record.new
+    )
+
+
+def certificate(change: Callable[[dict[str, Any]], Any]) -> None:
+    path = Path("fair.csv.r2b.json")
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("form", ["round", "sample"])
+def test_the_biased_labels_put_back_fail_whatever_the_certificate_says(
+    shell: Shell, form: str
+) -> None:
+    assert shell("debias", "people.csv", *ASK, "--form", form, "-o", "fair.csv", "-q").code == 0
+    columns = read_columns("fair.csv")
+    columns["job_fair"] = columns["job"]
+    shell.write("fair.csv", csv_of(columns))
+
+    def change(content: dict[str, Any]) -> None:
+        file = content["file"]
+        file["fingerprints"] = checksums()
+        file["realised"] = {**file["realised"], "parity": content["certificate"]["parity_before"]}
+
+    certificate(change)
+    done = shell("verify", "fair.csv", "--json")
+    assert done.code == 1 and not done.facts["verified"]
+    assert "labels follow from the prices" in {
+        check["name"] for check in done.facts["checks"] if not check["ok"]
+    }
+
+
+MALFORMED = {
+    "new is empty": lambda file: file.update(new=[]),
+    "form is unknown": lambda file: file.update(form="evil"),
+    "rows are text": lambda file: file.update(n_rows="300"),
+    "no fingerprints": lambda file: file.update(fingerprints={}),
+    "no reading": lambda file: file.update(reading=None),
+    "a key of numbers": lambda file: file.update(key=[1]),
+    "options are a list": lambda file: file.update(options=[]),
+    "an unknown option": lambda file: file["options"].update(epsilom=0.1),
+    "a form without its columns": lambda file: file.update(form="expand"),
+    "a label of another kind": lambda file: file["columns"].update(label=[7]),
+    "no label": lambda file: file["columns"].update(label=[]),
+    "a label that is not a list": lambda file: file["columns"].update(label="job"),
+    "a seed of text": lambda file: file.update(random_state="0"),
+    "a bound of text": lambda file: file["options"].update(epsilon="much"),
+    "families of numbers": lambda file: file["options"].update(families=[3]),
+    "no realised parity": lambda file: file.update(realised=None),
+    "an excuse": lambda file: file.update(numpy="1.0"),
+    "another version": lambda file: file.update(version=99),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_certificate_proves_nothing(shell: Shell, name: str) -> None:
+    assert shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv", "-q").code == 0
+    certificate(lambda content: MALFORMED[name](content["file"]))
+    done = shell("verify", "fair.csv")
+    assert done.code == 1, done.err
+    assert "NOT VERIFIED" in done.out
+
+
+def test_the_claim_is_stated_and_can_be_insisted_on(shell: Shell) -> None:
+    assert shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv", "-q").code == 0
+    done = shell("verify", "fair.csv")
+    for said in (
+        "label             job",
+        "sensitive         sex",
+        "largest difference at most 0.05",
+        "round (seed 0, by row number)",
+        "left out",
+    ):
+        assert said in done.out
+    claim = shell("verify", "fair.csv", "--json").facts["claim"]
+    assert (claim["label"], claim["sensitive"], claim["form"], claim["left_out"]) == (
+        "job",
+        ["sex"],
+        "round",
+        0.0,
+    )
+    assert claim["families"] == [{"name": "sex", "bound": "range", "epsilon": 0.05}]
+    assert (
+        shell(
+            "verify", "fair.csv", "--label", "job", "--sensitive", "sex", "--epsilon", "0.05"
+        ).code
+        == 0
+    )
+    for words in (
+        ("--label", "income"),
+        ("--sensitive", "race"),
+        ("--sensitive", "sex,race"),
+        ("--epsilon", "0.01"),
+    ):
+        assert shell("verify", "fair.csv", *words).code == 1
+
+
+# ---- the campaign ----
+
+
+def _leaves(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    if isinstance(tree, dict) and tree:
+        return [leaf for key, value in tree.items() for leaf in _leaves(value, (*path, key))]
+    if isinstance(tree, list) and tree:
+        return [leaf for place, value in enumerate(tree) for leaf in _leaves(value, (*path, place))]
+    return [path]
+
+
+# How a file was solved and typed, and how its bytes are spelled: edits there leave what is claimed
+# and proven as it is.
+_STORY = {
+    ("history",),
+    ("residual",),
+    ("file", "command"),
+    ("file", "r2b"),
+    ("file", "reading"),
+    ("version",),
+}
+_STORY |= {
+    ("schema", "classes", "dtype"),
+    ("schema", "classes", "type"),
+    ("file", "options"),
+    ("file", "na"),
+}
+
+
+def _edit_certificate(rng: random.Random, content: dict[str, Any]) -> str | None:
+    path = rng.choice(
+        [
+            leaf
+            for leaf in _leaves(content)
+            if not any(leaf[: len(story)] == story for story in _STORY)
+        ]
+    )
+    if path[-1] in ("dtype", "type"):
+        return None
+    place = content
+    for step in path[:-1]:
+        place = place[step]
+    old = place[path[-1]]
+    choices: list[Any] = [None, "x", [], -1, 0.123456, True]
+    if isinstance(old, float):
+        choices += [old + 1e-3, -old - 0.5, old * 2 + 1]
+    new = rng.choice([each for each in choices if type(each) is not type(old) or each != old])
+    if isinstance(old, (int, float)) and isinstance(new, (int, float)) and float(old) == float(new):
+        return None
+    place[path[-1]] = new
+    return f"{path}: {old!r} -> {new!r}"
+
+
+def _edit_output(rng: random.Random, content: dict[str, Any]) -> str | None:
+    lines = Path("fair.csv").read_text().splitlines()
+    header = lines[0].split(",")
+    row, name = (
+        rng.randrange(1, len(lines)),
+        rng.choice([*content["file"]["new"], *content["file"]["columns"]["sensitive"]]),
+    )
+    fields, column = lines[row].split(","), header.index(name)
+    others = [line.split(",")[column] for line in lines[1:]]
+    new = rng.choice([rng.choice(others), "", "0.5", "zz"])
+    if fields[column] == new or len(fields) != len(header):
+        return None
+    old, fields[column] = fields[column], new
+    Path("fair.csv").write_text(
+        "\n".join([*lines[:row], ",".join(fields), *lines[row + 1 :]]) + "\n"
+    )
+    if rng.random() < 0.7:
+        with suppress(R2BError):  # of a number that is none there is no checksum
+            content["file"]["fingerprints"] = checksums()
+    return f"row {row} {name}: {old!r} -> {new!r}"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_random_edits_are_caught(shell: Shell, form: str, edits: int = 250) -> None:
+    columns = people()
+    columns["job"] = ["idle" if job == "none, yet" else job for job in columns["job"]]
+    shell.write("people.csv", csv_of({name: columns[name] for name in ("job", "sex")}))
+    assert shell("debias", "people.csv", *ASK, "--form", form, "-o", "fair.csv", "-q").code == 0
+    output, proof = Path("fair.csv").read_bytes(), Path("fair.csv.r2b.json").read_text()
+    # the attack knows how checksums are made
+    assert checksums() == json.loads(proof)["file"]["fingerprints"]
+    rng, tried = random.Random(form), 0
+    while tried < edits:
+        Path("fair.csv").write_bytes(output)
+        Path("fair.csv.r2b.json").write_text(proof)
+        content = json.loads(proof)
+        edit = (_edit_certificate if rng.random() < 0.5 else _edit_output)(rng, content)
+        if edit is None:
+            continue
+        Path("fair.csv.r2b.json").write_text(json.dumps(content))
+        done = shell("verify", "fair.csv")
+        assert done.code in (1, 2, 3), f"{edit}: {done.code} {done.out}"
+        tried += 1

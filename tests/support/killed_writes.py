@@ -1,0 +1,172 @@
+"""Folder writes killed at random moments, and what a reader with a pattern sees after each: run as a script, so many times per format.
+
+The next write goes on with what was finished, and must give the bytes of one that was never
+stopped.
+
+python tests/killed_writes.py 200
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+FORMATS = ("csv", "csv.gz", "tsv", "jsonl", "parquet", "arrow")
+N_FILES, N_ROWS = 12, 900
+
+# A process that forks others without importing anything anew; the reader's threads are not in it.
+FORKS = """
+import os, signal, sys, time, warnings
+warnings.simplefilter("ignore")
+import r2b
+source, target = sys.argv[1:]
+taken = 0
+def watch(step):
+    global taken
+    taken = step.taken_over
+fair = r2b.scan(source, threads=1, progress=watch).debias("job", sensitive_features="sex", epsilon=0.01)
+print("ready", flush=True)
+for line in sys.stdin:
+    form, after = line.split()
+    child = os.fork()
+    if child == 0:
+        fair.write(target, form, force=True, resume=True)
+        os._exit(taken)
+    if after != "None":
+        time.sleep(float(after))
+        os.kill(child, signal.SIGKILL)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+def make(folder: Path, kind: str) -> None:
+    """Write the files of a table."""
+    rng = np.random.default_rng(0)
+    folder.mkdir(parents=True)
+    for number in range(N_FILES):
+        sex, job = rng.integers(0, 2, N_ROWS), rng.integers(0, 3, N_ROWS)
+        table = pa.table(
+            {
+                "sex": [f"s{each}" for each in sex],
+                "job": [f"j{max(each, s)}" for each, s in zip(job, sex, strict=True)],
+            }
+        )
+        place = str(folder / f"part-{number:02d}.{kind}")
+        if kind == "parquet":
+            pa.parquet.write_table(table, place)
+        elif kind == "arrow":
+            with pa.ipc.new_file(place, table.schema) as writer:
+                writer.write_table(table)
+        elif kind == "jsonl":
+            rows = (
+                f'{{"sex": "{row["sex"]}", "job": "{row["job"]}"}}\n' for row in table.to_pylist()
+            )
+            Path(place).write_text("".join(rows))
+        else:
+            options = pa.csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
+            with pa.output_stream(place, compression="detect") as stream:
+                pa.csv.write_csv(table, stream, options)
+
+
+def count(folder: Path, kind: str) -> int:
+    """Count what DuckDB, or Polars for Arrow, reads of all files below a folder, hidden folders too; 0 where there are none."""
+    import duckdb
+    import polars
+
+    pattern = f"{folder}/**/*.{kind}"
+    try:
+        if kind == "arrow":
+            return int(polars.scan_ipc(pattern).select(polars.len()).collect().item())
+        function = {"parquet": "read_parquet", "jsonl": "read_json"}.get(kind, "read_csv")
+        return int(duckdb.sql(f"SELECT count(*) FROM {function}('{pattern}')").fetchall()[0][0])
+    except (duckdb.IOException, FileNotFoundError, polars.exceptions.ComputeError) as error:
+        if "No files found" in str(error) or "expanded paths were empty" in str(error):
+            return 0
+        raise
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Give the bytes of all files below a folder."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def killed(kind: str, times: int, seed: int = 0) -> tuple[int, int, int, int]:
+    """Kill so many writes; give how many were hit, had their folder in place, and were gone on with, and the files taken over by these.
+
+    Raises
+    ------
+    AssertionError
+        A reader saw another count than none or all rows, a write that went on gave other bytes, or
+        something was left behind.
+    """
+    base = Path(tempfile.mkdtemp())
+    make(base / "people", kind)
+    out = base / "out"
+    out.mkdir()
+    total, draw, hit, there, resumed, files = N_FILES * N_ROWS, random.Random(seed), 0, 0, 0, 0
+    words = [sys.executable, "-c", FORKS, str(base / "people"), str(out / "fair")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+        answer = forks.stdout
+        assert answer.readline() == "ready\n"
+
+        def write(form: str, after: float | None) -> int:
+            assert forks.stdin is not None
+            print(form, after, file=forks.stdin, flush=True)
+            return int(answer.readline())
+
+        begun, wanted = time.monotonic(), {}
+        for form in ("round", "soft"):
+            assert write(form, None) == 0
+            wanted[form] = content(out / "fair")
+        length = (time.monotonic() - begun) / 2
+        assert count(out, kind) == total
+        for number in range(times):
+            if number % 2:
+                shutil.rmtree(out / "fair")
+            expected = (0, total) if number % 2 else (total,)
+            form = "soft" if number % 3 else "round"
+            hit += write(form, draw.uniform(0, 1.4) * length) == -signal.SIGKILL
+            seen = count(out, kind)
+            assert seen in expected, (kind, number, seen, sorted(out.rglob("*")))
+            there += seen == total
+            if number % 4 != 2:  # else another request comes next, and must not take over anything
+                taken = write(form, None)
+                assert 0 <= taken <= N_FILES, taken
+                resumed, files = resumed + (taken > 0), files + taken
+                assert content(out / "fair") == wanted[form], (kind, number, taken)
+        assert write("sample", None) == 0
+        assert write("soft", None) == 0
+        forks.stdin.close()
+    assert content(out / "fair") == wanted["soft"]
+    left = sorted(path.name for folder in (base, out) for path in folder.iterdir())
+    assert left == ["fair", "out", "people"], left
+    assert count(out, kind) == total
+    shutil.rmtree(base)
+    return hit, there, resumed, files
+
+
+if __name__ == "__main__":
+    for kind in FORMATS:
+        hit, there, resumed, files = killed(kind, int(sys.argv[1]), seed=len(kind))
+        print(
+            f"{kind}: of {sys.argv[1]} writes {hit} were killed; {there} folders whole after it, the others absent; "
+            f"{resumed} gone on with, {files} files taken over",
+            flush=True,
+        )

@@ -1,0 +1,470 @@
+"""Basis functions of a continuous attribute: by definition, against independent splines, by metamorphosis; then every refusal."""
+
+import functools
+import json
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.interpolate import CubicSpline
+
+from r2b._data.basis import Basis, fit_basis, numeric_values
+from r2b.errors import (
+    FileFormatError,
+    InputError,
+    LengthError,
+    ParameterError,
+    ShapeError,
+    WeightError,
+)
+
+AGES = np.arange(17.0, 91.0)
+SHARES = np.exp(-(((AGES - 38) / 18) ** 2)) + 0.01
+
+
+def square(v):
+    return v * v
+
+
+def above_40(v):
+    return v >= 40
+
+
+KINDS = {
+    "linear": "linear",
+    "spline": "spline",
+    "one function": np.sqrt,
+    "functions": [above_40, square, np.log],
+}
+
+
+def moments(basis, values, weight):
+    b, share = basis.evaluate(values), weight / weight.sum()
+    return share @ b, (b * share[:, None]).T @ b
+
+
+def projector(columns, weight):
+    """The orthogonal projector, in the weighted norm, onto the span of some columns and the constant: a span, whatever its basis."""
+    root = np.sqrt(weight)[:, None]
+    q, r = np.linalg.qr(
+        root * np.column_stack([np.ones(len(columns)), columns / np.abs(columns).max(axis=0)])
+    )
+    assert np.abs(np.diag(r)).min() > 1e-9
+    return q @ q.T
+
+
+def truncated_powers(values, knots):
+    """The textbook's natural splines: ``d_j - d_{K-1}``, differences of cubes cut off at the knots, and the line."""
+
+    def d(j):
+        return (np.maximum(values - knots[j], 0) ** 3 - np.maximum(values - knots[-1], 0) ** 3) / (
+            knots[-1] - knots[j]
+        )
+
+    return np.column_stack([values, *(d(j) - d(len(knots) - 2) for j in range(len(knots) - 2))])
+
+
+@pytest.mark.parametrize("choice", KINDS.values(), ids=KINDS.keys())
+def test_functions_are_centred_and_orthonormal(choice):
+    basis = fit_basis(AGES, SHARES, basis=choice)
+    mean, covariance = moments(basis, AGES, SHARES)
+    np.testing.assert_allclose(mean, 0, atol=1e-15)
+    np.testing.assert_allclose(covariance, np.eye(basis.n_functions), atol=1e-11)
+
+
+@given(
+    seed=st.integers(0, 100_000),
+    n=st.integers(2, 60),
+    knots=st.integers(2, 9),
+    decades=st.sampled_from([0.0, 3.0, 8.0]),
+)
+def test_splines_of_any_distribution_are_centred_and_orthonormal_or_refused(
+    seed, n, knots, decades
+):
+    rng = np.random.default_rng(seed)
+    values = [
+        rng.normal(size=n),
+        rng.integers(0, 12, n).astype(float),
+        1.7e9 + rng.random(n),
+        np.exp(4 * rng.normal(size=n)),
+    ][seed % 4]
+    weight = 10.0 ** rng.uniform(-decades, 0, n)
+    try:
+        basis = fit_basis(values, weight, knots=knots)
+    except (ParameterError, InputError) as error:
+        assert (
+            "fall on" in str(error)
+            or "same value" in str(error)
+            or "linear combination" in str(error)
+        )
+        return
+    assert basis.n_functions == len(basis.knots) - 1 <= knots - 1
+    assert np.isin(basis.knots, values).all()
+    mean, covariance = moments(basis, values, weight)
+    np.testing.assert_allclose(mean, 0, atol=1e-13)
+    np.testing.assert_allclose(covariance, np.eye(basis.n_functions), atol=1e-7)
+
+
+@pytest.mark.parametrize("knots", [3, 4, 5, 8])
+def test_splines_span_what_the_textbook_basis_spans(knots):
+    basis = fit_basis(AGES, SHARES, knots=knots)
+    ours, theirs = basis.evaluate(AGES), truncated_powers(AGES, basis.knots)
+    assert ours.shape == theirs.shape == (len(AGES), knots - 1)
+    np.testing.assert_allclose(projector(ours, SHARES), projector(theirs, SHARES), atol=1e-8)
+
+
+def test_each_function_is_the_natural_interpolant_of_its_own_values_at_the_knots():
+    basis = fit_basis(AGES, SHARES, knots=6)
+    inside = np.linspace(basis.knots[0], basis.knots[-1], 501)
+    spline = CubicSpline(basis.knots, basis.evaluate(basis.knots), bc_type="natural")
+    np.testing.assert_allclose(basis.evaluate(inside), spline(inside), atol=1e-12)
+    for end, step in ((basis.knots[0], -1.0), (basis.knots[-1], 1.0)):
+        away = step * np.array([0.0, 1.0, 50.0, 1e6])
+        line = spline(end) + away[:, None] * spline(end, 1)
+        np.testing.assert_allclose(basis.evaluate(end + away), line, rtol=1e-9, atol=1e-9)
+
+
+def test_splines_are_smooth_across_every_knot():
+    basis = fit_basis(AGES, SHARES, knots=5)
+    h = 1e-3
+    for knot in basis.knots:
+        at = basis.evaluate(knot + h * np.arange(-3, 4))
+        left = np.stack([at[3], (at[3] - at[2]) / h, (at[3] - 2 * at[2] + at[1]) / h**2])
+        right = np.stack([at[3], (at[4] - at[3]) / h, (at[5] - 2 * at[4] + at[3]) / h**2])
+        np.testing.assert_allclose(left, right, atol=20 * h)
+
+
+def test_the_first_function_of_a_spline_is_the_linear_one():
+    linear, spline = (
+        fit_basis(AGES, SHARES, basis=kind, name="age") for kind in ("linear", "spline")
+    )
+    share = SHARES / SHARES.sum()
+    mean = share @ AGES
+    standardised = (AGES - mean) / np.sqrt(share @ (AGES - mean) ** 2)
+    np.testing.assert_allclose(linear.evaluate(AGES)[:, 0], standardised, atol=1e-13)
+    np.testing.assert_allclose(spline.evaluate(AGES)[:, 0], standardised, atol=1e-13)
+    assert spline.names == ("age, linear", "age, spline 2", "age, spline 3", "age, spline 4")
+
+
+def test_knots_are_quantiles_of_the_weighted_values():
+    rows = np.repeat(AGES, 20)
+    found = fit_basis(rows, np.ones(len(rows)), knots=5).knots
+    np.testing.assert_array_equal(
+        found, np.quantile(rows, [0.05, 0.275, 0.5, 0.725, 0.95], method="inverted_cdf")
+    )
+
+
+@given(seed=st.integers(0, 10_000))
+def test_a_weight_is_a_number_of_copies(seed):
+    rng = np.random.default_rng(seed)
+    values, copies = rng.normal(size=30), rng.integers(0, 5, 30)
+    assume((copies > 0).sum() > 10)
+    weighted, repeated = (
+        fit_basis(values, copies),
+        fit_basis(rng.permutation(np.repeat(values, copies)), np.ones(copies.sum())),
+    )
+    np.testing.assert_array_equal(weighted.knots, repeated.knots)
+    at = np.linspace(-4, 4, 50)
+    np.testing.assert_allclose(weighted.evaluate(at), repeated.evaluate(at), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("factor", "offset"), [(12.0, 0.0), (0.01, 5.0), (3e7, 1e9), (-1.0, 2000.0)]
+)
+@pytest.mark.parametrize("kind", ["linear", "spline"])
+def test_another_unit_of_the_attribute_spans_the_same(kind, factor, offset):
+    # Odd knots and a quantile rule that is not symmetric: where the sign flips, the same knots are
+    # handed in.
+    first = fit_basis(AGES, SHARES, basis=kind)
+    knots = np.sort(factor * first.knots + offset) if kind == "spline" else 5
+    other = fit_basis(factor * AGES + offset, 7 * SHARES, basis=kind, knots=knots)
+    ours, theirs = first.evaluate(AGES), other.evaluate(factor * AGES + offset)
+    np.testing.assert_allclose(projector(ours, SHARES), projector(theirs, SHARES), atol=1e-9)
+    if factor > 0:
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+        if kind == "spline":
+            np.testing.assert_allclose(
+                fit_basis(factor * AGES + offset, SHARES).knots, knots, rtol=1e-12
+            )
+
+
+def test_a_value_gives_the_same_bits_whatever_is_beside_it():
+    values = np.random.default_rng(0).normal(40, 20, 1001)
+    for choice in ("linear", "spline", [square, above_40]):
+        basis = fit_basis(AGES, SHARES, basis=choice)
+        whole = basis.evaluate(values)
+        np.testing.assert_array_equal(
+            np.concatenate([basis.evaluate(values[:13]), basis.evaluate(values[13:])]), whole
+        )
+        assert basis.evaluate(np.empty(0)).shape == (0, basis.n_functions)
+
+
+def test_values_without_weight_do_not_count():
+    values, weight = np.append(AGES, [1e9, -50.0]), np.append(SHARES, [0.0, 0.0])
+    one, two = fit_basis(values, weight), fit_basis(AGES, SHARES)
+    assert one.fitted_range == two.fitted_range == (17.0, 90.0)
+    np.testing.assert_array_equal(one.evaluate(values), two.evaluate(values))
+
+
+def test_ties_leave_fewer_knots_and_the_basis_says_so():
+    basis = fit_basis([0.0, 1.0, 2.0, 3.0], [70.0, 10.0, 10.0, 10.0], knots=5)
+    assert (basis.knots_asked, basis.knots.tolist(), basis.n_functions) == (5, [0.0, 1.0, 3.0], 2)
+    with pytest.raises(ValueError, match="read-only"):
+        basis.knots[0] = 9.0
+
+
+def test_as_many_functions_as_values_less_one_are_the_groups():
+    # Three values, three knots: every function of the attribute is in the span, as with group
+    # indicators.
+    values, weight = np.array([1.0, 2.0, 7.0]), np.array([2.0, 1.0, 3.0])
+    basis = fit_basis(values, weight, knots=values)
+    np.testing.assert_allclose(projector(basis.evaluate(values), weight), np.eye(3), atol=1e-12)
+
+
+def test_indicators_of_all_groups_but_one_are_accepted_and_the_last_is_refused():
+    bins = [lambda v, low=low: (v >= low) & (v < low + 31) for low in (0, 31, 62)]
+    assert fit_basis(AGES, SHARES, basis=bins[:2], name="age").names == (
+        "age, function 1",
+        "age, function 2",
+    )
+    with pytest.raises(
+        ParameterError, match="'age, function 3' is a linear combination of a constant"
+    ) as caught:
+        fit_basis(AGES, SHARES, basis=bins, name="age")
+    assert caught.value.facts["function"] == "age, function 3"
+    assert caught.value.remedy.startswith("Leave it out")
+
+
+def test_functions_are_named_by_their_own_names_where_these_tell_them_apart():
+    functions = (np.log, square, lambda v: v**3, functools.partial(np.power, 2.0))
+    values = np.linspace(1, 3, 40)
+    assert fit_basis(values, np.ones(40), basis=functions).names == (
+        "log",
+        "square",
+        "function 3",
+        "function 4",
+    )
+    assert fit_basis(values, np.ones(40), basis=square, name="age").names == ("age, square",)
+
+
+@pytest.mark.parametrize("kind", ["linear", "spline"])
+def test_a_stored_basis_gives_the_same_bits(kind):
+    basis = fit_basis(AGES / 3, SHARES, basis=kind, name="age")
+    restored = Basis.from_json(json.loads(json.dumps(basis.to_json(), allow_nan=False)))
+    at = np.linspace(-100, 200, 77)
+    np.testing.assert_array_equal(restored.evaluate(at), basis.evaluate(at))
+    assert restored.to_json() == basis.to_json()
+    assert (restored.kind, restored.names, restored.fitted_range) == (
+        basis.kind,
+        basis.names,
+        basis.fitted_range,
+    )
+
+
+def test_functions_of_the_user_are_not_stored():
+    with pytest.raises(
+        ParameterError, match=r"'age, square'.*basis=\"spline\" can be saved"
+    ) as caught:
+        fit_basis(AGES, SHARES, basis=square, name="age").to_json()
+    assert caught.value.facts["names"] == ("age, square",)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "functions"},
+        {"kind": "cubic"},
+        {"names": []},
+        {"names": ["a"]},
+        {"knots": [1.0, 1.0, 2.0, 3.0, 4.0]},
+        {"knots": [1.0, 2.0]},
+        {"transform": [[1.0]]},
+        {"scale": [0.0, 1.0, 1.0, 1.0]},
+        {"origin": ["x", 1.0, 1.0, 1.0]},
+        {"centre": [float("nan"), 1.0, 1.0, 1.0]},
+        {"fitted_range": [1.0]},
+        {"knots_asked": None},
+    ],
+    ids=str,
+)
+def test_a_file_that_holds_no_basis_is_refused(change):
+    stored = fit_basis(AGES, SHARES).to_json()
+    with pytest.raises(FileFormatError, match="Save the object again"):
+        Basis.from_json(stored | change)
+    with pytest.raises(FileFormatError):
+        Basis.from_json({key: value for key, value in stored.items() if key not in change})
+
+
+REFUSED = {
+    "constant": (
+        [np.ones_like],
+        r"'age, ones_like' is constant: 1.0 .* Leave it out",
+        {"function": "age, ones_like", "value": 1.0},
+    ),
+    "constant but for rounding": (lambda v: 1e9 + 1e-9 * v, "is constant", {}),
+    "dependent": (
+        [square, np.negative, lambda v: 2 * v + square(v)],
+        "'age, function 3' is a linear combination",
+        {},
+    ),
+    "not finite": (
+        [square, lambda v: np.log(v - 20)],
+        r"'age, function 2' gives nan at the value 17.0",
+        {"value": 17.0},
+    ),
+    "infinite": (
+        lambda v: 1 / (v - 18),
+        "gives inf at the value 18.0. Return one finite number per value",
+        {"found": np.inf},
+    ),
+    "wrong length": (
+        lambda v: v[1:],
+        r"gave the shape \(73,\) for values of shape \(74,\)",
+        {"shape": (73,)},
+    ),
+    "matrix": (lambda v: np.column_stack([v, v]), "gave the shape", {"expected": (74,)}),
+    "text": (lambda v: v.astype(str), "instead of numbers", {"function": "age, function 1"}),
+    "raises": (
+        lambda v: v.nothing,
+        r"raised AttributeError .* Correct the function",
+        {"function": "age, function 1"},
+    ),
+    "looks at other values": (
+        [square, lambda v: v - v.mean()],
+        "'age, function 2' gives a value another result",
+        {},
+    ),
+    "too far apart": (
+        lambda v: np.where(v > 40, 1.7e308, -1.7e308),
+        "values too far apart .* power of ten",
+        {},
+    ),
+    "not a function": ([square, "linear"], "'linear', which is not a function", {}),
+    "no function": ([], "holds no function", {}),
+    "a number": (3, "holds no function", {}),
+    "unknown": ("cubic", "'cubic' is not known. Choose", {"basis": "cubic"}),
+}
+
+
+@pytest.mark.parametrize(("choice", "message", "facts"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_function_that_cannot_be_used_is_refused_by_name(choice, message, facts):
+    with pytest.raises(ParameterError, match=message) as caught:
+        fit_basis(AGES, SHARES, basis=choice, name="age")
+    assert caught.value.facts.items() >= facts.items()
+
+
+def test_more_functions_than_values_are_refused_at_the_first_that_is_too_many():
+    with pytest.raises(ParameterError, match="'square'") as caught:
+        fit_basis([1.0, 2.0], [1.0, 1.0], basis=[np.log, square, np.sqrt])
+    assert caught.value.facts["new_part"] < 1e-8
+
+
+@pytest.mark.parametrize(
+    "knots",
+    [
+        1,
+        0,
+        -3,
+        True,
+        2.5,
+        "5",
+        None,
+        [5.0],
+        [1.0, 1.0],
+        [2.0, 1.0],
+        [1.0, np.inf],
+        [[1.0, 2.0]],
+        [],
+    ],
+)
+def test_knots_that_make_no_spline_are_refused(knots):
+    with pytest.raises(
+        ParameterError, match="at least 2, or at least two increasing finite numbers"
+    ):
+        fit_basis(AGES, SHARES, knots=knots)
+
+
+def test_knots_on_one_value_are_refused():
+    with pytest.raises(
+        ParameterError,
+        match=r"All 5 knots of the attribute 'gain' fall on 0\.0.*increasing numbers",
+    ) as caught:
+        fit_basis([0.0, 10.0, 20.0], [98.0, 1.0, 1.0], name="gain")
+    assert caught.value.facts == {"knots": [0.0], "asked": 5, "column": "gain"}
+    assert fit_basis([0.0, 10.0, 20.0], [98.0, 1.0, 1.0], knots=[0, 10, 20]).n_functions == 2
+
+
+def test_knots_where_no_values_are_and_knots_too_near_are_refused():
+    for knots in ([20, 40, 60, 200, 300, 400], [200, 300, 400]):
+        with pytest.raises(
+            ParameterError,
+            match=r"'age, spline \d' is .* Use fewer knots, put them where values are",
+        ):
+            fit_basis(AGES, SHARES, knots=knots, name="age")
+    with pytest.raises(
+        ParameterError, match=r"20\.0 and 20\.0\d* of the attribute are too near"
+    ) as caught:
+        fit_basis(AGES, SHARES, knots=[20.0, np.nextafter(20.0, 21.0), 60.0])
+    assert caught.value.facts["knots"] == (20.0, np.nextafter(20.0, 21.0))
+
+
+def test_an_attribute_of_one_value_is_refused():
+    with pytest.raises(
+        InputError, match=r"same value 3\.0 of the attribute 'age'. Leave the attribute out"
+    ) as caught:
+        fit_basis([3.0, 3.0, 4.0], [1.0, 2.0, 0.0], name="age")
+    assert caught.value.facts == {"column": "age", "value": 3.0}
+
+
+def test_a_range_beyond_floats_is_refused():
+    with pytest.raises(InputError, match="power of ten"):
+        fit_basis([-1.5e308, 1.5e308], [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "bad", ["a", True, None, np.nan, np.inf, np.datetime64("2000-01-01"), Decimal("nan"), 1j]
+)
+def test_values_that_are_no_finite_numbers_are_refused(bad):
+    values = np.empty(2, dtype=object)
+    values[:] = [1.5, bad]
+    with pytest.raises(
+        InputError, match=r"is not a finite number.*use the attribute as groups"
+    ) as caught:
+        numeric_values(values, what="column 'age' of attribute")
+    assert caught.value.facts["column"] == "column 'age' of attribute"
+    with pytest.raises(InputError):
+        fit_basis(AGES, SHARES).evaluate(values)
+
+
+@pytest.mark.parametrize("kind", ["linear", "spline"])
+def test_new_values_at_which_functions_overflow_are_refused(kind):
+    basis = fit_basis(AGES * 1e-20, SHARES, basis=kind)
+    with pytest.raises(InputError, match=r"1e\+300 is so far outside the fitted range") as caught:
+        basis.evaluate([1e-20, 1e300])
+    assert caught.value.facts == {"value": 1e300, "fitted_range": basis.fitted_range}
+
+
+def test_numbers_of_any_type_are_read():
+    values = np.array([1, 2.5, Decimal("3.5"), Fraction(1, 2), np.float32(4)], dtype=object)
+    np.testing.assert_array_equal(numeric_values(values), [1, 2.5, 3.5, 0.5, 4])
+    np.testing.assert_array_equal(numeric_values(np.array([3, 4], dtype=np.uint8)), [3.0, 4.0])
+    with pytest.raises(ShapeError, match=r"shape \(1, 2\)"):
+        numeric_values([[1.0, 2.0]])
+
+
+@pytest.mark.parametrize(
+    "weight", [[1.0, -1.0], [1.0, np.nan], [1.0, np.inf], [0.0, 0.0], [1e308, 1e308]]
+)
+def test_weights_that_cannot_be_used_are_refused(weight):
+    with pytest.raises(WeightError, match="Pass finite weights"):
+        fit_basis([1.0, 2.0], weight)
+    with pytest.raises(WeightError, match="Pass numbers"):
+        fit_basis([1.0, 2.0], ["1", "2"])
+
+
+def test_weights_of_other_values_are_refused():
+    with pytest.raises(LengthError, match=r"2 values .* shape \(3,\)"):
+        fit_basis([1.0, 2.0], [1.0, 2.0, 3.0])

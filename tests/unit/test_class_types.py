@@ -1,0 +1,153 @@
+"""Classes that come as column names keep their type, and errors tell '0' from 0."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import r2b
+from r2b.errors import MissingValueError, MixedTypeError, ParameterError, UnseenError
+from r2b.metrics import group_means
+from r2b.metrics.performance import tv_accuracy
+
+N = 40
+RNG = np.random.default_rng(1)
+P = RNG.dirichlet([1, 1, 1], N)
+SEX = np.where(np.arange(N) < N // 2, "f", "m")
+DAYS = [pd.Timestamp(2024, 1, day) for day in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "given_back"),
+    [
+        ([1.0, 2.0, 3.0], "f", float),
+        ([1, 2, 3], "i", int),
+        (DAYS, "M", pd.Timestamp),
+        ([day.tz_localize("Europe/Berlin") for day in DAYS], "M", pd.Timestamp),
+        ([datetime.date(2024, 1, day) for day in (1, 2, 3)], "O", datetime.date),
+        ([pd.Timedelta(days=day) for day in (1, 2, 3)], "m", pd.Timedelta),
+        (["a", "b", "c"], "U", str),
+    ],
+)
+def test_column_names_of_a_frame_are_classes_of_their_type(names, kind, given_back):
+    frame = pd.DataFrame(P, columns=names)
+    fair = r2b.debias(frame, sensitive_features=SEX, epsilon=0.01)
+    assert fair.classes.dtype.kind == kind
+    labels = fair.round()
+    assert labels.map(lambda value: isinstance(value, given_back)).all()
+    assert set(fair.transform(frame, sensitive_features=SEX, form="sample")) <= set(
+        np.asarray(fair.schema.classes.decode([0, 1, 2])).tolist()
+    ) | set(names)
+    np.testing.assert_allclose(
+        fair.transform(frame[names[::-1]], sensitive_features=SEX), fair.soft_labels, atol=1e-12
+    )
+
+
+def test_true_and_false_stay_what_they_are():
+    frame = pd.DataFrame({False: P[:, 0], True: 1 - P[:, 0]})
+    for y in (frame, {False: P[:, 0], True: 1 - P[:, 0]}):
+        fair = r2b.debias(y, sensitive_features=SEX, epsilon=0.01)
+        assert fair.classes.dtype == bool and fair.classes.tolist() == [False, True]
+        assert set(np.asarray(fair.round()).tolist()) == {False, True}
+    assert group_means(frame, sensitive_features=SEX).classes.dtype == bool
+
+
+def test_classes_survive_a_file(tmp_path):
+    for names in ([1.0, 2.0, 3.0], DAYS, [False, True]):
+        given = P[:, : len(names)] / P[:, : len(names)].sum(axis=1, keepdims=True)
+        fair = r2b.debias(pd.DataFrame(given, columns=names), sensitive_features=SEX, epsilon=0.01)
+        fair.save(tmp_path / "fair.json")
+        again = r2b.load(tmp_path / "fair.json")
+        assert (
+            again.classes.dtype == fair.classes.dtype
+            and again.classes.tolist() == fair.classes.tolist()
+        )
+        columns = pd.DataFrame(given, columns=names).iloc[:, ::-1]
+        np.testing.assert_allclose(
+            again.transform(columns, sensitive_features=SEX), fair.soft_labels, atol=1e-12
+        )
+
+
+def test_columns_that_can_only_be_text_match_as_they_are_written():
+    fair = r2b.debias(
+        pd.DataFrame(P, columns=[1.0, 2.0, 3.0]), sensitive_features=SEX, epsilon=0.01
+    )
+    backwards = pl.DataFrame(
+        {name: P[:, k] for k, name in reversed(list(enumerate(["1.0", "2.0", "3.0"])))}
+    )
+    np.testing.assert_allclose(
+        fair.transform(backwards, sensitive_features=SEX), fair.soft_labels, atol=1e-12
+    )
+    with pytest.raises(
+        UnseenError, match=r"a column 4\.0, which is not among the fitted classes 1\.0, 2\.0, 3\.0"
+    ):
+        fair.transform(pd.DataFrame(P, columns=[1.0, 2.0, 4.0]), sensitive_features=SEX)
+    with pytest.raises(UnseenError, match=r"a column '1\.0', which is not"):
+        fair.transform({1: P[:, 0], "1.0": P[:, 1], 3: P[:, 2]}, sensitive_features=SEX)
+
+
+def test_scores_and_labels_meet_by_type():
+    y = np.array([1.0, 2.0, 3.0])[P.argmax(axis=1)]
+    scores = pd.DataFrame(P, columns=[1.0, 2.0, 3.0])
+    assert tv_accuracy(y, scores).value == tv_accuracy(P.argmax(axis=1), P).value
+    with pytest.raises(
+        UnseenError,
+        match=r"holds '\d' \(text\), but the known values are of another type: 1.0, 2.0, 3.0 \(number\)",
+    ):
+        tv_accuracy(y.astype(int).astype(str), scores)
+
+
+def test_names_without_one_type_are_refused():
+    with pytest.raises(MixedTypeError, match=r"named 0 \(number\) and 'other' \(text\).*str"):
+        r2b.debias({0: P[:, 0], "other": 1 - P[:, 0]}, sensitive_features=SEX)
+    with pytest.raises(MissingValueError, match="column 1 has no name"):
+        r2b.debias(
+            pd.DataFrame(P[:, :2] / P[:, :2].sum(axis=1, keepdims=True), columns=["a", None]),
+            sensitive_features=SEX,
+        )
+
+
+@pytest.mark.parametrize(
+    ("fitted", "new", "types"),
+    [
+        ([0, 1], "0", ("text", "number")),
+        (["0", "1"], 0, ("number", "text")),
+        ([False, True], 0, ("number", "true/false")),
+    ],
+)
+def test_unseen_values_name_types_and_not_the_same_spelling(fitted, new, types):
+    fair = r2b.debias(np.array(fitted)[np.arange(N) % 2], sensitive_features=SEX)
+    with pytest.raises(UnseenError) as caught:
+        fair.transform([new] * 2, sensitive_features=["f", "m"])
+    message = str(caught.value)
+    assert (
+        f"holds {new!r} ({types[0]})" in message
+        and f"({types[1]})" in message
+        and f"to {types[1]}" in message
+    )
+    assert "Did you mean" not in message
+    assert (caught.value.facts["type"], caught.value.facts["known_type"]) == types
+
+
+def test_unseen_groups_name_types_too():
+    fair = r2b.debias(np.arange(N) % 2, sensitive_features=np.arange(N) // 20)
+    with pytest.raises(
+        UnseenError,
+        match=r"Row 0 of sensitive_features holds '0' \(text\), but the known values .*0, 1 \(number\)\. Convert",
+    ):
+        fair.transform([0, 1], sensitive_features=["0", "1"])
+    with pytest.raises(UnseenError, match="Did you mean 'male'"):
+        named = r2b.debias(
+            np.arange(N) % 2, sensitive_features=np.where(SEX == "f", "female", "male")
+        )
+        named.transform([0, 1], sensitive_features=["male ", "female"])
+
+
+def test_epsilon_by_name_names_types():
+    with pytest.raises(
+        ParameterError,
+        match=r"names '0' \(text\), but the classes are of another type\. Name classes among these: 0, 1 \(number\)",
+    ):
+        r2b.debias(np.arange(N) % 2, sensitive_features=SEX, epsilon={"0": 0.1, "1": 0.1})

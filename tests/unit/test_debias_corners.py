@@ -1,0 +1,341 @@
+"""Corners that users meet: odd names, extreme weights, questions about other columns, keys and seeds of every kind."""
+
+from __future__ import annotations
+
+import datetime
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import r2b
+from r2b import errors
+from r2b._data.values import written
+from r2b.metrics import demographic_parity
+from r2b.metrics.chance import sampling_level
+from r2b.metrics.intervals import parity_interval
+
+RNG = np.random.default_rng(5)
+SEX = RNG.choice(["f", "m"], 300)
+RACE = RNG.choice(["p", "q", "r"], 300)
+Y = np.where(RNG.random(300) < 0.3 * (SEX == "m"), "a", RNG.choice(["a", "b", "c"], 300))
+
+
+@pytest.fixture(scope="module")
+def fair():
+    return r2b.debias(Y, sensitive_features=SEX, epsilon=0.01)
+
+
+def test_zeros_at_the_end_of_text_keep_two_classes_apart():
+    fair = r2b.debias(["a\0", "a", "a", "a\0", "a", "a\0"], sensitive_features=list("ffmmff"))
+    assert fair.classes.tolist() == ["a", "a\0"]
+    assert (
+        fair.transform(["a\0"], sensitive_features=["f"]).tolist() == fair.soft_labels[:1].tolist()
+    )
+
+
+def test_names_of_any_kind_stay_on_their_line():
+    y, sex = (
+        np.where(Y == "a", "two\nlines", np.where(Y == "b", "x" * 5000, "c")),
+        np.where(SEX == "f", "f\t\r", "m\x1b[31m"),
+    )
+    texts = [
+        str(r2b.debias(y, sensitive_features={"s\nex": sex}, epsilon=0.01, families="both")),
+        str(
+            r2b.audit(
+                y,
+                sensitive_features={"s\nex": sex},
+                control_features={"r\ace": RACE},
+                n_permutations=5,
+                n_boot=5,
+            )
+        ),
+        str(r2b.compare(y, sensitive_features=sex, choices={"a\nb": {}, "c": {}})),
+    ]
+    for text in texts:
+        assert all(line.isprintable() and len(line) < 1500 for line in text.split("\n"))
+        assert len(text.split("\n")) < 60
+    assert "two\\nlines" in texts[0] and "s\\nex" in texts[1] and "a\\nb" in texts[2]
+
+
+def test_a_long_name_keeps_both_its_ends():
+    name = "first " + "x" * 500 + " last"
+    assert (
+        written(name).startswith("first x")
+        and written(name).endswith("x last")
+        and len(written(name)) == 200
+    )
+    assert written("x" * 200) == "x" * 200
+
+
+def test_one_row_is_one_row():
+    assert "1 row, 2 classes, 1 group" in str(r2b.debias([[0.5, 0.5]], sensitive_features=["f"]))
+    assert "1 row, 2 classes, 1 family" in str(
+        r2b.audit([[0.5, 0.5]], sensitive_features=["f"], n_permutations=0, n_boot=0)
+    )
+
+
+@pytest.mark.slow
+def test_an_account_does_not_hold_the_answers_of_all_cells_and_classes():
+    rng = np.random.default_rng(0)
+    age, y = rng.normal(size=4_000), rng.integers(0, 40, 4_000)
+    fair = r2b.debias(
+        np.where(age > 0, y // 2, y), sensitive_features=r2b.Continuous(age), epsilon=0.001
+    )
+    assert fair.status.value == "solved"
+    tracemalloc.start()
+    changes = fair.largest_changes(3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    whole = 4_000 * 40 * 40 * 8  # the channel of every cell
+    assert len(changes) == 3 and peak < whole
+
+
+def test_the_largest_changes_are_those_of_the_whole_channel(monkeypatch):
+    fair = r2b.debias(Y, sensitive_features={"s": SEX, "r": RACE}, epsilon=0.01)
+    wanted = fair.largest_changes(1000)
+    flow = []
+    for cell, name in enumerate(fair.cells):
+        for old, label in enumerate(fair.classes):
+            mine = (label == Y) & (
+                np.char.add(np.char.add("s=", SEX), np.char.add(", r=", RACE)) == name
+            )
+            flow += [
+                (mine.sum() * fair.channel[cell, old, new], name, label, fair.classes[new])
+                for new in range(3)
+                if new != old
+            ]
+    flow = [each for each in sorted(flow, key=lambda each: -each[0]) if each[0] > 1e-6]
+    assert [change.weight for change in wanted] == pytest.approx([each[0] for each in flow])
+    assert [(c.group, c.old, c.new) for c in wanted[:5]] == [each[1:] for each in flow[:5]]
+    monkeypatch.setattr("r2b._labels.account._PART", 1)  # part by part, the same
+    assert fair.largest_changes(1000) == wanted and fair.largest_changes(4) == wanted[:4]
+    assert fair.largest_changes(0) == fair.largest_changes(-1) == []
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_the_deviation_of_a_sample_does_not_depend_on_the_size_of_weights(size):
+    weight = np.random.default_rng(1).uniform(0.5, 1.0, 300)
+    one, other = (
+        r2b.debias(Y, sensitive_features=SEX, epsilon=0.01, sample_weight=weight * each)
+        for each in (1.0, size)
+    )
+    np.testing.assert_allclose(other.sampling_deviation, one.sampling_deviation, rtol=1e-9)
+    np.testing.assert_allclose(other.soft_labels, one.soft_labels, atol=1e-9)
+
+
+def test_choices_may_have_columns_of_their_own():
+    choices = {
+        "sex": {},
+        "race": {"sensitive_features": RACE},
+        "within": {"control_features": RACE},
+        "weighted": {"sample_weight": np.arange(300)},
+    }
+    found = r2b.compare(Y, sensitive_features=SEX, epsilon=0.01, choices=choices)
+    for row, fair in enumerate(found.labels.values()):
+        x = fair.soft_labels
+        weight = np.arange(300.0)
+        sex = np.ptp([x[s == SEX].mean(axis=0) for s in "fm"], axis=0)
+        race = np.ptp([x[r == RACE].mean(axis=0) for r in "pqr"], axis=0)
+        within = [
+            np.ptp([x[(s == SEX) & (r == RACE)].mean(axis=0) for s in "fm"], axis=0) for r in "pqr"
+        ]
+        weighted = np.ptp(
+            [np.average(x[s == SEX], axis=0, weights=weight[s == SEX]) for s in "fm"], axis=0
+        )
+        wanted = [max(np.max(each) - 0.01, 0.0) for each in (sex, race, within, weighted)]
+        assert found.violation[row] == pytest.approx(wanted, abs=1e-9)
+    assert found.meets("sex", "sex") and not found.meets("race", "sex")
+
+
+def test_comparisons_refuse_what_they_cannot_name():
+    with pytest.raises(errors.ParameterError, match=r"1, '1'.*name of its own"):
+        r2b.compare(Y, sensitive_features=SEX, choices={1: {}, "1": {}})
+    with pytest.raises(errors.ParameterError, match=r"'strict' is 0\.1.*'epsilon'"):
+        r2b.compare(Y, sensitive_features=SEX, choices={"strict": 0.1})
+    with pytest.raises(errors.ParameterError, match=r"called 'lax'.*'strict'"):
+        r2b.compare(Y, sensitive_features=SEX, choices={"strict": {}}).meets("strict", "lax")
+
+
+def test_a_path_may_be_cut_to_nothing():
+    path = r2b.frontier(Y, sensitive_features=SEX, epsilons=2)
+    assert (
+        "no points" in repr(path[:0]) and "1 point," in repr(path[:1]) and "2 points," in repr(path)
+    )
+    with pytest.raises(errors.ParameterError, match="True"):
+        r2b.frontier(Y, sensitive_features=SEX, epsilons=True)
+
+
+def test_keys_come_in_every_form(fair):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    numbers = np.arange(300)
+    wanted = fair.sample(key=numbers)
+    for key in (
+        numbers.tolist(),
+        {"id": numbers},
+        pandas.Series(numbers, dtype="Int64"),
+        polars.DataFrame({"id": numbers}),
+        [numbers],
+    ):
+        assert np.array_equal(fair.sample(key=key), wanted)
+    two = fair.sample(key=[numbers, numbers])
+    assert np.array_equal(fair.sample(key=pandas.DataFrame({"a": numbers, "b": numbers})), two)
+    assert np.array_equal(fair.sample(key=np.stack([numbers, numbers], axis=1)), two)
+    days = [datetime.date(2020, 1, 1) + datetime.timedelta(int(day)) for day in numbers]
+    assert np.array_equal(fair.sample(key=days), fair.sample(key=np.array(days, dtype="M8[D]")))
+
+
+def test_keys_that_tell_nothing_are_refused(fair):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    gap = [1, 2, None, *range(3, 300)]
+    for key in (
+        [None] * 300,
+        pandas.Series(gap, dtype="Int64"),
+        polars.Series(gap),
+        pandas.Series(gap, dtype="object"),
+    ):
+        with pytest.raises(errors.MissingValueError, match=r"Row \d has no value of the key"):
+            fair.sample(key=key)
+    for key in (5, "id", [], [[]]):
+        with pytest.raises(errors.InputError, match="argument key"):
+            fair.round(key=key)
+    with pytest.raises(errors.LengthError, match="key has 2 rows"):
+        fair.round(key=[1, 2])
+    with pytest.raises(errors.LengthError, match="key has 301 rows, but the labels have 300"):
+        fair.round(key=[np.arange(300), np.arange(301)])
+
+
+@pytest.mark.parametrize("seed", ["x", -1, 1.5, {}])
+def test_what_is_no_seed_is_refused(fair, seed):
+    for call in (
+        fair.sample,
+        fair.round,
+        lambda random_state: sampling_level(Y, sensitive_features=SEX, random_state=random_state),
+    ):
+        with pytest.raises(errors.ParameterError, match=r"random_state is .*whole number"):
+            call(random_state=seed)
+    with pytest.raises(errors.ParameterError, match="random_state"):
+        fair.transform(Y, sensitive_features=SEX, form="round", random_state=seed)
+
+
+@pytest.mark.parametrize(
+    "option", [{"level": "x"}, {"level": 2}, {"n_boot": "x"}, {"n_boot": 2.5}, {"n_boot": 1}]
+)
+def test_what_is_no_number_of_draws_or_level_is_refused(option):
+    ((name, value),) = option.items()
+    with pytest.raises(errors.ParameterError) as caught:
+        parity_interval(Y, sensitive_features=SEX, **option)
+    assert caught.value.facts[name] == value
+    for n_permutations in ("x", 1.5, 0):
+        with pytest.raises(errors.ParameterError, match="permutations"):
+            sampling_level(Y, sensitive_features=SEX, n_permutations=n_permutations)
+
+
+def test_forms_that_cannot_be_made_are_refused(fair):
+    with pytest.raises(errors.ParameterError, match="'float32'"):
+        fair.soft("x")
+    for size in (0, 1.5, "x"):
+        with pytest.raises(errors.ParameterError, match=f"block_rows is {size!r}"):
+            fair.iter_soft(size)
+
+
+@pytest.mark.parametrize("place", ["nowhere/fair.json", "folder"])
+def test_a_file_that_cannot_be_written_is_called_by_its_name(fair, tmp_path, place):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match=place) as caught:
+        fair.save(tmp_path / place)
+    assert caught.value.filename == str(tmp_path / place)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["folder"]
+
+
+REFUSED = {
+    "weight too large for a float": (
+        {"sample_weight": [10**400] * 300},
+        errors.WeightError,
+        "weight of row 0 is inf",
+    ),
+    "probability too large for a float": (
+        {"y": [[10**400, 0]] * 300},
+        errors.InputError,
+        "row 0 holds 1000",
+    ),
+    "epsilon too large for a float": ({"epsilon": 10**400}, errors.ParameterError, "not a number"),
+    "progress that is no function": (
+        {"progress": 1},
+        errors.ParameterError,
+        r"progress is 1\. Pass a function",
+    ),
+    "lam true": ({"lam": True}, errors.ParameterError, "lam is True"),
+    "threads true": ({"threads": True}, errors.ParameterError, r"threads is True.*at least 1"),
+    "steps below none": ({"max_iter": -1}, errors.ParameterError, r"max_iter is -1.*at least 0"),
+    "costs of a class by name": (
+        {"costs": [[0, 1, 0], [1, 0, 1], [1, 1, 0]]},
+        errors.ParameterError,
+        r"It costs 0\.0 to turn class 'a' into class 'c'",
+    ),
+    "a family of a column without a name": (
+        {"families": ["sex"]},
+        errors.ParameterError,
+        r"no name: leave families out",
+    ),
+    "mixed types in a list": (
+        {"y": [1, "a"] * 150},
+        errors.MixedTypeError,
+        r"\[str\(value\) for value in column\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_used_is_refused_with_a_remedy_that_works(case):
+    arguments, kind, message = REFUSED[case]
+    with pytest.raises(kind, match=message):
+        r2b.debias(**({"y": Y, "sensitive_features": SEX} | arguments))
+
+
+def test_costs_go_by_the_names_of_classes_not_by_how_they_are_written():
+    pandas = pytest.importorskip("pandas")
+    costs = pandas.DataFrame([[0.0, 1.0], [2.0, 0.0]], index=["1", "2"], columns=["1", "2"])
+    with pytest.raises(errors.ParameterError, match="'1', '2', which are not the classes"):
+        r2b.debias(np.where(Y == "a", 1, 2), sensitive_features=SEX, costs=costs)
+    costs.index, costs.columns = [2, 1], [2, 1]
+    fair = r2b.debias(np.where(Y == "a", 1, 2), sensitive_features=SEX, costs=costs)
+    assert fair.costs.tolist() == [[0.0, 2.0], [1.0, 0.0]]
+
+
+def test_a_family_may_name_a_column_by_its_number():
+    pandas = pytest.importorskip("pandas")
+    people = pandas.DataFrame({1: SEX, 2: RACE})
+    named = r2b.debias(Y, sensitive_features=people, families=[r2b.Family(1)], epsilon=0.01)
+    assert np.array_equal(
+        named.soft_labels,
+        r2b.debias(Y, sensitive_features=people, families=["1"], epsilon=0.01).soft_labels,
+    )
+
+
+def test_a_negative_zero_is_a_zero():
+    fair = r2b.debias(Y, sensitive_features=SEX, epsilon=-0.0)
+    assert "(epsilon 0)" in str(fair) and not np.signbit(fair.certificate.epsilon).any()
+
+
+@pytest.mark.parametrize("kind", [np.array, list, lambda y: np.array(y, dtype=object)])
+def test_probabilities_of_one_class_are_no_classes_and_both_ways_out_work(kind):
+    scores, groups = [0.1, 0.7, 0.3, 0.9], list("aabb")
+    for call in (r2b.debias, r2b.audit, demographic_parity):
+        with pytest.raises(
+            errors.InputError, match=r"from 0 to 1, such as 0\.1.*column_stack.*text"
+        ):
+            call(kind(scores), sensitive_features=groups)
+    both = np.column_stack([1 - np.array(scores), scores])
+    assert demographic_parity(both, sensitive_features=groups) == pytest.approx(0.2)
+    assert demographic_parity([str(each) for each in scores], sensitive_features=groups) == 0.5
+    for ratings in ([1.0, 2.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0], [0.5, 1.5, 0.5, 0.5]):
+        assert demographic_parity(kind(ratings), sensitive_features=groups) == 0.5
+
+
+def test_masked_numbers_are_missing_numbers():
+    masked = np.ma.array([0.5, 0.5, 0.2, 0.1], mask=[False, False, True, False])
+    with pytest.raises(errors.WeightError, match="The weight of row 2 is nan"):
+        r2b.debias(list("abab"), sensitive_features=list("aabb"), sample_weight=masked)
+    with pytest.raises(errors.InputError, match="row 2"):
+        r2b.debias({"x": masked, "y": 1 - masked.data}, sensitive_features=list("aabb"))

@@ -1,0 +1,143 @@
+"""Families that others imply cost nothing: the same labels, the same proof for all of them, without their prices or their memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from families_qp import Table, asked, people, violation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import r2b
+from r2b._audit.tradeoff import task_of
+from r2b._constraints.parity import (
+    OverallBound,
+    RangeBound,
+    RatioBound,
+    TargetBound,
+    without_implied,
+)
+from r2b._constraints.parity.constraint import _tighter
+
+BOUNDS = {"range": RangeBound, "to_overall": OverallBound, "ratio": RatioBound}
+
+
+def countries(n=3000, many=40, classes=30):
+    """Rows of a table with a long column of countries, two genders and many classes."""
+    rng = np.random.default_rng(0)
+    country, gender = rng.integers(0, many, n), rng.integers(0, 2, n)
+    y = (rng.zipf(1.4, n) + 3 * (country % 3) + gender).clip(max=classes)
+    return y, {"country": country, "gender": gender}
+
+
+@pytest.mark.parametrize("bound", ["range", "to_overall", "ratio"])
+@pytest.mark.parametrize("lam", [0.3, 1.0])
+def test_both_families_give_the_labels_of_the_crossings_and_prove_the_margins(bound, lam):
+    who = people(4, decades=1.0)
+    more = {
+        "sensitive_features": who.sensitive,
+        "sample_weight": who.weight,
+        "bound": bound,
+        "epsilon": 0.05,
+        "lam": lam,
+    }
+    crossed, both = (
+        r2b.debias(who.given, families=families, **more) for families in ("crossed", "both")
+    )
+    assert both.status.ok and both.certificate.holds
+    np.testing.assert_allclose(both.soft_labels, crossed.soft_labels, atol=1e-9)
+    assert [family.name for family in both.certificate.families] == ["sex", "race", "sex x race"]
+    margins = both.prices[: both.certificate.families[1].groups.stop]
+    assert not margins.any() and both.prices.any()
+
+
+def test_the_memory_of_both_families_is_that_of_the_crossings():
+    y, people = countries()
+    peaks = []
+    for families in ("crossed", "both"):
+        tracemalloc.start()
+        assert r2b.debias(y, sensitive_features=people, families=families, epsilon=0.01).status.ok
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] <= 1.5 * peaks[0]
+
+
+def test_a_margin_that_is_bounded_more_closely_is_not_implied():
+    who = people(4, decades=0.0)
+    families = [r2b.Family(["sex", "race"], epsilon=0.2), r2b.Family("sex", epsilon=0.01)]
+    fair = r2b.debias(who.given, sensitive_features=who.sensitive, families=families)
+    assert fair.certificate.holds and fair.certificate.families[1].measure.max() <= 0.01 + 1e-9
+    assert (
+        len(
+            without_implied(
+                task_of(
+                    who.given, {"sensitive_features": who.sensitive, "families": families}
+                ).parity
+            ).parity.members
+        )
+        == 2
+    )
+
+
+def test_rows_that_the_crossings_leave_out_still_count_in_their_margin():
+    who = people(4, decades=0.0)
+    race = who.race.astype(object)
+    race[::3] = None
+    people_ = {"sex": who.sex, "race": race}
+    job = task_of(
+        who.given,
+        {"sensitive_features": people_, "families": "both", "missing": "exclude", "epsilon": 0.0},
+    )
+    kept = [member.name for member in without_implied(job.parity).parity.members]
+    # of race the crossings tell, of sex they do not: rows without a race are in no crossing
+    assert kept == ["sex", "sex x race"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["both", "list", "control"]),
+    st.sampled_from(["range", "to_overall", "ratio", "population"]),
+)
+def test_prices_of_less_have_the_same_shifts(seed, families, bound):
+    who = people(seed, decades=0.0)
+    arguments, _ = asked(who, "both" if families == "list" else families, bound, "small", seed)
+    parity = task_of(who.given, arguments).parity
+    slim = without_implied(parity)
+    prices = np.random.default_rng(seed).normal(size=(parity.n_groups, who.n_classes))
+    np.testing.assert_allclose(
+        slim.parity.shifts(slim.reduced(prices)), parity.shifts(prices), atol=1e-12
+    )
+    fewer = slim.reduced(prices)
+    np.testing.assert_allclose(
+        parity.shifts(slim.whole(fewer)), slim.parity.shifts(fewer), atol=1e-12
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**6))
+def test_what_is_taken_for_implied_is(seed):
+    """Means within the tighter bound are averaged at random: the averages are within the other."""
+    rng = np.random.default_rng(seed)
+    target = rng.dirichlet(np.ones(3))
+
+    def drawn():
+        kind, epsilon = str(rng.choice([*BOUNDS, "target"])), rng.choice([0.0, 0.02, 0.1, 0.3], 3)
+        return TargetBound(epsilon, target) if kind == "target" else BOUNDS[kind](epsilon)
+
+    one, other = drawn(), drawn()
+    weight = rng.dirichlet(np.ones(6))
+    means = one.project(rng.dirichlet(np.ones(3), 6), weight).means
+    union = np.eye(3)[[0, 0, 1, 1, 2, 2]]
+    averaged = union.T @ (weight[:, None] * means) / (weight @ union)[:, None]
+    if _tighter(one, other):
+        assert other.violation(averaged, weight @ union).max() <= 1e-9
+
+
+def test_crossings_under_a_bound_of_their_own_meet_the_rules_of_all():
+    who = people(11, decades=2.0)
+    arguments, rules = asked(who, "both", "to_overall", "zero", 11)
+    fair = r2b.debias(who.given, sample_weight=who.weight, **arguments)
+    assert fair.status.ok and violation(Table(who.y, who.w, rules), fair.soft_labels) <= 2e-9

@@ -1,0 +1,182 @@
+"""Class labels by their structure, against rows walked one by one: responses, curvature, evidence; and prices class by class."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import project
+
+from r2b._data import read
+from r2b._data.merge import merge
+from r2b._solve.oracle import ClassOracle, MemoryOracle, classes_plain
+
+KERNELS = ["numpy", "compiled"]
+with_kernels = pytest.mark.parametrize("kernel", KERNELS)
+
+
+def rows_of(weight: np.ndarray):
+    """Merged rows of a table of weights, groups by classes."""
+    groups, classes = np.nonzero(weight)
+    return merge(read(classes, sensitive_features=groups, sample_weight=weight[groups, classes]))
+
+
+def drawn(seed: int):
+    """Draw weights (some groups miss classes), prices on any scale, with ties in every fourth, and lam."""
+    rng = np.random.default_rng(seed)
+    n_groups, n_classes = int(rng.integers(1, 5)), int(rng.integers(2, 25))
+    weight = rng.dirichlet(np.full(n_classes, 0.5), n_groups) * 10.0 ** rng.uniform(
+        -3, 0, (n_groups, 1)
+    )
+    weight[rng.random(weight.shape) < 0.2] = 0.0
+    weight[:, 0] += 0.01
+    weight[0] += 0.01  # every class occurs
+    prices = rng.normal(0.0, rng.choice([1e-3, 0.05, 0.5, 3.0]), weight.shape)
+    lam = float(rng.choice([0.05, 0.3, 1.0, 2.0, 30.0]))
+    return weight, prices if seed % 4 else prices.round(1), lam
+
+
+def made(kernel: str, weight: np.ndarray) -> tuple[ClassOracle, MemoryOracle]:
+    if kernel == "compiled":
+        pytest.importorskip("numba")
+    rows = rows_of(weight)
+    return ClassOracle(rows, kernel), MemoryOracle(rows, "numpy")
+
+
+@with_kernels
+@pytest.mark.parametrize("seed", range(40))
+def test_structure_gives_what_a_walk_over_the_rows_gives(kernel, seed):
+    weight, prices, lam = drawn(seed)
+    ours, theirs = made(kernel, weight)
+    assert ours.label_means() == pytest.approx(theirs.label_means(), abs=1e-15)
+    seen, walked = (oracle.evaluate(prices, lam, curvature=True) for oracle in (ours, theirs))
+    assert seen.means == pytest.approx(walked.means, abs=1e-13)
+    assert seen.value == pytest.approx(walked.value, abs=1e-13, rel=1e-13)
+    if seed % 4:  # between ties either support is right
+        assert seen.curvature == pytest.approx(walked.curvature, abs=1e-12 / lam)
+        design = np.random.default_rng(seed).random((len(weight), 3))
+        assert ours.fold(prices, lam, design) == pytest.approx(
+            theirs.fold(prices, lam, design), abs=1e-12 / lam
+        )
+
+
+@with_kernels
+@pytest.mark.parametrize("seed", range(12))
+def test_evidence_is_that_of_rows_walked_one_by_one(kernel, seed):
+    weight, prices, lam = drawn(seed)
+    ours, theirs = made(kernel, weight)
+    answers = np.random.default_rng(seed).dirichlet(np.ones(weight.shape[1]), len(ours.rows.groups))
+    for options in ({}, {"unchanged": True}, {"answers": answers}):
+        seen, walked = (oracle.inspect(prices, lam, **options) for oracle in (ours, theirs))
+        assert seen.means == pytest.approx(walked.means, abs=1e-13)
+        for name in (
+            "slack",
+            "squared_norm",
+            "agreement",
+            "squared_distance",
+            "moved",
+            "simplex_violation",
+        ):
+            assert getattr(seen, name) == pytest.approx(getattr(walked, name), abs=1e-13), name
+
+
+@with_kernels
+@pytest.mark.parametrize("seed", [1, 2, 3, 5, 6, 7])
+def test_products_averages_and_shares_follow_from_the_supports(kernel, seed):
+    weight, prices, lam = drawn(seed)
+    oracle, _ = made(kernel, weight)
+    supports, level, _, _ = oracle.respond(prices, lam)
+    rng = np.random.default_rng(seed)
+    d, amount = rng.normal(size=prices.shape), rng.normal(size=prices.shape)
+    n_classes = prices.shape[1]
+    # cell, old class, new class
+    inside = np.stack([project((np.eye(n_classes) - shift) / lam) > 0 for shift in prices])
+    assert np.array_equal(supports.counts, inside.sum(axis=2))
+    means = np.einsum("sjk,sk->sj", inside, d) / inside.sum(axis=2)
+    assert supports.averages(d) == pytest.approx(means, abs=1e-12)
+    share = oracle.weight * amount / inside.sum(axis=2)
+    assert supports.spread(amount) == pytest.approx(
+        np.einsum("sj,sjk->sk", share, inside), abs=1e-13
+    )
+    matrices = np.stack([supports.matrix(cell) for cell in range(len(prices))])
+    assert supports.product(d) == pytest.approx(
+        np.einsum("skl,sl->sk", matrices, d), abs=1e-12 / lam
+    )
+    assert supports.diagonal == pytest.approx(np.einsum("skk->sk", matrices), abs=1e-13 / lam)
+    raised = np.eye(n_classes) - prices[:, None, :] - level[:, :, None]
+    assert np.maximum(raised, 0.0).sum(axis=2) == pytest.approx(
+        np.full(prices.shape, lam), rel=1e-12
+    )
+
+
+@with_kernels
+@pytest.mark.parametrize("seed", range(12))
+def test_systems_are_solved_on_what_is_free_and_balance(kernel, seed):
+    """By the conditions of a minimum on changes that balance: what is left is one number for each class, where anything may change."""
+    weight, prices, lam = drawn(seed)
+    oracle, _ = made(kernel, weight)
+    rng = np.random.default_rng(seed)
+    supports, share, n_classes = oracle.respond(prices, lam)[0], oracle.cell_share, weight.shape[1]
+    free = rng.random(weight.shape) < (1.0 if seed % 3 == 0 else 0.7)
+    extra = rng.uniform(0.5, 1.0, weight.shape if seed % 2 else n_classes)
+    right = rng.normal(size=weight.shape)
+    d = supports.solution(right, free, share, extra, 1e-12)
+    assert not d[~free].any()
+    assert share @ d == pytest.approx(np.zeros(n_classes), abs=1e-12)
+    left = right - np.stack([supports.matrix(cell) @ d[cell] for cell in range(len(d))]) - extra * d
+    for k in range(n_classes):
+        assert np.ptp(left[free[:, k], k]) < 1e-9 if free[:, k].any() else True
+
+
+@with_kernels
+@pytest.mark.parametrize("lam", [0.3, 1.0, 4.0])
+def test_supports_of_given_thresholds_by_their_definition(kernel, lam):
+    rng = np.random.default_rng(3)
+    oracle, _ = made(kernel, rng.dirichlet(np.ones(12), 2))
+    worth, level = rng.normal(0, 0.4, (2, 12)), rng.normal(0.5, 0.4, (2, 12))
+    supports, excess = oracle.supports_at(worth, level, lam)
+    kept = np.clip(worth + 1.0 - level, 0.0, min(lam, 1.0))
+    given = np.maximum(worth[:, None, :] - level[:, :, None], 0.0)
+    assert excess == pytest.approx((given.sum(axis=2) + kept) / lam - 1.0, abs=1e-12)
+    partly = (kept > 0) & (kept < min(lam, 1.0)) & (worth <= level)
+    assert np.array_equal(supports.counts, (given > 0).sum(axis=2) + partly)
+
+
+def balanced_by(kernel: str):
+    if kernel == "numpy":
+        return classes_plain.balanced
+    pytest.importorskip("numba")
+    from r2b._solve.oracle import classes_compiled
+
+    return classes_compiled.balanced
+
+
+@with_kernels
+@pytest.mark.parametrize("seed", range(40))
+def test_prices_of_a_class_balance_and_bring_its_means_into_the_band(kernel, seed):
+    """Optimal by its conditions: at the bottom of the band where worth is raised, at the top where it is lowered, inside where it is 0."""
+    rng = np.random.default_rng(seed)
+    n_cells, n_classes = int(rng.integers(1, 5)), int(rng.integers(1, 25))
+    lam = float(rng.choice([0.05, 0.3, 1.0, 2.0, 10.0]))
+    level = rng.normal(
+        rng.choice([0.0, 1.0 - lam]), rng.choice([0.0, 1e-3, 0.05, 0.5, 2.0]), (n_cells, n_classes)
+    )
+    weight = rng.dirichlet(np.full(n_classes, 0.5), n_cells) * (
+        rng.random((n_cells, n_classes)) > 0.2
+    )
+    weight[:, 0] += 1e-3
+    weight /= weight.sum(axis=1, keepdims=True)
+    share = rng.dirichlet(np.ones(n_cells))
+    epsilon = np.where(rng.random(n_classes) < 0.1, np.inf, rng.choice([0.0, 1e-4, 0.01, 0.1]))
+    worth, at = balanced_by(kernel)(level, weight, share, lam, epsilon, np.full(n_classes, np.nan))
+    assert np.abs(share @ worth).max() < 1e-13 * max(1.0, np.abs(worth).max())
+    given = np.einsum("sj,sjk->sk", weight, np.maximum(worth[:, None, :] - level[:, :, None], 0.0))
+    means = (given + weight * np.clip(worth + 1.0 - level, 0.0, min(lam, 1.0))) / lam
+    low = at / lam
+    bounded = np.isfinite(epsilon)
+    high = low + np.where(bounded, epsilon, 0.0)
+    raised, lowered = (worth > 1e-12) & bounded, (worth < -1e-12) & bounded
+    within = bounded & ~raised & ~lowered
+    assert np.abs(means - low)[raised].max(initial=0.0) < 1e-11
+    assert np.abs(means - high)[lowered].max(initial=0.0) < 1e-11
+    assert np.maximum(low - means, means - high)[within].max(initial=0.0) < 1e-11
+    assert not worth[:, ~bounded].any()

@@ -1,0 +1,230 @@
+"""Groups known only in probability: certain ones are groups, uncertain ones the programme's; what is no distribution is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from families_qp import BOUNDS, Rule, Table, closest, fewest, indicators, people, violation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import r2b
+from r2b.errors import (
+    InputError,
+    ParameterError,
+    ProbabilityError,
+    ShapeError,
+    UnseenError,
+    WeightError,
+)
+
+SEEDS = st.integers(0, 10**6)
+few = settings(max_examples=12, deadline=None)
+
+
+def chances(seed, n, groups=3):
+    return np.random.default_rng([seed, 8]).dirichlet(np.full(groups, 0.5), n)
+
+
+@few
+@given(
+    SEEDS,
+    st.booleans(),
+    st.sampled_from(["range", "to_overall", "ratio", "target"]),
+    st.sampled_from([0.0, 0.05]),
+)
+def test_certain_memberships_are_groups(seed, soft, bound, epsilon):
+    who = people(seed, soft=soft)
+    more = {
+        "bound": bound,
+        "epsilon": epsilon,
+        "sample_weight": who.weight,
+        "target": "population" if bound == "target" else None,
+    }
+    certain = r2b.Membership(indicators(who.race), groups=list("pqr"))
+    uncertain = r2b.debias(who.given, sensitive_features={"race": certain}, **more)
+    groups = r2b.debias(who.given, sensitive_features={"race": who.race}, **more)
+    np.testing.assert_allclose(uncertain.soft_labels, groups.soft_labels, atol=1e-7)
+    np.testing.assert_allclose(uncertain.certificate.means, groups.certificate.means, atol=1e-9)
+    assert uncertain.groups.tolist() == ["race=p", "race=q", "race=r"]
+
+
+@few
+@given(SEEDS, st.booleans(), st.sampled_from(BOUNDS), st.sampled_from([0.0, 0.02]))
+def test_uncertain_memberships_are_those_of_a_programme(seed, soft, bound, epsilon):
+    who = people(seed, soft=soft, decades=1.0)
+    matrix, kind = chances(seed, len(who.y)), "target" if bound == "population" else bound
+    target = {"target": np.full(who.n_classes, 1 / who.n_classes), "population": who.mean()}.get(
+        bound
+    )
+    fair = r2b.debias(
+        who.given,
+        sensitive_features={"race": r2b.Membership(matrix), "sex": who.sex},
+        sample_weight=who.weight,
+        bound=kind,
+        target="population" if bound == "population" else target,
+        epsilon=epsilon,
+    )
+    limit = np.full(who.n_classes, epsilon)
+    table = Table(
+        who.y,
+        who.w,
+        [Rule(matrix, kind, limit, target), Rule(indicators(who.sex), kind, limit, target)],
+    )
+    assert fair.certificate.holds and violation(table, fair.soft_labels) <= 1e-8
+    assert table.value(fair.soft_labels) == pytest.approx(closest(table)[0], abs=1e-7)
+
+
+def test_agreement_with_memberships_is_a_linear_programme():
+    who = people(3, decades=0.0)
+    matrix = chances(3, len(who.y), 2)
+    fair = r2b.debias(
+        who.given, sensitive_features=r2b.Membership(matrix), objective="agreement", epsilon=0.01
+    )
+    table = Table(who.y, who.w, [Rule(matrix, "range", np.full(who.n_classes, 0.01))], 0.0)
+    assert fair.certificate.holds
+    assert table.value(fair.soft_labels) == pytest.approx(fewest(table), abs=1e-9)
+
+
+@pytest.mark.parametrize("bound", ["range", "to_overall", "ratio"])
+@pytest.mark.parametrize("seed", [108, 124])
+def test_agreement_of_memberships_and_groups_at_epsilon_zero_is_not_called_infeasible(seed, bound):
+    # Labels that are all alike meet it, so there is always an answer.
+    who = people(seed, decades=0.0)
+    sensitive = {"town": r2b.Membership(chances(seed, len(who.y))), **who.sensitive}
+    fair = r2b.debias(
+        who.given,
+        sensitive_features=sensitive,
+        families="marginal",
+        bound=bound,
+        objective="agreement",
+    )
+    assert fair.status.ok and fair.certificate.holds
+
+
+def test_memberships_within_strata_are_those_of_each_stratum():
+    who = people(7, decades=0.0)
+    matrix = chances(7, len(who.y), 2)
+    fair = r2b.debias(
+        who.given, sensitive_features={"g": r2b.Membership(matrix)}, control_features=who.job
+    )
+    for value in "uv":
+        rows = who.job == value
+        alone = r2b.debias(who.given[rows], sensitive_features={"g": r2b.Membership(matrix[rows])})
+        np.testing.assert_allclose(fair.soft_labels[rows], alone.soft_labels, atol=1e-7)
+
+
+def test_the_same_chances_for_everyone_leave_the_labels_alone():
+    fair = r2b.debias(list("aabb"), sensitive_features=r2b.Membership(np.tile([0.3, 0.7], (4, 1))))
+    assert fair.status.value == "already fair" and fair.unchanged
+
+
+def test_new_rows_have_chances_of_their_own_and_columns_go_by_name(tmp_path):
+    who = people(9, decades=0.0)
+    matrix = chances(9, len(who.y), 2)
+    fair = r2b.debias(
+        who.given,
+        sensitive_features={"sex": r2b.Membership(pd.DataFrame(matrix, columns=["f", "m"]))},
+    )
+    fair.save(tmp_path / "fair.json")
+    json.loads(
+        (tmp_path / "fair.json").read_text(),
+        parse_constant=lambda word: pytest.fail(f"{word} is not strict JSON"),
+    )
+    new = pd.DataFrame({"m": [0.9, 0.5], "f": [0.1, 0.5]})
+    shift = new[["f", "m"]].to_numpy() @ fair.prices
+    worth = (who.given[:2, None] == fair.classes) - shift
+    level = np.array(
+        [
+            max((np.sort(row)[::-1][:k].sum() - 1) / k for k in range(1, len(row) + 1))
+            for row in worth
+        ]
+    )
+    expected = np.maximum(worth - level[:, None], 0.0)
+    for each in (fair, r2b.load(tmp_path / "fair.json")):
+        np.testing.assert_allclose(
+            each.transform(who.given[:2], sensitive_features={"sex": r2b.Membership(new)}),
+            expected,
+            atol=1e-12,
+        )
+        with pytest.raises(UnseenError, match="'x'"):
+            each.transform(
+                who.given[:2],
+                sensitive_features={"sex": r2b.Membership(new.rename(columns={"f": "x"}))},
+            )
+        with pytest.raises(ShapeError, match="membership"):
+            each.transform(who.given[:2], sensitive_features={"sex": ["f", "m"]})
+
+
+def test_rounded_labels_stay_near_the_optimum_in_expectation():
+    rng = np.random.default_rng(0)
+    matrix = rng.dirichlet([1.0, 1.0], 2000)
+    y = np.where(rng.random(2000) < 0.2 + 0.5 * matrix[:, 0], "a", "b")
+    fair = r2b.debias(y, sensitive_features=r2b.Membership(matrix))
+    assert fair.certificate.holds and fair.certificate.parity <= 1e-9
+    x, means = fair.soft_labels, matrix / matrix.sum(axis=0)
+    noise = np.sqrt((means**2).T @ (x * (1 - x)))
+    for labels in (fair.sample(random_state=0), fair.round(random_state=0)):
+        assert (np.abs(means.T @ ((labels[:, None] == fair.classes) - x)) <= 5 * noise).all()
+
+
+P = np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0], [0.3, 0.7]])
+REFUSED = {
+    "rows that do not sum to 1": (
+        r2b.Membership(0.9 * P),
+        {},
+        ProbabilityError,
+        "row 0 sums to 0.9",
+    ),
+    "a negative chance": (
+        r2b.Membership([[1.2, -0.2], *P[1:].tolist()]),
+        {},
+        ProbabilityError,
+        "-0.2",
+    ),
+    "a missing chance": (
+        r2b.Membership([[np.nan, 1.0], *P[1:].tolist()]),
+        {"missing": "exclude"},
+        ProbabilityError,
+        "row 0",
+    ),
+    "one column": (r2b.Membership(P[:, 0]), {}, ShapeError, "one dimension"),
+    "too few rows": (r2b.Membership(P[:3]), {}, InputError, "3"),
+    "a group that nobody is in": (
+        r2b.Membership(np.tile([1.0, 0.0], (4, 1)), groups=["f", "m"], name="sex"),
+        {},
+        WeightError,
+        "sex=m",
+    ),
+    "names that are too few": (r2b.Membership(P, groups=["f"]), {}, ShapeError, "2 columns"),
+    "a crossing": (
+        {"g": r2b.Membership(P), "sex": list("ffmm")},
+        {"families": [["g", "sex"]]},
+        ParameterError,
+        "'g'",
+    ),
+    "control": (list("ffmm"), {"control_features": r2b.Membership(P)}, ParameterError, "control"),
+    "a dictionary whose key is another name": (
+        {"g": r2b.Membership(P, name="h")},
+        {},
+        ShapeError,
+        "'h'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_is_refused_with_its_facts_and_a_remedy(name):
+    sensitive, more, kind, words = REFUSED[name]
+    with pytest.raises(kind, match=words) as caught:
+        r2b.debias(list("abab"), sensitive_features=sensitive, **more)
+    assert caught.value.remedy.endswith(".") and caught.value.facts
+
+
+def test_a_minimum_size_counts_expected_rows():
+    # Four rows: the second group is expected to hold two of them.
+    with pytest.raises(InputError, match="fewer than 3"):
+        r2b.debias(list("abab"), sensitive_features={"g": r2b.Membership(P)}, min_group_size=3)

@@ -1,0 +1,179 @@
+"""Merging keeps the table: every row finds its stand-in, weights add up, and no answer changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from r2b._data import merge as module
+from r2b._data import read
+from r2b._data.merge import class_weights, joint_codes, merge
+
+
+def tabulated(labels, groups, weight):
+    """Total weight of every distinct (label row, group), straight from the definition."""
+    totals: dict[tuple, float] = {}
+    for row, group, own in zip(labels, groups, weight, strict=True):
+        key = (*row.tolist(), int(group))
+        totals[key] = totals.get(key, 0.0) + own
+    return totals
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(1, 60),
+    st.integers(2, 5),
+    st.integers(1, 4),
+    st.booleans(),
+    st.sampled_from(["<f4", "<f8"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_merged_probabilities_stand_for_their_rows(n, n_classes, n_groups, weighted, dtype, seed):
+    rng = np.random.default_rng(seed)
+    y = np.eye(n_classes, dtype=dtype)[rng.integers(0, n_classes, n)]
+    y[(rng.random(n) < 0.3) | (np.arange(n) == 0)] = np.full(n_classes, 1 / n_classes, dtype)
+    groups = rng.integers(0, n_groups, n)
+    weight = rng.uniform(0.5, 2, n) if weighted else None
+    data = read(y, sensitive_features=groups, sample_weight=weight)
+    rows = merge(data, "always")
+    assert rows.merged and rows.labels.dtype == np.dtype(dtype)
+    codes = data.groups.codes
+    assert np.array_equal(rows.labels[rows.row_of], y) and np.array_equal(
+        rows.groups[rows.row_of], codes
+    )
+    expected = tabulated(y, codes, np.ones(n) if weight is None else weight)
+    found = tabulated(rows.labels, rows.groups, rows.weight)
+    assert len(rows.labels) == len(expected) and found == pytest.approx(expected)
+    # Order of first appearance, whatever the hash.
+    assert np.array_equal(
+        np.unique(rows.row_of, return_index=True)[1],
+        np.sort(np.unique(rows.row_of, return_index=True)[1]),
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(2, 80),
+    st.integers(2, 5),
+    st.integers(1, 4),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_merged_classes_are_a_table_of_counts(n, n_classes, n_groups, weighted, seed):
+    rng = np.random.default_rng(seed)
+    y, groups = rng.integers(0, n_classes, n), rng.integers(0, n_groups, n)
+    y[:2] = 0, 1
+    weight = rng.uniform(0.5, 2, n) if weighted else None
+    data = read(y, sensitive_features=groups, sample_weight=weight)
+    rows = merge(data, "never")  # class labels merge whatever is asked
+    matrix = np.eye(data.n_classes)[data.labels.codes]
+    expected = tabulated(matrix, data.groups.codes, np.ones(n) if weight is None else weight)
+    assert tabulated(rows.labels, rows.groups, rows.weight) == pytest.approx(expected)
+    assert rows.group_weight.sum() == pytest.approx(n if weight is None else weight.sum())
+    assert class_weights(data, ignore_weight=True).sum() == n
+
+
+def test_groups_keep_equal_rows_apart():
+    y = np.full((4, 2), 0.5)
+    rows = merge(read(y, sensitive_features=["a", "b", "a", "b"]), "always")
+    assert (
+        rows.labels.shape == (2, 2)
+        and rows.weight.tolist() == [2, 2]
+        and rows.row_of.tolist() == [0, 1, 0, 1]
+    )
+
+
+def test_rows_that_differ_in_the_last_bit_are_two_rows():
+    y = np.full((3, 2), 0.5)
+    y[1] = [np.nextafter(0.5, 1), np.nextafter(0.5, 0)]
+    assert len(merge(read(y, sensitive_features=[0, 0, 0]), "always").labels) == 2
+
+
+def test_a_collision_of_hashes_merges_nothing_wrong(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.dirichlet(np.ones(3), 50)
+    data = read(np.concatenate([y, y]), sensitive_features=np.arange(100) % 2)
+    monkeypatch.setattr(
+        module, "row_hashes", lambda matrix, groups: np.zeros(len(matrix), np.uint64)
+    )
+    rows = merge(data, "always")
+    assert len(rows.labels) == 100 and np.array_equal(rows.labels, data.labels.matrix)
+    assert rows.group_weight.tolist() == [50, 50]
+
+
+def test_the_matrix_is_not_copied_where_rows_do_not_repeat():
+    y = np.random.default_rng(0).dirichlet(np.ones(3), 500)
+    rows = merge(read(y, sensitive_features=np.arange(500) % 3))
+    assert not rows.merged and np.shares_memory(rows.labels, y)
+    assert rows.group_weight.tolist() == [167, 167, 166]
+    repeated = np.repeat(y[:5], 100, axis=0)
+    assert np.shares_memory(
+        merge(read(repeated, sensitive_features=np.arange(500) % 3), "never").labels, repeated
+    )
+
+
+def test_auto_merges_where_rows_repeat():
+    y = np.random.default_rng(0).dirichlet(np.ones(3), 5)
+    rows = merge(read(np.tile(y, (200, 1)), sensitive_features=np.repeat([0, 1], 500)))
+    assert rows.merged and len(rows.labels) == 10 and rows.weight.tolist() == [100.0] * 10
+
+
+@pytest.mark.parametrize(
+    "make", [np.asfortranarray, lambda y: np.repeat(y, 2, axis=1)[:, ::2], lambda y: y[::-1][::-1]]
+)
+def test_any_memory_layout(make):
+    y = np.random.default_rng(1).dirichlet(np.ones(3), 20)[np.arange(60) % 20]
+    plain = merge(read(np.ascontiguousarray(y), sensitive_features=np.arange(60) % 2), "always")
+    other = merge(read(make(y), sensitive_features=np.arange(60) % 2), "always")
+    assert np.array_equal(plain.labels, other.labels) and np.array_equal(plain.row_of, other.row_of)
+
+
+def test_many_groups_and_classes_do_not_overflow_the_joint_codes():
+    rng = np.random.default_rng(2)
+    y, groups = rng.integers(0, 300, 5000), rng.integers(0, 300, 5000)
+    data = read(y, sensitive_features=groups)
+    expected = np.zeros((data.n_groups, data.n_classes))
+    np.add.at(expected, (data.groups.codes, data.labels.codes), 1)
+    assert np.array_equal(class_weights(data), expected)
+    joint = joint_codes(data).astype(int)
+    assert np.array_equal(joint // data.n_classes, data.groups.codes) and np.array_equal(
+        joint % data.n_classes, data.labels.codes
+    )
+    assert np.array_equal(joint_codes(data, 100, 200), joint[100:200])
+
+
+@pytest.mark.parametrize(
+    ("n", "n_groups", "n_classes"),
+    [(300_001, 3, 7), (2_200_001, 3, 7), (1_100_000, 16, 16), (1_100_001, 1, 2)],
+)
+def test_more_rows_than_a_block(n, n_groups, n_classes):
+    rng = np.random.default_rng(3)
+    y, groups = rng.integers(0, n_classes, n, np.uint8), rng.integers(0, n_groups, n, np.uint8)
+    weight = rng.uniform(0, 1, n)
+    data = read(y, sensitive_features=groups, sample_weight=weight)
+    joint = groups * np.int64(n_classes) + y
+    expected = np.bincount(joint, weight, minlength=n_groups * n_classes).reshape(
+        n_groups, n_classes
+    )
+    assert np.abs(class_weights(data) / expected - 1).max() < 1e-10
+    counts = np.bincount(joint, minlength=n_groups * n_classes).reshape(n_groups, n_classes)
+    assert np.array_equal(class_weights(data, ignore_weight=True), counts)
+    assert np.array_equal(class_weights(read(y, sensitive_features=groups)), counts)
+    assert np.abs(merge(data).group_weight / np.bincount(groups, weight) - 1).max() < 1e-10
+
+
+def test_cells_without_weight_are_left_out():
+    data = read(["a", "b", "a"], sensitive_features=[0, 0, 1], sample_weight=[1.0, 0.0, 2.0])
+    rows = merge(data)
+    assert rows.weight.tolist() == [1.0, 2.0] and rows.n_classes == 2
+
+
+@pytest.mark.parametrize("n_rows", [(1 << 20) - 1, (1 << 20) + 3])
+def test_groups_and_pairs_of_long_tables_are_counted_as_in_short_ones(n_rows: int) -> None:
+    rng = np.random.default_rng(n_rows)
+    groups, y = rng.integers(0, 7, n_rows), rng.integers(0, 4, n_rows)
+    dataset = read(y, sensitive_features=groups)
+    assert dataset.groups.counts.tolist() == np.bincount(groups).tolist()
+    assert class_weights(dataset).ravel().tolist() == np.bincount(groups * 4 + y).tolist()

@@ -1,0 +1,204 @@
+"""Every method on the edges: one group, a class that a group lacks, epsilon in all its forms, weights, rows in another order, strangers."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from problems import parity_of
+
+import r2b
+from r2b.errors import (
+    EmptyError,
+    InputError,
+    MissingValueError,
+    NotSolvedWarning,
+    ParameterError,
+    UnseenError,
+)
+from r2b.methods import HTO, OST, R2B, R2B0, RTO, DPRemover, Exact, Reweighing, Unchanged
+
+METHODS = [Exact, R2B, R2B0, HTO, OST]
+LABELS = np.array(list("aabbcabcabccab"))
+GROUPS = np.array(list("ffffffmmmmmmmm"))
+RNG = np.random.default_rng(2)
+MATRIX = RNG.dirichlet(np.ones(3), len(LABELS))
+WEIGHTS = RNG.uniform(0.5, 2.0, len(LABELS))
+BACKWARDS = range(len(LABELS) - 1, -1, -1)
+
+
+@pytest.mark.parametrize("method", [*METHODS, Unchanged])
+def test_one_group_is_fair_as_it_is(method):
+    new = method().fit_transform(LABELS, sensitive_features=["f"] * len(LABELS))
+    np.testing.assert_allclose(new, np.eye(3)[np.searchsorted(["a", "b", "c"], LABELS)], atol=1e-12)
+
+
+@pytest.mark.parametrize("method", [*METHODS, Unchanged, Reweighing])
+def test_one_class_is_refused(method):
+    with pytest.raises(EmptyError, match="one class 'a'"):
+        method().fit(["a"] * 4, sensitive_features=["f", "f", "m", "m"])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("epsilon", [np.inf, 1.0])
+def test_a_bound_that_binds_nothing_leaves_class_labels_alone(method, epsilon):
+    new = method(epsilon).fit_transform(LABELS, sensitive_features=GROUPS)
+    np.testing.assert_allclose(
+        new, Unchanged().fit_transform(LABELS, sensitive_features=GROUPS), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_epsilon_is_one_number_or_one_per_class_in_order_or_by_name(method):
+    forms = [[0.0, 0.05, np.inf], {"c": np.inf, "a": 0.0, "b": 0.05}]
+    one, two = (
+        method(epsilon).fit_transform(LABELS, sensitive_features=GROUPS) for epsilon in forms
+    )
+    np.testing.assert_array_equal(one, two)
+    assert np.abs(one - method(0.0).fit_transform(LABELS, sensitive_features=GROUPS)).max() > 1e-3
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "epsilon", [-1.0, np.nan, "small", {"no such class": 0.1}, [0.1, 0.2]], ids=str
+)
+def test_an_epsilon_that_is_none_is_refused(method, epsilon):
+    with pytest.raises(ParameterError, match="epsilon"):
+        method(epsilon).fit(LABELS, sensitive_features=GROUPS)
+
+
+def test_the_yardstick_with_a_bound_per_class_is_the_answer_of_debias():
+    epsilon = {"a": 0.0, "b": 0.05, "c": 0.3}
+    new = Exact(epsilon, lam=0.7).fit_transform(
+        LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS
+    )
+    fair = r2b.debias(
+        LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS, epsilon=epsilon, lam=0.7
+    )
+    np.testing.assert_allclose(new, fair.soft_labels, atol=1e-9)
+
+
+def test_a_yardstick_that_is_not_solved_says_so():
+    with pytest.warns(NotSolvedWarning, match="out of iterations"):
+        short = Exact(max_iter=1).fit(LABELS, sensitive_features=GROUPS)
+    assert not short.status_.ok
+    assert Exact().fit(LABELS, sensitive_features=GROUPS).status_.ok
+    with pytest.raises(ParameterError, match="max_iter"):
+        Exact(max_iter=0)
+
+
+def test_scores_are_left_alone_by_a_bound_per_class_that_is_met_and_moved_by_one_that_is_not():
+    free = OST([0.0, np.inf, np.inf]).fit(MATRIX, sensitive_features=GROUPS)
+    assert (free.prices_[:, 1:] == 0).all()
+    assert (free.prices_[:, 0] != 0).all()
+    assert np.ptp(free.targets_[:, 0]) < 1e-12
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_class_that_a_group_lacks_is_given_to_it(method):
+    y, groups = list("aaaabbcbcb"), list("ffffmmmmmm")
+    new = method().fit_transform(y, sensitive_features=groups)
+    assert new[:4, 2].sum() > 0.1
+    assert parity_of(new, np.array(groups)).max() < 0.05
+
+
+@pytest.mark.parametrize("method", [*METHODS, Unchanged])
+def test_a_pickle_answers_new_rows_as_the_original(method):
+    fitted = method().fit(MATRIX, sensitive_features=GROUPS, sample_weight=WEIGHTS)
+    new = {"y": MATRIX[::-1] * 0.5 + 1 / 6, "sensitive_features": GROUPS}
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(fitted)).transform(**new), fitted.transform(**new)
+    )
+
+
+@pytest.mark.parametrize("method", [*METHODS, Unchanged])
+def test_a_refit_that_fails_leaves_the_fit_before(method):
+    fitted = method().fit(LABELS, sensitive_features=GROUPS)
+    before = fitted.transform(LABELS, sensitive_features=GROUPS)
+    with pytest.raises(EmptyError):
+        fitted.fit(["a"] * 4, sensitive_features=["f", "f", "m", "m"])
+    np.testing.assert_array_equal(fitted.transform(LABELS, sensitive_features=GROUPS), before)
+
+
+@pytest.mark.parametrize("method", [*METHODS, Unchanged, Reweighing])
+def test_strangers_are_named(method):
+    fitted = method().fit(LABELS, sensitive_features=GROUPS)
+    with pytest.raises(UnseenError, match="'z'"):
+        fitted.transform(["z"], sensitive_features=["f"])
+    with pytest.raises(UnseenError, match="'x'"):
+        fitted.transform(["a"], sensitive_features=["x"])
+
+
+SCORES = pd.Series(RNG.random(len(LABELS)))
+TABLE = pd.DataFrame({"x": SCORES})
+GROUP_COLUMN, WEIGHT_COLUMN = pd.Series(GROUPS), pd.Series(WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda: RTO().fit(SCORES, sensitive_features=GROUP_COLUMN.loc[BACKWARDS]),
+        lambda: RTO().fit(
+            SCORES, sensitive_features=GROUP_COLUMN, sample_weight=WEIGHT_COLUMN.loc[BACKWARDS]
+        ),
+        lambda: (
+            RTO()
+            .fit(SCORES, sensitive_features=GROUPS)
+            .transform(SCORES.loc[BACKWARDS], sensitive_features=GROUP_COLUMN)
+        ),
+        lambda: DPRemover().fit(TABLE, sensitive_features=GROUP_COLUMN.loc[BACKWARDS]),
+        lambda: DPRemover().fit(
+            TABLE, sensitive_features=GROUP_COLUMN, sample_weight=WEIGHT_COLUMN.loc[BACKWARDS]
+        ),
+        lambda: Reweighing().fit(
+            pd.Series(LABELS),
+            sensitive_features=GROUP_COLUMN,
+            sample_weight=WEIGHT_COLUMN.loc[BACKWARDS],
+        ),
+        lambda: Exact().fit(pd.Series(LABELS), sensitive_features=GROUP_COLUMN.loc[BACKWARDS]),
+    ],
+    ids=[
+        "rto groups",
+        "rto weights",
+        "rto new",
+        "remover groups",
+        "remover weights",
+        "reweighing",
+        "exact",
+    ],
+)
+def test_rows_in_another_order_are_refused(fit):
+    with pytest.raises(InputError, match="same row labels in a different order"):
+        fit()
+
+
+def test_scores_behind_a_mask_are_missing_and_text_is_no_score():
+    masked = np.ma.masked_array([0.1, 0.9, 0.4], mask=[False, True, False])
+    with pytest.raises(MissingValueError, match="row 1"):
+        RTO().fit(masked, sensitive_features=["a", "b", "b"])
+    with pytest.raises(InputError, match="Pass one number per row"):
+        RTO().fit(["0.1", "0.9"], sensitive_features=["a", "b"])
+
+
+def test_scores_come_as_any_column_and_leave_by_fit_transform():
+    expected = (
+        RTO()
+        .fit(SCORES.to_numpy(), sensitive_features=GROUPS)
+        .transform(SCORES.to_numpy(), sensitive_features=GROUPS)
+    )
+    for scores in (SCORES, SCORES.tolist(), TABLE, SCORES.astype("Float64")):
+        np.testing.assert_array_equal(
+            RTO().fit_transform(scores, sensitive_features=GROUPS), expected
+        )
+    assert RTO().fit(SCORES, sensitive_features=GROUPS).groups_.tolist() == ["f", "m"]
+
+
+@pytest.mark.parametrize("state", ["x", -1, 1.5, True])
+@pytest.mark.parametrize("method", [RTO, DPRemover])
+def test_a_random_state_that_is_none_is_refused(method, state):
+    with pytest.raises(
+        ParameterError, match=r"random_state is .*Pass a whole number of zero or more"
+    ):
+        method(random_state=state).fit(TABLE, sensitive_features=GROUPS)

@@ -1,0 +1,407 @@
+"""Offsets: numbers that are added to group means before the bound is asked. Against a row-by-row programme, and by what they mean."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from families_qp import Rule, Table, closest, fewest, indicators, least_violation, people, violation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import r2b
+from r2b._audit.tradeoff import task_of
+from r2b._constraints.parity import (
+    OffsetBound,
+    OverallBound,
+    RangeBound,
+    RatioBound,
+    TargetBound,
+    without_implied,
+)
+from r2b._constraints.parity.constraint import surely_feasible
+from r2b.errors import FileFormatError, ParameterError
+from r2b.report import gather, to_markdown
+from r2b.sklearn import LabelDebiaser
+
+BOUNDS = ["range", "to_overall", "ratio", "target"]
+
+
+def drawn(rng, n_groups, n_classes, size):
+    """Offsets whose rows add up to 0."""
+    offsets = rng.normal(0.0, size, (n_groups, n_classes))
+    return offsets - offsets.mean(axis=1, keepdims=True)
+
+
+def sexes(seed=0, size=0.05, **kinds):
+    who = people(seed, decades=0.0, classes=3, **kinds)
+    return who, drawn(np.random.default_rng(seed), 2, 3, size)
+
+
+def shape_of(kind, epsilon, rng):
+    if kind == "target":
+        return TargetBound(epsilon, rng.dirichlet(np.ones(len(epsilon))))
+    return {"range": RangeBound, "to_overall": OverallBound, "ratio": RatioBound}[kind](epsilon)
+
+
+# --- the shifted set ---
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(BOUNDS), st.integers(2, 5), st.integers(0, 2**32 - 1))
+def test_the_projection_is_allowed_and_closest_and_the_support_is_met(kind, n_groups, seed):
+    rng = np.random.default_rng(seed)
+    shape = shape_of(kind, rng.choice([0.0, 0.05, 0.3], 3), rng)
+    bound, weight = (
+        OffsetBound.of(shape, drawn(rng, n_groups, 3, 0.1)),
+        rng.dirichlet(np.ones(n_groups)),
+    )
+    means = rng.dirichlet(np.ones(3), n_groups)
+    found = bound.project(means, weight).means
+    assert bound.violation(found, weight).max() <= 1e-12
+    # The projection is the point whose distance is a normal: it supports the set there, and no
+    # allowed means pay more.
+    prices = bound.settle(means - found, weight)
+    np.testing.assert_allclose(prices, means - found, atol=1e-12)
+    assert bound.support(prices, weight) == pytest.approx(
+        float(weight @ (prices * found).sum(axis=1)), abs=1e-12
+    )
+    others = bound.project(rng.normal(0.3, 0.5, means.shape), weight).means
+    assert float(weight @ (prices * others).sum(axis=1)) <= bound.support(prices, weight) + 1e-12
+    inside = np.clip(others, 0.0, 1.0)
+    if bound.violation(inside, weight).max() <= 1e-12:
+        any_prices = rng.normal(size=means.shape)
+        assert (
+            float(weight @ (any_prices * inside).sum(axis=1))
+            <= bound.most(any_prices, weight) + 1e-12
+        )
+
+
+def test_a_free_class_stays_free_whatever_is_added_to_it():
+    offsets = np.array([[-0.9, 0.9, 0.0], [0.0, 0.0, 0.0]])
+    means, weight = np.array([[0.2, 0.3, 0.5], [0.1, 0.6, 0.3]]), np.full(2, 0.5)
+    for shape in (RangeBound(np.array([np.inf, 0.0, 0.0])), RatioBound(np.array([1.0, 0.0, 0.0]))):
+        bound = OffsetBound.of(shape, offsets)
+        assert bound.violation(means, weight)[0] == 0
+        np.testing.assert_array_equal(bound.project(means, weight).means[:, 0], means[:, 0])
+
+
+# --- the optimum ---
+
+
+@pytest.mark.parametrize(
+    ("soft", "lam", "seed"), [(False, 0.1, 1), (False, 1.0, 2), (True, 1.0, 3)]
+)
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_the_optimum_is_that_of_the_problem_written_out(bound, soft, lam, seed):
+    who = people(seed, soft=soft)
+    rng = np.random.default_rng([seed, 3])
+    crossed = indicators(who.sex, who.race)
+    chances = rng.dirichlet(np.full(3, 0.5), len(who.y))
+    offsets = {
+        "sex x race": drawn(rng, crossed.shape[1], who.n_classes, 0.03),
+        "town": drawn(rng, 3, who.n_classes, 0.02),
+    }
+    epsilon, target = np.full(who.n_classes, 0.05 if bound != "ratio" else 0.3), who.mean()
+    rules = [
+        Rule(counts, bound, epsilon, target, offsets[name])
+        for name, counts in (("sex x race", crossed), ("town", chances))
+    ]
+    table = Table(who.y, who.w, rules, lam)
+    options = {
+        "bound": bound,
+        "epsilon": epsilon[0],
+        "lam": lam,
+        **({"target": "population"} if bound == "target" else {}),
+    }
+    fair = r2b.debias(
+        who.given,
+        sensitive_features={**who.sensitive, "town": r2b.Membership(chances)},
+        sample_weight=who.weight,
+        offsets=offsets,
+        **options,
+    )
+    if least_violation(table) > 1e-7:
+        assert fair.status is r2b.Status.INFEASIBLE
+        return
+    assert fair.status is r2b.Status.SOLVED and fair.certificate.holds
+    labels = np.asarray(fair.soft_labels)
+    assert violation(table, labels) <= 1e-8
+    assert table.value(labels) == pytest.approx(closest(table)[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_the_fewest_changes_are_those_of_the_programme_written_out(bound):
+    who, offsets = sexes(5, 0.03)
+    epsilon, sex = np.full(3, 0.3 if bound == "ratio" else 0.02), indicators(who.sex)
+    table = Table(who.y, who.w, [Rule(sex, bound, epsilon, who.mean(), offsets)], 0.0)
+    more = {"target": "population"} if bound == "target" else {}
+    fair = r2b.debias(
+        who.given,
+        sensitive_features=who.sex,
+        offsets=offsets,
+        bound=bound,
+        epsilon=epsilon,
+        objective="agreement",
+        **more,
+    )
+    assert fair.status is r2b.Status.SOLVED and fair.certificate.holds
+    assert table.value(np.asarray(fair.soft_labels)) == pytest.approx(fewest(table), abs=1e-9)
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_means_with_their_offsets_are_equal_and_raw_means_are_not(soft):
+    who, offsets = sexes(3, soft=soft)
+    fair = r2b.debias(who.given, sensitive_features=who.sex, offsets=offsets)
+    proof = fair.certificate
+    (family,) = proof.families
+    assert fair.status is r2b.Status.SOLVED and proof.holds and proof.excess <= 1e-9
+    np.testing.assert_allclose(np.ptp(proof.means + offsets, axis=0), 0.0, atol=1e-9)
+    assert family.bound == "range" and family.measure.max() <= 1e-9
+    np.testing.assert_array_equal(family.offsets, offsets - offsets.mean(axis=1, keepdims=True))
+    assert proof.parity == pytest.approx(np.ptp(offsets, axis=0).max(), abs=1e-9)  # of raw means
+    assert "of means with their offsets" in str(fair)
+
+
+def test_labels_that_are_fair_with_their_offsets_stay_as_they_are():
+    y, sex = ["a", "a", "b", "a", "b", "b"], ["f", "f", "f", "m", "m", "m"]
+    fair = r2b.debias(y, sensitive_features=sex, offsets=[[-1 / 6, 1 / 6], [1 / 6, -1 / 6]])
+    assert fair.status is r2b.Status.ALREADY_FAIR and fair.unchanged
+    assert fair.certificate.parity == pytest.approx(1 / 3)
+    assert (
+        r2b.debias(y, sensitive_features=sex, offsets=np.zeros((2, 2)))
+        .certificate.families[0]
+        .offsets
+        is None
+    )
+
+
+def test_offsets_that_no_labels_can_meet_are_proven_infeasible():
+    y, sex = ["a", "b"] * 10, ["f"] * 10 + ["m"] * 10
+    far = [[1.2, -1.2], [0.0, 0.0]]
+    for objective in ("distance", "agreement"):
+        with pytest.warns(r2b.errors.NotSolvedWarning, match="infeasible"):
+            fair = r2b.debias(y, sensitive_features=sex, offsets=far, objective=objective)
+        assert fair.status is r2b.Status.INFEASIBLE and not fair.certificate.holds
+    assert (
+        r2b.debias(y, sensitive_features=sex, offsets=[[0.9, -0.9], [0.0, 0.0]]).status
+        is r2b.Status.SOLVED
+    )
+
+
+@pytest.mark.parametrize("objective", ["distance", "agreement"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_means_with_their_offsets_have_no_ratio_below_zero(epsilon, objective):
+    more = {
+        "sensitive_features": ["f"] * 10 + ["m"] * 10,
+        "bound": "ratio",
+        "epsilon": epsilon,
+        "objective": objective,
+    }
+    fair = r2b.debias(["a", "b"] * 10, offsets=[[-0.7, 0.7], [-0.7, 0.7]], **more)
+    assert fair.status is r2b.Status.SOLVED and fair.certificate.means[:, 0].min() >= 0.7 - 1e-9
+    with pytest.warns(r2b.errors.NotSolvedWarning, match="infeasible"):
+        assert (
+            r2b.debias(["a", "b"] * 10, offsets=[[-1.2, 1.2], [-1.2, 1.2]], **more).status
+            is r2b.Status.INFEASIBLE
+        )
+
+
+def test_a_family_with_offsets_is_neither_simple_nor_implied_nor_surely_feasible():
+    who, _ = sexes(4)
+    task = task_of(
+        who.given,
+        {
+            "sensitive_features": who.sensitive,
+            "families": "both",
+            "offsets": {"sex": [[0.01, -0.01, 0], [0, 0, 0]]},
+        },
+    )
+    assert len(without_implied(task.parity).parity.members) == 2  # race is implied, sex is not
+    assert not surely_feasible(task.parity)
+    alone = task_of(
+        who.given, {"sensitive_features": who.sex, "offsets": [[0.01, -0.01, 0], [0, 0, 0]]}
+    ).parity
+    assert not alone.simple and alone.by_levels
+
+
+# --- how they are written ---
+
+
+def same(one, other):
+    np.testing.assert_allclose(one.soft_labels, other.soft_labels, atol=1e-12)
+
+
+def test_every_way_of_writing_them_says_the_same():
+    who, offsets = sexes(7)
+    sexed = {"sex": who.sex}
+    fair = r2b.debias(who.given, sensitive_features=sexed, offsets=offsets)
+    rows = {"sex=f": offsets[0], "sex=m": dict(zip(["c0", "c1", "c2"], offsets[1], strict=True))}
+    frame = pd.DataFrame(offsets[::-1, ::-1], index=["sex=m", "sex=f"], columns=["c2", "c1", "c0"])
+    values = dict(zip("fm", offsets, strict=True))
+    for written in (
+        offsets.tolist(),
+        rows,
+        values,
+        frame,
+        {"sex": offsets},
+        {"sex": rows},
+        {"sex": frame},
+        pd.DataFrame(offsets),
+    ):
+        same(r2b.debias(who.given, sensitive_features=sexed, offsets=written), fair)
+    same(
+        r2b.debias(
+            who.given, sensitive_features=sexed, families=[r2b.Family("sex", offsets=frame)]
+        ),
+        fair,
+    )
+    numbered = r2b.debias(
+        who.given,
+        sensitive_features=(who.sex == "m").astype(int),
+        offsets={1: offsets[1], 0: offsets[0]},
+    )
+    same(numbered, fair)
+
+
+def test_strata_have_offsets_by_their_own_names():
+    who, offsets = sexes(8)
+    options = {"sensitive_features": {"sex": who.sex}, "control_features": {"job": who.job}}
+    fair = r2b.debias(who.given, **options, offsets={"sex | job=u": offsets})
+    first, second = fair.certificate.families
+    assert fair.certificate.holds and first.offsets is not None and second.offsets is None
+    with pytest.raises(
+        ParameterError, match=r"names 'sex', which is not a family\..*'sex \| job=u'"
+    ):
+        r2b.debias(who.given, **options, offsets={"sex": offsets})
+    with pytest.raises(ParameterError, match="its groups differ by control features"):
+        r2b.debias(who.given, **options, families=[r2b.Family("sex", offsets=offsets)])
+
+
+@pytest.mark.parametrize(
+    ("written", "match"),
+    [
+        ([[0.1, 0.0, 0.0], [0, 0, 0]], r"group 'f' add up to 0\.1, not to 0.*Subtract their mean"),
+        ([[0.1, -0.1, np.nan], [0, 0, 0]], "group 'f' hold nan"),
+        ([[0.1, -0.1, 0]], "have 1 rows, but it has 2 groups: 'f', 'm'"),
+        ([[0.1, -0.1], [0, 0]], r"shape \(2,\), but there are 3 classes"),
+        ({"sex=f": [0, 0, 0], "sex=d": [0, 0, 0]}, "name 'sex=d', which is not a group"),
+        ({"sex=f": [0, 0, 0]}, "have no row for group 'm'"),
+        (
+            {"sex=f": {"c0": 0.1, "c1": -0.1, "c9": 0}, "sex=m": [0, 0, 0]},
+            "names 'c9', which is not a class",
+        ),
+        ({"sex=f": {"c0": 0.1, "c1": -0.1}, "sex=m": [0, 0, 0]}, "has no value for class 'c2'"),
+        ({"race": [[0, 0, 0]]}, "name 'race', which is not a group"),
+        (0.1, r"are 0\.1"),
+        ("sex", "are 'sex'"),
+        (pd.DataFrame(np.zeros((2, 3)), index=["sex=f", "sex=f"]), "name a group twice"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_names(written, match):
+    who, _ = sexes(7)
+    with pytest.raises(ParameterError, match=match):
+        r2b.debias(who.given, sensitive_features={"sex": who.sex}, offsets=written)
+
+
+def test_offsets_of_several_families_must_say_which():
+    who, offsets = sexes(7)
+    both = {"sensitive_features": who.sensitive, "families": "marginal"}
+    with pytest.raises(ParameterError, match="does not say for which family"):
+        r2b.debias(who.given, **both, offsets=offsets)
+    with pytest.raises(ParameterError, match="names 'town', which is not a family"):
+        r2b.debias(who.given, **both, offsets={"town": offsets})
+    with pytest.raises(ParameterError, match="are given twice"):
+        families = [r2b.Family("sex", offsets=offsets), "race"]
+        r2b.debias(
+            who.given, sensitive_features=who.sensitive, families=families, offsets={"sex": offsets}
+        )
+    with pytest.raises(ParameterError, match="which is continuous and has moments"):
+        age = {"age": r2b.Continuous(np.arange(len(who.sex)))}
+        r2b.debias(who.given, sensitive_features=age, offsets=offsets)
+
+
+# --- what is kept, and other ways to the same answer ---
+
+
+def test_a_saved_result_keeps_offsets_and_says_so_by_its_version(tmp_path):
+    who, offsets = sexes(9)
+    fair = r2b.debias(who.given, sensitive_features=who.sex, offsets=offsets, epsilon=0.01)
+    fair.save(tmp_path / "fair.json")
+    again = r2b.load(tmp_path / "fair.json")
+    text = (tmp_path / "fair.json").read_text()
+    assert '"version": 3' in text
+    assert again.certificate.to_json() == fair.certificate.to_json()
+    np.testing.assert_array_equal(
+        again.families.members[0].bound.offsets, fair.families.members[0].bound.offsets
+    )
+    same_labels = again.transform(who.given, sensitive_features=who.sex)
+    np.testing.assert_allclose(same_labels, fair.soft_labels, atol=1e-12)
+    (tmp_path / "bad.json").write_text(text.replace('"offsets": [[', '"offsets": [[0.5], [', 1))
+    with pytest.raises(FileFormatError, match="damaged"):
+        r2b.load(tmp_path / "bad.json")
+    r2b.debias(who.given, sensitive_features=who.sex).save(tmp_path / "plain.json")
+    assert '"version": 2' in (tmp_path / "plain.json").read_text()
+
+
+def test_streams_files_and_estimators_take_them(tmp_path):
+    who, offsets = sexes(10, soft=True)
+    fair = r2b.debias(who.given, sensitive_features={"sex": who.sex}, offsets=offsets)
+    columns = ["p0", "p1", "p2"]
+    table = pd.DataFrame(who.given, columns=columns).assign(sex=who.sex)
+    scanned = r2b.scan(pa.Table.from_pandas(table)).debias(
+        columns, sensitive_features="sex", offsets=offsets
+    )
+    assert scanned.certificate.holds
+    np.testing.assert_allclose(scanned.prices, fair.prices, atol=1e-8)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    from_file = r2b.scan(tmp_path / "t.csv").debias(
+        columns, sensitive_features="sex", offsets={"sex=m": offsets[1], "sex=f": offsets[0]}
+    )
+    np.testing.assert_allclose(from_file.prices, fair.prices, atol=1e-8)
+    debiaser = LabelDebiaser(offsets=offsets).fit(who.given, sensitive_features={"sex": who.sex})
+    np.testing.assert_allclose(debiaser.labels_.prices, fair.prices, atol=1e-12)
+
+
+def test_a_frontier_of_shifted_bounds():
+    who, offsets = sexes(11)
+    path = r2b.frontier(
+        who.given, sensitive_features=who.sex, offsets=offsets, epsilons=[0.0, 0.05, 0.2]
+    )
+    assert all(fair.status.ok for fair in path.labels)
+    for epsilon, fair in zip(path.epsilon, path.labels, strict=True):
+        assert np.ptp(fair.certificate.means + offsets, axis=0).max() <= epsilon + 1e-9
+
+
+def test_many_rows_with_a_sample():
+    rng = np.random.default_rng(0)
+    y = rng.dirichlet(np.ones(8), 60_000)
+    sex = rng.integers(0, 2, len(y))
+    y[sex == 1] = 0.7 * y[sex == 1] + 0.3 * np.eye(8)[0]
+    offsets = drawn(rng, 2, 8, 0.01)
+    fair = r2b.debias(y, sensitive_features=sex, offsets=offsets, epsilon=0.005)
+    assert fair.status is r2b.Status.SOLVED
+    assert np.ptp(fair.certificate.means + offsets, axis=0).max() <= 0.005 + 1e-9
+
+
+def test_a_report_tells_means_with_their_offsets_from_raw_ones():
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], 600)
+    y = np.where((sex == "f") & (rng.random(600) < 0.3), "a", rng.choice(list("abc"), 600))
+    facts = gather(
+        y,
+        sensitive_features={"sex": sex},
+        offsets=[[0.02, -0.01, -0.01], [-0.01, 0, 0.01]],
+        epsilon=0.01,
+        frontier_points=0,
+    )
+    assert "by means with their offsets, would go from" in to_markdown(facts)
+    assert (
+        facts["headline"]["after"] == pytest.approx(facts["certificate"]["parity"])
+        and facts["headline"]["after"] > 0.015
+    )
+    fair = r2b.debias(
+        y, sensitive_features={"sex": sex}, offsets=[[0.02, -0.01, -0.01], [-0.01, 0, 0.01]]
+    )
+    assert "by means with their offsets" in fair._repr_html_()

@@ -1,0 +1,117 @@
+"""Ordered classes: a change costs as many places as it goes, so that labels go to the class beside theirs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("polars")
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+import r2b
+from r2b.errors import ParameterError
+
+MARKS = ["Fail", "Pass", "Merit", "Distinction"]
+SEX = np.repeat(["f", "m"], 500)
+RNG = np.random.default_rng(0)
+Y = np.concatenate(
+    [
+        RNG.choice(MARKS, 500, p=[0.35, 0.35, 0.2, 0.1]),
+        RNG.choice(MARKS, 500, p=[0.1, 0.25, 0.35, 0.3]),
+    ]
+)
+PLACES = np.arange(4.0)
+
+
+def fit(y, **options):
+    return r2b.debias(y, sensitive_features=SEX, epsilon=0.02, **options)
+
+
+def test_nobody_goes_from_fail_to_distinction() -> None:
+    plain, ordered = fit(Y), fit(Y, costs={"ordinal": MARKS})
+    far = [(flow.old, flow.new) for flow in plain.largest_changes(100)]
+    assert ("Fail", "Distinction") in far
+    moved = ordered.to_frame("changes", backend="pandas")
+    steps = moved["new"].map(MARKS.index) - moved["old"].map(MARKS.index)
+    assert ordered.status.ok and ordered.parity <= 0.02 + 1e-9
+    assert (
+        steps.abs().max() < 3
+        and moved["weight"][steps.abs() == 1].sum() > 0.95 * moved["weight"].sum()
+    )
+
+
+def test_the_order_is_that_of_an_ordered_column() -> None:
+    arrow = pa.DictionaryArray.from_arrays(
+        pa.array([MARKS.index(each) for each in Y], pa.int8()), pa.array(MARKS), ordered=True
+    )
+    columns = [
+        pd.Series(pd.Categorical(Y, MARKS, ordered=True)),
+        pl.Series(Y, dtype=pl.Enum(MARKS)),
+        arrow,
+        pa.chunked_array([arrow]),
+    ]
+    given = fit(Y, costs={"ordinal": np.array(MARKS)})
+    # classes are by alphabet
+    assert (
+        given.costs.tolist()
+        == np.abs(np.subtract.outer([3, 0, 2, 1], [3.0, 0.0, 2.0, 1.0])).tolist()
+    )
+    for column in columns:
+        fair = fit(column, costs="ordinal")
+        assert fair.classes.tolist() == MARKS
+        assert fair.costs.tolist() == np.abs(np.subtract.outer(PLACES, PLACES)).tolist()
+        assert fair.certificate.objective == pytest.approx(given.certificate.objective, abs=1e-12)
+
+
+def test_a_class_that_no_row_has_keeps_its_place() -> None:
+    kept = Y != "Merit"
+    y = pd.Series(pd.Categorical(Y[kept], MARKS, ordered=True))
+    for column, costs in ((y, "ordinal"), (Y[kept], {"ordinal": MARKS})):
+        fair = r2b.debias(column, sensitive_features=SEX[kept], costs=costs)
+        names = fair.classes.tolist()
+        assert fair.costs[names.index("Pass"), names.index("Distinction")] == 2
+
+
+def test_scanned_tables_and_probabilities_take_a_stated_order() -> None:
+    fair = r2b.scan(pa.table({"y": Y, "sex": SEX})).debias(
+        "y", sensitive_features="sex", epsilon=0.02, costs={"ordinal": MARKS}
+    )
+    assert fair.certificate.objective == pytest.approx(
+        fit(Y, costs={"ordinal": MARKS}).certificate.objective, abs=1e-12
+    )
+    p = pd.DataFrame(RNG.dirichlet([1, 1, 1, 1], 1000), columns=MARKS)
+    assert (
+        fit(p, costs={"ordinal": MARKS}).costs.tolist()
+        == np.abs(np.subtract.outer(PLACES, PLACES)).tolist()
+    )
+    with pytest.raises(ParameterError, match=r"order of the classes 'Fail', .* is not known"):
+        fit(p, costs="ordinal")
+
+
+@pytest.mark.parametrize(
+    ("y", "costs", "told"),
+    [
+        (
+            Y,
+            "ordinal",
+            r"order of the classes 'Distinction', .* is not known.*State it, costs=\{'ordinal'",
+        ),
+        # alphabetical, not an order
+        (
+            pd.Series(Y, dtype="category"),
+            "ordinal",
+            "is not known: the labels are no ordered categorical",
+        ),
+        (np.where(Y == "Fail", 0, 1), "ordinal", "order of the classes 0, 1 is not known"),
+        (Y, {"ordinal": MARKS[:3]}, "is without the class 'Distinction'. Name every class"),
+        (Y, {"ordinal": [*MARKS, "Fail"]}, "has 'Fail' twice"),
+        (Y, {"ordinal": "Fail"}, "Pass 'ordinal', or"),
+        (Y, "ordnal", "costs is 'ordnal'. Pass 'ordinal'"),
+    ],
+)
+def test_an_order_that_is_not_known_is_refused(y, costs, told) -> None:
+    with pytest.raises(ParameterError, match=told):
+        fit(y, costs=costs)

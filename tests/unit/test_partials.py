@@ -1,0 +1,158 @@
+"""Partials: made of some rows and merged, the same however the rows are cut, and never larger than they may be."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import r2b
+from r2b._labels.forms import rounding
+from r2b._labels.forms.keyed import draws_of, row_numbers
+from r2b._labels.forms.rounding import Look, Search, picked
+from r2b._solve.oracle import Block
+from r2b.engines.sample import ALL, Draw, First, share_limit
+from r2b.errors import InputError
+
+pa = pytest.importorskip("pyarrow")
+
+
+def blocks_of(labels: Any, cells: Any, cuts: list[int]) -> list[Block]:
+    places = [0, *sorted({cut % len(labels) for cut in cuts} - {0}), len(labels)]
+    return [Block(labels[start:end], cells[start:end]) for start, end in pairwise(places)]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(1, 10_000), max_size=9),
+    st.integers(0, 400),
+    st.integers(1, 300),
+    st.integers(1, 30),
+    st.integers(0, 99),
+)
+def test_a_sample_is_the_same_however_rows_are_cut_and_no_larger_than_it_may_be(
+    cuts: list[int], most: int, n_different: int, n_cells: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, n_different, 500)
+    labels, cells = (
+        rng.dirichlet(np.ones(3), n_different)[rows],
+        rng.integers(0, n_cells, 500).astype(np.uint8),
+    )
+    first = First(n_cells)
+    found = []
+    for several in (blocks_of(labels, cells, cuts), blocks_of(labels, cells, [])):
+        sums, _, least = reduce(first.merge, map(first, several))
+        np.testing.assert_allclose(sums.sum(), 500)
+        draw = Draw(n_cells, share_limit(least, most), most)
+        found.append(draw.settled(reduce(draw.merge, map(draw, several))))
+    assert all(np.array_equal(one, other) for one, other in zip(*found, strict=True))
+    hashes, sampled, mine, weight = found[0]
+    assert len(hashes) <= most + 2 * n_cells
+    # Every cell is there, and every row that is there stands for all that are equal to it.
+    assert np.array_equal(np.unique(mine), np.unique(cells))
+    pairs = {(cell, *row) for cell, row in zip(mine.tolist(), sampled.tolist(), strict=True)}
+    assert len(pairs) == len(mine)
+    counts: dict[Any, int] = {}
+    for cell, row in zip(cells.tolist(), labels.tolist(), strict=True):
+        counts[cell, *row] = counts.get((cell, *row), 0) + 1
+    assert [
+        counts[cell, *row] for cell, row in zip(mine.tolist(), sampled.tolist(), strict=True)
+    ] == weight.tolist()
+
+
+def test_the_limit_of_a_sample_leaves_about_as_many_rows_as_were_asked_for() -> None:
+    rng = np.random.default_rng(0)
+    block = Block(rng.dirichlet(np.ones(3), 40_000), rng.integers(0, 5, 40_000))
+    draw = Draw(5, share_limit(First(5)(block)[2], 5000), 5001)
+    assert 4_000 < len(draw(block)[0]) <= 5001
+    assert share_limit(First(5)(block)[2], 60_000) == ALL
+
+
+def test_probabilities_of_few_different_rows_are_solved_from_the_sample_alone() -> None:
+    rng = np.random.default_rng(1)
+    scores, sex = (
+        np.array([[0.1, 0.9], [0.4, 0.6], [0.75, 0.25]])[rng.integers(0, 3, 5000)],
+        rng.integers(0, 2, 5000),
+    )
+    scores[(sex == 1) & (rng.random(5000) < 0.4)] = [0.9, 0.1]
+    table = pa.table({"p": list(scores), "sex": [f"s{each}" for each in sex]})
+    small = r2b.scan(table).debias("p", sensitive_features="sex", epsilon=0.01, sample_entries=2000)
+    known = r2b.debias(
+        scores, sensitive_features={"sex": [f"s{each}" for each in sex]}, epsilon=0.01
+    )
+    np.testing.assert_allclose(small.prices, known.prices, atol=1e-9)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(2, 4))
+def test_borders_are_the_same_however_few_draws_may_come_home(
+    seed: int, n_pairs: int, n_classes: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    pairs, draws = rng.integers(0, n_pairs, 400), draws_of(row_numbers(0, 400), seed)
+    counts = np.array(
+        [
+            rng.multinomial(rows, rng.dirichlet(np.ones(n_classes)))
+            for rows in np.bincount(pairs, minlength=n_pairs)
+        ]
+    )
+    known, passes = None, 0
+    with pytest.MonkeyPatch.context() as patched:
+        for most, at_once in ((1 << 24, 1 << 18), (60, 50), (1, 7)):
+            patched.setattr(rounding, "_MOST_DRAWS", most)
+            # borders are found a few slots at a time
+            patched.setattr(rounding, "_AT_ONCE", at_once)
+            patched.setattr(rounding, "_FINE_ENTRIES", 16 * n_pairs)
+            found: Any = Search.of(counts)
+            passes = 0
+            while isinstance(found, Search):
+                parts = [
+                    found.look(pairs[start : start + 130], draws[start : start + 130])
+                    for start in range(0, 400, 130)
+                ]
+                passes += 1
+                assert not found.look.path or sum(len(part[1]) for part in parts) <= max(
+                    most, 4 * len(found.sizes)
+                )
+                found = found.borders(reduce(Look.merge, parts))
+            known = found if known is None else known
+            assert np.array_equal(found, known)
+            made = np.zeros_like(counts)
+            np.add.at(made, (pairs, picked(pairs, draws, found)), 1)
+            assert np.array_equal(made, counts)
+
+
+def test_passes_grow_with_the_digits_of_the_rows_and_not_with_the_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rounding, "_MOST_DRAWS", 400)
+    monkeypatch.setattr(rounding, "_FINE_ENTRIES", 1 << 10)
+    passes = []
+    for rows in (4_000, 64_000):
+        pairs, draws = np.arange(rows) % 20, draws_of(row_numbers(0, rows), 0)
+        counts = np.tile([rows // 80, rows // 40, rows // 80], (20, 1))
+        found: Any = Search.of(counts)
+        passes.append(0)
+        while isinstance(found, Search):
+            found, passes[-1] = found.borders(found.look(pairs, draws)), passes[-1] + 1
+        assert np.bincount(picked(pairs, draws, found)).tolist() == counts.sum(axis=0).tolist()
+    assert passes[0] <= passes[1] <= passes[0] + 1 <= 4
+
+
+def test_rows_that_are_not_those_counted_before_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounding, "_MOST_DRAWS", 10)
+    draws, pairs = draws_of(row_numbers(0, 4_000), 0), np.arange(4_000) % 4
+    for gone in (0, 1):  # in the first pass, and in the second
+        found: Any = Search.of(np.tile([500, 500], (4, 1)))
+        for _ in range(gone):
+            found = found.borders(found.look(pairs, draws))
+        # the row at a border, in a bin that is looked at
+        kept = np.arange(4_000) != 4 * np.argsort(draws[::4])[500]
+        with pytest.raises(InputError, match="not those that were counted before"):
+            found.borders(found.look(pairs[kept], draws[kept]))

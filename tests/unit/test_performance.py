@@ -1,0 +1,280 @@
+"""Accuracies and error parity: worked by hand, by metamorphosis, and the coverage of their intervals."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from r2b.errors import (
+    InputError,
+    LengthError,
+    MissingValueError,
+    ParameterError,
+    ProbabilityError,
+    ShapeError,
+    UnseenError,
+    WeightError,
+)
+from r2b.metrics import error_parity, parity_interval, top_k_accuracy, tv_accuracy
+
+SCORES = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6], [0.4, 0.4, 0.2]])
+Y = ["a", "c", "b", "a"]
+TIES = ["strict", "average", "lenient"]
+
+
+def test_top_k_by_hand():
+    assert [top_k_accuracy(Y, SCORES, k=1, ties=ties).value for ties in TIES] == [0.25, 0.375, 0.5]
+    # Row 2: "b" ties with "a" for the second place.
+    assert [top_k_accuracy(Y, SCORES, k=2, ties=ties).value for ties in TIES] == [0.75, 0.875, 1.0]
+    assert [top_k_accuracy(Y, SCORES, k=3, ties=ties).value for ties in TIES] == [1, 1, 1]
+    np.testing.assert_array_equal(top_k_accuracy(Y, SCORES).rows, [1, 0, 0, 0.5])
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_average_is_the_mean_over_all_ways_to_break_ties(k):
+    rng = np.random.default_rng(k)
+    scores, y = rng.integers(0, 3, (30, 4)), rng.integers(0, 4, 30)
+    y[:4] = range(4)
+    found = []
+    for order in permutations(range(4)):
+        ranked = np.lexsort((np.broadcast_to(order, scores.shape), -scores), axis=1)[:, :k]
+        found.append((ranked == y[:, None]).any(axis=1))
+    found = np.array(found)
+    average, strict, lenient = (
+        top_k_accuracy(y, scores, k=k, ties=ties).rows for ties in ("average", "strict", "lenient")
+    )
+    np.testing.assert_allclose(average, found.mean(axis=0))
+    np.testing.assert_array_equal(strict, found.min(axis=0))
+    np.testing.assert_array_equal(lenient, found.max(axis=0))
+
+
+def test_soft_labels_are_expected_accuracy():
+    soft = np.random.default_rng(0).dirichlet(np.ones(3), 4)
+    found = top_k_accuracy(soft, SCORES, k=2).rows
+    by_class = np.column_stack(
+        [top_k_accuracy([c] * 4, SCORES, k=2, classes=["a", "b", "c"]).rows for c in "abc"]
+    )
+    np.testing.assert_allclose(found, (soft * by_class).sum(axis=1))
+
+
+def test_tv_accuracy_by_hand():
+    assert tv_accuracy(Y, SCORES).value == pytest.approx((0.5 + 0.3 + 0.2 + 0.4) / 4)
+    one_hot = np.eye(3)[[0, 2, 1, 0]]
+    assert tv_accuracy(one_hot, SCORES).value == pytest.approx(tv_accuracy(Y, SCORES).value)
+    assert tv_accuracy([[0.5, 0.5]], [[0.25, 0.75]]).value == 0.75
+    with pytest.raises(ProbabilityError):
+        tv_accuracy(Y, SCORES * 2)
+
+
+@pytest.mark.parametrize("measure", [top_k_accuracy, tv_accuracy])
+def test_weights_are_repetitions(measure):
+    times, groups = np.array([2, 1, 0, 3]), np.array(["f", "m", "m", "f"])
+    weighted = measure(Y, SCORES, sample_weight=times, classes=["a", "b", "c"])
+    repeated = measure(
+        np.repeat(Y, times), np.repeat(SCORES, times, axis=0), classes=["a", "b", "c"]
+    )
+    assert weighted.value == pytest.approx(repeated.value)
+    one = error_parity(weighted, sensitive_features=groups)
+    two = error_parity(repeated, sensitive_features=np.repeat(groups, times))
+    np.testing.assert_allclose(one.losses, two.losses)
+
+
+def test_classes_by_name():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(SCORES[:, [2, 0, 1]], columns=["c", "a", "b"])
+    assert top_k_accuracy(Y, frame).value == top_k_accuracy(Y, SCORES).value
+    assert (
+        top_k_accuracy(Y, SCORES[:, [2, 0, 1]], classes=["c", "a", "b"]).value
+        == top_k_accuracy(Y, SCORES).value
+    )
+    soft = pd.DataFrame(np.eye(3)[[0, 2, 1, 0]], columns=["a", "b", "c"])
+    assert tv_accuracy(soft, frame).value == pytest.approx(tv_accuracy(Y, SCORES).value)
+    assert (
+        top_k_accuracy(pd.Series(Y), frame.to_dict("list")).value == top_k_accuracy(Y, SCORES).value
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "call"),
+    [
+        (ShapeError, lambda: top_k_accuracy(["a", "b", "b", "a"], SCORES)),
+        (ShapeError, lambda: top_k_accuracy(Y, SCORES, classes=["a", "b"])),
+        (ShapeError, lambda: top_k_accuracy(Y, SCORES[:, 0])),
+        (ShapeError, lambda: tv_accuracy(np.full((4, 2), 0.5), SCORES)),
+        (UnseenError, lambda: top_k_accuracy(Y, SCORES, classes=["a", "b", "d"])),
+        (InputError, lambda: top_k_accuracy(Y, SCORES, classes=["a", "b", "b"])),
+        (InputError, lambda: top_k_accuracy(Y, SCORES * np.nan)),
+        (LengthError, lambda: top_k_accuracy(Y[:3], SCORES)),
+        (LengthError, lambda: top_k_accuracy(Y, SCORES, sample_weight=[1, 1])),
+        (WeightError, lambda: top_k_accuracy(Y, SCORES, sample_weight=[0, 0, 0, 0])),
+        (ParameterError, lambda: top_k_accuracy(Y, SCORES, k=4)),
+        (ParameterError, lambda: top_k_accuracy(Y, SCORES, k=1.5)),
+        (ParameterError, lambda: top_k_accuracy(Y, SCORES, ties="first")),
+        (ParameterError, lambda: top_k_accuracy(Y, SCORES).interval(1.5)),
+        (ParameterError, lambda: top_k_accuracy(Y, SCORES).interval(method="exact")),
+        (ParameterError, lambda: top_k_accuracy(Y, SCORES).interval(method="bootstrap", n_boot=0)),
+        (WeightError, lambda: top_k_accuracy(Y, SCORES, sample_weight=[1e308] * 4)),
+        (InputError, lambda: error_parity([0.5, 2.0], sensitive_features=[0, 1])),
+        (MissingValueError, lambda: error_parity([0.5, np.nan], sensitive_features=[0, 1])),
+        (
+            MissingValueError,
+            lambda: error_parity(
+                np.ma.masked_array([0.5, 0.1], [False, True]), sensitive_features=[0, 1]
+            ),
+        ),
+        (LengthError, lambda: error_parity([0.5, 1.0], sensitive_features=[0, 1, 1])),
+    ],
+)
+def test_refusals(error, call):
+    with pytest.raises(error):
+        call()
+
+
+def test_refusals_of_frames():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(UnseenError, match="named 'b', but classes says 'c'"):
+        top_k_accuracy(Y, pd.DataFrame(SCORES, columns=list("abc")), classes=list("acb"))
+    with pytest.raises(InputError, match="different order"):
+        top_k_accuracy(pd.Series(Y), pd.DataFrame(SCORES, columns=list("abc"), index=[3, 2, 1, 0]))
+
+
+def test_weights_and_groups_in_another_order_are_refused():
+    pd = pytest.importorskip("pandas")
+    y, losses, groups, weight = (
+        pd.Series(values)
+        for values in (Y, [0.1, 0.2, 0.3, 0.4], list("ffmm"), [1.0, 2.0, 3.0, 4.0])
+    )
+    calls = [
+        lambda: top_k_accuracy(y, SCORES, sample_weight=weight.iloc[::-1]),
+        lambda: error_parity(losses, sensitive_features=groups.iloc[::-1]),
+        lambda: error_parity(losses, sensitive_features=groups, sample_weight=weight.iloc[::-1]),
+        lambda: error_parity((y, SCORES, top_k_accuracy), sensitive_features=groups.iloc[::-1]),
+    ]
+    for call in calls:
+        with pytest.raises(InputError, match="different order"):
+            call()
+
+
+def test_the_remedy_for_scores_that_are_no_distribution_can_be_followed():
+    with pytest.raises(ProbabilityError) as refused:
+        tv_accuracy(Y, 2 * SCORES)
+    assert str(refused.value).endswith("Divide each row by its sum.")
+    tv_accuracy(Y, SCORES / SCORES.sum(axis=1, keepdims=True))
+
+
+def test_error_parity_of_always_the_class_of_men():
+    # As in the paper at p = .5: half the labels are the sex itself; who always says "male" is right
+    # on those of men and wrong on women.
+    y = np.array(["male"] * 50 + ["other"] * 50 + ["female"] * 50 + ["other"] * 50)
+    sex = np.repeat(["m", "f"], 100)
+    scores = np.tile([0.0, 1.0, 0.0], (200, 1))
+    found = error_parity((y, scores, top_k_accuracy), sensitive_features=sex)
+    assert found.value == 0.5
+    assert found.as_dict() == {"f": 1.0, "m": 0.5}
+    assert error_parity(top_k_accuracy(y, scores), sensitive_features=sex).value == 0.5
+    assert error_parity([0.2, 0.4, 0.9], sensitive_features=[0, 0, 1]).value == pytest.approx(0.6)
+
+
+def test_normal_interval_by_hand():
+    found = top_k_accuracy([0, 1, 0, 1], np.eye(2)[[0, 1, 1, 1]])
+    low, high = found.interval(0.5, method="normal")
+    # s^2 / n = (3/16) / 3; the quartile of the normal law is .6745
+    assert (high - low) / 2 == pytest.approx(0.67449 * np.sqrt(0.0625), rel=1e-4)
+    scaled = top_k_accuracy([0, 1, 0, 1], np.eye(2)[[0, 1, 1, 1]], sample_weight=[9] * 4)
+    assert scaled.interval(0.5) == found.interval(0.5)
+    uneven = top_k_accuracy([0, 1, 0, 1], np.eye(2)[[0, 1, 1, 1]], sample_weight=[3, 1, 1, 1])
+    low, high = uneven.interval(0.2)
+    # mean 5/6, variance 5/36, effective size 36/12 = 3
+    assert (high - low) / 2 == pytest.approx(0.253347 * np.sqrt(5 / 36 / 2), rel=1e-4)
+    assert tuple(top_k_accuracy([0, 1], np.eye(2), sample_weight=[1, 0]).interval()) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bootstrap_and_normal_agree_on_means(weighted):
+    rng = np.random.default_rng(0)
+    soft, scores = rng.dirichlet(np.ones(3), 4_000), rng.dirichlet(np.ones(3), 4_000)
+    found = tv_accuracy(soft, scores, sample_weight=rng.gamma(2, size=4_000) if weighted else None)
+    normal, drawn = found.interval(0.95), found.interval(0.95, method="bootstrap")
+    np.testing.assert_allclose(list(normal), list(drawn), atol=0.1 * (normal.high - normal.low))
+    assert (
+        found.interval(0.95, method="bootstrap")
+        == drawn
+        != found.interval(0.95, method="bootstrap", random_state=1)
+    )
+
+
+def test_merged_rows_are_resampled_like_rows():
+    rng = np.random.default_rng(0)
+    codes, groups = rng.integers(0, 3, 900), np.arange(900) % 2
+    merged = parity_interval(codes, sensitive_features=groups, n_boot=4_000, level=0.9)
+    rows = parity_interval(np.eye(3)[codes], sensitive_features=groups, n_boot=4_000, level=0.9)
+    weighted = parity_interval(
+        codes, sensitive_features=groups, sample_weight=np.ones(900) * 3, n_boot=4_000, level=0.9
+    )
+    assert merged.high == pytest.approx(rows.high, abs=0.004) and merged.high == pytest.approx(
+        weighted.high, abs=0.004
+    )
+    normal = parity_interval(codes, sensitive_features=groups, method="normal", level=0.9)
+    soft = parity_interval(np.eye(3)[codes], sensitive_features=groups, method="normal", level=0.9)
+    assert tuple(normal) == pytest.approx(tuple(soft), abs=1e-12)
+
+
+def coverage(simulate, n=200):
+    inside = [low <= truth <= high for truth, (low, high) in map(simulate, range(n))]
+    return np.mean(inside)
+
+
+@pytest.mark.parametrize("method", ["normal", "bootstrap"])
+def test_intervals_of_means_cover(method):
+    def simulate(seed):
+        rng = np.random.default_rng(seed)
+        scores = np.eye(2)[(rng.random(300) < 0.7).astype(int)]
+        found = top_k_accuracy(
+            np.ones(300, dtype=int), scores, classes=[0, 1], sample_weight=rng.gamma(2, size=300)
+        )
+        return 0.7, found.interval(0.9, method=method, n_boot=200, random_state=seed)
+
+    assert 0.84 <= coverage(simulate) <= 0.96
+
+
+@pytest.mark.parametrize("method", ["normal", "bootstrap"])
+@pytest.mark.parametrize("gap", [0.0, 0.3])
+def test_intervals_of_gaps_cover(method, gap):
+    def parity(seed):
+        rng = np.random.default_rng(seed)
+        groups = np.arange(400) % 2
+        codes = (rng.random(400) < 0.3 + gap * groups).astype(int)
+        return gap, parity_interval(
+            codes,
+            sensitive_features=groups,
+            level=0.9,
+            method=method,
+            n_boot=200,
+            random_state=seed,
+        )
+
+    def errors(seed):
+        rng = np.random.default_rng(seed)
+        groups = np.arange(400) % 2
+        found = error_parity(rng.random(400) < 0.3 + gap * groups, sensitive_features=groups)
+        return gap, found.interval(0.9, method=method, n_boot=200, random_state=seed)
+
+    # Conservative by construction: at least the level, within the error of 200 simulations.
+    assert coverage(parity) >= 0.85
+    assert 0.84 <= coverage(errors) <= 0.96
+
+
+def test_one_group_has_no_gap():
+    assert tuple(parity_interval([0, 1, 1], sensitive_features=["a"] * 3)) == (0, 0)
+    assert tuple(error_parity([0, 1], sensitive_features=["a", "a"]).interval()) == (0, 0)
+
+
+@pytest.mark.parametrize("method", ["normal", "bootstrap"])
+def test_a_group_of_one_row_says_nothing(method):
+    assert tuple(parity_interval([0, 1, 1], sensitive_features=["a", "b", "b"], method=method)) == (
+        0,
+        1,
+    )
+    assert tuple(
+        error_parity([0, 1, 1], sensitive_features=["a", "b", "b"]).interval(method=method)
+    ) == (0, 1)

@@ -1,0 +1,288 @@
+"""The promise about new rows: it holds as often as it says, it is not wider than it must be, and it says what it rests on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import r2b
+from r2b.errors import InputError, ParameterError, WeightError
+from r2b.metrics import demographic_parity, equal_opportunity, equalized_odds, parity_promise
+from r2b.metrics.betting import block_means, n_pairs, ruled_out
+
+DRAWS = 1_000
+
+
+def flips(p):
+    return p, lambda rng, shape: (rng.random(shape) < p).astype(float)
+
+
+def betas(a, b):
+    return a / (a + b), lambda rng, shape: rng.beta(a, b, shape)
+
+
+def spikes(p, base):
+    """Values that are all alike but for a few ones, which a small sample may miss."""
+    return p + (1 - p) * base, lambda rng, shape: np.where(rng.random(shape) < p, 1.0, base)
+
+
+def paired(one, two):
+    n = n_pairs(len(one), len(two))
+    return np.stack([block_means(column, n) for column in one.T], 1) - np.stack(
+        [block_means(column, n) for column in two.T], 1
+    )
+
+
+@pytest.mark.parametrize("sizes", [(12, 60), (40, 40), (12, 400), (100, 300)])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (flips(0.5), flips(0.4)),
+        (flips(0.08), flips(0.01)),
+        (flips(0.99), flips(0.5)),
+        (betas(0.1, 1.5), betas(0.05, 2)),
+        (betas(2, 30), betas(1, 30)),
+        (spikes(0.05, 0.01), flips(0.0)),
+        (spikes(0.02, 0.3), spikes(0.0, 0.28)),
+    ],
+)
+def test_the_true_difference_is_seldom_ruled_out(first, second, sizes):
+    rng, alpha, draws = np.random.default_rng(sizes), 0.05, 2 * DRAWS
+    differences = paired(first[1](rng, (sizes[0], draws)), second[1](rng, (sizes[1], draws)))
+    failed = ruled_out(differences, np.full((draws, 1), first[0] - second[0]), alpha).mean()
+    assert failed <= alpha + 3 * (alpha * (1 - alpha) / draws) ** 0.5
+
+
+def test_coverage_of_classes_in_a_small_group():
+    rng, groups, share = (
+        np.random.default_rng(0),
+        np.repeat(["few", "many"], [12, 40]),
+        np.repeat([0.35, 0.1], [12, 40]),
+    )
+    tables = rng.random((DRAWS, 52)) < share
+    bounds = [parity_promise(table, sensitive_features=groups).bound for table in tables]
+    assert np.mean(np.array(bounds) >= 0.25) >= 0.95
+    assert np.mean(bounds) < 0.6  # Hoeffding's is .65
+
+
+def test_coverage_of_probabilities_in_three_uneven_groups():
+    rng, sizes = np.random.default_rng(1), (9, 25, 60)
+    # parity .3: (.5, .17, .33) against (.25, .42, .33)
+    weights = np.array([[0.6, 0.2, 0.4], [0.3, 0.5, 0.4], [0.3, 0.3, 0.6]])
+    means = weights / weights.sum(axis=1, keepdims=True)
+    truth, groups = (means.max(axis=0) - means.min(axis=0)).max(), np.repeat([0, 1, 2], sizes)
+    held = 0
+    for _ in range(250):
+        drawn = rng.standard_gamma(weights[groups])
+        held += (
+            parity_promise(
+                drawn / drawn.sum(axis=1, keepdims=True), sensitive_features=groups
+            ).bound
+            >= truth
+        )
+    assert held / 250 >= 0.95
+
+
+@pytest.mark.parametrize("n", [7, 60, 1_300])
+def test_what_is_larger_than_a_ruled_out_difference_is_ruled_out_too(n):
+    rng = np.random.default_rng(n)
+    values = np.concatenate(
+        [rng.random((n, 12)) < 0.3, rng.random((n, 12)) < 0.02, rng.beta(0.2, 1, (n, 12))], axis=1
+    )
+    other = np.concatenate([rng.random((n, 24)) < 0.2, rng.beta(0.2, 2, (n, 12))], axis=1)
+    grid = np.tile(np.linspace(0, 0.999, 700), (36, 1))
+    found = ruled_out(values.astype(float) - other, grid, 0.05).astype(int)
+    assert (np.diff(found, axis=1) >= 0).all() and 0 < found.mean() < 1
+
+
+def test_the_bound_is_near_the_normal_one_on_many_rows():
+    rng, n = np.random.default_rng(3), 4_000
+    y, groups = (rng.random(2 * n) < 0.3).astype(int), np.repeat([0, 1], n)
+    error = (2 * 0.3 * 0.7 / n) ** 0.5
+    found = parity_promise(y, sensitive_features=groups)
+    assert 1.645 * error < found.bound - found.measured < 2.1 * error
+
+
+def test_probabilities_that_vary_little_are_bounded_more_closely_than_classes():
+    rng, groups = np.random.default_rng(4), np.repeat([0, 1], 2_000)
+    p = rng.beta(20, 60, 4_000)
+    soft = parity_promise(np.column_stack([p, 1 - p]), sensitive_features=groups).bound
+    assert soft < parity_promise(rng.random(4_000) < p, sensitive_features=groups).bound / 3
+
+
+def test_sorted_rows_are_shuffled():
+    rng = np.random.default_rng(5)
+    y, groups = (rng.random(1_000) < 0.3).astype(int), np.repeat([0, 1], 500)
+    order = np.lexsort([y, groups])
+    bounds = [
+        parity_promise(y[rows], sensitive_features=groups[rows]).bound
+        for rows in (slice(None), order, order[::-1])
+    ]
+    assert max(bounds) / min(bounds) < 1.15
+
+
+def table(n=600):
+    rng = np.random.default_rng(6)
+    sex, race, job, y = (rng.choice(list(values), n) for values in ("fm", "abc", "xy", "nou"))
+    soft = rng.dirichlet([1, 2, 3], n)
+    return (
+        {"sex": sex, "race": race},
+        job,
+        y,
+        soft,
+        np.array(list("nou"))[(soft.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)],
+    )
+
+
+@pytest.mark.parametrize("families", ["crossed", "marginal", "both", ["race"]])
+@pytest.mark.parametrize("kind", ["soft", "hard"])
+def test_measured_is_the_measure(families, kind):
+    people, job, y, soft, hard = table()
+    predicted = soft if kind == "soft" else hard
+    options = {"sensitive_features": people, "families": families, "control_features": job}
+    found = parity_promise(predicted, **options)
+    assert found.measured == demographic_parity(predicted, **options) < found.bound < 1
+    for criterion, measure in (
+        ("equalized_odds", equalized_odds),
+        ("equal_opportunity", equal_opportunity),
+    ):
+        named = {**options, "classes": ["n", "o", "u"]}
+        found = parity_promise(predicted, y_true=y, criterion=criterion, **named)
+        assert found.measured == measure(y, predicted, **named) < found.bound
+    assert sum(found.group_sizes[next(iter(found.group_sizes))].values()) == found.n_rows == 600
+
+
+def test_names_of_classes_do_not_matter():
+    people, _, _, _, hard = table()
+    renamed = np.array([{"n": 3, "o": 1, "u": 2}[value] for value in hard])
+    one, two = (
+        parity_promise(each, sensitive_features=people["sex"], epsilon=0.5)
+        for each in (hard, renamed)
+    )
+    assert one.bound == two.bound and one.rows_needed == two.rows_needed and one.holds
+
+
+def test_the_group_that_limits_is_named():
+    rng = np.random.default_rng(7)
+    groups = np.repeat(["many", "more", "few"], [2_000, 3_000, 12])
+    found = parity_promise(rng.integers(0, 2, len(groups)), sensitive_features=groups, epsilon=0.05)
+    assert "few" in (found.limit.group, found.limit.other) and 12 in found.limit.rows
+    assert (
+        "'few' (12 rows)" in str(found)
+        and "cannot support epsilon 0.05" in str(found)
+        and found.holds is False
+    )
+
+
+def test_sentences():
+    y, groups = ["yes", "no", "no", "no"] * 1_000, ["f"] * 2_000 + ["m"] * 2_000
+    found = parity_promise(y, sensitive_features=groups)
+    assert found.epsilon is found.rows_needed is found.holds is None and found.n_differences == 4
+    basis = "measured 0 on 4,000 rows held back; betting on paired rows, 4 differences"
+    assert str(found).startswith(
+        f"Parity of new rows is at most {np.ceil(1000 * found.bound) / 1000:g} with confidence 95 % ({basis})."
+    )
+    assert str(parity_promise(y, sensitive_features=groups, epsilon=0.1)).endswith(
+        "Epsilon 0.1 is supported."
+    )
+    short = parity_promise(y, sensitive_features=groups, epsilon=0.01)
+    assert str(short).endswith(
+        f"These rows cannot support epsilon 0.01; about {int(short.rows_needed):,} would."
+    )
+    never = parity_promise(y, sensitive_features=groups, epsilon=0)
+    assert never.rows_needed == np.inf and str(never).endswith(
+        "These rows cannot support epsilon 0, and no number of rows can."
+    )
+    apart = parity_promise(["yes"] * 100 + y[100:], sensitive_features=groups, epsilon=0.01)
+    assert apart.rows_needed == np.inf and "is not below it. Were all of it chance, about" in str(
+        apart
+    )
+
+
+def test_so_many_rows_as_are_needed_are_about_enough():
+    def drawn(n):
+        y = (
+            np.random.default_rng(n).permuted(np.tile([1] * 20 + [0] * 80, n // 200)),
+            np.tile([1] * 22 + [0] * 78, n // 200),
+        )
+        return np.concatenate(y), np.repeat(["f", "m"], n // 2)
+
+    y, groups = drawn(2_000)
+    found = parity_promise(y, sensitive_features=groups, epsilon=0.035)
+    n = int(found.rows_needed) // 200 * 200
+    y, groups = drawn(n)
+    assert n > 4_000 and parity_promise(y, sensitive_features=groups).bound == pytest.approx(
+        0.035, rel=0.12
+    )
+
+
+def test_a_group_without_rows_of_a_true_class_leaves_nothing_to_promise():
+    y_true, y_pred = ["no", "yes"] * 50 + ["no"] * 30, ["no", "yes"] * 50 + ["no"] * 30
+    groups = ["f"] * 100 + ["m"] * 30
+    found = parity_promise(
+        y_pred, y_true=y_true, sensitive_features=groups, criterion="equal_opportunity", epsilon=0.1
+    )
+    assert found.bound == 1 and found.limit is None and found.rows_needed == np.inf
+    assert "Nothing is known where 'm' (groups) has no rows of true class 'yes'" in str(found)
+
+
+def test_a_class_that_nobody_was_predicted_may_still_come():
+    found = parity_promise(["no"] * 300, sensitive_features=["f", "m", "m"] * 100)
+    # so many of 100 rows may all have missed it
+    assert found.measured == 0 and 3 / 100 < found.bound < 6 / 100
+    assert (
+        parity_promise([[0.5, 0.5]] * 300, sensitive_features=["f", "m", "m"] * 100).bound > 3 / 100
+    )
+
+
+def test_one_row_promises_next_to_nothing():
+    found = parity_promise(["a", "b", "a", "b", "a"], sensitive_features=["f", "m", "m", "m", "m"])
+    assert 0.95 < found.bound <= 1
+
+
+def test_weights_are_refused_unless_they_are_equal():
+    y, groups = ["a", "b"] * 50, ["f"] * 50 + ["m"] * 50
+    plain = parity_promise(y, sensitive_features=groups)
+    assert (
+        parity_promise(y, sensitive_features=groups, sample_weight=[2.5] * 100).bound == plain.bound
+    )
+    with pytest.raises(
+        WeightError,
+        match=r"weights from 1 to 3, .* keep each row with probability weight / largest possible weight",
+    ):
+        parity_promise(y, sensitive_features=groups, sample_weight=[1.0, 3.0] * 50)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"confidence": 1}, ParameterError, "confidence is 1"),
+        ({"confidence": True}, ParameterError, "confidence is True"),
+        ({"epsilon": 2}, ParameterError, "epsilon is 2"),
+        ({"epsilon": "0.1"}, ParameterError, "epsilon is '0.1'"),
+        ({"criterion": "odds"}, ParameterError, "'odds'"),
+        ({"criterion": "equalized_odds"}, ParameterError, "Pass y_true="),
+        (
+            {"sensitive_features": ["f"] * 4},
+            InputError,
+            r"No two groups have rows that can be compared \(groups: 'f' \(4 rows\)\)",
+        ),
+        (
+            {"sensitive_features": r2b.Membership([[0.5, 0.5]] * 4)},
+            ParameterError,
+            "'membership', .* true group of each row",
+        ),
+        (
+            {"sensitive_features": r2b.Continuous([1.0, 2.0, 3.0, 4.0])},
+            ParameterError,
+            "'continuous'",
+        ),
+        ({"families": ["age"]}, ParameterError, "age"),
+        ({"sensitive_features": ["f", "m"]}, InputError, "2"),
+    ],
+)
+def test_refusals(options, error, says):
+    with pytest.raises(error, match=says):
+        parity_promise(
+            ["a", "b", "a", "b"], **{"sensitive_features": ["f", "f", "m", "m"], **options}
+        )

@@ -1,0 +1,295 @@
+"""Proposition 2 term by term, complexity by random signs, and the parity of chance."""
+
+from math import log, sqrt
+
+import numpy as np
+import pytest
+
+from r2b._data import read
+from r2b._data.merge import class_weights
+from r2b.datasets import load_adult
+from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
+from r2b.metrics import (
+    GeneralizationBound,
+    demographic_parity,
+    generalization_bound,
+    rademacher_complexity,
+    sampling_level,
+)
+from r2b.metrics.chance import parities_of_rows, parities_of_tables
+
+H = np.array([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.2, 0.8]])
+F = np.array([[0.7, 0.3], [0.5, 0.5], [0.8, 0.2], [0.2, 0.8], [0.2, 0.8]])
+S = ["f", "f", "m", "m", "m"]
+
+
+def test_every_term_by_hand():
+    bound = generalization_bound(H, F, sensitive_features=S, complexity=0.1, delta=0.1)
+    # means of h: f .5, m .4; of f: f .6, m .4
+    assert bound.parity == pytest.approx(0.1)
+    assert bound.fit_gap == pytest.approx(0.1)
+    assert bound.predicted_parity == pytest.approx(0.2)
+    assert (bound.n_smallest, bound.n_classes, bound.n_groups) == (2, 2, 2)
+    root = sqrt(log(2 * 2 * 2 / 0.1) / (2 * 2))
+    assert bound.confidence == pytest.approx(root)
+    assert bound.printed == pytest.approx(0.1 + 0.2 + 0.2 + root)
+    assert bound.proven == pytest.approx(0.1 + 0.2 + 0.4 + 2 * root)
+    assert bound.direct == pytest.approx(0.2 + 0.4 + 2 * root)
+    assert bound.vacuous
+
+
+def made(**changes):
+    return GeneralizationBound(
+        **{
+            "parity": 0.01,
+            "fit_gap": 0.02,
+            "complexity": 0.03,
+            "n_smallest": 500,
+            "n_classes": 4,
+            "n_groups": 3,
+        }
+        | changes
+    )
+
+
+def test_the_figure_of_adult():
+    bound = made(n_smallest=11_000, n_classes=16, n_groups=2, delta=0.05)
+    assert bound.confidence == pytest.approx(sqrt(log(1280) / 22_000))
+    assert bound.confidence == pytest.approx(0.018, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("n_smallest", [900, 90, 9]),
+        ("n_classes", [2, 20, 200]),
+        ("n_groups", [2, 4, 9]),
+        ("delta", [0.2, 0.05, 0.001]),
+    ]
+    + [(name, [0.0, 0.1, 0.4]) for name in ("parity", "fit_gap", "complexity")],
+)
+def test_the_bound_grows(name, values):
+    bounds = [made(**{name: value}) for value in values]
+    for kind in ("printed", "proven"):
+        found = [getattr(bound, kind) for bound in bounds]
+        assert found == sorted(found) and len(set(found)) == 3
+    assert all(bound.proven >= bound.printed for bound in bounds)
+    assert made().direct is None
+
+
+def test_weights_of_the_bound_are_not_repetitions():
+    plain = generalization_bound(H, F, sensitive_features=S, complexity=0.0)
+    scaled = generalization_bound(
+        H, F, sensitive_features=S, complexity=0.0, sample_weight=np.full(5, 7.0)
+    )
+    assert scaled.proven == pytest.approx(plain.proven)
+    uneven = generalization_bound(
+        H, F, sensitive_features=S, complexity=0.0, sample_weight=[3, 1, 1, 1, 1]
+    )
+    assert uneven.n_smallest == pytest.approx(16 / 10)
+
+
+def test_predictions_are_read_with_the_classes_of_the_labels():
+    names = {"a": H[:, 0], "b": H[:, 1]}
+    turned = {"b": F[:, 1], "a": F[:, 0]}
+    plain = generalization_bound(H, F, sensitive_features=S, complexity=0.0)
+    assert generalization_bound(names, turned, sensitive_features=S, complexity=0.0) == plain
+    never = generalization_bound(
+        ["a", "b", "a", "b"], ["a"] * 4, sensitive_features=[0, 0, 1, 1], complexity=0.0
+    )
+    assert (never.fit_gap, never.predicted_parity, never.n_classes) == (0.5, 0.0, 2)
+    mixed = generalization_bound(
+        ["a", "b", "a", "b"], [[0.5, 0.5]] * 4, sensitive_features=[0, 0, 1, 1], complexity=0.0
+    )
+    assert (mixed.fit_gap, mixed.parity) == (0.0, 0.0)
+
+
+def test_refused_bounds():
+    with pytest.raises(ParameterError):
+        made(delta=0.0)
+    with pytest.raises(ParameterError):
+        made(complexity=-0.1)
+    with pytest.raises(ParameterError, match="sizes above 0"):
+        made(n_smallest=0)
+    with pytest.raises(ParameterError, match="whole numbers"):
+        rademacher_complexity(lambda X, y: np.eye(3)[y], np.zeros((4, 1)), 3, n_draws=2.5)
+    for wrong in ({"complexity": "small"}, {"delta": "0.05"}, {"delta": None}):
+        with pytest.raises(ParameterError, match=next(iter(wrong))):
+            made(**wrong)
+    with pytest.raises(UnseenError):
+        generalization_bound(
+            ["a", "b", "a"], ["a", "c", "a"], sensitive_features=[0, 1, 1], complexity=0.0
+        )
+    with pytest.raises(InputError):
+        generalization_bound(H, F[:4], sensitive_features=S, complexity=0.0)
+
+
+def test_the_bound_holds_for_a_fixed_function_where_the_sample_alone_does_not():
+    # A class of one function has complexity 0. Its parity in the population is .2; that of a sample
+    # lies below in half the cases.
+    rng, groups = np.random.default_rng(0), np.arange(60) % 2
+    bounds = []
+    for _ in range(100):
+        score = rng.random(60) < 0.3 + 0.2 * groups
+        rows = np.column_stack([score, ~score]).astype(float)
+        bounds.append(generalization_bound(rows, rows, sensitive_features=groups, complexity=0.0))
+    assert np.mean([bound.parity >= 0.2 for bound in bounds]) == pytest.approx(0.5, abs=0.2)
+    assert np.mean([bound.direct >= 0.2 for bound in bounds]) >= 0.95
+    assert all(bound.direct <= bound.proven + 1e-12 for bound in bounds)
+
+
+def constant(X, y):
+    return np.tile(np.bincount(y, minlength=3) / len(y), (len(y), 1))
+
+
+def memorising(X, y):
+    return np.eye(3)[y]
+
+
+def linear(X, y):
+    A = np.column_stack([np.ones(len(X)), X])
+    return np.clip(A @ np.linalg.lstsq(A, np.eye(3)[y], rcond=None)[0], 0, 1)
+
+
+def test_complexity_of_learners():
+    X = np.random.default_rng(0).normal(size=(2_000, 5))
+    assert abs(rademacher_complexity(constant, X, 3).mean) < 0.01
+    found = rademacher_complexity(memorising, X, 3)
+    # The largest correlation of signs with numbers in [0, 1] is the share of positive signs: 1/2,
+    # not 1.
+    assert found.mean == pytest.approx(0.5, abs=0.01) and found.relative == pytest.approx(
+        1, abs=0.02
+    )
+    assert found.error < 0.01 and len(found.draws) == 20
+    sizes = [rademacher_complexity(linear, X[:n], 3).mean for n in (20, 100, 500, 2_000)]
+    assert sizes == sorted(sizes, reverse=True) and sizes[0] > 5 * sizes[-1] > 0
+
+
+def test_complexity_hands_out_every_class_and_repeats():
+    seen = []
+
+    def watching(X, y):
+        seen.append(np.bincount(y, minlength=4))
+        return np.eye(4)[y]
+
+    one = rademacher_complexity(watching, np.zeros((40, 1)), 4, n_draws=5, random_state=3)
+    assert (np.array(seen) > 0).all()
+    assert np.ptp(np.array(seen)[:, 1:], axis=1).max() <= 1
+    np.testing.assert_array_equal(
+        one.draws,
+        rademacher_complexity(watching, np.zeros((40, 1)), 4, n_draws=5, random_state=3).draws,
+    )
+    with pytest.raises(ShapeError):
+        rademacher_complexity(lambda X, y: np.eye(4)[y][:, :2], np.zeros((40, 1)), 4)
+    with pytest.raises(ParameterError):
+        rademacher_complexity(watching, np.zeros((40, 1)), 1)
+
+
+def fair_table(seed, n_rows=600, n_groups=3):
+    rng = np.random.default_rng(seed)
+    return rng.choice(4, n_rows, p=[0.4, 0.3, 0.2, 0.1]), np.concatenate(
+        [np.arange(n_groups), rng.integers(0, n_groups, n_rows - n_groups)]
+    )
+
+
+def test_tables_and_rows_are_permuted_alike():
+    codes, groups = fair_table(0)
+    data = read(codes, sensitive_features=groups)
+    tables = parities_of_tables(class_weights(data), 4_000, np.random.default_rng(1))
+    rows = parities_of_rows(data, 4_000, np.random.default_rng(2))
+    soft = parities_of_rows(
+        read(np.eye(4)[codes], sensitive_features=groups), 4_000, np.random.default_rng(3)
+    )
+    grid = np.sort(np.concatenate([tables, rows, soft])) + 1e-12
+    share = [np.searchsorted(np.sort(draws), grid) / 4_000 for draws in (tables, rows, soft)]
+    # Kolmogorov-Smirnov at 0.1 %: 1.95 sqrt(2 / 4000)
+    assert np.abs(share[0] - share[1]).max() < 0.044
+    assert np.abs(share[0] - share[2]).max() < 0.044
+
+
+def test_tables_by_hand():
+    # Two rows of each class in two groups of two: 4 of the 6 ways to split give parity 0, the
+    # others 1.
+    draws = parities_of_tables(np.array([[1, 1], [1, 1]]), 6_000, np.random.default_rng(0))
+    assert set(draws) == {0.0, 1.0}
+    assert draws.mean() == pytest.approx(1 / 3, abs=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("soft", [False, True])
+def test_p_values_are_uniform_under_chance(soft):
+    p = []
+    for seed in range(150):
+        codes, groups = fair_table(seed, n_rows=200)
+        y = np.eye(4)[codes] * 0.9 + 0.025 if soft else codes
+        p.append(
+            sampling_level(
+                y, sensitive_features=groups, n_permutations=99, random_state=seed
+            ).p_value
+        )
+    assert np.mean(p) == pytest.approx(0.5, abs=0.1)
+    assert np.mean(np.array(p) <= 0.1) == pytest.approx(0.1, abs=0.08)
+    assert np.mean(np.array(p) <= 0.5) == pytest.approx(0.5, abs=0.13)
+
+
+def test_adult_is_far_above_chance():
+    columns = load_adult().columns
+    level = sampling_level(columns["education"], sensitive_features=columns["sex"])
+    assert level.observed == pytest.approx(0.0528, abs=5e-5)
+    assert level.quantiles[0.5] < level.quantiles[0.95] < 0.012
+    assert level.p_value == 1 / 201
+    # One frequent class and fourteen rare ones: the largest variance alone overstates the level by
+    # a little more than two.
+    assert level.mean < level.sharper < 2 * level.mean
+    assert level.sharper < level.approximation < 2.5 * level.mean
+
+
+@pytest.mark.parametrize(("n_classes", "n_groups"), [(2, 2), (4, 3), (16, 2), (30, 5)])
+def test_approximations_of_even_classes(n_classes, n_groups):
+    rng = np.random.default_rng(0)
+    codes, groups = rng.integers(0, n_classes, 20_000), rng.integers(0, n_groups, 20_000)
+    level = sampling_level(codes, sensitive_features=groups)
+    assert level.mean < level.sharper < 2 * level.mean
+    # Two classes mirror each other, which the first formula counts twice.
+    assert (
+        level.sharper
+        <= level.approximation * (1 + 1e-9)
+        < (2.2 if n_classes == 2 else 2) * level.mean
+    )
+
+
+def test_sampling_level_with_weights():
+    codes, groups = fair_table(1)
+    ones = sampling_level(
+        codes, sensitive_features=groups, sample_weight=np.full(600, 2.0), n_permutations=500
+    )
+    plain = sampling_level(codes, sensitive_features=groups, n_permutations=500)
+    assert ones.observed == pytest.approx(plain.observed)
+    assert ones.mean == pytest.approx(plain.mean, rel=0.1)
+    assert ones.approximation == pytest.approx(plain.approximation)
+    weight = np.random.default_rng(0).gamma(0.3, size=600)
+    uneven = sampling_level(codes, sensitive_features=groups, sample_weight=weight)
+    assert uneven.mean > 1.3 * plain.mean
+    assert uneven.observed == demographic_parity(
+        codes, sensitive_features=groups, sample_weight=weight
+    )
+
+
+def test_more_cells_than_rows_and_one_group():
+    y = np.arange(30)
+    level = sampling_level(y, sensitive_features=y % 5)
+    assert level.p_value == 1.0 and level.mean == pytest.approx(level.observed)
+    alone = sampling_level([0, 1, 1], sensitive_features=["a"] * 3)
+    assert (alone.observed, alone.mean, alone.approximation, alone.p_value) == (0, 0, 0, 1)
+    with pytest.raises(ParameterError):
+        sampling_level([0, 1], sensitive_features=[0, 1], quantiles=(2.0,))
+
+
+def test_complexity_of_rows_in_a_sparse_matrix():
+    sparse = pytest.importorskip("scipy.sparse")
+    rows = np.eye(40)
+    found = [
+        rademacher_complexity(lambda X, y: np.eye(3)[y], X, 3).mean
+        for X in (rows, sparse.csr_array(rows), rows.tolist())
+    ]
+    assert found[0] == found[1] == found[2]
