@@ -143,11 +143,11 @@ def _published_accuracy(
     parity = float(np.ptp(means, axis=0).max())
     above = distance / proof.distance - 1
     how = "complete" if rounds == settings.rounds else f"shortened to {rounds} rounds"
-    note = f"{how}, minibatches as counts: parity {parity:.1e} (ours {proof.parity:.0e}), distance {above:+.1%} above the optimum"
+    note = f"{how}, minibatches as counts: parity {parity:.1e} (ours {proof.disparity:.0e}), distance {above:+.1%} above the optimum"
     facts = {
         "rounds": rounds,
         "parity": parity,
-        "parity_ours": proof.parity,
+        "parity_ours": proof.disparity,
         "distance": distance,
         "distance_ours": proof.distance,
     }

@@ -137,8 +137,8 @@ def solve(y: Any, groups: Any, repeats: int, **asked: Any) -> tuple[Any, dict[st
         "relative_gap": proof.relative_gap,
         "excess": proof.excess,
         "simplex_violation": proof.simplex_violation,
-        "parity_before": proof.parity_before,
-        "parity": proof.parity,
+        "disparity_before": proof.disparity_before,
+        "parity": proof.disparity,
         "classes_with_prices": int((fair.prices != 0).any(axis=0).sum()),
         "peak_bytes_above_the_labels": torch.cuda.max_memory_allocated() - before,
     }

@@ -135,8 +135,8 @@ def measured(rows: int, groups: int, soft: bool, heap: str) -> dict[str, Any]:
     proof = fair.certificate
     facts = {
         "status": fair.status.value,
-        "parity_before": proof.parity_before,
-        "parity": proof.parity,
+        "disparity_before": proof.disparity_before,
+        "parity": proof.disparity,
         "gap": proof.relative_gap,
     }
     return {

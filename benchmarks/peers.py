@@ -115,7 +115,7 @@ def _compared(bench: Bench, cases: list[Case]) -> tuple[list[Row], list[Row]]:
         facts |= {
             "optimum": proven["distance"],
             "gap": proven.pop("gap"),
-            "parity_before": proven.pop("parity_before"),
+            "disparity_before": proven.pop("disparity_before"),
         }
         found += [_shown(row) for row in bench.others(case, facts)]
         found += [row for row in elsewhere if row["case"] == case.name]
@@ -155,7 +155,7 @@ def _related(row: Row, optimum: float) -> Row:
     kept = {
         name: value
         for name, value in row.items()
-        if name not in ("gap", "parity_before", "accurate")
+        if name not in ("gap", "disparity_before", "accurate")
     }
     return kept | ({"above": row["distance"] / optimum - 1.0} if "distance" in row else {})
 

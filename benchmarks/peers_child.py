@@ -39,7 +39,11 @@ def ours(table: Table, epsilon: float, kernels: list[str], seconds: float) -> di
         fair, peak = peak_of(whole)
         scores = _scores_of(fair, table, epsilon)
         proof = fair.certificate
-        status, gap, parity_before = fair.status.value, proof.relative_gap, proof.parity_before
+        status, gap, disparity_before = (
+            fair.status.value,
+            proof.relative_gap,
+            proof.disparity_before,
+        )
         del fair, proof
         least = fastest(whole, seconds=seconds)
         found[kernel] = {
@@ -48,7 +52,7 @@ def ours(table: Table, epsilon: float, kernels: list[str], seconds: float) -> di
             "peak_bytes": peak,
             "status": status,
             "gap": gap,
-            "parity_before": parity_before,
+            "disparity_before": disparity_before,
             **scores,
         }
         print(json.dumps({"kernels": found}), flush=True)

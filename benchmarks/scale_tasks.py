@@ -69,8 +69,8 @@ def debias(path: str, output: str | None = None, form: str = "round") -> dict[st
     proof = fair.certificate
     facts = {
         "status": fair.status.value,
-        "parity_before": proof.parity_before,
-        "parity": proof.parity,
+        "disparity_before": proof.disparity_before,
+        "parity": proof.disparity,
         "gap": proof.relative_gap,
     }
     return {**times, **facts}
@@ -85,8 +85,8 @@ def soft(path: str) -> dict[str, Any]:
     proof = fair.certificate
     facts = {
         "status": fair.status.value,
-        "parity_before": proof.parity_before,
-        "parity": proof.parity,
+        "disparity_before": proof.disparity_before,
+        "parity": proof.disparity,
         "gap": proof.relative_gap,
     }
     return {**taken(begun), "steps": [line.stage for line in fair.history], **facts}

@@ -92,7 +92,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         "rows_count": len(groups),
     }
     for t in ROUNDS:
-        found[f"parity_{t}"] = history[t - 1].parity
+        found[f"parity_{t}"] = history[t - 1].disparity
         # Nothing to change, nothing to fall short of.
         found[f"short_{t}"] = (
             abs(history[t - 1].squared_distance / best - 1) if best > 1e-9 * len(groups) else None
@@ -104,7 +104,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     found["rounds_to_a_thousandth"] = next(
         (t for t in range(1, len(off) + 1) if max(off[t - 1 :]) <= 1e-3), None
     )
-    found["raw_parity"] = max(each.raw_parity for each in history)
+    found["raw_disparity"] = max(each.raw_disparity for each in history)
     found["lowest_entry"] = float(z.min())
     return found
 

@@ -112,7 +112,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         targets, scores[: len(X)], sensitive_features=groups, complexity=complexity.mean
     )
     return {
-        "label_parity": bound.parity,
+        "label_parity": bound.disparity,
         "fit_gap": bound.fit_gap,
         "complexity": complexity.mean,
         "smallest_group": int(bound.n_smallest),

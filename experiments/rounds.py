@@ -32,7 +32,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         .history_
     )
     parities = {
-        f"round_{t}": history[t - 1].parity if t else sampled_parity(y, groups, n_classes)
+        f"round_{t}": history[t - 1].disparity if t else sampled_parity(y, groups, n_classes)
         for t in ROUNDS
     }
     return parities

@@ -137,7 +137,7 @@ def _audit(y: Column, attributes: dict[str, Column], fair: r2b.FairLabels) -> It
     for k in worst:
         low, high = int(np.argmin(found.means[:, k])), int(np.argmax(found.means[:, k]))
         ends = (f"{100 * found.means[s, k]:4.1f} % {names[s]}" for s in (low, high))
-        after = fair.certificate.parity_by_class[k]
+        after = fair.certificate.disparity_by_class[k]
         yield f"  {found.classes[k]:<13} {next(ends):<33} {next(ends):<33} {_percent(gaps[k]):>7} {_percent(after):>7}"
 
 
@@ -145,7 +145,7 @@ def _result(fair: r2b.FairLabels) -> Iterator[str]:
     proof = fair.certificate
     yield f"    status            {fair.status.value}. {fair.status.advice}"
     asked = _percent(proof.epsilon.max())
-    yield f"    parity            {_percent(proof.parity_before)} before, {_percent(proof.parity)} after (at most {asked} was asked for)"
+    yield f"    parity            {_percent(proof.disparity_before)} before, {_percent(proof.disparity)} after (at most {asked} was asked for)"
     yield f"    squared distance  {proof.distance:.6f} per row, the least that this parity can cost"
     yield f"    expected changes  {_percent(proof.expected_changes)} of the labels"
     yield "    largest changes   people expected to move, and their share of the group with the old label"

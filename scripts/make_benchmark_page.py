@@ -117,7 +117,7 @@ def case_lines(report: Report, case: Row) -> list[str]:
             ]
         )
     size = f"{case['rows']:,} rows, {case['classes']} classes, {case['groups']} groups, epsilon {case['epsilon']:g}"
-    words = f"{size}; parity before {case['parity_before']:.2g}."
+    words = f"{size}; parity before {case['disparity_before']:.2g}."
     head = [
         "method",
         "seconds",

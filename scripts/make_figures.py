@@ -102,8 +102,8 @@ def means_before_and_after() -> str:
         ),
     ]
     for left, means, heading in (
-        (lefts[0], proof.means_before, f"Before: parity {percent(proof.parity_before)}"),
-        (lefts[1], proof.means, f"After: parity {percent(proof.parity)}"),
+        (lefts[0], proof.means_before, f"Before: parity {percent(proof.disparity_before)}"),
+        (lefts[1], proof.means, f"After: parity {percent(proof.disparity)}"),
     ):
         body.append(text(left, 84, heading, "strong"))
         bottom = top + row * len(order)
@@ -132,7 +132,7 @@ def means_before_and_after() -> str:
     return picture(
         width,
         height,
-        f"Group means before and after: parity {percent(proof.parity_before)} to {percent(proof.parity)}",
+        f"Group means before and after: parity {percent(proof.disparity_before)} to {percent(proof.disparity)}",
         body,
     )
 
@@ -216,7 +216,7 @@ def parity_by_round() -> Picture:
     for epsilon in (0.0, 0.025, 0.05, 0.075, 0.1):
         history = R2B(epsilon).fit(y, sensitive_features=groups).history_
         points = tuple(
-            (float(t), 100 * step.parity, None) for t, step in enumerate(history, start=1)
+            (float(t), 100 * step.disparity, None) for t, step in enumerate(history, start=1)
         )
         series.append(Series(f"epsilon {100 * epsilon:g} %", points))
     words = f"Synthetic labels of the paper, 16 classes, 5 groups; parity before is {percent(before)}. Exact steps, tau = 0.5."

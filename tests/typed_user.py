@@ -25,7 +25,7 @@ def use() -> list[float]:
     ordered: r2b.FairLabels = r2b.debias(
         y, sensitive_features=people, costs={"ordinal": ["Masters", "Doctorate"]}
     )
-    size: float = near.epsilon + ordered.parity + len(fair) + fair.soft().sum()
+    size: float = near.epsilon + ordered.disparity + len(fair) + fair.soft().sum()
     fair.to_frame("changes", backend="polars").write_csv("changes.csv")
     found: r2b.Audit = r2b.audit(y, sensitive_features=people)
     columns = r2b.scan("people.parquet")

@@ -35,7 +35,7 @@ for name, fair in {"any change alike": plain, "by places": near}.items():
     far = (fair.soft_labels * (near.costs[mark] > 1)).sum(axis=1).mean()
     changed = fair.certificate.expected_changes
     print(
-        f"{name:<17} parity {fair.parity:.3f}; {changed:.1%} change, {far:.1%} by more than one place"
+        f"{name:<17} parity {fair.disparity:.3f}; {changed:.1%} change, {far:.1%} by more than one place"
     )
 
 # %%

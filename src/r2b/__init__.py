@@ -4,7 +4,7 @@ Examples
 --------
 >>> import r2b
 >>> fair = r2b.debias(["a", "b", "b", "a", "a", "a"], sensitive_features=["f", "f", "f", "m", "m", "m"], epsilon=0.1)
->>> fair.status.value, round(fair.certificate.parity, 3)
+>>> fair.status.value, round(fair.certificate.disparity, 3)
 ('solved', 0.1)
 """
 

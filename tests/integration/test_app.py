@@ -86,7 +86,7 @@ def test_an_answer_has_the_numbers_of_debias(app: Served, bound: str, families: 
         target="population" if bound == "target" else None,
     )
     assert answer["proven"] is fair.status.ok is True
-    for name in ("parity_before", "parity", "distance", "expected_changes"):
+    for name in ("disparity_before", "disparity", "distance", "expected_changes"):
         assert answer[name] == pytest.approx(getattr(fair.certificate, name), abs=1e-8)
 
 
@@ -146,7 +146,7 @@ def test_moves_there_and_back_end_where_they_began(app: Served) -> None:
     seen: dict[float, float] = {}
     for epsilon in [0.02, 0.021, 0.0, 0.019, 0.5, 0.0205, 0.02, 0.001, 0.0, 0.02]:
         answer = app.post(f"{page}/solve", {**CHOSEN, "epsilon": epsilon}).json
-        assert answer["proven"] and answer["parity"] <= max(epsilon, 0) + 1e-9
+        assert answer["proven"] and answer["disparity"] <= max(epsilon, 0) + 1e-9
         assert answer["distance"] == pytest.approx(
             seen.setdefault(epsilon, answer["distance"]), abs=1e-9
         )
@@ -306,7 +306,7 @@ def test_the_code_runs_as_it_is_and_gives_the_same_certificate(
     found: dict[str, Any] = {}
     exec(compile(code, "fair.py", "exec"), found)
     proof = found["fair"].certificate
-    for part in ("parity_before", "parity", "distance", "expected_changes"):
+    for part in ("disparity_before", "disparity", "distance", "expected_changes"):
         assert answer[part] == pytest.approx(getattr(proof, part), abs=1e-8)
     downloaded = rows_of(table_in(app.post(f"{page}/labels", chosen)))
     assert [row["job_fair"] for row in downloaded] == [str(label) for label in found["labels"]]
@@ -461,4 +461,4 @@ def test_a_file_kept_in_another_format_opens_as_well() -> None:
     for name, content in (("a.parquet", sink.getvalue()), ("a.jsonl", lines)):
         workspace = Store().add(*read_upload(name, content, 10_000))
         assert [each.distinct for each in workspace.columns] == [3, 2]
-        assert workspace.solve(choice).certificate.parity <= 1e-9
+        assert workspace.solve(choice).certificate.disparity <= 1e-9

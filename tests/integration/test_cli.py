@@ -104,7 +104,7 @@ def test_an_audit_takes_families_control_weights_and_continuous_columns(shell: S
 
 def test_parity_above_the_accepted_one_ends_with_code_1(shell: Shell) -> None:
     parity = max(
-        family["parity"]
+        family["disparity"]
         for family in shell("audit", "people.csv", *ASK, "--json").facts["families"]
     )
     assert shell("audit", "people.csv", *ASK, "--max-parity", parity + 1e-9).code == 0
@@ -120,7 +120,7 @@ def test_a_frontier_is_that_of_the_function_and_can_be_written(shell: Shell) -> 
     assert (done.code, done.out) == (0, f"{wanted}\n")
     lines = Path("cost.csv").read_text().splitlines()
     assert lines[0] == "epsilon,parity,distance,expected_changes,relative_gap,solved"
-    assert lines[1].startswith(f"0.0,{wanted[0].parity!r},{wanted[0].distance!r},")
+    assert lines[1].startswith(f"0.0,{wanted[0].disparity!r},{wanted[0].distance!r},")
     points = shell("frontier", "people.csv", *ASK, "--points", 3, "--json").facts["points"]
     assert [point["solved"] for point in points] == [True] * 3
 
@@ -329,8 +329,8 @@ def test_hostile_column_names_are_columns_like_others(shell: Shell) -> None:
     plain = shell(
         "audit", "people.csv", "--label", "job", "--sensitive", "sex,race", "--json"
     ).facts
-    assert [family["parity"] for family in facts["families"]] == [
-        family["parity"] for family in plain["families"]
+    assert [family["disparity"] for family in facts["families"]] == [
+        family["disparity"] for family in plain["families"]
     ]
     assert facts["families"][0]["name"] == names["sex"]
 

@@ -285,7 +285,7 @@ def test_uncertain_groups_are_read_from_their_columns(shell: Shell) -> None:
         "fair.csv",
         "--json",
     )
-    assert done.facts["parity"] == fair.certificate.parity
+    assert done.facts["disparity"] == fair.certificate.disparity
     assert shell("verify", "fair.csv").code == 0
 
 
@@ -359,7 +359,7 @@ def test_reports_are_written_beside_the_output(shell: Shell) -> None:
         hashlib.sha256(Path("people.csv").read_bytes()).hexdigest() in made
         and stated["fingerprints"]["labels"] in made
     )
-    assert f"{stated['realised']['parity']:.6f}" in made
+    assert f"{stated['realised']['disparity']:.6f}" in made
     command = next(line for line in made.splitlines() if line.startswith("    r2b verify"))
     assert shell(*command.split()[1:], "-q").code == 0
     assert (

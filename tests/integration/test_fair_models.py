@@ -68,7 +68,7 @@ def test_labels_by_true_group_leave_the_model_unfair():
     given = ParityClassifier(LogisticRegression(), groups="given", decisions="likeliest").fit(
         X, Y, sensitive_features=SEX
     )
-    assert given.labels_.certificate.parity < 1e-9
+    assert given.labels_.certificate.disparity < 1e-9
     assert demographic_parity(given.predict_proba(NEW), sensitive_features=SEX_NEW) > 0.03
 
 
@@ -171,7 +171,7 @@ def test_offsets_take_out_what_a_poor_group_estimator_gets_wrong():
     assert (
         len(rounds) > 2
         and rounds[1] > 3 * min(rounds)
-        and model.probability_rule_.parity == min(rounds)
+        and model.probability_rule_.disparity == min(rounds)
     )
     assert model.probability_rule_.excess <= model.probability_rule_.level
     assert any(
@@ -241,7 +241,7 @@ def test_the_price_is_shown_along_a_path():
     assert path.accuracy_given[-1] == pytest.approx(path.plain_accuracy, abs=0.003)
     assert "without parity" in str(path) and path.price.startswith("Accuracy at epsilon 0: ")
     pytest.importorskip("matplotlib").use("Agg")
-    assert path.plot().get_xlabel().startswith("parity")
+    assert path.plot().get_xlabel().startswith("disparity")
 
 
 def test_a_promise_is_about_rows_that_were_held_back():

@@ -159,7 +159,7 @@ def test_the_step_is_a_sampler_that_clones_and_pickles():
     seen, _ = injected_adult()
     step.fit(seen.X, seen.y, sensitive_features=seen.sex)
     again = pickle.loads(pickle.dumps(step))
-    assert again.certificate_.parity == step.certificate_.parity <= 0.1 + 1e-9
+    assert again.certificate_.disparity == step.certificate_.disparity <= 0.1 + 1e-9
     np.testing.assert_array_equal(again.prices_, step.prices_)
 
 
@@ -210,7 +210,7 @@ def test_metric_frame_reads_our_probabilities_one_class_at_a_time():
         ).difference()
         for column in fair.soft_labels.T
     ]
-    assert max(differences) == pytest.approx(fair.certificate.parity)
+    assert max(differences) == pytest.approx(fair.certificate.disparity)
     assert max(differences) == pytest.approx(0.05, abs=1e-9)
 
 

@@ -217,7 +217,7 @@ def source_of(engine: str, folder: Path) -> Any:
 def check_labels(fair: Any, name: str, kind: str) -> None:
     known, ids = expected(name, kind), np.arange(N)
     assert fair.status is r2b.Status.SOLVED and fair.certificate.holds
-    for number in ("parity", "objective", "distance", "expected_changes", "parity_before"):
+    for number in ("disparity", "objective", "distance", "expected_changes", "disparity_before"):
         assert getattr(fair.certificate, number) == pytest.approx(
             getattr(known.certificate, number), abs=CLOSE
         )
@@ -236,8 +236,8 @@ def check_labels(fair: Any, name: str, kind: str) -> None:
         made = home(fair.frame(form, random_state=SEED, key="id"))
         wanted = [SCORES[each] for each in own] if kind == "soft" else own.tolist()
         assert made[made.column_names[-1]].to_pylist() == wanted
-    assert fair.realised_as("round", SEED, key="id").parity == pytest.approx(
-        known.realised(own).parity, abs=CLOSE
+    assert fair.realised_as("round", SEED, key="id").disparity == pytest.approx(
+        known.realised(own).disparity, abs=CLOSE
     )
 
 
@@ -625,7 +625,7 @@ def test_audits_do_not_depend_on_how_rows_without_an_order_are_cut(tmp_path: Pat
     )
     assert str(seen[0]) == str(seen[1])
     for one, other in zip(seen[0].families, whole.families, strict=True):
-        assert one.name == other.name and one.parity == pytest.approx(other.parity, abs=1e-12)
+        assert one.name == other.name and one.disparity == pytest.approx(other.disparity, abs=1e-12)
 
 
 def shuffled(name: str) -> dict[str, Any]:

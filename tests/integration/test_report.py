@@ -91,7 +91,7 @@ def test_a_small_group_far_out_by_chance_does_not_make_the_headline() -> None:
         families="marginal",
         **{**FEW, "n_permutations": 199},
     )
-    by_name = {family["name"]: family["parity"] for family in facts["audit"]["families"]}
+    by_name = {family["name"]: family["disparity"] for family in facts["audit"]["families"]}
     assert by_name["odd"] > by_name["sex"]
     assert facts["headline"]["family"] in ("sex", "sex x odd") and "rare" not in " ".join(
         facts["headline"]["groups"]

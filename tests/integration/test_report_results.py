@@ -47,9 +47,9 @@ def test_the_after_table_is_measured_on_the_labels_that_left(
         after = next(each for each in facts["after"] if each["name"] == family.name)
         assert np.array(after["means"]) == pytest.approx(family.means)
         assert after["ratio_by_class"] == pytest.approx(family.ratio_by_class)
-        assert after["parity"] == pytest.approx(family.parity)
+        assert after["disparity"] == pytest.approx(family.disparity)
     assert facts["made"]["form"] == form
-    assert facts["made"]["parity"] == pytest.approx(again.families[-1].parity)
+    assert facts["made"]["disparity"] == pytest.approx(again.families[-1].disparity)
     assert facts["trace"]["output"]["sha256"] == fingerprint(labels)
     assert facts["trace"]["input"]["sha256"] == fingerprint(y, sensitive_features=who)
 
@@ -161,8 +161,8 @@ def test_a_table_of_files_is_reported_with_the_checksums_of_its_files(tmp_path: 
     assert "counted=True" in facts["trace"]["verify"]
     labels = np.array([line.split(",")[-1] for line in out.read_text(encoding="utf-8").split()[1:]])
     assert facts["label"] == "job"
-    assert facts["made"]["parity"] == pytest.approx(
-        r2b.audit(labels, sensitive_features=who, **FEW).families[-1].parity
+    assert facts["made"]["disparity"] == pytest.approx(
+        r2b.audit(labels, sensitive_features=who, **FEW).families[-1].disparity
     )
     with pytest.raises(ParameterError, match="cannot be read"):
         fair.report(output=tmp_path / "absent.csv", **FEW)

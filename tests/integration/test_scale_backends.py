@@ -155,5 +155,6 @@ def test_every_table_has_something_to_do() -> None:
     for name, case in cases().items():
         assert isinstance(case, Case)
         assert (
-            expected(name).fair.certificate.parity_before > expected(name).fair.certificate.parity
+            expected(name).fair.certificate.disparity_before
+            > expected(name).fair.certificate.disparity
         ), name

@@ -99,7 +99,7 @@ def test_files_with_other_columns_are_refused_with_a_remedy_that_works(
         assert (
             r2b.scan(connection.sql(query))
             .debias("job", sensitive_features="sex")
-            .certificate.parity_before
+            .certificate.disparity_before
             == 1.0
         )
 

@@ -58,7 +58,7 @@ def test_a_path_of_class_labels_is_that_of_rows_in_memory_and_its_points_can_be_
     again = r2b.scan(folder.parent / "out").debias(
         "job_fair", sensitive_features=["sex", "region"], families="marginal", epsilon=1
     )
-    assert again.certificate.parity_before <= found.epsilon[2] + 0.02
+    assert again.certificate.disparity_before <= found.epsilon[2] + 0.02
 
 
 @pytest.mark.parametrize("sample_entries", [1 << 24, 500])

@@ -357,7 +357,7 @@ def test_a_clone_is_unfitted_and_a_pickle_predicts_the_same():
 def test_a_stored_model_holds_prices_and_nobodys_group():
     model = fitted(LogisticRegression(), epsilon=0.05)
     assert model.labels_.dataset is None
-    assert model.certificate_.parity == pytest.approx(0.05, abs=1e-9)
+    assert model.certificate_.disparity == pytest.approx(0.05, abs=1e-9)
     assert model.prices_.shape == (2, 3)
     with pytest.raises(RowsUnavailableError):
         _ = model.labels_.soft_labels

@@ -58,7 +58,7 @@ def test_groups_reach_the_classifier_at_the_end_of_a_pipeline(routing):
 def test_groups_reach_the_classifier_of_a_pipeline_without_routing():
     pipe = make_pipeline(StandardScaler(), ParityClassifier(LogisticRegression(), **GIVEN))
     pipe.fit(X, LABELS, parityclassifier__sensitive_features=GROUPS)
-    assert pipe[-1].certificate_.parity < 1e-9
+    assert pipe[-1].certificate_.disparity < 1e-9
 
 
 def test_a_search_goes_over_epsilon_and_the_learner_with_the_groups_of_each_fold(routing):
@@ -79,7 +79,7 @@ def test_cross_validation_trains_each_fold_in_parity(routing):
         cv=3,
         return_estimator=True,
     )
-    assert all(model.certificate_.parity < 1e-9 for model in found["estimator"])
+    assert all(model.certificate_.disparity < 1e-9 for model in found["estimator"])
     assert len({model.prices_.tobytes() for model in found["estimator"]}) == 3
 
 

@@ -118,7 +118,9 @@ def test_the_other_criteria_pick_too(routing, criterion, kind):
 def test_the_groups_of_each_fold_reach_every_scorer_of_a_cross_validation(routing):
     scoring = {
         "accuracy": "accuracy",
-        "parity": parity_scorer().set_score_request(sensitive_features="sex", sample_weight=True),
+        "disparity": parity_scorer().set_score_request(
+            sensitive_features="sex", sample_weight=True
+        ),
     }
     scoring["odds"] = make_scorer(equalized_odds, greater_is_better=False).set_score_request(
         sensitive_features="sex"
@@ -147,7 +149,7 @@ def test_the_groups_of_each_fold_reach_every_scorer_of_a_cross_validation(routin
         expected = demographic_parity(
             predicted, sensitive_features=SEX[rows], sample_weight=WEIGHTS[rows]
         )
-        assert found["test_parity"][fold] == -expected
+        assert found["test_disparity"][fold] == -expected
         assert found["test_odds"][fold] == -equalized_odds(
             LABELS[rows], predicted, sensitive_features=SEX[rows]
         )
@@ -188,7 +190,7 @@ def test_without_routing_groups_may_be_columns_of_the_features():
         FunctionTransformer(lambda frame: frame[["skill", "proxy"]]), LogisticRegression()
     )
     scoring = {
-        "parity": parity_scorer(columns=["sex", "race"], families="both"),
+        "disparity": parity_scorer(columns=["sex", "race"], families="both"),
         "accuracy": accuracy_under(1.0, columns="sex"),
     }
     found = cross_validate(
@@ -206,7 +208,7 @@ def test_without_routing_groups_may_be_columns_of_the_features():
     ):
         part = frame.iloc[rows]
         predicted = fitted.predict(part)
-        assert found["test_parity"][fold] == -demographic_parity(
+        assert found["test_disparity"][fold] == -demographic_parity(
             predicted, sensitive_features=part[["sex", "race"]], families="both"
         )
         assert found["test_accuracy"][fold] == accuracy_score(LABELS[rows], predicted)

@@ -77,7 +77,7 @@ def test_fitted_attributes_are_those_of_the_labels():
     assert fitted.groups_.tolist() == ["f", "m"]
     assert fitted.prices_.shape == (2, 3)
     assert fitted.status_ is r2b.Status.SOLVED
-    assert fitted.certificate_.parity == pytest.approx(0.01, abs=1e-9)
+    assert fitted.certificate_.disparity == pytest.approx(0.01, abs=1e-9)
     assert fitted.n_iter_ >= 1
 
 

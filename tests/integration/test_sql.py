@@ -143,7 +143,7 @@ def test_labels_are_those_in_memory(filled: Database, name: str) -> None:
     fair = r2b.debias_counts(counted, **asked, **options)
     assert fair.status is known.status
     assert np.abs(fair.prices - known.prices).max() < 1e-12
-    assert abs(fair.certificate.parity - known.certificate.parity) < 1e-12
+    assert abs(fair.certificate.disparity - known.certificate.disparity) < 1e-12
     assert fair.certificate.relative_gap < 1e-6
     places = {key: place for place, key in enumerate(ROWS[KEY])}
     for form, soft in (("soft", True), ("round", False), ("sample", False)):
@@ -503,7 +503,7 @@ def test_counts_of_any_frame_are_the_rows(kind: Any) -> None:
     fair = r2b.debias_counts(kind(COUNTS), "job", sensitive_features="sex", epsilon=0.05)
     assert np.array_equal(fair.prices, known.prices)
     assert (
-        fair.certificate.parity == known.certificate.parity
+        fair.certificate.disparity == known.certificate.disparity
         and fair.certificate.objective == known.certificate.objective
     )
     weighted = r2b.debias(

@@ -120,8 +120,8 @@ def test_what_was_written_is_verified_and_so_are_its_labels_beside_the_data(
     alone = r2b.verify("labels.parquet", f"{output}.r2b.json", data="people.parquet")
     assert failed(alone) == set()
     assert [check.name for check in alone.checks] == [check.name for check in found.checks]
-    assert [alone.parity, alone.parity_before] == pytest.approx(
-        [found.parity, found.parity_before], abs=1e-12
+    assert [alone.disparity, alone.disparity_before] == pytest.approx(
+        [found.disparity, found.disparity_before], abs=1e-12
     )
     assert alone.claim == found.claim
 
@@ -214,10 +214,10 @@ def test_a_verification_tells_what_it_found(place: Path) -> None:
         and facts["form"] == "round"
         and facts["claim"]["families"][0]["epsilon"] == 0.05
     )
-    assert found.realised is not None and facts["parity"] == {
-        "before": found.parity_before,
-        "probabilities": found.parity,
-        "file": found.realised.parity,
+    assert found.realised is not None and facts["disparity"] == {
+        "before": found.disparity_before,
+        "probabilities": found.disparity,
+        "file": found.realised.disparity,
     }
     seen: list[Any] = []
     assert (

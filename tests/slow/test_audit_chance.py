@@ -51,8 +51,8 @@ def test_families_of_adult_are_beyond_chance_and_age_explains_as_much_as_measure
     for family in found.families:
         assert family.chance is not None and family.interval is not None
         assert family.chance.p_value == pytest.approx(1 / 201)
-        assert family.chance.quantile < family.parity
-        assert family.interval.low < family.parity < family.interval.high
+        assert family.chance.quantile < family.disparity
+        assert family.interval.low < family.disparity < family.interval.high
     [age] = found.continuous
     alone = explained_variation(adult["education"], adult["age"])
     np.testing.assert_allclose(age.explained_by_class, alone.by_class, atol=1e-12)
@@ -171,7 +171,7 @@ def test_strata_that_are_alike_are_drawn_each_for_itself() -> None:
     first, second = audit(
         np.tile(y, 2), sensitive_features=people, control_features=job, n_boot=0
     ).families
-    assert first.parity == second.parity
+    assert first.disparity == second.disparity
     assert (
         first.chance is not None
         and second.chance is not None

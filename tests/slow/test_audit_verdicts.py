@@ -64,7 +64,9 @@ def test_a_verdict_is_the_comparison_of_the_two_numbers_shown(
         )
     for family in found.families:
         assert family.chance is not None
-        assert (family.parity > family.chance.quantile + 1e-12) == (family.chance.p_value <= 0.05)
+        assert (family.disparity > family.chance.quantile + 1e-12) == (
+            family.chance.p_value <= 0.05
+        )
 
 
 def crossed(n: int = 600) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:

@@ -52,7 +52,14 @@ def case_of(name: str, rows: int, soft: bool) -> dict[str, Any]:
         "soft": soft,
         "rows": rows,
     }
-    return {**facts, "classes": 16, "groups": 2, "optimum": 0.1, "gap": 1e-15, "parity_before": 0.2}
+    return {
+        **facts,
+        "classes": 16,
+        "groups": 2,
+        "optimum": 0.1,
+        "gap": 1e-15,
+        "disparity_before": 0.2,
+    }
 
 
 def report_of(whole: float, alone: float, *, setting: str = "accurate") -> dict[str, Any]:
@@ -191,8 +198,8 @@ def test_labels_are_scored_as_the_metrics_of_the_package_do(
     table = score.Table(saved(tmp_path, y, groups, 4))
     found = score.scored(lambda part: x[part], table, 0.05)
     means = np.stack([x[groups == s].mean(axis=0) for s in range(3)])
-    assert found["parity"] == pytest.approx(np.ptp(means, axis=0).max(), abs=1e-14)
-    assert found["excess"] == pytest.approx(found["parity"] - 0.05, abs=1e-14)
+    assert found["disparity"] == pytest.approx(np.ptp(means, axis=0).max(), abs=1e-14)
+    assert found["excess"] == pytest.approx(found["disparity"] - 0.05, abs=1e-14)
     assert found["simplex"] == pytest.approx(0.25)
     assert found["distance"] == pytest.approx(((x - y) ** 2).sum(axis=1).mean(), abs=1e-14)
 
@@ -205,7 +212,7 @@ def test_the_optimum_passes_as_accurate_and_other_labels_do_not(
     fair = r2b.debias(y, sensitive_features=groups, epsilon=0.01)
     table = score.Table(saved(tmp_path, y, groups, 3))
     best = score.scored(lambda part: fair.soft_labels[part], table, 0.01)
-    assert best["parity"] == pytest.approx(
+    assert best["disparity"] == pytest.approx(
         demographic_parity(fair.soft_labels, sensitive_features=groups), abs=1e-12
     )
     assert score.accurate(best, fair.certificate.distance)

@@ -154,7 +154,7 @@ def test_a_report_says_at_its_top_what_parity_the_labels_in_the_file_have_and_li
         "out.html",
         "--json",
     )
-    found = shell("debias", "in.csv", *asked, "--output", "out.csv").facts["parity"]
+    found = shell("debias", "in.csv", *asked, "--output", "out.csv").facts["disparity"]
     report = Path("out.md").read_text()
     top = report.split("## Who gets which label")[0]
     assert (

@@ -78,13 +78,13 @@ def test_what_is_printed_is_the_parity_of_the_labels_in_the_file(
     ask = (*ask, "--weight", weight) if weight else ask
     done = shell("debias", data, *ask, "--form", form, "-o", "fair.csv", "--json")
     wanted = parity_of("fair.csv", label, weight)
-    assert done.code == 0 and done.facts["parity"] == pytest.approx(wanted, abs=1e-12)
+    assert done.code == 0 and done.facts["disparity"] == pytest.approx(wanted, abs=1e-12)
     assert done.facts["realised"]["families"][0]["measure"] == pytest.approx(
-        done.facts["realised"]["parity_by_class"], abs=1e-12
+        done.facts["realised"]["disparity_by_class"], abs=1e-12
     )
-    assert done.facts["probabilities"]["parity"] <= (0.01 if soft else 0.05) + 1e-9
+    assert done.facts["probabilities"]["disparity"] <= (0.01 if soft else 0.05) + 1e-9
     seen = shell("verify", "fair.csv", "--json")
-    assert seen.code == 0 and seen.facts["parity"]["file"] == pytest.approx(wanted, abs=1e-12)
+    assert seen.code == 0 and seen.facts["disparity"]["file"] == pytest.approx(wanted, abs=1e-12)
     assert f"{wanted:.4f} in the file" in shell("verify", "fair.csv").out
     said = shell("debias", data, *ask, "--form", form, "-o", "fair.csv", "--force").out
     assert f"-> {wanted:.4f} in these labels" in said
@@ -212,7 +212,10 @@ def test_the_biased_labels_put_back_fail_whatever_the_certificate_says(
     def change(content: dict[str, Any]) -> None:
         file = content["file"]
         file["fingerprints"] = checksums()
-        file["realised"] = {**file["realised"], "parity": content["certificate"]["parity_before"]}
+        file["realised"] = {
+            **file["realised"],
+            "disparity": content["certificate"]["disparity_before"],
+        }
 
     certificate(change)
     done = shell("verify", "fair.csv", "--json")

@@ -78,7 +78,7 @@ def test_expanded_rows_have_the_certified_parity() -> None:
     parity = demographic_parity(
         labels.numpy(), sensitive_features=groups[index.numpy()], sample_weight=weight.numpy()
     )
-    assert parity == pytest.approx(fair.certificate.parity, abs=1e-9)
+    assert parity == pytest.approx(fair.certificate.disparity, abs=1e-9)
     assert torch.bincount(index, weight, minlength=len(y)).numpy() == pytest.approx(1.0)
     taken, _, _ = fair.expand(torch.from_numpy(y))
     assert torch.equal(taken, torch.from_numpy(y)[index])
@@ -96,7 +96,7 @@ def test_samples_follow_the_fair_probabilities() -> None:
 def test_drawn_labels_are_measured_on_the_host() -> None:
     fair, _, groups = solved()
     drawn = fair.sample(7)
-    assert fair.realised(drawn).parity == pytest.approx(
+    assert fair.realised(drawn).disparity == pytest.approx(
         demographic_parity(drawn.numpy(), sensitive_features=groups), abs=1e-12
     )
 

@@ -182,7 +182,7 @@ def test_only_reweighing_gives_weights() -> None:
 def test_measures_are_those_of_the_definitions() -> None:
     scores = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4], [0.5, 0.4, 0.1]])
     found = measures_of(scores, np.array([0, 1, 0, 2]), np.array([0, 0, 1, 1]))
-    assert found["parity"] == pytest.approx(0.05)
+    assert found["disparity"] == pytest.approx(0.05)
     assert found["top_1"] == pytest.approx(0.5)
     assert found["top_2"] == pytest.approx((1 + 1 + 0.5 + 0) / 4)
     assert found["error_parity"] == pytest.approx(1.0)

@@ -51,8 +51,8 @@ fair, known = r2b.scan(frame).debias("p", sample_entries=200, **asked), r2b.debi
 said["status"] = fair.status.value
 soft = fair.frame("soft").toArrow().sort_by("id")
 said["probabilities"] = float(np.abs(np.column_stack([soft[f"p_fair_{k}"] for k in range(3)]) - known.soft_labels).max())
-said["audited"] = abs(r2b.scan(frame).audit("p", sensitive_features="sex", n_boot=5, n_permutations=5).families[0].parity
-                      - r2b.audit(p, sensitive_features={"sex": table["sex"]}, n_boot=5, n_permutations=5).families[0].parity)
+said["audited"] = abs(r2b.scan(frame).audit("p", sensitive_features="sex", n_boot=5, n_permutations=5).families[0].disparity
+                      - r2b.audit(p, sensitive_features={"sex": table["sex"]}, n_boot=5, n_permutations=5).families[0].disparity)
 try:
     r2b.scan(frame.selectExpr("array(0.5D, 0.1D) as p", "sex")).debias("p", sensitive_features="sex")
 except r2b.errors.ProbabilityError as error:
@@ -62,7 +62,7 @@ with warnings.catch_warnings():
     from r2b.engines.spark_ml import LabelDebiaser, LabelDebiaserModel
 
     LabelDebiaser(labelCol="job", sensitiveCols=["sex"], epsilon=0.01).fit(frame).save(sys.argv[1])
-    said["stage"] = LabelDebiaserModel.load(sys.argv[1]).fair.certificate.parity
+    said["stage"] = LabelDebiaserModel.load(sys.argv[1]).fair.certificate.disparity
 print(json.dumps(said))
 """
 

@@ -84,7 +84,7 @@ def test_the_model_gives_the_labels_of_memory_before_and_after_it_is_saved(
         == in_order(model.transform(frame).toArrow())
         == known("sample")
     )
-    assert loaded.fair.certificate.parity == model.fair.certificate.parity
+    assert loaded.fair.certificate.disparity == model.fair.certificate.disparity
     assert in_order(loaded.copy({loaded.form: "soft"}).transform(frame).toArrow()) == known("soft")
 
 
@@ -184,7 +184,7 @@ def test_executors_need_three_wheels_and_the_package_as_a_zip_for_the_rest(
             round(
                 r2b.scan(scored)
                 .debias("p", sensitive_features="sex", epsilon=0.1)
-                .certificate.parity,
+                .certificate.disparity,
                 9,
             )
             == 0.1

@@ -80,7 +80,7 @@ def table():
 
 
 @cache
-def parity_before(name):
+def disparity_before(name):
     X, y, groups = table()
     learner = clone(LEARNERS[name])
     if is_regressor(learner):
@@ -102,7 +102,7 @@ def test_a_form_brings_held_out_rows_nearer_to_parity_or_is_refused(name, form):
             model.fit(X[:60], y[:60], sensitive_features=groups[:60])
         return
     chances = model.fit(X[::2], y[::2], sensitive_features=groups[::2]).predict_proba(X[1::2])
-    assert parity_before(name) > 0.2
+    assert disparity_before(name) > 0.2
     # Two means of about 750 rows each are still 0.03 or so apart by chance.
     assert demographic_parity(chances, sensitive_features=groups[1::2]) < 0.08
     np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-6)

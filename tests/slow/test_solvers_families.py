@@ -371,7 +371,9 @@ def test_newton_alone_sets_prices_that_would_turn_to_none(case, monkeypatch):
 def test_the_net_alone_brings_prices_that_a_polish_finishes(case, start):
     problem, oracle = problem_of(case)
     plan = _by_interior(
-        partial(GeneralInterior, problem, *start), Newton(oracle, problem.parity, case.lam), 1e-10
+        partial(GeneralInterior, problem, *start),
+        Newton(oracle, problem.parity, case.lam),
+        1e-10,
     )
     outcome = run(plan, np.zeros((problem.n_groups, problem.n_classes)), Limits())
     assert outcome.status.ok

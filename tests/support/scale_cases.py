@@ -254,8 +254,8 @@ def check_solved(fair: r2b.FairLabels, name: str) -> None:
     assert fair.groups.tolist() == known.groups.tolist()
     assert np.abs(fair.prices - known.prices).max() < CLOSE
     for fact in (
-        "parity",
-        "parity_before",
+        "disparity",
+        "disparity_before",
         "excess",
         "objective",
         "lower_bound",
@@ -327,7 +327,7 @@ def check_audit(scanned: Any, name: str) -> None:
             other.rows.tolist(),
         )
         assert np.abs(one.means - other.means).max() < CLOSE
-        assert abs(one.parity - other.parity) < CLOSE
+        assert abs(one.disparity - other.disparity) < CLOSE
         # the same counts give the same draws; fewer rows are drawn one by one in memory
         if case.whole and found.n_rows > 100:
             assert one.chance == other.chance and one.interval == other.interval

@@ -42,8 +42,8 @@ def agrees(family: FamilyAudit, means: NDArray[np.float64], share: NDArray[np.fl
     np.testing.assert_allclose(family.share, share, atol=1e-12)
     np.testing.assert_allclose(family.overall, overall, atol=1e-12)
     gaps = np.abs(means[:, None] - means[None]).max(axis=(0, 1))
-    np.testing.assert_allclose(family.parity_by_class, gaps, atol=1e-12)
-    assert family.parity == pytest.approx(gaps.max())
+    np.testing.assert_allclose(family.disparity_by_class, gaps, atol=1e-12)
+    assert family.disparity == pytest.approx(gaps.max())
     assert family.to_overall == pytest.approx(np.abs(means - overall).max())
     ratios = [min(column) / max(column) if max(column) else np.nan for column in means.T.tolist()]
     np.testing.assert_allclose(family.ratio_by_class, ratios, atol=1e-12)
@@ -150,7 +150,7 @@ def test_probabilities_are_averaged() -> None:
             np.average(matrix[rows], axis=0, weights=weight[rows]),
             atol=1e-12,
         )
-    assert found.families[0].parity == pytest.approx(
+    assert found.families[0].disparity == pytest.approx(
         r2b.metrics.demographic_parity(
             matrix, sensitive_features=people["sex"], sample_weight=weight
         )
@@ -225,8 +225,8 @@ def test_other_names_of_groups_and_classes_change_no_measure() -> None:
     one = audit(y, sensitive_features=s, **QUIET).families[0]
     other = audit(3 - y, sensitive_features=np.array(["c", "a", "b"])[s], **QUIET).families[0]
     np.testing.assert_allclose(other.means[[2, 0, 1]][:, ::-1], one.means)
-    assert (one.parity, one.ratio, one.to_overall) == pytest.approx(
-        (other.parity, other.ratio, other.to_overall)
+    assert (one.disparity, one.ratio, one.to_overall) == pytest.approx(
+        (other.disparity, other.ratio, other.to_overall)
     )
 
 
@@ -334,7 +334,7 @@ def test_worst_and_exceeds_name_family_class_and_groups() -> None:
 def test_a_parity_of_epsilon_does_not_exceed_it_whatever_its_last_digit() -> None:
     y = ["a"] * 8 + ["b"] * 2 + ["a"] + ["b"] * 9
     found = audit(y, sensitive_features=["f"] * 10 + ["m"] * 10, **QUIET)
-    assert found.families[0].parity > 0.7  # 0.8 - 0.1 in floating point
+    assert found.families[0].disparity > 0.7  # 0.8 - 0.1 in floating point
     assert found.exceeds(0.7) == ()
     assert len(found.exceeds(0.699)) == 2
 
@@ -353,7 +353,7 @@ def test_facts_are_strict_json_and_the_account_holds_the_main_ones(adult: pd.Dat
     people = {"sex": some["sex"], "race": some["race"], "age": r2b.Continuous(some["age"])}
     found = audit(some["education"], sensitive_features=people, n_permutations=20, n_boot=20)
     stored = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert stored["families"][0]["parity"] == found.families[0].parity
+    assert stored["families"][0]["disparity"] == found.families[0].disparity
     assert stored["largest"]["class_name"] == found.largest.class_name if found.largest else False
     assert [each["beyond_chance"] for each in stored["ranked"]] == [
         each.beyond_chance for each in found.ranked
@@ -361,7 +361,7 @@ def test_facts_are_strict_json_and_the_account_holds_the_main_ones(adult: pd.Dat
     text = str(found)
     for family in found.families:
         assert f"{family.name} (" in text
-        assert f"{family.parity:.4f}" in text
+        assert f"{family.disparity:.4f}" in text
     assert f"{100 * found.continuous[0].explained:.2f} %" in text
     assert found.ranked[0].group in text
     assert "2,000 rows" in repr(found)

@@ -48,9 +48,9 @@ def test_every_number_is_recomputed(case):
     by_class = parity_of(x, case.groups, w)
     assert proof.means == pytest.approx(group_means(x, case.groups, w), abs=1e-13)
     assert proof.means_before == pytest.approx(group_means(y, case.groups, w), abs=1e-13)
-    assert proof.parity_by_class == pytest.approx(by_class, abs=1e-13)
-    assert proof.parity == pytest.approx(by_class.max(), abs=1e-13)
-    assert proof.parity_before == pytest.approx(parity_of(y, case.groups, w).max(), abs=1e-13)
+    assert proof.disparity_by_class == pytest.approx(by_class, abs=1e-13)
+    assert proof.disparity == pytest.approx(by_class.max(), abs=1e-13)
+    assert proof.disparity_before == pytest.approx(parity_of(y, case.groups, w).max(), abs=1e-13)
     assert proof.excess == pytest.approx(max((by_class - case.bounds).max(), 0.0), abs=1e-13)
     assert np.array_equal(proof.epsilon, case.bounds)
     assert proof.objective == pytest.approx(objective_of(case, x), abs=1e-13)
@@ -74,7 +74,7 @@ def test_the_certified_parity_is_that_of_the_metrics(case):
     measured = r2b.metrics.demographic_parity(
         fair.soft(np.float64), sensitive_features=case.groups, sample_weight=case.weight
     )
-    assert measured == pytest.approx(fair.certificate.parity, abs=1e-13)
+    assert measured == pytest.approx(fair.certificate.disparity, abs=1e-13)
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
@@ -127,7 +127,7 @@ def test_no_prices_at_all_do_not_pass():
     proof = certify(
         problem, oracle, np.zeros((problem.n_groups, problem.n_classes)), oracle.label_means()
     )
-    assert not proof.holds and proof.excess == pytest.approx(proof.parity_before - 0.01)
+    assert not proof.holds and proof.excess == pytest.approx(proof.disparity_before - 0.01)
     assert not certify(
         problem,
         oracle,
@@ -158,7 +158,7 @@ def test_fair_but_far_labels_do_not_pass():
     proof = certify(
         problem, oracle, r2b.debias(case.y, **case.arguments).prices, oracle.label_means()
     )
-    assert proof.parity < 1e-15 and proof.excess == 0
+    assert proof.disparity < 1e-15 and proof.excess == 0
     assert proof.relative_gap > 1e-3 and not proof.holds
     assert proof.lower_bound <= r2b.debias(case.y, **case.arguments).certificate.objective + 1e-12
 
@@ -266,4 +266,4 @@ def test_round_trip_through_plain_values():
     proof = r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"]).certificate
     again = Certificate.from_json(proof.to_json(), n_groups=2, n_classes=2)
     assert again.to_json() == proof.to_json() and again.holds
-    assert again.means.shape == (2, 2) and isinstance(again.parity, float)
+    assert again.means.shape == (2, 2) and isinstance(again.disparity, float)

@@ -187,7 +187,7 @@ def test_education_on_adult_does_not_vary_with_age_any_more(by_age):
     assert fair.status.value == "solved" and fair.certificate.holds
     assert np.abs(functions.T @ x / len(x)).max() <= 1e-9
     assert np.abs(functions.T @ (adult["education"][:, None] == fair.classes) / len(x)).max() > 0.04
-    assert fair.certificate.parity_before > 0.04 and fair.certificate.parity <= 1e-9
+    assert fair.certificate.disparity_before > 0.04 and fair.certificate.disparity <= 1e-9
     for degree in (1, 2):  # the spline holds straight lines exactly and comes close to parabolas
         slope = np.abs(np.corrcoef(adult["age"] ** float(degree), x.T)[0, 1:])
         assert slope.max() <= (1e-7, 0.02)[degree - 1]

@@ -307,7 +307,7 @@ def test_a_long_table_of_uncertain_groups_takes_few_passes_and_little_memory(sof
     fair = r2b.debias(y, sensitive_features=r2b.Membership(matrix))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert fair.status.ok and fair.certificate.holds and fair.certificate.parity <= 1e-9
+    assert fair.status.ok and fair.certificate.holds and fair.certificate.disparity <= 1e-9
     on_all_rows = [line for line in fair.history if not line.stage.startswith("prepare")]
     assert len(on_all_rows) <= 12 and {line.stage.partition(",")[0] for line in on_all_rows} == {
         "newton"

@@ -119,7 +119,7 @@ def test_a_mapping_bounds_the_classes_that_it_names(given, wanted):
     assert epsilon_per_class(given, 3, ["a", "b", "c"]).tolist() == wanted
     fair = r2b.debias(Y, sensitive_features=SEX, epsilon=given)
     assert fair.certificate.epsilon.tolist() == wanted
-    assert (fair.certificate.parity_by_class <= np.array(wanted) + 1e-9).all()
+    assert (fair.certificate.disparity_by_class <= np.array(wanted) + 1e-9).all()
 
 
 def test_classes_that_are_not_named_are_free_and_the_account_says_so(shell, tmp_path):

@@ -89,14 +89,14 @@ def test_means_changes_and_certificate_are_the_numbers_of_the_result() -> None:
     after = means.groupby("class")["after"]
     assert (
         (after.max() - after.min()).max()
-        == pytest.approx(fair.parity, abs=1e-15)
+        == pytest.approx(fair.disparity, abs=1e-15)
         == pytest.approx(0.02)
     )
     changes = fair.to_frame("changes")
     assert changes["weight"].is_monotonic_decreasing and (changes["old"] != changes["new"]).all()
     assert changes["weight"].sum() / len(fair) == pytest.approx(fair.certificate.expected_changes)
     numbers = fair.certificate.to_frame().set_index("number")
-    assert numbers.loc["parity_before", "value"] == fair.certificate.parity_before
+    assert numbers.loc["disparity_before", "value"] == fair.certificate.disparity_before
     bounded = numbers.dropna()
     assert (
         list(bounded.index) == ["excess", "relative_gap", "simplex_violation"]
@@ -128,10 +128,10 @@ def test_an_audit_as_a_frame_says_what_it_found() -> None:
     )
     assert len(groups) == 6 and groups["rows"].eq(300).all()
     worst = groups[groups["class"] == "yes"].set_index("group")["mean"]
-    assert worst["sex=m"] - worst["sex=f"] == pytest.approx(found.families[0].parity)
+    assert worst["sex=m"] - worst["sex=f"] == pytest.approx(found.families[0].disparity)
     assert families["kind"].to_dict() == {"sex": "groups", "age": "continuous"}
     assert (
-        families.loc["sex", "value"] == found.families[0].parity
+        families.loc["sex", "value"] == found.families[0].disparity
         and families.loc["age", "value"] == found.continuous[0].explained
     )
     assert families.loc["sex", "chance"] == found.families[0].chance.quantile and np.isnan(
@@ -176,7 +176,7 @@ def test_nothing_that_changes_is_a_frame_without_rows() -> None:
 
 def test_parity_epsilon_and_length_of_a_result(tmp_path) -> None:
     fair = r2b.debias(Y, sensitive_features=SEX, epsilon=0.02)
-    assert (len(fair), fair.parity, fair.epsilon) == (600, fair.certificate.parity, 0.02)
+    assert (len(fair), fair.disparity, fair.epsilon) == (600, fair.certificate.disparity, 0.02)
     # "maybe" is free
     assert r2b.debias(Y, sensitive_features=SEX, epsilon={"yes": 0.1, "no": 0.3}).epsilon == 0.3
     found = r2b.smallest_epsilon(Y, sensitive_features=SEX, changes=0.05)

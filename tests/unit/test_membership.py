@@ -164,7 +164,7 @@ def test_rounded_labels_stay_near_the_optimum_in_expectation():
     matrix = rng.dirichlet([1.0, 1.0], 2000)
     y = np.where(rng.random(2000) < 0.2 + 0.5 * matrix[:, 0], "a", "b")
     fair = r2b.debias(y, sensitive_features=r2b.Membership(matrix))
-    assert fair.certificate.holds and fair.certificate.parity <= 1e-9
+    assert fair.certificate.holds and fair.certificate.disparity <= 1e-9
     x, means = fair.soft_labels, matrix / matrix.sum(axis=0)
     noise = np.sqrt((means**2).T @ (x * (1 - x)))
     for labels in (fair.sample(random_state=0), fair.round(random_state=0)):

@@ -81,7 +81,7 @@ def test_an_unreachable_class_differs_by_what_is_said():
     assert (cell.group, cell.label) == ("b", 2)
     weight = model.transform(y, sensitive_features=groups)
     first = groups == "a"
-    assert cell.parity == pytest.approx(weight[first & (y == 2)].sum() / weight[first].sum())
+    assert cell.disparity == pytest.approx(weight[first & (y == 2)].sum() / weight[first].sum())
     assert np.isfinite(model.factors_).all() and model.factors_[1, 2] == 1
     assert model.transform([2], sensitive_features=["b"], sample_weight=[3.0]).tolist() == [3.0]
 

@@ -142,7 +142,7 @@ def test_a_metric_frame_takes_the_measures():
     fairlearn = pytest.importorskip("fairlearn.metrics")
     true, hard, _, people, _, control = table(3)
     measures = {
-        "parity": demographic_parity,
+        "disparity": demographic_parity,
         "odds": equalized_odds,
         "opportunity": equal_opportunity,
     }
@@ -340,7 +340,7 @@ def test_families_and_strata_agree_with_the_audit():
         rows = {"sensitive_features": people, "control_features": control, "sample_weight": weight}
         found = r2b.audit(y, **rows, n_permutations=0, n_boot=0)
         assert demographic_parity(y, **rows, families="both") == pytest.approx(
-            max(each.parity for each in found.families), abs=1e-12
+            max(each.disparity for each in found.families), abs=1e-12
         )
 
 

@@ -160,7 +160,7 @@ def test_means_with_their_offsets_are_equal_and_raw_means_are_not(soft):
     np.testing.assert_allclose(np.ptp(proof.means + offsets, axis=0), 0.0, atol=1e-9)
     assert family.bound == "range" and family.measure.max() <= 1e-9
     np.testing.assert_array_equal(family.offsets, offsets - offsets.mean(axis=1, keepdims=True))
-    assert proof.parity == pytest.approx(np.ptp(offsets, axis=0).max(), abs=1e-9)  # of raw means
+    assert proof.disparity == pytest.approx(np.ptp(offsets, axis=0).max(), abs=1e-9)  # of raw means
     assert "of means with their offsets" in str(fair)
 
 
@@ -168,7 +168,7 @@ def test_labels_that_are_fair_with_their_offsets_stay_as_they_are():
     y, sex = ["a", "a", "b", "a", "b", "b"], ["f", "f", "f", "m", "m", "m"]
     fair = r2b.debias(y, sensitive_features=sex, offsets=[[-1 / 6, 1 / 6], [1 / 6, -1 / 6]])
     assert fair.status is r2b.Status.ALREADY_FAIR and fair.unchanged
-    assert fair.certificate.parity == pytest.approx(1 / 3)
+    assert fair.certificate.disparity == pytest.approx(1 / 3)
     assert (
         r2b.debias(y, sensitive_features=sex, offsets=np.zeros((2, 2)))
         .certificate.families[0]
@@ -398,7 +398,7 @@ def test_a_report_tells_means_with_their_offsets_from_raw_ones():
     )
     assert "by means with their offsets, would go from" in to_markdown(facts)
     assert (
-        facts["headline"]["after"] == pytest.approx(facts["certificate"]["parity"])
+        facts["headline"]["after"] == pytest.approx(facts["certificate"]["disparity"])
         and facts["headline"]["after"] > 0.015
     )
     fair = r2b.debias(

@@ -36,7 +36,7 @@ def test_nobody_goes_from_fail_to_distinction() -> None:
     assert ("Fail", "Distinction") in far
     moved = ordered.to_frame("changes", backend="pandas")
     steps = moved["new"].map(MARKS.index) - moved["old"].map(MARKS.index)
-    assert ordered.status.ok and ordered.parity <= 0.02 + 1e-9
+    assert ordered.status.ok and ordered.disparity <= 0.02 + 1e-9
     assert (
         steps.abs().max() < 3
         and moved["weight"][steps.abs() == 1].sum() > 0.95 * moved["weight"].sum()

@@ -72,7 +72,7 @@ def test_5_1_3_a_small_epsilon_uses_its_band_and_rows_still_sum_to_one(epsilon):
     y, groups = biased()
     fair = r2b.debias(y, sensitive_features=groups, epsilon=epsilon)
     # the band is used, not more and not less
-    assert fair.certificate.parity == pytest.approx(epsilon, abs=1e-9)
+    assert fair.certificate.disparity == pytest.approx(epsilon, abs=1e-9)
     assert np.abs(fair.soft_labels.sum(axis=1) - 1).max() < 1e-12
     tighter = r2b.debias(y, sensitive_features=groups, epsilon=epsilon / 2)
     assert fair.certificate.distance < tighter.certificate.distance

@@ -70,7 +70,7 @@ def test_a_free_class_stays_free_along_the_path():
         y, sensitive_features=people, epsilon=[np.inf, 0, 0, 0], epsilons=[0.0, 0.1]
     )
     assert [float(fair.certificate.epsilon[0]) for fair in path.labels] == [np.inf, np.inf]
-    assert path.labels[1].certificate.parity_by_class[1:].max() <= 0.1 + 1e-9
+    assert path.labels[1].certificate.disparity_by_class[1:].max() <= 0.1 + 1e-9
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_budgets_at_the_ends():
     )
     nothing = r2b.smallest_epsilon(y, sensitive_features=people, changes=0.0)
     assert nothing.certificate.expected_changes == 0.0
-    assert nothing.certificate.epsilon.max() == pytest.approx(nothing.certificate.parity_before)
+    assert nothing.certificate.epsilon.max() == pytest.approx(nothing.certificate.disparity_before)
 
 
 def test_a_budget_of_fewest_changes_is_met_by_agreement():

@@ -136,7 +136,7 @@ def test_rounded_labels_keep_the_group_means(case):
             sizes = np.sort(np.bincount(case.groups))
             assert (
                 parity_of(rounded, case.groups).max()
-                <= fair.certificate.parity + 1 / sizes[0] + 1 / sizes[1]
+                <= fair.certificate.disparity + 1 / sizes[0] + 1 / sizes[1]
             )
     assert not np.array_equal(fair.round(random_state=0), fair.round(random_state=1))
 

@@ -26,7 +26,7 @@ S = ["f", "f", "m", "m", "m"]
 def test_every_term_by_hand():
     bound = generalization_bound(H, F, sensitive_features=S, complexity=0.1, delta=0.1)
     # means of h: f .5, m .4; of f: f .6, m .4
-    assert bound.parity == pytest.approx(0.1)
+    assert bound.disparity == pytest.approx(0.1)
     assert bound.fit_gap == pytest.approx(0.1)
     assert bound.predicted_parity == pytest.approx(0.2)
     assert (bound.n_smallest, bound.n_classes, bound.n_groups) == (2, 2, 2)
@@ -41,7 +41,7 @@ def test_every_term_by_hand():
 def made(**changes):
     return GeneralizationBound(
         **{
-            "parity": 0.01,
+            "disparity": 0.01,
             "fit_gap": 0.02,
             "complexity": 0.03,
             "n_smallest": 500,
@@ -66,7 +66,7 @@ def test_the_figure_of_adult():
         ("n_groups", [2, 4, 9]),
         ("delta", [0.2, 0.05, 0.001]),
     ]
-    + [(name, [0.0, 0.1, 0.4]) for name in ("parity", "fit_gap", "complexity")],
+    + [(name, [0.0, 0.1, 0.4]) for name in ("disparity", "fit_gap", "complexity")],
 )
 def test_the_bound_grows(name, values):
     bounds = [made(**{name: value}) for value in values]
@@ -101,7 +101,7 @@ def test_predictions_are_read_with_the_classes_of_the_labels():
     mixed = generalization_bound(
         ["a", "b", "a", "b"], [[0.5, 0.5]] * 4, sensitive_features=[0, 0, 1, 1], complexity=0.0
     )
-    assert (mixed.fit_gap, mixed.parity) == (0.0, 0.0)
+    assert (mixed.fit_gap, mixed.disparity) == (0.0, 0.0)
 
 
 def test_refused_bounds():
@@ -133,7 +133,7 @@ def test_the_bound_holds_for_a_fixed_function_where_the_sample_alone_does_not():
         score = rng.random(60) < 0.3 + 0.2 * groups
         rows = np.column_stack([score, ~score]).astype(float)
         bounds.append(generalization_bound(rows, rows, sensitive_features=groups, complexity=0.0))
-    assert np.mean([bound.parity >= 0.2 for bound in bounds]) == pytest.approx(0.5, abs=0.2)
+    assert np.mean([bound.disparity >= 0.2 for bound in bounds]) == pytest.approx(0.5, abs=0.2)
     assert np.mean([bound.direct >= 0.2 for bound in bounds]) >= 0.95
     assert all(bound.direct <= bound.proven + 1e-12 for bound in bounds)
 

@@ -76,7 +76,7 @@ class Comparison:
             )
             also = ", ".join(shown[other] for other in others) or "none"
             lines.append(
-                f"{shown[name]:{width}}{proof.parity:10.5f}{proof.distance:18.6f}{share:>18}{proven:>8}  {also}"
+                f"{shown[name]:{width}}{proof.disparity:10.5f}{proof.distance:18.6f}{share:>18}{proven:>8}  {also}"
             )
         return "\n".join(lines)
 
@@ -99,7 +99,7 @@ class Comparison:
         each = [fair.certificate for fair in self.labels.values()]
         columns: dict[str, Any] = {
             "choice": self.names,
-            "parity": np.array([proof.parity for proof in each]),
+            "disparity": np.array([proof.disparity for proof in each]),
             "distance": np.array([proof.distance for proof in each]),
             "expected_changes": np.array([proof.expected_changes for proof in each]),
             "solved": np.array([fair.status.ok for fair in self.labels.values()]),
@@ -137,7 +137,7 @@ class Comparison:
                 if other != name and self.meets(name, other)
             ]
             more = f" and {len(others) - 2} more" if len(others) > 2 else ""
-            said = f"parity {percent(fair.certificate.parity)}{'' if fair.status.ok else ', not proven'}"
+            said = f"parity {percent(fair.certificate.disparity)}{'' if fair.status.ok else ', not proven'}"
             meets = f"\nalso meets {', '.join(others[:2])}{more}" if others else ""
             found.append(Measure(name, fair.certificate.expected_changes, beside=said + meets))
         return measures(

@@ -74,12 +74,12 @@ class FamilyAudit:
     levels: Floats | None = None
 
     @property
-    def parity(self) -> float:
+    def disparity(self) -> float:
         """The largest difference between the means of two groups over all classes: eq. (2) of the paper."""
-        return float(self.parity_by_class.max())
+        return float(self.disparity_by_class.max())
 
     @cached_property
-    def parity_by_class(self) -> Floats:
+    def disparity_by_class(self) -> Floats:
         """For each class the largest difference between the means of two groups, of shape (n_classes,)."""
         return np.asarray(self.means.max(axis=0) - self.means.min(axis=0))
 
@@ -127,7 +127,7 @@ class FamilyAudit:
         )
         lines = [
             f"Group means{f' by {shortened(self.name)}' if self.name else ''}",
-            f"parity {percent(self.parity)}{chance}",
+            f"parity {percent(self.disparity)}{chance}",
         ]
         return group_means(
             ax,
@@ -136,7 +136,7 @@ class FamilyAudit:
             self.classes,
             self.groups,
             {"": self.means},
-            self.parity_by_class,
+            self.disparity_by_class,
         )
 
     def difference(self, place: int) -> Difference:
@@ -170,7 +170,7 @@ class FamilyAudit:
     @property
     def largest(self) -> Difference:
         """The class and the two groups that make the parity."""
-        return self.difference(int(self.parity_by_class.argmax()))
+        return self.difference(int(self.disparity_by_class.argmax()))
 
     @cached_property
     def worst(self) -> Difference | None:
@@ -253,8 +253,8 @@ class ContinuousAudit:
 
 
 _MEASURES = (
-    *("parity", "to_overall", "ratio", "largest", "worst"),
-    *("parity_by_class", "to_overall_by_class", "ratio_by_class"),
+    *("disparity", "to_overall", "ratio", "largest", "worst"),
+    *("disparity_by_class", "to_overall_by_class", "ratio_by_class"),
 )
 
 
@@ -357,7 +357,7 @@ class Audit(Reporting):
             place = 0 if family is None else one_of([each.name for each in self.families], family)
             return self.families[place].plot(ax)
         both: list[tuple[str, float, FamilyAudit | ContinuousAudit]] = [
-            (each.name, each.parity, each) for each in self.families
+            (each.name, each.disparity, each) for each in self.families
         ]
         both += [
             (f"{each.name}, variance explained", each.explained, each) for each in self.continuous

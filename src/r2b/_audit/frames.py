@@ -63,7 +63,7 @@ def _of_families(found: Audit) -> dict[str, Any]:
         "kind": [*(family.kind for family in found.families), *["continuous"] * n_others],
         "value": np.array(
             [
-                *(family.parity for family in found.families),
+                *(family.disparity for family in found.families),
                 *(each.explained for each in found.continuous),
             ]
         ),

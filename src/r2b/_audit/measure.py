@@ -129,7 +129,7 @@ def audit(
     >>> from r2b._audit import audit
     >>> people = {"sex": ["f", "m"] * 200, "race": ["a", "a", "b", "b"] * 100}
     >>> found = audit(["yes", "no", "no", "no"] * 100, sensitive_features=people)
-    >>> [(family.name, round(family.parity, 2)) for family in found.families]
+    >>> [(family.name, round(family.disparity, 2)) for family in found.families]
     [('sex', 0.5), ('race', 0.5), ('sex x race', 1.0)]
     >>> found.ranked[0].group, found.ranked[0].class_name, found.ranked[0].beyond_chance
     ('sex=f, race=a', 'no', True)

@@ -29,7 +29,7 @@ class FrontierPoint:
     Attributes
     ----------
     epsilon : float
-    parity : float
+    disparity : float
         Largest difference between two groups of a family in any class.
     distance : float
         Mean squared distance to the labels that came in.
@@ -42,7 +42,7 @@ class FrontierPoint:
     """
 
     epsilon: float
-    parity: float
+    disparity: float
     distance: float
     expected_changes: float
     relative_gap: float
@@ -70,7 +70,7 @@ class Frontier(Sequence[FrontierPoint]):
         if isinstance(place, slice):
             return Frontier(self.labels[place], self.epsilon[place])
         fair, proof = self.labels[place], self.labels[place].certificate
-        measured = (proof.parity, proof.distance, proof.expected_changes, proof.relative_gap)
+        measured = (proof.disparity, proof.distance, proof.expected_changes, proof.relative_gap)
         return FrontierPoint(float(self.epsilon[place]), *measured, fair.status.ok)
 
     @property
@@ -84,9 +84,9 @@ class Frontier(Sequence[FrontierPoint]):
         return np.array([fair.certificate.expected_changes for fair in self.labels])
 
     @property
-    def parity(self) -> Floats:
+    def disparity(self) -> Floats:
         """Parity reached at each epsilon."""
-        return np.array([fair.certificate.parity for fair in self.labels])
+        return np.array([fair.certificate.disparity for fair in self.labels])
 
     @cached_property
     def chance(self) -> float | None:
@@ -123,7 +123,7 @@ class Frontier(Sequence[FrontierPoint]):
                 "  within chance" if self.chance is not None and point.epsilon < self.chance else ""
             )
             lines.append(
-                f"{point.epsilon:10.5f}{point.parity:10.5f}{point.distance:18.6f}{share:>18}{proven:>8}{within}"
+                f"{point.epsilon:10.5f}{point.disparity:10.5f}{point.distance:18.6f}{share:>18}{proven:>8}{within}"
             )
         lines += [] if self.chance is None else [f"Chance alone shows up to {self.chance:.4f}."]
         return "\n".join(

@@ -84,7 +84,7 @@ def _format_family(found: FamilyAudit | ContinuousAudit) -> list[str]:
     if isinstance(found, FamilyAudit):
         lines = [
             f"  {name} ({plural(len(found.groups), 'group', 'groups')}{left_out})",
-            f"    parity          {found.parity:.4f}  ({_format_difference(found.largest)})",
+            f"    parity          {found.disparity:.4f}  ({_format_difference(found.largest)})",
             f"    to overall      {found.to_overall:.4f}; smallest ratio {found.ratio:.4f}",
         ]
     else:

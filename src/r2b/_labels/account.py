@@ -302,11 +302,11 @@ def _parity(fair: FairLabels, leaving: tuple[str, Realised] | None) -> list[str]
     # version keep no families.
     bound = f"  (epsilon {format_epsilon(proof.epsilon)})" if _is_plain(proof) else ""
     if leaving is None:
-        return [f"  parity            {proof.parity_before:.4f} -> {proof.parity:.4f}{bound}"]
+        return [f"  parity            {proof.disparity_before:.4f} -> {proof.disparity:.4f}{bound}"]
     form, found = leaving
     lines = [
-        f"  parity            {proof.parity_before:.4f} -> {found.parity:.4f} in these labels, one class per row ({form})",
-        f"                    {proof.parity:.4f} as probabilities{bound}",
+        f"  parity            {proof.disparity_before:.4f} -> {found.disparity:.4f} in these labels, one class per row ({form})",
+        f"                    {proof.disparity:.4f} as probabilities{bound}",
     ]
     if found.excess > PROVEN:
         lines.append(f"                    {found.excess:.4f} above the bound: {_why(fair, form)}")

@@ -64,7 +64,7 @@ class FairLabels(Summary):
     def __repr__(self) -> str:
         proof = self.certificate
         size = f"{len(self.classes)} classes, {len(self.groups)} group{'s' if len(self.groups) > 1 else ''}"
-        return f"<FairLabels: {self.status.value}, parity {proof.parity_before:.4f} -> {proof.parity:.4f}, {size}>"
+        return f"<FairLabels: {self.status.value}, parity {proof.disparity_before:.4f} -> {proof.disparity:.4f}, {size}>"
 
     def _repr_html_(self) -> str:
         from r2b.report.notebook import fair_html
@@ -200,7 +200,7 @@ class FairLabels(Summary):
         Returns
         -------
         Realised
-            Its ``parity`` is that of these labels, where ``certificate.parity`` is that of the
+            Its ``parity`` is that of these labels, where ``certificate.disparity`` is that of the
             distributions.
 
         Raises

@@ -26,9 +26,9 @@ class Realised:
 
     Attributes
     ----------
-    parity : float
+    disparity : float
         Largest difference between the means of two groups of a family in any class.
-    parity_by_class : ndarray of shape (n_classes,)
+    disparity_by_class : ndarray of shape (n_classes,)
     excess : float
         Largest amount by which a mean lies outside the bound of a family; 0 where all are met.
     means : ndarray of shape (n_groups, n_classes)
@@ -43,12 +43,12 @@ class Realised:
     >>> import r2b
     >>> fair = r2b.debias(["a", "b", "b", "a", "a", "a", "b"], sensitive_features=["f", "f", "f", "m", "m", "m", "m"], epsilon=0)
     >>> found = fair.realised(fair.round(random_state=0))
-    >>> round(fair.certificate.parity, 9), round(found.parity, 4), round(found.excess, 4)
+    >>> round(fair.certificate.disparity, 9), round(found.disparity, 4), round(found.excess, 4)
     (0.0, 0.1667, 0.1667)
     """
 
-    parity: float
-    parity_by_class: Floats
+    disparity: float
+    disparity_by_class: Floats
     excess: float
     means: Floats
     families: tuple[FamilyProof, ...]
@@ -57,8 +57,8 @@ class Realised:
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values that strict JSON can hold."""
         return {
-            "parity": self.parity,
-            "parity_by_class": self.parity_by_class.tolist(),
+            "disparity": self.disparity,
+            "disparity_by_class": self.disparity_by_class.tolist(),
             "excess": self.excess,
             "families": [family.to_json() for family in self.families],
         }
@@ -131,7 +131,7 @@ def rounding_bound(
 
 def promised_parity(families: Families, proof: Certificate, bound: Floats) -> float:
     """Give the parity that labels keep whose group means are within a bound of the certified ones."""
-    worst = proof.parity
+    worst = proof.disparity
     for member in families.members:
         means, apart = proof.means[member.groups], bound[member.groups]
         if len(apart) > 1:

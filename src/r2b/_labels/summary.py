@@ -54,9 +54,9 @@ class Summary(Solution):
         return True  # an object without rows has no length, and is there all the same
 
     @property
-    def parity(self) -> float:
+    def disparity(self) -> float:
         """The largest difference between the means of two groups of a family in any class, as certified."""
-        return self.certificate.parity
+        return self.certificate.disparity
 
     @property
     def epsilon(self) -> float:

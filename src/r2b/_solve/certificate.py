@@ -94,7 +94,14 @@ class Problem:
 PROVEN = 1e-9
 
 
-_NUMBERS = ("parity_before", "parity", "distance", "expected_changes", "objective", "lower_bound")
+_NUMBERS = (
+    "disparity_before",
+    "disparity",
+    "distance",
+    "expected_changes",
+    "objective",
+    "lower_bound",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,11 +154,11 @@ class Certificate:
 
     Attributes
     ----------
-    parity : float
+    disparity : float
         Largest difference between the means of two groups of a family in any class (for continuous
         attributes alone: largest moment).
-    parity_by_class : ndarray of shape (n_classes,)
-    parity_before : float
+    disparity_by_class : ndarray of shape (n_classes,)
+    disparity_before : float
         The same for the labels that came in.
     epsilon : ndarray of shape (n_classes,)
         The smallest of any family.
@@ -182,13 +189,13 @@ class Certificate:
     --------
     >>> import r2b
     >>> fair = r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"], epsilon=0)
-    >>> fair.certificate.holds, round(fair.certificate.parity_before, 3)
+    >>> fair.certificate.holds, round(fair.certificate.disparity_before, 3)
     (True, 0.5)
     """
 
-    parity: float
-    parity_by_class: Floats
-    parity_before: float
+    disparity: float
+    disparity_by_class: Floats
+    disparity_before: float
     epsilon: Floats
     excess: float
     means: Floats
@@ -268,7 +275,7 @@ class Certificate:
             A value is missing, of the wrong shape or not a number.
         """
         shapes = {
-            "parity_by_class": (n_classes,),
+            "disparity_by_class": (n_classes,),
             "epsilon": (n_classes,),
             "means": (n_groups, n_classes),
             "means_before": (n_groups, n_classes),
@@ -390,9 +397,9 @@ def stated_as(
         between_groups(parity.members, means),
     )
     return Certificate(
-        parity=float(by_class.max()),
-        parity_by_class=by_class,
-        parity_before=float(between_groups(parity.members, before).max()),
+        disparity=float(by_class.max()),
+        disparity_by_class=by_class,
+        disparity_before=float(between_groups(parity.members, before).max()),
         epsilon=np.min([family.epsilon for family in families], axis=0),
         excess=max(family.excess for family in families),
         means=means,

@@ -99,7 +99,7 @@ def verify(
     >>> main(["debias", str(place), "--label", "job", "--sensitive", "sex", "--quiet", "--output", str(fair)])
     0
     >>> found = r2b.verify(fair, label="job", sensitive_features="sex", epsilon=0)
-    >>> found.ok, round(found.parity_before, 2), round(found.parity, 2)
+    >>> found.ok, round(found.disparity_before, 2), round(found.disparity, 2)
     (True, 0.5, 0.0)
     """
     unknown = next((name for name in reading if name not in _READING), None)
@@ -263,7 +263,7 @@ class _Checking:
         if drawn is not None:
             self._same(
                 "the labels in the file have this parity",
-                f"parity {drawn.parity:.6f}",
+                f"parity {drawn.disparity:.6f}",
                 record.realised,
                 drawn,
             )
@@ -278,7 +278,7 @@ class _Checking:
             if sums.whole
             else ("labels meet", "labels")
         )
-        asked = f"parity {proof.parity:.6f}, epsilon {max(float(each.bound.epsilon.max()) for each in parity.members):g}"
+        asked = f"parity {proof.disparity:.6f}, epsilon {max(float(each.bound.epsilon.max()) for each in parity.members):g}"
         self._check(
             f"{meet} the bound",
             proof.excess <= PROVEN,
@@ -289,7 +289,11 @@ class _Checking:
             abs(proof.relative_gap) <= PROVEN,
             f"duality gap {abs(proof.relative_gap):.0e}",
         )
-        return {"parity_before": proof.parity_before, "parity": proof.parity, "realised": drawn}
+        return {
+            "disparity_before": proof.disparity_before,
+            "disparity": proof.disparity,
+            "realised": drawn,
+        }
 
     def _added(self) -> tuple[RowSums, dict[str, str], Groups | None]:
         """Read all rows: what they add up to, their fingerprints and their groups."""

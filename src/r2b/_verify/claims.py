@@ -53,7 +53,7 @@ class Verification:
     checks : tuple of Check
     claim : dict or None
         What the certificate claims, as plain values; None where it cannot be followed.
-    parity_before, parity : float or None
+    disdisparity_before, parity : float or None
         Of the labels that came in, and of the distributions; None where it did not come to that.
     realised : Realised or None
         Of one class per row, as it stands in the output.
@@ -62,8 +62,8 @@ class Verification:
     output: str
     checks: Sequence[Check]
     claim: dict[str, Any] | None = None
-    parity_before: float | None = None
-    parity: float | None = None
+    disparity_before: float | None = None
+    disparity: float | None = None
     realised: Realised | None = field(default=None, repr=False)
 
     @property
@@ -72,9 +72,9 @@ class Verification:
         return all(check.ok for check in self.checks)
 
     @property
-    def parity_in_file(self) -> float | None:
+    def disparity_in_file(self) -> float | None:
         """The parity of the labels as they stand."""
-        return self.parity if self.realised is None else self.realised.parity
+        return self.disparity if self.realised is None else self.realised.disparity
 
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values that strict JSON can hold."""
@@ -82,10 +82,10 @@ class Verification:
             "verified": self.ok,
             "form": None if self.claim is None else self.claim["form"],
             "claim": self.claim,
-            "parity": {
-                "before": self.parity_before,
-                "probabilities": self.parity,
-                "file": self.parity_in_file,
+            "disparity": {
+                "before": self.disparity_before,
+                "probabilities": self.disparity,
+                "file": self.disparity_in_file,
             },
             "realised": None if self.realised is None else self.realised.to_json(),
             "checks": self.checks,
@@ -101,10 +101,10 @@ class Verification:
             if self.claim is None
             else [f"  {name:18}{text}" for name, text in _claim_lines(self.claim)]
         )
-        if self.parity is not None:
-            soft = "" if self.realised is None else f"; {self.parity:.4f} as probabilities"
+        if self.disparity is not None:
+            soft = "" if self.realised is None else f"; {self.disparity:.4f} as probabilities"
             lines.append(
-                f"  {'parity':18}{self.parity_before:.4f} before, {self.parity_in_file:.4f} in the file{soft}"
+                f"  {'disparity':18}{self.disparity_before:.4f} before, {self.disparity_in_file:.4f} in the file{soft}"
             )
         return "\n".join(
             [

@@ -235,8 +235,8 @@ def answer(
             for name in (
                 "proven",
                 "status",
-                "parity_before",
-                "parity",
+                "disparity_before",
+                "disparity",
                 "expected_changes",
                 "distance",
             )
@@ -247,7 +247,7 @@ def answer(
         "summary": _summary(facts),
         "leaving": words.leaving(facts)
         or "These labels have the parity that the certificate proves.",
-        "realised": None if facts["leaving"] is None else facts["leaving"]["parity"],
+        "realised": None if facts["leaving"] is None else facts["leaving"]["disparity"],
         "cells": cells,
         "cell": cells[place],
         "html": {
@@ -303,8 +303,8 @@ def made_part(choice: TaskChoice, made: Made) -> str:
     names = ("changed_name", "changed", "changed_note")
     return render(
         "made.html.j2",
-        parity=proof.parity,
-        before=proof.parity_before,
+        parity=proof.disparity,
+        before=proof.disparity_before,
         **dict(zip(names, tile, strict=True)),
         proven=fair.status.ok,
         status=fair.status.value,
@@ -344,7 +344,7 @@ def _summary(facts: dict[str, Any]) -> str:
     change = facts["change"]
     proven = "proven optimal" if change["proven"] else f"not proven optimal: {change['status']}"
     changed = words.percent(change["expected_changes"])
-    return f"{changed} of labels change, largest difference {words.points(change['parity'])}, {proven}."
+    return f"{changed} of labels change, largest difference {words.points(change['disparity'])}, {proven}."
 
 
 def channel_view(fair: FairLabels, place: int) -> dict[str, Any]:

@@ -153,5 +153,5 @@ def audit_command(
         print_text(str(found))
         for path in reports.values():
             click.echo(f"  report            {one_line(path)}")
-    parity = max((each.parity for each in found.families), default=0.0)
+    parity = max((each.disparity for each in found.families), default=0.0)
     return DONE if max_parity is None or parity <= max_parity else NOT_REACHED

@@ -41,7 +41,14 @@ from r2b.engines.table_rows import TableRows, refuse_taken
 from r2b.engines.tables import class_names, roles_of
 from r2b.errors import NotSolvedWarning, ParameterError
 
-_NUMBERS = ("parity_before", "parity", "distance", "expected_changes", "relative_gap", "excess")
+_NUMBERS = (
+    "disparity_before",
+    "disparity",
+    "distance",
+    "expected_changes",
+    "relative_gap",
+    "excess",
+)
 
 
 @click.command("debias", short_help="Make the closest labels in parity.")
@@ -288,8 +295,8 @@ def _print_result(
         numbers = {name: getattr(proof, name) for name in _NUMBERS}
         # What is said of the labels is said of those in the file; the distributions they come from
         # stand beside it.
-        held = {"parity": proof.parity, "excess": proof.excess}
-        numbers |= held if found is None else {"parity": found.parity, "excess": found.excess}
+        held = {"disparity": proof.disparity, "excess": proof.excess}
+        numbers |= held if found is None else {"disparity": found.disparity, "excess": found.excess}
         realised = None if found is None else found.to_json()
         print_json(
             {

@@ -82,7 +82,7 @@ def debias_counts(
     --------
     >>> table = {"job": ["a", "b", "b"], "sex": ["f", "f", "m"], "count": [1, 1, 2]}
     >>> fair = debias_counts(table, "job", sensitive_features="sex", epsilon=0.1)
-    >>> fair.status.value, round(fair.certificate.parity_before, 2), round(fair.certificate.parity, 2)
+    >>> fair.status.value, round(fair.certificate.disparity_before, 2), round(fair.certificate.disparity, 2)
     ('solved', 0.5, 0.1)
     """
     source = counts_source(table, count)

@@ -93,7 +93,7 @@ def debias_blocks(
     ...     def run(self, task):
     ...         return map(task, self.blocks)
     >>> fair = debias_blocks(Two(), classes=["no", "yes"], sensitive_features=["f", "m"], epsilon=0.1)
-    >>> fair.status.value, round(fair.certificate.parity, 6)
+    >>> fair.status.value, round(fair.certificate.disparity, 6)
     ('solved', 0.1)
     >>> fair.transform([[0.7, 0.3]], sensitive_features=["f"]).round(6)
     array([[0.5, 0.5]])

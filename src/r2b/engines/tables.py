@@ -490,7 +490,7 @@ def scan(data: Any, **options: Any) -> Scan:
     >>> import pyarrow
     >>> people = pyarrow.table({"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]})
     >>> fair = scan(people).debias("job", sensitive_features="sex", epsilon=0.1)
-    >>> fair.status.value, round(fair.certificate.parity_before, 2), round(fair.certificate.parity, 2)
+    >>> fair.status.value, round(fair.certificate.disparity_before, 2), round(fair.certificate.disparity, 2)
     ('solved', 0.5, 0.1)
     """
     return Scan(open_source(data, options))

@@ -38,12 +38,12 @@ class Round:
 
     Attributes
     ----------
-    parity : float
+    disparity : float
         Multiclass demographic parity of the labels that would be returned after this round (Z,
         clipped and divided by row sums).
     squared_distance : float
         ``||Y - Yhat||_F^2`` of the same labels, rows counted by weight.
-    raw_parity : float
+    raw_disparity : float
         Multiclass demographic parity of Z as printed, before that. With epsilon 0 it is 0 in every
         round: steps 1 and 2(b) keep it there.
     primal_residual : float
@@ -52,9 +52,9 @@ class Round:
         delta_r = ``||Z - Z of the round before||_F``, likewise.
     """
 
-    parity: float
+    disparity: float
     squared_distance: float
-    raw_parity: float
+    raw_disparity: float
     primal_residual: float
     dual_residual: float
 
@@ -144,7 +144,7 @@ class R2B(LabelMethod):
     Notes
     -----
     After finitely many rounds the parity of the labels is near epsilon, not below it:
-    ``history_[-1].parity`` says how near. What is left comes from the last clip and division alone:
+    ``history_[-1].disparity`` says how near. What is left comes from the last clip and division alone:
     with epsilon 0, Z has parity 0 after every round. On Adult (education by sex, epsilon 0) 100
     rounds leave a parity of 5e-4 and a squared distance 1.4 % below the optimum's; 1,000 rounds
     agree with :func:`r2b.debias` to 1e-11, and 100 rounds with ``tau=4`` to 2e-7. docs/methods.md
@@ -159,7 +159,7 @@ class R2B(LabelMethod):
            [0.733, 0.267],
            [1.   , 0.   ],
            [0.267, 0.733]])
-    >>> len(r2b.history_), round(r2b.history_[-1].parity, 6)
+    >>> len(r2b.history_), round(r2b.history_[-1].disparity, 6)
     (100, 0.1)
     >>> labels, groups = ["x", "x", "x", "y", "z"], ["a", "a", "b", "b", "b"]
     >>> R2B(max_rounds=2, output="z").fit_transform(labels, sensitive_features=groups).round(3)[1:4]
@@ -216,9 +216,9 @@ class R2B(LabelMethod):
             thresholds.append(found)
             history.append(
                 Round(
-                    parity=float(np.ptp(rows.means(new), axis=0).max()),
+                    disparity=float(np.ptp(rows.means(new), axis=0).max()),
                     squared_distance=float((weight * (new - labels) ** 2).sum()),
-                    raw_parity=float(np.ptp(rows.means(iterates.z), axis=0).max()),
+                    raw_disparity=float(np.ptp(rows.means(iterates.z), axis=0).max()),
                     primal_residual=float(np.sqrt((weight * (iterates.z - h) ** 2).sum())),
                     dual_residual=float(np.sqrt((weight * (iterates.z - before) ** 2).sum())),
                 )

@@ -24,7 +24,7 @@ class UnreachableCell(NamedTuple):
     ----------
     group, label : object
         Names of the group and the class.
-    parity : float
+    disparity : float
         The difference between groups that remains in this class under the weights of
         :class:`Reweighing`. No positive weights bring it to 0: the mean of the class is 0 in this
         group, and above 0 in another. Only leaving the class out everywhere would.
@@ -32,7 +32,7 @@ class UnreachableCell(NamedTuple):
 
     group: Any
     label: Any
-    parity: float
+    disparity: float
 
 
 class Reweighing:
@@ -61,7 +61,7 @@ class Reweighing:
     >>> Reweighing().fit_transform(y, sensitive_features=sex).round(3)
     array([1.333, 0.667, 0.889, 0.889, 0.889, 1.333])
     >>> Reweighing().fit(["a", "b", "a"], sensitive_features=["f", "f", "m"]).unreachable_
-    (UnreachableCell(group='m', label='b', parity=0.33...),)
+    (UnreachableCell(group='m', label='b', disparity=0.33...),)
     """
 
     def fit(

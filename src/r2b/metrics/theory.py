@@ -30,7 +30,7 @@ class GeneralizationBound:
 
     Attributes
     ----------
-    parity : float
+    disparity : float
         epsilon, the parity of the training labels h.
     fit_gap : float
         tau, the largest difference, over classes and groups, between the training means of f and of
@@ -53,7 +53,7 @@ class GeneralizationBound:
     (0.018, 0.036)
     """
 
-    parity: float
+    disparity: float
     fit_gap: float
     complexity: float
     n_smallest: float
@@ -96,12 +96,12 @@ class GeneralizationBound:
     @property
     def printed(self) -> float:
         """The bound as stated: epsilon + 2 tau + 2 d + root. The proof does not give it."""
-        return self.parity + 2 * self.fit_gap + 2 * self.complexity + self.confidence
+        return self.disparity + 2 * self.fit_gap + 2 * self.complexity + self.confidence
 
     @property
     def proven(self) -> float:
         """The bound that the proof carries: epsilon + 2 tau + 2 (2 d + root)."""
-        return self.parity + 2 * self.fit_gap + 2 * (2 * self.complexity + self.confidence)
+        return self.disparity + 2 * self.fit_gap + 2 * (2 * self.complexity + self.confidence)
 
     @property
     def direct(self) -> float | None:
@@ -160,7 +160,7 @@ def generalization_bound(
     --------
     >>> h, f = [[0.5, 0.5]] * 4, [[0.75, 0.25], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]
     >>> bound = generalization_bound(h, f, sensitive_features=["f", "f", "m", "m"], complexity=0.0)
-    >>> bound.parity, bound.fit_gap, bound.n_smallest, bound.vacuous
+    >>> bound.disparity, bound.fit_gap, bound.n_smallest, bound.vacuous
     (0.0, 0.125, 2.0, True)
     """
     labels = table_to_measure(y, sensitive_features, sample_weight)

@@ -19,7 +19,7 @@ from r2b.metrics.demographic import means_of
 from r2b.report.flows import MOST_NUMBERS, channel_of
 
 _ROUNDING = 1e-7
-_MEASURES = ("parity", "parity_by_class", "ratio", "ratio_by_class", "means", "overall")
+_MEASURES = ("disparity", "disparity_by_class", "ratio", "ratio_by_class", "means", "overall")
 
 
 def families_after(

@@ -33,7 +33,7 @@ def answer(facts: dict[str, Any]) -> list[dict[str, str]]:
 
 def _of_change(facts: dict[str, Any]) -> list[dict[str, str]]:
     proof, change, done = facts["certificate"], facts["change"], facts["made"]
-    after = proof["parity"] if done is None else done["parity"]
+    after = proof["disparity"] if done is None else done["disparity"]
     form = (
         "as probabilities" if done is None else f"in the labels that left, {_FORMS[done['form']]}"
     )
@@ -45,7 +45,7 @@ def _of_change(facts: dict[str, Any]) -> list[dict[str, str]]:
         else change["status"]
     )
     return [
-        _figure("Before", proof["parity_before"], _unit(facts), "in the labels that came"),
+        _figure("Before", proof["disparity_before"], _unit(facts), "in the labels that came"),
         _figure(made(facts, "After, if made", "After"), after, _unit(facts), f"{form}; {kept}"),
         {"name": "Bound", **_bound(facts)},
         {

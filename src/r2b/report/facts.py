@@ -111,7 +111,7 @@ def gather(
     Examples
     --------
     >>> facts = gather(["a", "b", "b", "a", "a", "a"], sensitive_features=["f", "f", "f", "m", "m", "m"], epsilon=0.1)
-    >>> facts["format"], facts["data"]["rows"], round(facts["change"]["parity_before"], 3), facts["certificate"]["holds"]
+    >>> facts["format"], facts["data"]["rows"], round(facts["change"]["disparity_before"], 3), facts["certificate"]["holds"]
     ('r2b-report', 6, 0.667, True)
     """
     name = getattr(y, "name", None)
@@ -337,7 +337,7 @@ def _facts(
 def _made(form: str, proof: Certificate, leaving: Leaving | None) -> dict[str, Any]:
     """Say what holds for the labels that left: their own parity, not that of the distributions they come from."""
     found = proof if leaving is None else leaving[1]
-    return {"form": form, "parity": found.parity, "excess": found.excess}
+    return {"form": form, "disparity": found.disparity, "excess": found.excess}
 
 
 def to_json(facts: dict[str, Any]) -> str:
@@ -449,7 +449,7 @@ def _change(fair: FairLabels) -> dict[str, Any]:
         "lam": fair.lam,
         **{
             name: getattr(proof, name)
-            for name in ("parity_before", "parity", "distance", "expected_changes")
+            for name in ("disparity_before", "disparity", "distance", "expected_changes")
         },
         "left_out": fair.families.left_out,
         "groups": fair.groups,
@@ -480,7 +480,7 @@ def _cost(fair: FairLabels, path: Frontier, found: Audit) -> dict[str, Any]:
         if len(members) == 1 and members[0].bound == "range" and members[0].offsets is None
         else None
     )
-    measures = ("epsilon", "parity", "distance", "expected_changes", "relative_gap")
+    measures = ("epsilon", "disparity", "distance", "expected_changes", "relative_gap")
     return {
         "points": [
             {**{name: getattr(point, name) for name in measures}, "proven": point.solved}

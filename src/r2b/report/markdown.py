@@ -312,12 +312,15 @@ def _certificate(facts: dict[str, Any]) -> list[str]:
         ["epsilon", words.epsilon(proof["epsilon"])],
         *(
             [name, f"{proof[key]:.6f}"]
-            for name, key in (("parity before", "parity_before"), ("parity after", "parity"))
+            for name, key in (
+                ("disparity before", "disparity_before"),
+                ("disparity after", "disparity"),
+            )
         ),
         *(
             []
             if left is None
-            else [[f"parity of the labels ({left['form']})", f"{left['parity']:.6f}"]]
+            else [[f"parity of the labels ({left['form']})", f"{left['disparity']:.6f}"]]
         ),
         ["above the bound", words.tiny(proof["excess"])],
         *(
@@ -350,7 +353,7 @@ def _check(facts: dict[str, Any]) -> list[str]:
         if facts["made"] is None
         else [
             ["form", facts["made"]["form"]],
-            ["parity of the labels that left", f"{facts['made']['parity']:.6f}"],
+            ["parity of the labels that left", f"{facts['made']['disparity']:.6f}"],
         ]
     )
     parts = (

@@ -64,7 +64,7 @@ class Report:
         )
         if made is None:
             return f"<Report: {who}; audited, nothing changed>"
-        return f"<Report: {who}; {made['form']}, parity {facts['certificate']['parity_before']:.4f} -> {made['parity']:.4f}>"
+        return f"<Report: {who}; {made['form']}, parity {facts['certificate']['disparity_before']:.4f} -> {made['disparity']:.4f}>"
 
     def _repr_html_(self) -> str:
         from r2b.report.html import framed

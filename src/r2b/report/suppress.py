@@ -157,7 +157,7 @@ def _hide_means(family: dict[str, Any], mask: Array, mark: str) -> None:
     for k in range(means.shape[1]):
         open_ = means[~mask[:, k], k]
         two = len(open_) > 1
-        family["parity_by_class"][k] = float(np.ptp(open_)) if two else mark
+        family["disparity_by_class"][k] = float(np.ptp(open_)) if two else mark
         family["ratio_by_class"][k] = (
             (float(open_.min() / open_.max()) if open_.max() > 0 else None) if two else mark
         )
@@ -166,7 +166,9 @@ def _hide_means(family: dict[str, Any], mask: Array, mark: str) -> None:
 def _largest(family: dict[str, Any]) -> dict[str, Any] | None:
     """Name the largest difference between two groups among the cells that are shown."""
     shown = [
-        (value, k) for k, value in enumerate(family["parity_by_class"]) if isinstance(value, float)
+        (value, k)
+        for k, value in enumerate(family["disparity_by_class"])
+        if isinstance(value, float)
     ]
     if not shown:
         return None
@@ -206,7 +208,7 @@ def _hide_findings(facts: dict[str, Any], hidden: Any, mark: str, below: int) ->
     if headline is not None and any(
         hidden(headline["family"], group, headline["class"]) for group in headline["groups"]
     ):
-        parity = max(float(family["parity"]) for family in audit["families"])
+        parity = max(float(family["disparity"]) for family in audit["families"])
         facts["headline"] = {
             **headline,
             **_UNTESTED,
@@ -288,7 +290,7 @@ def _hide_change(
     # By group and class these are the means themselves; what is left is over all of them.
     for part in filter(None, (proof, left)):
         part |= {
-            name: None for name in ("means", "means_before", "parity_by_class") if name in part
+            name: None for name in ("means", "means_before", "disparity_by_class") if name in part
         }
         for family in part["families"]:
             family |= {name: [max(family[name])] for name in ("measure", "measure_before")}

@@ -51,8 +51,8 @@ def heat_maps(facts: dict[str, Any]) -> list[dict[str, Any]]:
             {
                 "family": words.family_name(family["name"]),
                 "groups": len(family["groups"]),
-                "parity": family["parity"],
-                "after": None if later is None else later["parity"],
+                "disparity": family["disparity"],
+                "after": None if later is None else later["disparity"],
                 **_pair(family, later, *top, down),
                 "whole": _blocks(family, later if both else None, classes, groups, down)
                 if folded
@@ -68,7 +68,8 @@ def _families(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Give the families that are shown, that of the headline first, then those that differ most."""
     first = facts["headline"] and facts["headline"]["family"]
     return sorted(
-        facts["audit"]["families"], key=lambda family: (family["name"] != first, -family["parity"])
+        facts["audit"]["families"],
+        key=lambda family: (family["name"] != first, -family["disparity"]),
     )[:TOP_FAMILIES]
 
 
@@ -81,7 +82,7 @@ def _order(family: dict[str, Any]) -> tuple[list[int], list[int], bool]:
     """Put classes and groups in the order of their largest differences, and tell whether the classes, being more, are the rows."""
     n_groups, n_classes = len(family["groups"]), len(family["overall"])
     far = [_farthest(row, family["overall"]) for row in family["means"]]
-    classes = sorted(range(n_classes), key=lambda k: -_worth(family["parity_by_class"][k]))
+    classes = sorted(range(n_classes), key=lambda k: -_worth(family["disparity_by_class"][k]))
     return classes, sorted(range(n_groups), key=lambda g: -_worth(far[g])), n_classes >= n_groups
 
 
@@ -130,7 +131,7 @@ def _table(
     down: bool,
 ) -> dict[str, Any]:
     """Lay out the means of a family, the longer of classes and groups as rows."""
-    means, overall, by_class = source["means"], source["overall"], source["parity_by_class"]
+    means, overall, by_class = source["means"], source["overall"], source["disparity_by_class"]
     shown = {
         "classes": len(classes),
         "groups": len(groups),
@@ -324,8 +325,10 @@ def _format_point(point: dict[str, Any]) -> str:
 
 def evidence(found: dict[str, Any]) -> list[dict[str, Any]]:
     """Give every family and continuous attribute of an audit with its interval and what chance shows, all on one scale."""
-    families = sorted(found["families"], key=lambda family: -family["parity"])[: 2 * TOP_FAMILIES]
-    measured = [("difference", each["parity"], each) for each in families]
+    families = sorted(found["families"], key=lambda family: -family["disparity"])[
+        : 2 * TOP_FAMILIES
+    ]
+    measured = [("difference", each["disparity"], each) for each in families]
     measured += [("share explained", each["explained"], each) for each in found["continuous"]]
     listed = []
     for kind, value, each in measured:

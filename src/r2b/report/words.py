@@ -224,7 +224,7 @@ def title(facts: dict[str, Any]) -> str:
 def _title_after(facts: dict[str, Any]) -> str:
     before, after = (
         number(100 * facts[part][name])
-        for part, name in (("certificate", "parity_before"), ("made", "parity"))
+        for part, name in (("certificate", "disparity_before"), ("made", "disparity"))
     )
     return f"Labels differed between groups by up to {before} percentage points; the fair ones differ by {after}"
 
@@ -318,10 +318,10 @@ def _against_others(facts: dict[str, Any]) -> str:
         family for family in facts["audit"]["families"] if family["name"] == found["family"]
     )
     n_groups = len(family["groups"])
-    if family["parity"] > found["difference"] + _NONE:
+    if family["disparity"] > found["difference"] + _NONE:
         (high, low), (more, less) = family["largest"]["groups"], family["largest"]["rows"]
         larger = f"{quoted(high)} ({rows_of(more)}) and {quoted(low)} ({rows_of(less)})"
-        return f"{larger} are {points(family['parity'])} apart, but groups of these sizes owe more of it to chance."
+        return f"{larger} are {points(family['disparity'])} apart, but groups of these sizes owe more of it to chance."
     if n_groups > 2:
         return f"No two groups of {family_name(found['family'])} differ more, in any of the {n_classes:,} classes of {label}."
     return f"In no other class of {label} do they differ more." if n_classes > 2 else ""
@@ -348,10 +348,10 @@ def _after(facts: dict[str, Any]) -> list[str]:
         ]
     found = facts["headline"]
     if found is None:
-        to = f"a {BOUNDS['moments']} of {number(change['parity'], 3)}"
+        to = f"a {BOUNDS['moments']} of {number(change['disparity'], 3)}"
     else:
         to = (
-            f"a largest difference of {points(change['parity'])}"
+            f"a largest difference of {points(change['disparity'])}"
             if found["after"] is None
             else points(found["after"])
         )
@@ -391,8 +391,8 @@ def leaving(facts: dict[str, Any]) -> str | None:
         else ""
     )
     return (
-        f"The labels that left have one class per row ({found['form']}) and a parity of {found['parity']:.4f}; "
-        f"as probabilities it is {facts['certificate']['parity']:.4f}.{beyond}"
+        f"The labels that left have one class per row ({found['form']}) and a parity of {found['disparity']:.4f}; "
+        f"as probabilities it is {facts['certificate']['disparity']:.4f}.{beyond}"
     )
 
 

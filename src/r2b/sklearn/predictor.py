@@ -206,12 +206,16 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
                 scores, rows.groups, codes, rows.truth, self._n_points(), options
             )
         if rule.excess > rule.limit:
-            shown = f"{rule.parity:.4f} by true group, {rule.excess:.4f} above epsilon"
+            shown = f"{rule.disparity:.4f} by true group, {rule.excess:.4f} above epsilon"
             problem = f"Out of fold the {kind} have a parity of {shown}; chance alone shows up to {rule.limit:.4f}."
             remedy = "Pass more rows, a group_estimator that sees the groups better, attribute='given', or a larger epsilon."
             warnings.warn(
                 NotFairWarning(
-                    problem, remedy=remedy, parity=rule.parity, excess=rule.excess, limit=rule.limit
+                    problem,
+                    remedy=remedy,
+                    disparity=rule.disparity,
+                    excess=rule.excess,
+                    limit=rule.limit,
                 ),
                 stacklevel=5,
             )

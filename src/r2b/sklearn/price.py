@@ -26,10 +26,10 @@ class ModelFrontier:
     ----------
     epsilons : ndarray of shape (m,)
         In rising order.
-    accuracy, parity : ndarray of shape (m,)
+    accuracy, disparity : ndarray of shape (m,)
         Where the attribute is predicted from the features; parity is by true group. NaN where it
         cannot be predicted.
-    accuracy_given, parity_given : ndarray of shape (m,)
+    accuracy_given, disparity_given : ndarray of shape (m,)
         Where the attribute is known at prediction.
     plain_accuracy, plain_parity : float
         Of the likeliest class of the plain model.
@@ -47,9 +47,9 @@ class ModelFrontier:
 
     epsilons: Floats
     accuracy: Floats
-    parity: Floats
+    disparity: Floats
     accuracy_given: Floats
-    parity_given: Floats
+    disparity_given: Floats
     plain_accuracy: float
     plain_parity: float
     chance: float
@@ -71,9 +71,9 @@ class ModelFrontier:
         ]
         columns = (
             self.epsilons,
-            self.parity,
+            self.disparity,
             self.accuracy,
-            self.parity_given,
+            self.disparity_given,
             self.accuracy_given,
         )
         for epsilon, *numbers in zip(*columns, strict=True):
@@ -97,12 +97,12 @@ class ModelFrontier:
         --------
         >>> numbers = np.array([0.70]), np.array([0.01]), np.array([0.74]), np.array([0.0])
         >>> ModelFrontier(np.array([0.0]), *numbers, 0.78, 0.2, 0.01, 500).to_frame(backend="pyarrow").to_pylist()
-        [{'epsilon': 0.0, 'accuracy': 0.7, 'parity': 0.01, 'accuracy_given': 0.74, 'parity_given':
+        [{'epsilon': 0.0, 'accuracy': 0.7, 'disparity': 0.01, 'accuracy_given': 0.74, 'disparity_given':
         0.0}]
         """
         columns = {
             name: getattr(self, name)
-            for name in ("accuracy", "parity", "accuracy_given", "parity_given")
+            for name in ("accuracy", "disparity", "accuracy_given", "disparity_given")
         }
         return frame_of({"epsilon": self.epsilons, **columns}, backend)
 
@@ -132,7 +132,11 @@ class ModelFrontier:
             ("plain model", {"marker": "^", "color": INK, "linestyle": "none"}),
         ]
         plain = np.array([self.plain_parity]), np.array([self.plain_accuracy])
-        points = [(self.parity, self.accuracy), (self.parity_given, self.accuracy_given), plain]
+        points = [
+            (self.disparity, self.accuracy),
+            (self.disparity_given, self.accuracy_given),
+            plain,
+        ]
         shown = [
             (key, x, y) for key, (x, y) in zip(looks, points, strict=True) if np.isfinite(y).any()
         ]
@@ -146,7 +150,7 @@ class ModelFrontier:
                 ("what chance shows", {"linestyle": "-", "linewidth": 8, "color": SHADE}),
             ],
         )
-        scaled(ax.xaxis, "parity of decisions, by true group (%)")
+        scaled(ax.xaxis, "disparity of decisions, by true group (%)")
         scaled(ax.yaxis, "accuracy (%)")
         ax.set_xlim(left=0)
         titled(ax, self.price)
@@ -210,5 +214,5 @@ def _path(task: ScoreTask | None, epsilons: Floats) -> tuple[Floats, Floats]:
     if not found:
         return np.full(len(epsilons), np.nan), np.full(len(epsilons), np.nan)
     return np.array([each.accuracy for each in found], np.float64), np.array(
-        [each.parity for each in found]
+        [each.disparity for each in found]
     )

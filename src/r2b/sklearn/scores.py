@@ -52,7 +52,7 @@ class FairScores:
     kind : {"probabilities", "decisions"}
     labels : FairLabels
         Prices, status and certificate for the rows they were found on; the rows are left out.
-    parity : float
+    disparity : float
         On those rows, by true group: what the bound limits, such as the largest difference between
         two groups.
     excess : float
@@ -69,7 +69,7 @@ class FairScores:
 
     kind: Kind
     labels: FairLabels
-    parity: float
+    disparity: float
     excess: float
     level: float
     limit: float

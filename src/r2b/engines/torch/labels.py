@@ -362,7 +362,7 @@ def debias(  # type: ignore[misc] # another choice of kernels
     --------
     >>> y = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.5, 0.5], [0.2, 0.8]])
     >>> fair = debias(y, sensitive_features=torch.tensor([0, 0, 1, 1]), epsilon=0.1)
-    >>> fair.status.value, round(fair.certificate.parity, 6)
+    >>> fair.status.value, round(fair.certificate.disparity, 6)
     ('solved', 0.1)
     """
     request, settings = request_and_settings(options, without=_WITHOUT)
