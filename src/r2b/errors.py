@@ -1,35 +1,140 @@
-"""Every way r2b refuses to go on: typed, built from facts, ending in a remedy.
+"""Errors and warnings of r2b: each has a code, the facts that it was built from, and a remedy.
 
-An error never repairs anything. Its ``facts`` are the values that the message was built from, so
-that a program can act on them.
+An error never repairs anything. Programs read ``code`` and ``facts``; Python, the command line
+and the app each render ``problem`` and ``remedy`` for their readers.
 """
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar, Self
+
+Phrase = Callable[[str, Any], str | None]
+"""The words of an edge for an option, from its Python name and value (None: no value is named)."""
 
 
-class _Told(Exception):
-    """A message built from facts that ends in a remedy; what errors and warnings share."""
+class MessageWithRemedy(Exception):
+    """What errors and warnings share: a code, a problem, facts and a remedy.
 
-    def __init__(self, problem: str, *, remedy: str, **facts: object) -> None:
-        super().__init__(f"{problem} {remedy}")
+    In both texts, options stand between backticks in Python syntax, such as
+    ```min_group_size=10```, so that :meth:`render` can put them in the words of an edge.
+    """
+
+    default_code: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        name = cls.__name__.removesuffix("Error")
+        dashed = "".join(f"-{c.lower()}" if c.isupper() else c for c in name)
+        cls.default_code = dashed.strip("-").replace("r2-b", "r2b")
+
+    def __init__(self, problem: str, *, remedy: str, code: Any = "", **facts: object) -> None:
+        super().__init__(f"{problem} {remedy}".rstrip())
         self.problem = problem
         self.remedy = remedy
+        self.code: str = code or self.default_code
         self.facts = facts
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions pickle by calling the class with ``args``; ours needs keywords, and worker
         # processes must be able to send it back.
-        return _rebuild, (type(self), self.problem, self.remedy, self.facts)
+        return _rebuild, (type(self), self.problem, self.remedy, self.code, self.facts)
+
+    def changed(self, *, problem: str = "", remedy: str = "", **facts: object) -> Self:
+        """Return the same error with another problem or remedy, or with more facts.
+
+        Examples
+        --------
+        >>> error = InputError("Row 3 is empty.", remedy="Drop it.", row=3)
+        >>> error.changed(problem="Line 5 is empty.", line=5).facts
+        {'row': 3, 'line': 5}
+        """
+        return _rebuild(  # type: ignore[return-value]
+            type(self),
+            problem or self.problem,
+            remedy or self.remedy,
+            self.code,
+            {**self.facts, **facts},
+        )
+
+    def render(self, phrase: Phrase, otherwise: str) -> tuple[str, str]:
+        """Return problem and remedy in the words of an edge, such as the command line.
+
+        Parameters
+        ----------
+        phrase : callable
+            Returns the words for an option, or None if the edge does not have the option.
+        otherwise : str
+            The remedy if every sentence of it names an option that the edge does not have.
+
+        Examples
+        --------
+        >>> error = ParameterError("`k` is 0.", remedy="Pass `k=3`. Or pass `min_rows=5`.")
+        >>> error.render(lambda name, value: f"--{name} {value}" if name == "k" else None, "Stop.")
+        ('--k None is 0.', 'Pass --k 3.')
+        """
+        problem = " ".join(_render(each, phrase, keep=True) for each in _sentences(self.problem))
+        sentences = [_render(each, phrase, keep=False) for each in _sentences(self.remedy)]
+        return problem, " ".join(filter(None, sentences)) or otherwise
 
 
-def _rebuild(kind: type[_Told], problem: str, remedy: str, facts: dict[str, object]) -> _Told:
-    return kind(problem, remedy=remedy, **facts)
+def _rebuild(
+    kind: type[MessageWithRemedy], problem: str, remedy: str, code: str, facts: dict[str, object]
+) -> MessageWithRemedy:
+    return kind(problem, remedy=remedy, code=code, **facts)
 
 
-class R2BError(_Told):
+def options_in(text: str) -> list[tuple[str, Any]]:
+    """Return the options between backticks in a text, as names and values.
+
+    Examples
+    --------
+    >>> options_in('Pass `small_groups="merge"`, or lower `min_group_size`.')
+    [('small_groups', 'merge'), ('min_group_size', None)]
+    """
+    return [part for each in _sentences(text) for part in each if isinstance(part, tuple)]
+
+
+def _sentences(text: str) -> Iterator[list[str | tuple[str, Any]]]:
+    """Split a text into sentences, and each into prose and options."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a value holds a backtick, so there is no telling which are ours
+        parts = [text]
+    sentence: list[str | tuple[str, Any]] = []
+    for place, part in enumerate(parts):
+        if place % 2:
+            name, equals, value = part.partition("=")
+            sentence.append((name, _value(value) if equals else None))
+            continue
+        *ended, last = part.split(". ")
+        for each in ended:
+            yield [*sentence, f"{each}."]
+            sentence = []
+        sentence.append(last)
+    yield sentence
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text  # a variable or a call
+
+
+def _render(sentence: list[str | tuple[str, Any]], phrase: Phrase, *, keep: bool) -> str:
+    """Return a sentence in the words of an edge; "" if it lacks an option and is not to be kept."""
+    words = [part if isinstance(part, str) else phrase(*part) for part in sentence]
+    if None in words and not keep:
+        return ""
+    said = (
+        part if part is not None else str(option[0])
+        for part, option in zip(words, sentence, strict=True)
+    )
+    return "".join(said)
+
+
+class R2BError(MessageWithRemedy):
     """Base of all errors raised on purpose by r2b.
 
     Parameters
@@ -37,26 +142,28 @@ class R2BError(_Told):
     problem : str
         What was found, with column, row and value where there is one. A full sentence.
     remedy : str
-        What the user can do about it. A full sentence.
+        What the user can do about it, in full sentences. Options stand between backticks.
+    code : str, optional
+        A short stable name of this error; that of its class by default.
     **facts
         The values named in the message, kept on ``facts``.
 
     Examples
     --------
-    >>> error = R2BError("Row 3 sums to 0.9.", remedy="Pass normalize=True.", row=3, total=0.9)
+    >>> error = R2BError("Row 3 sums to 0.9.", remedy="Pass `normalize=True`.", row=3, total=0.9)
     >>> str(error)
-    'Row 3 sums to 0.9. Pass normalize=True.'
-    >>> error.facts["row"]
-    3
+    'Row 3 sums to 0.9. Pass `normalize=True`.'
+    >>> error.code, error.facts["row"]
+    ('r2b', 3)
     """
 
 
 class InputError(R2BError, ValueError):
-    """The table handed in cannot be used as it is."""
+    """The table cannot be used as it is."""
 
 
 class EmptyError(InputError):
-    """There are no rows, no columns or no classes."""
+    """There are no rows, no columns, or fewer than two classes."""
 
 
 class ShapeError(InputError):
@@ -76,7 +183,7 @@ class MissingValueError(InputError):
 
 
 class MixedTypeError(InputError):
-    """A column holds values of several types, so that its classes are not well defined."""
+    """A column holds values of several types, such as numbers and text."""
 
 
 class ProbabilityError(InputError):
@@ -84,19 +191,19 @@ class ProbabilityError(InputError):
 
 
 class WeightError(InputError):
-    """Weights are negative, not finite, or leave a group without any."""
+    """Weights are negative, not finite, or zero for a whole group."""
 
 
 class UnseenError(InputError):
-    """A class or group turned up that the labels were not fitted on."""
+    """Rows have a class or a group that the labels were not fitted on."""
 
 
 class DamagedFileError(InputError):
-    """A file cannot be read: it is cut short, or what it says about itself does not hold."""
+    """A file cannot be read: it is cut short, or contradicts itself."""
 
 
 class ParameterError(R2BError, ValueError):
-    """An argument such as ``epsilon`` lies outside its range."""
+    """An argument such as ``epsilon`` is out of range, or an option does not exist."""
 
 
 class FileTooLargeError(ParameterError):
@@ -104,15 +211,15 @@ class FileTooLargeError(ParameterError):
 
 
 class RowsUnavailableError(R2BError, RuntimeError):
-    """The rows that an output needs are not part of this object (it was loaded from a file)."""
+    """The object was loaded from a file and does not hold the rows that are needed."""
 
 
 class FileFormatError(R2BError, ValueError):
-    """A file is not a saved r2b solution, or of a version that this release cannot read."""
+    """A file is not a saved r2b solution, or is of a version that this release cannot read."""
 
 
 class MissingExtraError(R2BError, ImportError):
-    """An optional library is needed here and is not installed."""
+    """An optional library is needed and is not installed."""
 
 
 def require(library: str, need: str, *, extra: str, otherwise: str = "") -> Any:
@@ -145,29 +252,33 @@ def require(library: str, need: str, *, extra: str, otherwise: str = "") -> Any:
         name = library.partition(".")[0]
         if str(error.name).partition(".")[0] != name:
             raise  # the library is there; something that it needs is not
-        remedy = f"Install it with: pip install 'r2b[{extra}]'{otherwise}."
         raise MissingExtraError(
-            f"{need}, which is not installed.", remedy=remedy, library=name, extra=extra
+            f"{need}, which is not installed.",
+            remedy=f"Install it with: pip install 'r2b[{extra}]'{otherwise}.",
+            library=name,
+            extra=extra,
         ) from error
 
 
 class MemoryLimitError(R2BError, MemoryError):
-    """What was asked for would take more memory than there is; ``facts`` has the bytes needed and available."""
+    """The work would take more memory than is available; ``facts`` holds both, in bytes."""
 
 
 class NotSolvedWarning(UserWarning):
-    """Labels are returned that are not proven optimal; their status and certificate say how far they are."""
+    """The labels are not proven optimal; status and certificate say how far they may be off."""
 
 
-class NotFairWarning(_Told, UserWarning):
-    """A model was fitted whose predictions differ between groups by more than was asked for, measured on rows that it was not trained on.
+class NotFairWarning(MessageWithRemedy, UserWarning):
+    """A model's predictions differ between groups by more than was asked for.
 
-    Its ``facts`` hold what was measured, and what chance alone shows on as many rows.
+    This was measured on rows that the model was not trained on. ``facts`` holds what was
+    measured, and what chance alone explains on that many rows.
     """
 
 
-class DataWarning(_Told, UserWarning):
-    """The data can be used and are rarely meant so: one or small groups, groups of decimal numbers, placeholders, values that look alike.
+class DataWarning(MessageWithRemedy, UserWarning):
+    """The data can be used but are probably not meant so.
 
-    Its ``facts["doubts"]`` hold each finding with column and values.
+    Examples are a single group, groups of decimal numbers, placeholders, or values that differ
+    only in blanks. ``facts["doubts"]`` holds each finding with column and values.
     """

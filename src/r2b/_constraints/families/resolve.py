@@ -162,7 +162,7 @@ class _Builder:
             if not where:
                 raise
             problem = f"In the stratum {where.removeprefix(' | ')!r}: {error.problem}"
-            raise type(error)(problem, remedy=error.remedy, **error.facts) from error
+            raise error.changed(problem=problem) from error
         counting = Moments(stratum, column, basis)
         # Moments are means over the rows of the stratum: the design carries its weight, the share
         # is its own.
