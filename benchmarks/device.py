@@ -76,7 +76,7 @@ def least_ms(call: Callable[[], object], repeats: int) -> float:
 def walks(y: Any, groups: Any, repeats: int) -> dict[str, float]:
     """Time one read, one copy and one walk of each kind over the same rows."""
     codes, cells = read_cells(groups, None, y.device, "error")
-    rows = DeviceRows(codes, cells.n_groups, cells.counts)
+    rows = DeviceRows(codes, cells.n_cells, cells.counts)
     oracle = DeviceOracle(LabelBatches(y, rows), rows.mass)
     rng = np.random.default_rng(0)
     prices = 0.01 * rng.standard_normal((rows.n_cells, y.shape[1]))

@@ -87,8 +87,8 @@ def solve(
     from scipy import sparse
 
     cp: Any = import_module("cvxpy")
-    within = rows.weight / np.bincount(rows.groups, rows.weight)[rows.groups]
-    averaging = sparse.csr_array((within, (rows.groups, np.arange(len(within)))))
+    within = rows.weight / np.bincount(rows.cells, rows.weight)[rows.cells]
+    averaging = sparse.csr_array((within, (rows.cells, np.arange(len(within)))))
     x, level = cp.Variable(rows.labels.shape), cp.Variable((1, rows.labels.shape[1]))
     means = averaging @ x
     squares = (

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from r2b._data import Schema, Vocabulary
-from r2b._data.groups import read_groups
+from r2b._data.cells import read_cells
 from r2b._labels.forms.keyed import BITS, draws_of, row_numbers
 from r2b._labels.forms.rounding import Found, Search, whole_counts
 from r2b._solve.oracle import Block
@@ -78,7 +78,7 @@ def _block(groups: int) -> Block:
 
 
 def _decode(groups: int) -> Decode:
-    names = read_groups({"group": [f"group {s}" for s in range(groups)]})
+    names = read_cells({"group": [f"group {s}" for s in range(groups)]})
     schema = Schema(*names.parts, classes=Vocabulary(np.arange(CLASSES)), is_soft=True)
     return Decode(ColumnRoles(("label",), True, ("group",), (), None), schema)
 

@@ -287,7 +287,7 @@ def test_a_missing_value_of_a_continuous_attribute_is_left_out_and_counted(adult
 
 def rows_of(y: NDArray[Any], s: NDArray[Any], weight: NDArray[Any]) -> FamilyRows:
     data = read(y, sensitive_features=s, sample_weight=weight)
-    return FamilyRows(data, Kinds.of(data), np.arange(data.n_groups))
+    return FamilyRows(data, Kinds.of(data), np.arange(data.n_cells))
 
 
 def test_a_table_of_few_weights_is_drawn_as_its_rows_are() -> None:

@@ -17,7 +17,7 @@ import r2b  # noqa: E402
 import r2b.engines.torch  # noqa: E402
 from r2b.engines.torch import plain  # noqa: E402
 from r2b.engines.torch.oracle import DeviceOracle, LabelBatches  # noqa: E402
-from r2b.engines.torch.reading import compact, memory_explained, read_cells  # noqa: E402
+from r2b.engines.torch.reading import compact, memory_explained, read_device_cells  # noqa: E402
 from r2b.engines.torch.rows import DeviceRows  # noqa: E402
 from r2b.errors import InputError  # noqa: E402
 
@@ -160,8 +160,10 @@ def test_programs_that_are_started_again_are_those_of_the_same_form(dtype: str) 
             offset:
         ].view(200, stride)[:, :6]
         there.copy_(torch.from_numpy(y))
-        codes, cells = read_cells(torch.from_numpy(groups).cuda(), None, there.device, "error")
-        rows = DeviceRows(codes, cells.n_groups, cells.counts)
+        codes, cells = read_device_cells(
+            torch.from_numpy(groups).cuda(), None, there.device, "error"
+        )
+        rows = DeviceRows(codes, cells.n_cells, cells.counts)
         found = DeviceOracle(LabelBatches(there, rows), rows.mass, "triton").evaluate(
             prices, 1.0, curvature=True
         )

@@ -17,7 +17,7 @@ import r2b  # noqa: E402
 import r2b.engines.torch  # noqa: E402
 from r2b.engines.torch import labels as labels_module  # noqa: E402
 from r2b.engines.torch import rows as rows_module  # noqa: E402
-from r2b.engines.torch.reading import compact, device_of, read_cells  # noqa: E402
+from r2b.engines.torch.reading import compact, device_of, read_device_cells  # noqa: E402
 from r2b.engines.torch.rows import add_by_cell  # noqa: E402
 from r2b.errors import (  # noqa: E402
     EmptyError,
@@ -371,7 +371,7 @@ def test_a_device_that_is_not_there_is_refused() -> None:
 
 
 def test_attributes_of_the_host_are_read_on_the_host() -> None:
-    codes, groups = read_cells(["f", "m", "f"], None, torch.device("cpu"), "error")
+    codes, groups = read_device_cells(["f", "m", "f"], None, torch.device("cpu"), "error")
     assert codes.tolist() == [0, 1, 0]
     assert groups.counts.tolist() == [2, 1]
 

@@ -185,7 +185,7 @@ def by_qp_solver(problem: Problem) -> tuple[str, float]:
     x = cvxpy.Variable(y.shape, nonneg=True)
     conditions = [cvxpy.sum(x, axis=1) == 1]
     for member in parity.members:
-        columns = parity.design[rows.groups][:, member.groups] * weight[:, None]
+        columns = parity.design[rows.cells][:, member.groups] * weight[:, None]
         size = (
             np.ones(columns.shape[1])
             if isinstance(member.bound, MomentBound)

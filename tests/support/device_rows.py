@@ -47,8 +47,8 @@ def two_oracles(
     own = None if weight is None else torch.from_numpy(weight).to(device)
     held = DeviceRows(
         torch.from_numpy(groups).to(device),
-        rows.n_groups,
-        np.bincount(groups, minlength=rows.n_groups),
+        rows.n_cells,
+        np.bincount(groups, minlength=rows.n_cells),
         own,
     )
     return MemoryOracle(rows, "numpy", 1), DeviceOracle(

@@ -117,6 +117,6 @@ def test_prices_split_rows_as_the_programme_says():
     assert [told.lam for told in tries] == [1e-5, 1e-6, 3e-7, 1e-7, 1e-8]
     for told in tries:
         told_labels = respond(
-            few.oracle.rows.labels, few.oracle.rows.groups, few.parity.shifts(told.prices), told.lam
+            few.oracle.rows.labels, few.oracle.rows.cells, few.parity.shifts(told.prices), told.lam
         )
         np.testing.assert_allclose(told_labels, answers, atol=1e-7)

@@ -250,7 +250,7 @@ def test_few_rows_stand_for_all_near_their_prices():
         )
         prices = 0.05 * np.random.default_rng(0).normal(size=(3, 4))
         few = screened(job.oracle, job.parity, prices, margin=0.1)
-        assert few.open_share < 0.8 and len(few.oracle.rows.groups) < 400
+        assert few.open_share < 0.8 and len(few.oracle.rows.cells) < 400
         moved = prices + 0.02 * np.random.default_rng(1).uniform(-1, 1, prices.shape)
         assert few.serves(moved, 0.01) and not few.serves(moved, 0.09)
         found = [

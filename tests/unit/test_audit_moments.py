@@ -123,7 +123,7 @@ def test_sums_do_not_depend_on_how_rows_are_cut() -> None:
     hashes = np.random.default_rng(3).integers(0, 1 << 50, N)
     cuts = [0, 7, 900, 901, 4_000, N]
     pieces = [
-        adding.of(labels[a:b], data.groups.codes[a:b], data.weight[a:b], hashes[a:b])
+        adding.of(labels[a:b], data.cells.codes[a:b], data.weight[a:b], hashes[a:b])
         for a, b in pairwise(cuts)
     ]
     total = pieces[0]

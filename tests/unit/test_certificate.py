@@ -141,7 +141,7 @@ class Altered(MemoryOracle):
     """Gives out other labels than the best responses to the prices."""
 
     def inspect(self, prices, lam, *, unchanged=False, answers=None):
-        x = respond(self.rows.labels, self.rows.groups, prices, lam)
+        x = respond(self.rows.labels, self.rows.cells, prices, lam)
         self.alter(x)
         return super().inspect(prices, lam, answers=x)
 
@@ -169,7 +169,7 @@ def test_labels_handed_to_the_wrong_rows_do_not_pass(name):
 
     class Traded(Altered):
         def alter(self, x):
-            mine = np.flatnonzero(self.rows.groups == 1)
+            mine = np.flatnonzero(self.rows.cells == 1)
             first, second = mine[0], mine[np.argmax(np.abs(x[mine] - x[mine[0]]).sum(axis=1))]
             x[[first, second]] = x[[second, first]]
 

@@ -338,7 +338,7 @@ def test_samples_keep_the_share_of_every_group(kind):
     assert isinstance(job.oracle, DesignOracle)
     small, large, _ = job.oracle.samples()
     for sample in (small, large):
-        assert len(sample.rows.groups) < 140_001 / 10
+        assert len(sample.rows.cells) < 140_001 / 10
         weight = sample.rows.weight / sample.total_weight
         np.testing.assert_allclose(weight @ sample.design, job.parity.share, atol=1e-12)
         np.testing.assert_allclose(sample.label_means().sum(axis=1), 1.0, atol=1e-12)
@@ -376,7 +376,7 @@ def test_a_long_membership_is_not_sorted_and_gives_the_same_labels(monkeypatch):
     taken = r2b.debias(y, sensitive_features=r2b.Membership(matrix))
     monkeypatch.undo()
     again = r2b.debias(y, sensitive_features=r2b.Membership(matrix))
-    assert again.schema.n_groups == 4_999 and taken.schema.n_groups == 5_000
+    assert again.schema.n_cells == 4_999 and taken.schema.n_cells == 5_000
     np.testing.assert_allclose(taken.soft_labels, again.soft_labels, atol=1e-9)
     assert sorted_out.status.ok and taken.certificate.holds
 
@@ -393,17 +393,17 @@ def test_sparse_pairs_of_cell_and_class_merge_as_a_table_of_them_does(weighted):
         y, sensitive_features=r2b.Membership(matrix), sample_weight=weight, weightless="allow"
     )
     rows = merge(dataset)
-    expected = np.zeros((dataset.n_groups, 7))
-    np.add.at(expected, (dataset.groups.codes, y), 1.0 if weight is None else weight)
+    expected = np.zeros((dataset.n_cells, 7))
+    np.add.at(expected, (dataset.cells.codes, y), 1.0 if weight is None else weight)
     found = np.zeros_like(expected)
-    found[rows.groups, rows.classes] = rows.weight
+    found[rows.cells, rows.classes] = rows.weight
     assert (
         isinstance(rows, Rows)
         and (rows.weight > 0).all()
-        and len(rows.groups) == (expected > 0).sum()
+        and len(rows.cells) == (expected > 0).sum()
     )
     np.testing.assert_allclose(found, expected, atol=1e-15)
-    part = rng.random(dataset.n_groups)
+    part = rng.random(dataset.n_cells)
     counted = expected * part[:, None]
     np.testing.assert_allclose(rows.mean(part), counted.sum(axis=0) / counted.sum(), atol=1e-14)
     soft = replace(rows, matrix=np.eye(7)[rows.classes], classes=None)

@@ -365,5 +365,5 @@ def test_what_cannot_be_left_out():
 
 def test_doubts_are_facts():
     fair = r2b.debias(Y, sensitive_features=few("?", rows=20), epsilon=0.5)
-    (doubt,) = doubts_of(fair.dataset.groups, fair.families, fair.classes.tolist())
+    (doubt,) = doubts_of(fair.dataset.cells, fair.families, fair.classes.tolist())
     assert (doubt.kind, doubt.column, doubt.values) == ("placeholders", "sex", ("?",))

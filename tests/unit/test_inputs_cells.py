@@ -8,7 +8,7 @@ import pytest
 from test_inputs_dataset import FRAMES, frame
 
 from r2b._data import Continuous, ContinuousSettings, Membership, Schema, read
-from r2b._data.groups import Groups, Layout, read_groups
+from r2b._data.cells import Cells, Layout, read_cells
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import (
     FileFormatError,
@@ -43,7 +43,7 @@ def test_control_features_are_crossed_after_the_sensitive_ones(library):
         sensitive_features=frame(library, {"sex": SEX}),
         control_features=frame(library, {"job": JOB}),
     )
-    groups = data.groups
+    groups = data.cells
     assert (groups.columns, groups.n_control, groups.n_sensitive) == (("sex", "job"), 1, 1)
     assert groups.kinds == ("categorical", "categorical") and groups.settings == (None, None)
     assert groups.missing_codes == (None, None)
@@ -52,12 +52,12 @@ def test_control_features_are_crossed_after_the_sensitive_ones(library):
 
 
 def test_control_features_without_a_name_get_one():
-    groups = read(Y, sensitive_features=SEX, control_features=JOB).groups
+    groups = read(Y, sensitive_features=SEX, control_features=JOB).cells
     assert groups.columns == ("", "control")
     assert groups.names[0] == "f, control=x"
-    groups = read(Y, sensitive_features=SEX, control_features=np.column_stack([JOB, SEX])).groups
+    groups = read(Y, sensitive_features=SEX, control_features=np.column_stack([JOB, SEX])).cells
     assert groups.columns == ("", "control 0", "control 1") and groups.n_control == 2
-    assert read(Y, sensitive_features=SEX).groups.n_control == 0
+    assert read(Y, sensitive_features=SEX).cells.n_control == 0
 
 
 def test_a_name_in_both_arguments_is_refused():
@@ -154,7 +154,7 @@ def test_numbers_of_every_library_are_one_attribute(library):
     before = repr(values)
     groups = read(
         Y, sensitive_features={"sex": SEX, "age": Continuous(values, basis="linear", knots=3)}
-    ).groups
+    ).cells
     assert groups.kinds == ("categorical", "continuous")
     assert groups.settings == (None, ContinuousSettings("linear", 3))
     assert groups.vocabularies[1].values.tolist() == [17, 20.5, 39, 50]
@@ -173,19 +173,19 @@ def test_numbers_of_every_library_are_one_attribute(library):
 def test_a_continuous_attribute_alone_takes_its_name_from_where_there_is_one():
     pandas = pytest.importorskip("pandas")
     series = pandas.Series([3, 1, 3, 1, 2], name="age", index=list("abcde"))
-    assert read(Y, sensitive_features=Continuous(series)).groups.columns == ("age",)
-    assert read(Y, sensitive_features=Continuous(series, name="years")).groups.columns == ("years",)
-    assert read(Y, sensitive_features={"old": Continuous(series)}).groups.columns == ("old",)
-    assert read(Y, sensitive_features=Continuous(AGE)).groups.columns == ("",)
-    assert read(Y, sensitive_features=Continuous(AGE)).groups.names.tolist() == [17, 20.5, 39, 50]
+    assert read(Y, sensitive_features=Continuous(series)).cells.columns == ("age",)
+    assert read(Y, sensitive_features=Continuous(series, name="years")).cells.columns == ("years",)
+    assert read(Y, sensitive_features={"old": Continuous(series)}).cells.columns == ("old",)
+    assert read(Y, sensitive_features=Continuous(AGE)).cells.columns == ("",)
+    assert read(Y, sensitive_features=Continuous(AGE)).cells.names.tolist() == [17, 20.5, 39, 50]
     with pytest.raises(ShapeError, match=r"under 'age' has the name 'years'"):
         read(Y, sensitive_features={"age": Continuous(series, name="years")})
 
 
 def test_many_distinct_numbers_are_as_many_cells():
     values = np.random.default_rng(0).normal(size=70_001)
-    groups = read(np.arange(70_001) % 2, sensitive_features=Continuous(values)).groups
-    assert groups.n_groups == 70_001
+    groups = read(np.arange(70_001) % 2, sensitive_features=Continuous(values)).cells
+    assert groups.n_cells == 70_001
     np.testing.assert_array_equal(
         groups.vocabularies[0].values[groups.table[groups.codes, 0]], values
     )
@@ -230,7 +230,7 @@ def test_numbers_may_be_missing_where_their_rows_are_excluded():
     ]
     for column in columns:
         age = {"age": Continuous(column)}
-        groups = read(Y, sensitive_features=age, missing="exclude").groups
+        groups = read(Y, sensitive_features=age, missing="exclude").cells
         assert groups.missing_codes == (3,)
         assert groups.table[groups.codes, 0].tolist() == [1, 3, 2, 1, 0]
         assert groups.names.tolist() == [20, 39, 50, "missing"]
@@ -244,7 +244,7 @@ def test_numbers_may_be_missing_where_their_rows_are_excluded():
         assert "missing='exclude'" in caught.value.remedy and "category" not in caught.value.remedy
     assert read(
         Y, sensitive_features={"sex": [*SEX[:4], None], "age": Continuous(AGE)}, missing="group"
-    ).groups.missing_codes == (2, None)
+    ).cells.missing_codes == (2, None)
 
 
 def test_wrapped_attributes_are_refused_where_they_cannot_stand():
@@ -259,7 +259,7 @@ def test_wrapped_attributes_are_refused_where_they_cannot_stand():
         with pytest.raises(ShapeError):
             read(wrapped, sensitive_features=SEX)
         with pytest.raises(ParameterError, match="only categories") as caught:
-            read_groups({"sex": SEX, "other": wrapped})
+            read_cells({"sex": SEX, "other": wrapped})
         assert caught.value.facts["column"] == "other"
     with pytest.raises(ShapeError, match="2 columns"):
         read(Y, sensitive_features=Continuous(np.zeros((5, 2))))
@@ -272,10 +272,10 @@ def test_new_rows_may_have_new_crossings_and_new_numbers(again):
     schema = again(data.schema)
     assert (schema.n_control, schema.kinds, schema.settings) == (
         1,
-        data.groups.kinds,
+        data.cells.kinds,
         (None, ContinuousSettings("spline", (20.0, 40.0)), None),
     )
-    assert schema.names.tolist() == data.groups.names.tolist()
+    assert schema.names.tolist() == data.cells.names.tolist()
     new_rows = {"age": [99, 20.5, 99], "sex": ["m", "f", "m"]}
     new = schema.read(
         [0, 1, 2],
@@ -283,15 +283,15 @@ def test_new_rows_may_have_new_crossings_and_new_numbers(again):
         control_features={"job": ["z", "x", "z"]},
         known_crossings=False,
     )
-    assert new.groups.table.tolist() == [[0, 0, 0], [1, 1, 2]]
-    assert new.groups.vocabularies[1].values.tolist() == [20.5, 99]
-    assert new.groups.codes.tolist() == [1, 0, 1]
-    assert new.groups.names.tolist() == ["sex=f, age=20.5, job=x", "sex=m, age=99, job=z"]
-    assert new.groups.settings == schema.settings and new.groups.n_control == 1
+    assert new.cells.table.tolist() == [[0, 0, 0], [1, 1, 2]]
+    assert new.cells.vocabularies[1].values.tolist() == [20.5, 99]
+    assert new.cells.codes.tolist() == [1, 0, 1]
+    assert new.cells.names.tolist() == ["sex=f, age=20.5, job=x", "sex=m, age=99, job=z"]
+    assert new.cells.settings == schema.settings and new.cells.n_control == 1
     wrapped = {"sex": ["m"], "age": Continuous([50])}
     fitted = schema.read([1], sensitive_features=wrapped, control_features={"job": ["x"]})
-    assert fitted.groups.names[fitted.groups.codes].tolist() == ["sex=m, age=50, job=x"]
-    assert fitted.groups.table.tolist() == data.groups.table.tolist()
+    assert fitted.cells.names[fitted.cells.codes].tolist() == ["sex=m, age=50, job=x"]
+    assert fitted.cells.table.tolist() == data.cells.table.tolist()
     with pytest.raises(UnseenError, match=r"Row 0 of column 'age'.*99"):
         schema.read(
             [0, 1, 2], sensitive_features=new_rows, control_features={"job": ["z", "x", "z"]}
@@ -323,10 +323,10 @@ def test_new_numbers_may_be_missing_only_where_fitted_ones_were(again, known):
     schema = again(
         read(Y, sensitive_features=Continuous([1, None, 2, 1, 3]), missing="exclude").schema
     )
-    new = schema.read([0, 1], sensitive_features=[None, 2.0], known_crossings=known).groups
+    new = schema.read([0, 1], sensitive_features=[None, 2.0], known_crossings=known).cells
     assert [new.names[code] for code in new.codes] == ["missing", 2.0]
     assert (
-        schema.read([0], sensitive_features=[None], known_crossings=known).groups.names[-1]
+        schema.read([0], sensitive_features=[None], known_crossings=known).cells.names[-1]
         == "missing"
     )
 
@@ -391,7 +391,7 @@ def test_rows_of_cells_are_found_and_counted():
     schema = read(Y, sensitive_features=SEX, control_features=JOB).schema
     groups = schema.read(
         [0, 1, 1], sensitive_features=["m", "f", "m"], control_features=["x", "z", "x"]
-    ).groups
+    ).cells
     assert [groups.first_row(cell) for cell in (3, 2)] == [0, 1]
     assert groups.counts.tolist() == [0, 0, 1, 2]
     assert groups.rows_of(np.array([True, False, False, True])) == 2
@@ -402,7 +402,7 @@ def test_rows_of_cells_are_found_and_counted():
 
 def test_what_is_new_has_defaults_and_is_only_written_where_it_is_used():
     vocabulary = Vocabulary(np.array(["f", "m"]))
-    groups = Groups(("sex",), (vocabulary,), np.array([[0], [1]]), codes=np.array([0, 1, 1]))
+    groups = Cells(("sex",), (vocabulary,), np.array([[0], [1]]), codes=np.array([0, 1, 1]))
     assert (groups.n_control, groups.kinds, groups.settings) == (0, ("categorical",), (None,))
     schema = Schema(
         ("sex",), (vocabulary,), np.array([[0], [1]]), classes=vocabulary, is_soft=False

@@ -425,9 +425,9 @@ def test_values_are_read_only_and_the_users_array_is_not():
     data = read(column, sensitive_features=column)
     for array in (
         data.labels.codes,
-        data.groups.codes,
-        data.groups.table,
-        data.groups.names,
+        data.cells.codes,
+        data.cells.table,
+        data.cells.names,
         data.labels.vocabulary.values,
     ):
         with pytest.raises(ValueError, match="read-only"):

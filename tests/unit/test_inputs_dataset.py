@@ -40,7 +40,7 @@ FRAMES = ["dict", "pandas", "polars", "arrow"]
 
 @pytest.mark.parametrize("library", FRAMES)
 def test_several_attributes_are_crossed_and_named(library):
-    groups = read(Y, sensitive_features=frame(library, {"sex": SEX, "race": RACE})).groups
+    groups = read(Y, sensitive_features=frame(library, {"sex": SEX, "race": RACE})).cells
     assert groups.columns == ("sex", "race")
     assert groups.names.tolist() == [
         "sex=f, race=x",
@@ -55,30 +55,30 @@ def test_several_attributes_are_crossed_and_named(library):
 
 @pytest.mark.parametrize("library", FRAMES)
 def test_one_attribute_keeps_its_name_and_values(library):
-    groups = read(Y, sensitive_features=frame(library, {"age": [30, 20, 30, 20, 40]})).groups
+    groups = read(Y, sensitive_features=frame(library, {"age": [30, 20, 30, 20, 40]})).cells
     assert groups.columns == ("age",)
     assert groups.names.tolist() == [20, 30, 40]
     assert groups.names.dtype == np.int64
 
 
 def test_attributes_without_names():
-    assert read(Y, sensitive_features=SEX).groups.columns == ("",)
+    assert read(Y, sensitive_features=SEX).cells.columns == ("",)
     both = np.column_stack([SEX, RACE])
-    groups = read(Y, sensitive_features=both).groups
+    groups = read(Y, sensitive_features=both).cells
     assert groups.columns == ("attribute 0", "attribute 1")
     assert groups.names[3] == "attribute 0=m, attribute 1=x"
-    assert read(Y, sensitive_features=both[:, :1]).groups.columns == ("",)
+    assert read(Y, sensitive_features=both[:, :1]).cells.columns == ("",)
     rows = [["f", 1], ["m", 1], ["f", 2], ["m", 1], ["f", 3]]
-    assert read(Y, sensitive_features=rows).groups.vocabularies[1].values.tolist() == [1, 2, 3]
+    assert read(Y, sensitive_features=rows).cells.vocabularies[1].values.tolist() == [1, 2, 3]
 
 
 def test_the_name_of_a_series_is_kept():
     pandas = pytest.importorskip("pandas")
-    assert read(Y, sensitive_features=pandas.Series(SEX, name="sex")).groups.columns == ("sex",)
+    assert read(Y, sensitive_features=pandas.Series(SEX, name="sex")).cells.columns == ("sex",)
 
 
 def test_one_group_is_enough_and_one_class_is_not():
-    assert read(Y, sensitive_features=["f"] * 5).n_groups == 1
+    assert read(Y, sensitive_features=["f"] * 5).n_cells == 1
     with pytest.raises(EmptyError, match="two classes"):
         read([1] * 5, sensitive_features=SEX)
 
@@ -210,14 +210,14 @@ def test_new_rows_get_the_fitted_codes(library, again):
         ["b", "a", "c", "a", "b"], sensitive_features=frame(library, {"sex": SEX, "race": RACE})
     )
     schema = again(data.schema)
-    assert schema.names.tolist() == data.groups.names.tolist()
+    assert schema.names.tolist() == data.cells.names.tolist()
     new = schema.read(
         ["c", "b"],
         sensitive_features=frame(library, {"extra": [0, 1], "race": ["z", "x"], "sex": ["f", "m"]}),
     )
     assert new.labels.codes.tolist() == [2, 1]
-    assert new.groups.codes.tolist() == [2, 3]
-    assert new.n_classes == 3 and new.n_groups == 4
+    assert new.cells.codes.tolist() == [2, 3]
+    assert new.n_classes == 3 and new.n_cells == 4
     assert new.schema.to_json() == data.schema.to_json()
 
 

@@ -41,7 +41,7 @@ def shares(library, names=("a", "b"), rows=SHARES):
 def test_distinct_rows_are_the_codes_in_every_library(library):
     table = shares(library)
     before = repr(table)
-    groups = read(Y, sensitive_features={"sex": SEX, "race": Membership(table)}).groups
+    groups = read(Y, sensitive_features={"sex": SEX, "race": Membership(table)}).cells
     assert groups.kinds == ("categorical", "membership") and groups.settings == (None, None)
     mixtures = groups.vocabularies[1]
     assert isinstance(mixtures, Mixtures)
@@ -65,14 +65,14 @@ def test_distinct_rows_are_the_codes_in_every_library(library):
 
 
 def test_a_membership_alone_and_the_names_of_its_groups():
-    groups = read(Y, sensitive_features=Membership(SHARES, groups=["f", 1], name="sex")).groups
+    groups = read(Y, sensitive_features=Membership(SHARES, groups=["f", 1], name="sex")).cells
     assert groups.columns == ("sex",) and groups.vocabularies[0].groups == ("f", "1")
     assert groups.names.tolist() == ["row 0", "row 1", "row 3"]
-    assert read(Y, sensitive_features=Membership(SHARES)).groups.columns == ("",)
+    assert read(Y, sensitive_features=Membership(SHARES)).cells.columns == ("",)
     assert read(
         Y, sensitive_features=Membership(shares("pandas"), groups=("a", "b"))
-    ).groups.vocabularies[0].groups == ("a", "b")
-    assert read(Y, sensitive_features=Membership(np.ones((5, 1)))).n_groups == 1
+    ).cells.vocabularies[0].groups == ("a", "b")
+    assert read(Y, sensitive_features=Membership(np.ones((5, 1)))).n_cells == 1
 
 
 SIDES = hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=12)
@@ -96,8 +96,8 @@ def test_rows_that_share_a_key_are_still_told_apart(monkeypatch):
 
 
 def test_a_negative_zero_is_a_zero():
-    groups = read([0, 1], sensitive_features=Membership([[1.0, -0.0], [1.0, 0.0]])).groups
-    assert groups.n_groups == 1
+    groups = read([0, 1], sensitive_features=Membership([[1.0, -0.0], [1.0, 0.0]])).cells
+    assert groups.n_cells == 1
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_row_that_is_not_a_distribution_is_named(library, bad, fact, value):
 
 def test_rounding_within_the_tolerance_is_kept_as_it_is():
     rows = np.array([[1 / 3, 2 / 3 + 5e-7], [0.5, 0.5]])
-    groups = read([0, 1], sensitive_features=Membership(rows)).groups
+    groups = read([0, 1], sensitive_features=Membership(rows)).cells
     np.testing.assert_array_equal(groups.vocabularies[0].matrix, rows)
 
 
@@ -179,18 +179,18 @@ def test_new_rows_may_mix_groups_anew(library, again):
         "categorical",
         "membership",
     )
-    assert schema.names.tolist() == data.groups.names.tolist()
+    assert schema.names.tolist() == data.cells.names.tolist()
     turned = Membership(shares(library, ("b", "a"), [[0.75, 0.25], [0.125, 0.875]]))
     new = schema.read(
         [0, 1], sensitive_features={"race": turned, "sex": ["m", "f"]}, known_crossings=False
     )
-    mixtures = new.groups.vocabularies[1]
+    mixtures = new.cells.vocabularies[1]
     assert mixtures.groups == ("a", "b")
-    assert mixtures.matrix[new.groups.table[new.groups.codes, 1]].tolist() == [
+    assert mixtures.matrix[new.cells.table[new.cells.codes, 1]].tolist() == [
         [0.25, 0.75],
         [0.875, 0.125],
     ]
-    assert new.groups.table[new.groups.codes, 0].tolist() == [1, 0]
+    assert new.cells.table[new.cells.codes, 0].tolist() == [1, 0]
     bare = schema.read([0], sensitive_features={"race": Membership([[0.5, 0.5]]), "sex": ["m"]})
     assert bare.groups.names[bare.groups.codes].tolist() == ["sex=m, race=row 3"]
     with pytest.raises(UnseenError, match="memberships that were not fitted") as caught:

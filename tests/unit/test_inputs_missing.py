@@ -227,7 +227,7 @@ def test_missing_rows_become_cells_that_are_named(library, missing):
             (module.table if library == "arrow" else module.DataFrame)(table)
             for table in (columns, control)
         )
-    groups = read(Y, sensitive_features=columns, control_features=control, missing=missing).groups
+    groups = read(Y, sensitive_features=columns, control_features=control, missing=missing).cells
     assert groups.missing_codes == (2, 2, 2)
     assert groups.table.tolist() == [[0, 0, 0], [0, 0, 2], [1, 1, 0], [1, 2, 1], [2, 1, 0]]
     assert groups.codes.tolist() == [0, 4, 3, 1, 2]
@@ -243,15 +243,15 @@ def test_missing_rows_become_cells_that_are_named(library, missing):
 def test_one_attribute_with_missing_rows_keeps_its_values_as_names():
     text = read(
         Y, sensitive_features=np.array(["f", None, "m", "f", "m"], dtype=object), missing="group"
-    ).groups
+    ).cells
     assert text.names.tolist() == ["f", "m", "missing"]
     assert (
         read(
             Y, sensitive_features=["f", None, "m", "f", "m"], missing="group"
-        ).groups.names.dtype.kind
+        ).cells.names.dtype.kind
         == "U"
     )
-    numbers = read(Y, sensitive_features=[1, None, 2, 1, 2], missing="group").groups
+    numbers = read(Y, sensitive_features=[1, None, 2, 1, 2], missing="group").cells
     assert numbers.names.tolist() == [1, 2, "missing"]
     with pytest.raises(ValueError, match="read-only"):
         numbers.names[0] = 3
@@ -295,7 +295,7 @@ def test_a_value_with_the_name_of_missing_rows_is_refused(missing):
     assert (
         read(
             Y, sensitive_features={"sex": [*column[:2], "m", *column[3:]]}, missing=missing
-        ).n_groups
+        ).n_cells
         == 3
     )
 
@@ -318,12 +318,12 @@ def test_new_rows_may_be_missing_only_where_fitted_ones_were(again, known):
     data = read(Y, sensitive_features=table, missing="group")
     schema = again(data.schema)
     assert schema.missing_codes == (None, 2)
-    assert schema.names.tolist() == data.groups.names.tolist()
+    assert schema.names.tolist() == data.cells.names.tolist()
     new = schema.read(
         [0, 1], sensitive_features={"race": [None, "x"], "sex": ["m", "f"]}, known_crossings=known
     )
-    assert new.groups.names[new.groups.codes].tolist() == ["sex=m, race=missing", "sex=f, race=x"]
-    assert new.groups.table[new.groups.codes].tolist() == [[1, 2], [0, 0]]
+    assert new.cells.names[new.cells.codes].tolist() == ["sex=m, race=missing", "sex=f, race=x"]
+    assert new.cells.table[new.cells.codes].tolist() == [[1, 2], [0, 0]]
     with pytest.raises(MissingValueError, match="column 'sex'"):
         schema.read(
             [0, 1],

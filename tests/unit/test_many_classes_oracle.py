@@ -64,7 +64,7 @@ def test_structure_gives_what_a_walk_over_the_rows_gives(kernel, seed):
 def test_evidence_is_that_of_rows_walked_one_by_one(kernel, seed):
     weight, prices, lam = drawn(seed)
     ours, theirs = made(kernel, weight)
-    answers = np.random.default_rng(seed).dirichlet(np.ones(weight.shape[1]), len(ours.rows.groups))
+    answers = np.random.default_rng(seed).dirichlet(np.ones(weight.shape[1]), len(ours.rows.cells))
     for options in ({}, {"unchanged": True}, {"answers": answers}):
         seen, walked = (oracle.inspect(prices, lam, **options) for oracle in (ours, theirs))
         assert seen.means == pytest.approx(walked.means, abs=1e-13)

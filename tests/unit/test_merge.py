@@ -39,12 +39,12 @@ def test_merged_probabilities_stand_for_their_rows(n, n_classes, n_groups, weigh
     data = read(y, sensitive_features=groups, sample_weight=weight)
     rows = merge(data, "always")
     assert rows.merged and rows.labels.dtype == np.dtype(dtype)
-    codes = data.groups.codes
+    codes = data.cells.codes
     assert np.array_equal(rows.labels[rows.row_of], y) and np.array_equal(
-        rows.groups[rows.row_of], codes
+        rows.cells[rows.row_of], codes
     )
     expected = tabulated(y, codes, np.ones(n) if weight is None else weight)
-    found = tabulated(rows.labels, rows.groups, rows.weight)
+    found = tabulated(rows.labels, rows.cells, rows.weight)
     assert len(rows.labels) == len(expected) and found == pytest.approx(expected)
     # Order of first appearance, whatever the hash.
     assert np.array_equal(
@@ -69,8 +69,8 @@ def test_merged_classes_are_a_table_of_counts(n, n_classes, n_groups, weighted, 
     data = read(y, sensitive_features=groups, sample_weight=weight)
     rows = merge(data, "never")  # class labels merge whatever is asked
     matrix = np.eye(data.n_classes)[data.labels.codes]
-    expected = tabulated(matrix, data.groups.codes, np.ones(n) if weight is None else weight)
-    assert tabulated(rows.labels, rows.groups, rows.weight) == pytest.approx(expected)
+    expected = tabulated(matrix, data.cells.codes, np.ones(n) if weight is None else weight)
+    assert tabulated(rows.labels, rows.cells, rows.weight) == pytest.approx(expected)
     assert rows.group_weight.sum() == pytest.approx(n if weight is None else weight.sum())
     assert class_weights(data, ignore_weight=True).sum() == n
 
@@ -134,11 +134,11 @@ def test_many_groups_and_classes_do_not_overflow_the_joint_codes():
     rng = np.random.default_rng(2)
     y, groups = rng.integers(0, 300, 5000), rng.integers(0, 300, 5000)
     data = read(y, sensitive_features=groups)
-    expected = np.zeros((data.n_groups, data.n_classes))
-    np.add.at(expected, (data.groups.codes, data.labels.codes), 1)
+    expected = np.zeros((data.n_cells, data.n_classes))
+    np.add.at(expected, (data.cells.codes, data.labels.codes), 1)
     assert np.array_equal(class_weights(data), expected)
     joint = joint_codes(data).astype(int)
-    assert np.array_equal(joint // data.n_classes, data.groups.codes) and np.array_equal(
+    assert np.array_equal(joint // data.n_classes, data.cells.codes) and np.array_equal(
         joint % data.n_classes, data.labels.codes
     )
     assert np.array_equal(joint_codes(data, 100, 200), joint[100:200])
@@ -175,5 +175,5 @@ def test_groups_and_pairs_of_long_tables_are_counted_as_in_short_ones(n_rows: in
     rng = np.random.default_rng(n_rows)
     groups, y = rng.integers(0, 7, n_rows), rng.integers(0, 4, n_rows)
     dataset = read(y, sensitive_features=groups)
-    assert dataset.groups.counts.tolist() == np.bincount(groups).tolist()
+    assert dataset.cells.counts.tolist() == np.bincount(groups).tolist()
     assert class_weights(dataset).ravel().tolist() == np.bincount(groups * 4 + y).tolist()

@@ -217,4 +217,4 @@ def _same_cells(one: Dataset, other: Dataset) -> bool:
     """Tell whether the rows of two readings of a table are in the same cells, with the same weights."""
     # two times None is the same
     same_weight = np.array_equal(np.asarray(one.weight), np.asarray(other.weight))
-    return same_weight and np.array_equal(one.groups.codes, other.groups.codes)
+    return same_weight and np.array_equal(one.cells.codes, other.cells.codes)

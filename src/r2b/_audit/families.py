@@ -158,7 +158,7 @@ def audit_groups(
         )
     inside = rows.place_of_cell >= 0
     counts = np.bincount(
-        rows.place_of_cell[inside], rows.data.groups.counts[inside], rows.n_places
+        rows.place_of_cell[inside], rows.data.cells.counts[inside], rows.n_places
     ).astype(np.float64)
     counts = counts if rows.parts is None else counts @ rows.parts
     for array in (counts, share, means, overall):

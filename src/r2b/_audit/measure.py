@@ -23,7 +23,7 @@ from r2b._constraints.families import Families, Family, FamilyChoice, Request, r
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Crossings, Mixture, Moments
 from r2b._constraints.families.request import AbsentGroups, SmallGroups
-from r2b._data import Dataset, Groups, Schema
+from r2b._data import Cells, Dataset, Schema
 from r2b._data.arrays import Array, Floats, Whole, plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
 from r2b._data.dataset import read
@@ -175,7 +175,7 @@ def audit_request(families: Any, **options: Any) -> Request:
 class _Table:
     """What is doubtful in a table is found from these."""
 
-    groups: Groups
+    groups: Cells
     families: Families
     schema: Schema
 
@@ -192,8 +192,8 @@ def audit_dataset(
     cell_means, cell_weight = means_of(data)
     # a cell without weight adds nothing to any mean
     cell_means = np.where(cell_weight[:, None] > 0, cell_means, 0.0)
-    families, parity = resolve(request, data.groups, cell_weight, cell_means)
-    warn_of_doubts(_Table(data.groups, families, data.schema))
+    families, parity = resolve(request, data.cells, cell_weight, cell_means)
+    warn_of_doubts(_Table(data.cells, families, data.schema))
     designs = [
         None if parity.design is None else parity.design[:, member.groups]
         for member in families.members
@@ -215,9 +215,9 @@ def audit_families(
     """Measure families that were settled when labels of these rows were made."""
     cell_means, cell_weight = means_of(data)
     cell_means = np.where(cell_weight[:, None] > 0, cell_means, 0.0)
-    means = families.means(data.groups, cell_means * cell_weight[:, None], cell_weight)
+    means = families.means(data.cells, cell_means * cell_weight[:, None], cell_weight)
     designs = [
-        None if families.by_cell else counting.design(data.groups) for counting in families.counting
+        None if families.by_cell else counting.design(data.cells) for counting in families.counting
     ]
     return _audited(data, families, (cell_means, cell_weight, means), designs, draws, None, library)
 
@@ -244,15 +244,15 @@ def audit_moments(
     weight = data.weight
     assert weight is not None
     families, parity = resolve(
-        request, data.groups, weight, np.zeros((data.n_groups, data.n_classes))
+        request, data.cells, weight, np.zeros((data.n_cells, data.n_classes))
     )
-    warn_of_doubts(_Table(data.groups, families, data.schema))
+    warn_of_doubts(_Table(data.cells, families, data.schema))
     designs = [
         None if parity.design is None else parity.design[:, member.groups]
         for member in families.members
     ]
     each = [
-        places_of(data.groups, counting, design)  # type: ignore[arg-type]
+        places_of(data.cells, counting, design)  # type: ignore[arg-type]
         for counting, design in zip(families.counting, designs, strict=True)
     ]
     parts = shared_parts([place for place, _ in each])
@@ -294,7 +294,7 @@ def _audited(
     places = []
     for counting, design in zip(families.counting, designs, strict=True):
         assert isinstance(counting, (Crossings, Mixture, Moments))
-        places.append(places_of(data.groups, counting, design))
+        places.append(places_of(data.cells, counting, design))
     if (
         summed is None
         and clusters is None
@@ -309,7 +309,7 @@ def _audited(
             if summed is None
             else MomentRows(data, kinds, *seen, None, *summed)
         )
-        left_out = data.groups.rows_of(counting.stratum.of(data.groups)) - rows.n_rows
+        left_out = data.cells.rows_of(counting.stratum.of(data.cells)) - rows.n_rows
         names = tuple(str(plain_value(name)) for name in families.names[member.groups])
         own = means[member.groups].copy()
         if isinstance(counting, Moments):
@@ -352,11 +352,11 @@ def _many(data: Dataset) -> bool:
 
 
 def places_of(
-    cells: Groups, counting: Crossings | Mixture | Moments, design: Floats | None
+    cells: Cells, counting: Crossings | Mixture | Moments, design: Floats | None
 ) -> tuple[Array, Floats | None]:
     """Give the place of each cell in the eyes of a family and, where places are not groups, how each place counts."""
     if design is None:  # groups are the cells, and may be too many for a design
-        return np.arange(cells.n_groups), None
+        return np.arange(cells.n_cells), None
     if isinstance(counting, Crossings):
         return np.where(design.any(axis=1), design.argmax(axis=1), -1), None
     codes = cells.table[:, counting.column]

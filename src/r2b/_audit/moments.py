@@ -168,7 +168,7 @@ def moments_of(data: Dataset, part_of_cell: Whole) -> LabelMoments:
     for rows in parts_of(data.n_rows, _ROWS):
         mine = None if weight is None else weight[rows]
         hashes = draws_of(row_numbers(rows.start, rows.stop - rows.start), 0)
-        found = adding.of(data.labels.array[rows], data.groups.codes[rows], mine, hashes)
+        found = adding.of(data.labels.array[rows], data.cells.codes[rows], mine, hashes)
         total = found if total is None else adding.merge(total, found)
     assert total is not None
     return total
@@ -207,7 +207,7 @@ class MomentRows(FamilyRows):
     @cached_property
     def sizes(self) -> Floats:
         """Rows of each place."""
-        return self._by_place(self.data.groups.counts.astype(np.float64))
+        return self._by_place(self.data.cells.counts.astype(np.float64))
 
     def permuted(self, n_permutations: int, random_state: int) -> Iterator[PlaceSums]:
         """Draw sums as handing the labels, each with its weight, to the rows by chance gives them; block by block."""
@@ -245,7 +245,7 @@ class MomentRows(FamilyRows):
     def _chances(self, parts: Whole) -> Floats:
         """Give the chance of each row of the sample: parts have that of their rows."""
         assert self.part_of_cell is not None
-        counts = np.bincount(self.part_of_cell, self.data.groups.counts * (self.place_of_cell >= 0))
+        counts = np.bincount(self.part_of_cell, self.data.cells.counts * (self.place_of_cell >= 0))
         chance = counts[parts] / np.bincount(parts, minlength=len(counts))[parts]
         return np.asarray(chance / chance.sum())
 

@@ -229,8 +229,8 @@ def chance_along(fair: FairLabels) -> float | None:
     (counting,), proof = families.counting, proofs[0]
     if not isinstance(counting, Crossings):
         return None
-    design = None if families.by_cell else counting.design(data.groups)
-    rows = FamilyRows(data, Kinds.of(data), *places_of(data.groups, counting, design))
+    design = None if families.by_cell else counting.design(data.cells)
+    rows = FamilyRows(data, Kinds.of(data), *places_of(data.cells, counting, design))
     if not rows.counted and rows.n_rows > _FEW:
         return None
     names = tuple(map(str, fair.groups[proof.groups]))

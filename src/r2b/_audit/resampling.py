@@ -100,7 +100,7 @@ class FamilyRows:
     @cached_property
     def n_rows(self) -> int:
         """The number of rows that are counted."""
-        return int(self.data.groups.counts[self.place_of_cell >= 0].sum())
+        return int(self.data.cells.counts[self.place_of_cell >= 0].sum())
 
     @property
     def counted(self) -> bool:
@@ -139,12 +139,12 @@ class FamilyRows:
         """Which rows of the table are counted."""
         if (self.place_of_cell >= 0).all():
             return slice(None)
-        return np.flatnonzero(self.place_of_cell[self.data.groups.codes] >= 0)
+        return np.flatnonzero(self.place_of_cell[self.data.cells.codes] >= 0)
 
     @cached_property
     def places(self) -> Array:
         """The place of each row that is counted."""
-        return np.asarray(self.place_of_cell[self.data.groups.codes[self.kept]], dtype=np.intp)
+        return np.asarray(self.place_of_cell[self.data.cells.codes[self.kept]], dtype=np.intp)
 
     @cached_property
     def labels(self) -> Array:

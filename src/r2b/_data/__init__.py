@@ -4,16 +4,16 @@ Nothing here repairs data, and nothing imports a library that the caller has not
 """
 
 from r2b._data.attributes import Continuous, ContinuousSettings, Membership
+from r2b._data.cells import Cells
 from r2b._data.dataset import Dataset, Labels, Schema, read
-from r2b._data.groups import Groups
 from r2b._data.mixtures import Mixtures
 from r2b._data.vocabulary import Vocabulary
 
 __all__ = [
+    "Cells",
     "Continuous",
     "ContinuousSettings",
     "Dataset",
-    "Groups",
     "Labels",
     "Membership",
     "Mixtures",

@@ -47,7 +47,7 @@ class Continuous:
     --------
     >>> from r2b._data import read
     >>> data = read([0, 1, 0], sensitive_features={"age": Continuous([39, 50, 39])})
-    >>> data.groups.kinds, data.groups.vocabularies[0].values
+    >>> data.cells.kinds, data.cells.vocabularies[0].values
     (('continuous',), array([39., 50.]))
     """
 
@@ -80,7 +80,7 @@ class Membership:
     --------
     >>> from r2b._data import read
     >>> data = read([0, 1], sensitive_features=Membership([[0.25, 0.75], [1, 0]], groups=["f", "m"], name="sex"))
-    >>> data.groups.vocabularies[0].groups, data.groups.names.tolist()
+    >>> data.cells.vocabularies[0].groups, data.cells.names.tolist()
     (('f', 'm'), ['row 0', 'row 1'])
     """
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from r2b._data.arrays import Array, frozen, plain_value
 from r2b._data.attributes import CONTROL, SENSITIVE, placed
+from r2b._data.cells import WHAT as GROUPS
+from r2b._data.cells import Cells, Layout, layout_from_json, read_cells, read_known_cells
 from r2b._data.columns import (
     Column,
     Frame,
@@ -19,9 +21,7 @@ from r2b._data.columns import (
     refuse_other_choice,
     refuse_other_index,
 )
-from r2b._data.groups import WHAT as GROUPS
-from r2b._data.groups import Groups, Layout, layout_from_json, read_groups, read_known_groups
-from r2b._data.numbers import refuse_weightless_groups, refuse_weightless_table, weight_beside
+from r2b._data.numbers import refuse_weightless_cells, refuse_weightless_table, weight_beside
 from r2b._data.probabilities import as_matrix, checked, class_names, in_fitted_order, leaving_like
 from r2b._data.values import stored_as
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
@@ -184,7 +184,7 @@ class Dataset:
     Attributes
     ----------
     labels : Labels
-    groups : Groups
+    cells : Cells
     weight : ndarray of shape (N,), float64, or None
         None where all rows weigh 1. Of a row that stands for several, the weight of them all.
     index : pandas Index or None
@@ -192,7 +192,7 @@ class Dataset:
     """
 
     labels: Labels
-    groups: Groups
+    cells: Cells
     weight: Array | None = None
     index: Any = None
 
@@ -204,7 +204,7 @@ class Dataset:
     @property
     def repeats(self) -> Array | None:
         """How many rows of the table each row here stands for; None for one each."""
-        return self.groups.repeats
+        return self.cells.repeats
 
     @property
     def size(self) -> int:
@@ -217,15 +217,15 @@ class Dataset:
         return self.labels.n_classes
 
     @property
-    def n_groups(self) -> int:
-        """The number of groups, R."""
-        return self.groups.n_groups
+    def n_cells(self) -> int:
+        """The number of cells, R."""
+        return self.cells.n_cells
 
     @property
     def schema(self) -> Schema:
         """All that is needed to read new rows the same way."""
         return Schema(
-            *self.groups.parts, classes=self.labels.vocabulary, is_soft=self.labels.is_soft
+            *self.cells.parts, classes=self.labels.vocabulary, is_soft=self.labels.is_soft
         )
 
 
@@ -286,7 +286,7 @@ class Schema(Layout):
         labels = read_known_labels(
             y, vocabulary=self.classes, soft=self.is_soft, normalize=normalize
         )
-        groups = read_known_groups(
+        groups = read_known_cells(
             sensitive_features, control_features, fitted=self, known_crossings=known_crossings
         )
         return together(labels, groups, sample_weight, "refuse" if known_crossings else "allow")
@@ -362,13 +362,13 @@ def read(
     Examples
     --------
     >>> data = read(["no", "yes", "no"], sensitive_features={"sex": ["f", "m", "m"]}, sample_weight=[1, 2, 1])
-    >>> data.labels.codes, data.groups.names, data.weight
+    >>> data.labels.codes, data.cells.names, data.weight
     (array([0, 1, 0], dtype=uint8), array(['f', 'm'], dtype='<U1'), array([1., 2., 1.]))
     """
     remedy = 'Pass "refuse" to refuse cells whose rows weigh nothing, or "allow" to keep them.'
     refuse_other_choice("weightless", weightless, ("refuse", "allow"), remedy)
     labels = read_labels(y, normalize=normalize, fewest_classes=fewest_classes)
-    groups = read_groups(
+    groups = read_cells(
         sensitive_features,
         control_features=control_features,
         missing=missing,
@@ -377,7 +377,7 @@ def read(
     return together(labels, groups, sample_weight, weightless)
 
 
-def together(labels: Labels, groups: Groups, sample_weight: Any, weightless: str) -> Dataset:
+def together(labels: Labels, groups: Cells, sample_weight: Any, weightless: str) -> Dataset:
     """Put labels, groups and weights together, after checking that they are of the same rows."""
     refuse_lengths(WHAT, labels.n_rows, GROUPS, groups.n_rows)
     indexes = [(WHAT, labels.vocabulary.index)]
@@ -390,7 +390,7 @@ def together(labels: Labels, groups: Groups, sample_weight: Any, weightless: str
         return Dataset(labels, groups, index=refuse_other_index(*indexes))
     weight, index = weight_beside(sample_weight, labels.n_rows, *indexes)
     if weightless == "refuse":
-        refuse_weightless_groups(weight, groups)
+        refuse_weightless_cells(weight, groups)
     else:
         refuse_weightless_table(weight)
     return Dataset(labels, groups, weight, index)

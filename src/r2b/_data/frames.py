@@ -24,7 +24,7 @@ def library_of(data: Dataset) -> str:
     """Name the library of the labels or, where they are of none, of the first attribute that is of one; "" where nothing is."""
     every = [
         data.labels.vocabulary,
-        *(each for each in data.groups.vocabularies if isinstance(each, Vocabulary)),
+        *(each for each in data.cells.vocabularies if isinstance(each, Vocabulary)),
     ]
     return next((each.library for each in every if each.library in get_args(Backend)), "")
 

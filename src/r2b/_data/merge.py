@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from r2b._data import Dataset, Groups
+from r2b._data import Cells, Dataset
 from r2b._data.arrays import (
     BLOCK_ROWS,
     Array,
@@ -25,9 +25,9 @@ from r2b._data.arrays import (
     smallest_unsigned,
 )
 from r2b._data.attributes import CATEGORICAL
+from r2b._data.cells import PAIR_BLOCK, count_bytes
 from r2b._data.compute import parts_of
 from r2b._data.dataset import Labels
-from r2b._data.groups import PAIR_BLOCK, count_bytes
 from r2b._data.probabilities import row_blocks
 
 MergeChoice = Literal["auto", "always", "never"]
@@ -45,10 +45,10 @@ class Rows:
     ----------
     matrix : ndarray of shape (n, n_classes), or None for classes
         Label rows, float32 or float64: distinct ones if merged, else the user's own matrix.
-    groups : ndarray of shape (n,)
+    cells : ndarray of shape (n,)
         The group of each, an unsigned code.
     weight : ndarray of shape (n,), or None where each row weighs 1
-    n_groups : int
+    n_cells : int
     dataset : Dataset or None
         The table these rows stand for; None for a sample of rows that live elsewhere.
     row_of : ndarray of shape (N,) or None
@@ -62,9 +62,9 @@ class Rows:
     """
 
     matrix: Array | None
-    groups: Array
+    cells: Array
     weight: Floats | None
-    n_groups: int
+    n_cells: int
     dataset: Dataset | None
     row_of: Array | None = None
     classes: Array | None = None
@@ -85,14 +85,14 @@ class Rows:
     @property
     def entries(self) -> int:
         """Rows times classes."""
-        return len(self.groups) * self.n_classes
+        return len(self.cells) * self.n_classes
 
     @cached_property
     def labels(self) -> Array:
         """Label rows as a matrix, of shape (n, n_classes); that of classes is made when it is asked for, and grows with their square."""
         if self.matrix is not None:
             return self.matrix
-        labels = np.zeros((len(self.groups), self.n_classes))
+        labels = np.zeros((len(self.cells), self.n_classes))
         labels[np.arange(len(labels)), self.classes] = 1.0
         return labels
 
@@ -123,7 +123,7 @@ class Rows:
 
     def mean(self, part: Floats) -> Floats:
         """Give the mean label where so much of each group counts, of shape (n_classes,); ``part`` has shape (n_groups,)."""
-        own = part[self.groups] if self.weight is None else part[self.groups] * self.weight
+        own = part[self.cells] if self.weight is None else part[self.cells] * self.weight
         if self.matrix is None:
             total = np.bincount(np.asarray(self.classes), own, minlength=self.n_classes).astype(
                 np.float64
@@ -138,8 +138,8 @@ class Rows:
     def group_weight(self) -> Floats:
         """Total weight of each group, of shape (n_groups,)."""
         if self.weight is None:
-            return _block_count(self.groups.__getitem__, len(self.groups), self.n_groups)
-        return np.bincount(self.groups, self.weight, minlength=self.n_groups).astype(np.float64)
+            return _block_count(self.cells.__getitem__, len(self.cells), self.n_cells)
+        return np.bincount(self.cells, self.weight, minlength=self.n_cells).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:
     --------
     >>> from r2b._data import read
     >>> rows = merge(read(["a", "b", "a", "a"], sensitive_features=[0, 0, 0, 1]))
-    >>> rows.labels, rows.groups, rows.weight
+    >>> rows.labels, rows.cells, rows.weight
     (array([[1., 0.],
            [0., 1.],
            [1., 0.]]), array([0, 0, 1], dtype=uint8), array([2., 1., 1.]))
@@ -191,15 +191,13 @@ def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:
         return replace(_merge_classes(certain), dataset=dataset)
     if choice == "always" or (choice == "auto" and _repeats(dataset)):
         return _merge_matrix(dataset)
-    return Rows(
-        dataset.labels.array, dataset.groups.codes, dataset.weight, dataset.n_groups, dataset
-    )
+    return Rows(dataset.labels.array, dataset.cells.codes, dataset.weight, dataset.n_cells, dataset)
 
 
 def joint_codes(dataset: Dataset, start: int = 0, stop: int | None = None) -> Array:
     """Give ``group * n_classes + class`` of the rows of a table of class labels."""
-    n_cells = dataset.n_groups * dataset.n_classes
-    joint = dataset.groups.codes[start:stop].astype(smallest_unsigned(n_cells))
+    n_cells = dataset.n_cells * dataset.n_classes
+    joint = dataset.cells.codes[start:stop].astype(smallest_unsigned(n_cells))
     joint *= joint.dtype.type(dataset.n_classes)
     joint += dataset.labels.array[start:stop].astype(joint.dtype, copy=False)
     return joint
@@ -207,7 +205,7 @@ def joint_codes(dataset: Dataset, start: int = 0, stop: int | None = None) -> Ar
 
 def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
     """Total weight (or number) of rows of every (group, class) pair of a table of class labels, of shape (n_groups, n_classes)."""
-    n_cells = dataset.n_groups * dataset.n_classes
+    n_cells = dataset.n_cells * dataset.n_classes
     repeats = dataset.repeats
     if dataset.weight is not None and not ignore_weight:
         total = exact_bincount(joint_codes(dataset), dataset.weight, n_cells)
@@ -224,7 +222,7 @@ def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
             n_cells,
             repeats,
         )
-    return total.reshape(dataset.n_groups, dataset.n_classes)
+    return total.reshape(dataset.n_cells, dataset.n_classes)
 
 
 def _block_count(
@@ -241,23 +239,23 @@ def _block_count(
 
 
 def _merge_classes(dataset: Dataset) -> Rows:
-    if dataset.n_groups * dataset.n_classes > 2 * dataset.n_rows and set(dataset.groups.kinds) != {
+    if dataset.n_cells * dataset.n_classes > 2 * dataset.n_rows and set(dataset.cells.kinds) != {
         CATEGORICAL
     }:
         return _merge_sparse(dataset)
     weights = class_weights(dataset)
     groups, classes = np.nonzero(weights)
-    codes = groups.astype(smallest_unsigned(dataset.n_groups))
-    return Rows(None, codes, weights[groups, classes], dataset.n_groups, dataset, classes=classes)
+    codes = groups.astype(smallest_unsigned(dataset.n_cells))
+    return Rows(None, codes, weights[groups, classes], dataset.n_cells, dataset, classes=classes)
 
 
 def _merge_sparse(dataset: Dataset) -> Rows:
     """Merge class labels where few pairs of group and class occur: a table of all pairs would be longer than the rows."""
-    groups, classes, weight = dataset.groups.codes, dataset.labels.array, dataset.weight
+    groups, classes, weight = dataset.cells.codes, dataset.labels.array, dataset.weight
     if weight is None and dataset.repeats is not None:
         weight = dataset.repeats.astype(np.float64)
     # where every row is a group of its own there is nothing to merge
-    if dataset.n_groups < dataset.n_rows:
+    if dataset.n_cells < dataset.n_rows:
         pairs, row_of = np.unique(joint_codes(dataset), return_inverse=True)
         weight = (
             np.bincount(row_of).astype(np.float64)
@@ -269,7 +267,7 @@ def _merge_sparse(dataset: Dataset) -> Rows:
     if weight is not None and not (weight > 0).all():
         kept = np.flatnonzero(weight)
         groups, classes, weight = groups[kept], classes[kept], weight[kept]
-    return Rows(None, groups, weight, dataset.n_groups, dataset, classes=classes)
+    return Rows(None, groups, weight, dataset.n_cells, dataset, classes=classes)
 
 
 def _certain(dataset: Dataset) -> Array | None:
@@ -294,15 +292,15 @@ def _all_certain(block: Array) -> bool:
 
 
 def _repeats(dataset: Dataset) -> bool:
-    if dataset.n_groups > _REPEATED * dataset.n_rows:  # rows of different groups are not the same
+    if dataset.n_cells > _REPEATED * dataset.n_rows:  # rows of different groups are not the same
         return False
     step = max(dataset.n_rows // _PROBE_ROWS, 1)
-    probe = row_hashes(dataset.labels.array[::step], dataset.groups.codes[::step])
+    probe = row_hashes(dataset.labels.array[::step], dataset.cells.codes[::step])
     return len(np.unique(probe)) <= _REPEATED * len(probe)
 
 
 def _merge_matrix(dataset: Dataset) -> Rows:
-    matrix, codes = dataset.labels.array, dataset.groups.codes
+    matrix, codes = dataset.labels.array, dataset.cells.codes
     # First appearance decides the order, so that the merged rows do not depend on the hash.
     row_of, first = by_first(row_hashes(matrix, codes))
     labels, groups = matrix[first], codes[first]
@@ -312,12 +310,12 @@ def _merge_matrix(dataset: Dataset) -> Rows:
         for rows, at in blocks
     ):
         # A collision of 64-bit hashes: correct without merging.
-        return Rows(matrix, codes, dataset.weight, dataset.n_groups, dataset)
+        return Rows(matrix, codes, dataset.weight, dataset.n_cells, dataset)
     weight = np.bincount(row_of, dataset.weight, minlength=len(first)).astype(np.float64)
-    return Rows(labels, groups, weight, dataset.n_groups, dataset, row_of)
+    return Rows(labels, groups, weight, dataset.n_cells, dataset, row_of)
 
 
-def cell_sums(labels: Labels, groups: Groups, weight: Floats | None) -> tuple[Floats, Floats]:
+def cell_sums(labels: Labels, groups: Cells, weight: Floats | None) -> tuple[Floats, Floats]:
     """Add up the labels of each cell.
 
     Returns
@@ -325,7 +323,7 @@ def cell_sums(labels: Labels, groups: Groups, weight: Floats | None) -> tuple[Fl
     weight : ndarray of shape (n_cells,)
     sums : ndarray of shape (n_cells, n_classes)
     """
-    n_cells, n_classes, cells = groups.n_groups, labels.n_classes, groups.codes
+    n_cells, n_classes, cells = groups.n_cells, labels.n_classes, groups.codes
     total = np.bincount(cells, weight, n_cells).astype(np.float64)
     if not labels.is_soft:
         pairs = cells.astype(np.int64) * n_classes + labels.array

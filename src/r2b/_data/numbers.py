@@ -15,7 +15,7 @@ from r2b._data.vocabulary import Vocabulary, of_numpy, refuse_all_missing, with_
 from r2b.errors import InputError, ParameterError, WeightError
 
 if TYPE_CHECKING:
-    from r2b._data.groups import Groups
+    from r2b._data.cells import Cells
 
 WHAT = "sample_weight"
 
@@ -129,10 +129,10 @@ def weight_beside(
     return read_weight(column), index
 
 
-def refuse_weightless_groups(weight: Array, groups: Groups) -> None:
+def refuse_weightless_cells(weight: Array, groups: Cells) -> None:
     """Raise where the rows of a group have no weight between them, which leaves its mean undefined."""
-    totals = np.bincount(groups.codes, weights=weight, minlength=groups.n_groups)
-    rows = np.bincount(groups.codes, minlength=groups.n_groups)
+    totals = np.bincount(groups.codes, weights=weight, minlength=groups.n_cells)
+    rows = np.bincount(groups.codes, minlength=groups.n_cells)
     empty = np.flatnonzero((totals == 0) & (rows > 0))
     if len(empty):
         name, count = plain_value(groups.names[empty[0]]), int(rows[empty[0]])

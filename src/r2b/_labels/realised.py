@@ -10,7 +10,7 @@ import numpy as np
 from r2b._constraints.families import Families
 from r2b._data import Dataset
 from r2b._data.arrays import Floats
-from r2b._data.groups import Layout
+from r2b._data.cells import Layout
 from r2b._solve.certificate import Certificate, FamilyProof, between_groups, measured
 
 if TYPE_CHECKING:
@@ -146,12 +146,12 @@ def promised_parity(families: Families, proof: Certificate, bound: Floats) -> fl
 
 def means_by_cell(data: Dataset, fair: FairLabels) -> Floats:
     """Give the means of fair labels over the cells of a table, which may be others than they were made for."""
-    sums, total, start = np.zeros((data.n_groups, data.n_classes)), np.zeros(data.n_groups), 0
+    sums, total, start = np.zeros((data.n_cells, data.n_classes)), np.zeros(data.n_cells), 0
     counted = data.repeats if data.weight is None else data.weight
     for block in fair.iter_soft(max(1, (1 << 20) // data.n_classes)):
         part = slice(start, start + len(block))
         weight = np.ones(len(block)) if counted is None else counted[part]
-        np.add.at(sums, data.groups.codes[part], block * weight[:, None])
-        np.add.at(total, data.groups.codes[part], weight)
+        np.add.at(sums, data.cells.codes[part], block * weight[:, None])
+        np.add.at(total, data.cells.codes[part], weight)
         start += len(block)
     return np.asarray(sums / np.where(total > 0, total, 1.0)[:, None])

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import DTypeLike
 
-from r2b._data import Dataset, Groups, Mixtures
+from r2b._data import Cells, Dataset, Mixtures
 from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import in_order, parts_of, refuse_beyond_memory
@@ -125,7 +125,7 @@ class FairRows:
         data = self.dataset
         if data.labels.is_soft or self.response.table is not None:
             return not data.labels.is_soft
-        n_answers = data.n_groups * data.n_classes
+        n_answers = data.n_cells * data.n_classes
         return n_answers <= max(data.n_rows, _FEW) and n_answers * data.n_classes <= _HELD
 
     @property
@@ -190,29 +190,29 @@ class FairRows:
         data = self.dataset
         if self.response.unchanged and not data.labels.is_soft:
             return data.labels.array
-        categorical = set(data.groups.kinds) == {CATEGORICAL}
+        categorical = set(data.cells.kinds) == {CATEGORICAL}
         if categorical and not data.labels.is_soft and data.weight is None:
             return self._counted(draws, seed)
         order = np.argsort(draws, kind="stable") if keyed else None
         if categorical:
-            groups = data.groups.codes if order is None else data.groups.codes[order]
+            groups = data.cells.codes if order is None else data.cells.codes[order]
         else:
-            order, groups = _strands(data.groups, order)
+            order, groups = _strands(data.cells, order)
         return self._in_turn(order, groups, draws, seed)
 
     def _counted(self, draws: Whole, seed: int) -> Array:
         """Hand out whole counts; for all cells at once, as where rows live elsewhere, unless their answers are too many to be held."""
         data = self.dataset
         counts = class_weights(data, ignore_weight=True)
-        if data.n_groups * data.n_classes**2 <= _HELD:
+        if data.n_cells * data.n_classes**2 <= _HELD:
             return handed_out(
                 whole_counts(counts, self.channel, seed).reshape(-1, data.n_classes),
                 joint_codes(data),
                 draws,
             )
         codes = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
-        for mine in rows_by_code(data.groups.codes):
-            cell = int(data.groups.codes[mine[0]])
+        for mine in rows_by_code(data.cells.codes):
+            cell = int(data.cells.codes[mine[0]])
             codes[mine] = handed_out(
                 whole_cell(counts[cell], self._of_cell(cell), cell, seed),
                 data.labels.array[mine],
@@ -246,7 +246,7 @@ class FairRows:
 
     def of_rows(self, mine: Array | slice) -> Array:
         """Give the new labels of some rows."""
-        labels, cells = self.dataset.labels.array[mine], self.dataset.groups.codes[mine]
+        labels, cells = self.dataset.labels.array[mine], self.dataset.cells.codes[mine]
         if self.dataset.labels.is_soft:
             return self.response.of_rows(labels, cells)
         if self._by_table:
@@ -322,10 +322,10 @@ class FairRows:
         floating point.
         """
         data = self.dataset
-        variance = np.zeros((data.n_groups, data.n_classes))
+        variance = np.zeros((data.n_cells, data.n_classes))
         weights = np.ones(data.n_rows) if data.weight is None else data.weight / data.weight.max()
         for mine, index, table in self._parts():
-            squares, cells = weights[mine] ** 2, data.groups.codes[mine]
+            squares, cells = weights[mine] ** 2, data.cells.codes[mine]
             if index is not None:
                 squares, of_rows, cells = (
                     np.bincount(index, squares, len(table)),
@@ -342,7 +342,7 @@ def _binomial_variance(probability: Array) -> Array:
     return np.asarray(np.maximum(probability * (1.0 - probability), 0.0))
 
 
-def _strands(groups: Groups, equal: Array | None) -> tuple[Array, Array]:
+def _strands(groups: Cells, equal: Array | None) -> tuple[Array, Array]:
     """Give an order of the rows and a number for each row in it: those of the same categories, in the order of what else they have.
 
     Rows that are equal in all of it keep the order ``equal``, or their own.
@@ -351,7 +351,7 @@ def _strands(groups: Groups, equal: Array | None) -> tuple[Array, Array]:
     on to their neighbours, so that every stretch of the attribute keeps its counts and its moments
     stay where they are.
     """
-    ranks, fixed = [], np.zeros(groups.n_groups, dtype=np.int64)
+    ranks, fixed = [], np.zeros(groups.n_cells, dtype=np.int64)
     for column, (vocabulary, kind) in enumerate(
         zip(groups.vocabularies, groups.kinds, strict=True)
     ):
@@ -367,8 +367,8 @@ def _strands(groups: Groups, equal: Array | None) -> tuple[Array, Array]:
                 else [codes]
             )
     order = np.lexsort((*ranks, fixed))
-    place = np.empty(groups.n_groups, dtype=np.int64)
-    place[order] = np.arange(groups.n_groups)
+    place = np.empty(groups.n_cells, dtype=np.int64)
+    place[order] = np.arange(groups.n_cells)
     equal = np.arange(len(groups.codes)) if equal is None else equal
     rows = equal[np.argsort(place[groups.codes[equal]], kind="stable")]
     return rows, np.unique(fixed[groups.codes[rows]], return_inverse=True)[1]

@@ -14,10 +14,10 @@ from numpy.typing import DTypeLike
 from r2b._constraints.families import Families
 from r2b._data import Dataset, Schema
 from r2b._data.arrays import Array, Floats
+from r2b._data.cells import Layout
 from r2b._data.columns import Column, recognise, refuse_lengths, refuse_other_index, row_labels
 from r2b._data.dataset import read_known_labels
 from r2b._data.frames import library_of
-from r2b._data.groups import Layout
 from r2b._data.merge import cell_sums, class_weights
 from r2b._labels.account import Change, heaviest_flows
 from r2b._labels.forms.keyed import row_draws
@@ -212,7 +212,7 @@ class Solution:
 
 def applied(rule: Rule, data: Dataset) -> FairRows:
     """Give the rows of a table with their new labels."""
-    return FairRows(data, rule.response(data.groups))
+    return FairRows(data, rule.response(data.cells))
 
 
 class LabelRows(ABC):
@@ -377,7 +377,7 @@ class MemoryRows(LabelRows):
         """Give the standard deviation of each group mean of drawn labels."""
         variance, total = applied(rule, self.dataset).sampling_variance()
         return np.asarray(
-            np.sqrt(rule.families.squared(self.dataset.groups, variance))
+            np.sqrt(rule.families.squared(self.dataset.cells, variance))
             / (rule.families.share[:, None] * total)
         )
 
@@ -393,18 +393,18 @@ class MemoryRows(LabelRows):
         )
         refuse_lengths("labels", read.n_rows, "y", data.n_rows)
         refuse_other_index(("labels", read.vocabulary.index), ("y", data.index))
-        weight, sums = cell_sums(read, data.groups, data.weight)
-        return realised(rule.families, proof, data.groups, sums, weight)
+        weight, sums = cell_sums(read, data.cells, data.weight)
+        return realised(rule.families, proof, data.cells, sums, weight)
 
     def rounding_bound(self, rule: Rule) -> Floats:
         """Give how far each group mean of rounded labels may be from the certified one."""
         data = self.dataset
         if rule.unchanged and not data.labels.is_soft:
             return np.zeros(len(rule.families.names))
-        weight = np.bincount(data.groups.codes, data.weight, data.n_groups).astype(np.float64)
+        weight = np.bincount(data.cells.codes, data.weight, data.n_cells).astype(np.float64)
         heaviest = None if data.weight is None else float(data.weight.max())
-        counts = np.asarray(data.groups.counts, np.float64)
-        return rounding_bound(rule.families, data.groups, counts, weight, heaviest, data.n_classes)
+        counts = np.asarray(data.cells.counts, np.float64)
+        return rounding_bound(rule.families, data.cells, counts, weight, heaviest, data.n_classes)
 
 
 def read_new(

@@ -101,7 +101,7 @@ def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
     layout = Schema.from_json(content["schema"])
     proof = content["certificate"]
     # Version 1 did not keep the groups' weights; none of what a loaded object does needs them.
-    share = np.full(layout.n_groups, 1.0 / layout.n_groups)
+    share = np.full(layout.n_cells, 1.0 / layout.n_cells)
     epsilon = np.array(proof["epsilon"], dtype=np.float64)
     families = Families.of_cells(layout, " x ".join(layout.columns), RangeBound(epsilon), share)
     return content | {

@@ -13,11 +13,11 @@ import numpy as np
 
 from r2b._constraints.families import Families, Request, resolve
 from r2b._constraints.parity import Parity, Slim, TargetBound, without_implied
-from r2b._data import Dataset, Groups, Schema, read
+from r2b._data import Cells, Dataset, Schema, read
 from r2b._data.arrays import Floats, frozen
 from r2b._data.attributes import CATEGORICAL
+from r2b._data.cells import Layout
 from r2b._data.compute import one_blas_thread, workers
-from r2b._data.groups import Layout
 from r2b._data.merge import Extent, Rows, merge
 from r2b._data.numbers import read_costs
 from r2b._labels.debiasing import Settings
@@ -79,7 +79,7 @@ class Task:
     Attributes
     ----------
     schema : Schema
-    groups : Groups
+    groups : Cells
         The cells; where rows live elsewhere, one entry per cell.
     rows : Rows or Extent
         Merged rows, whose labels are what each class is worth to a row; or what is known of rows
@@ -94,7 +94,7 @@ class Task:
     """
 
     schema: Schema
-    groups: Groups
+    groups: Cells
     rows: Rows | Extent
     oracle: RowOracle | GroupOracle
     before: Floats
@@ -107,7 +107,7 @@ class Task:
     def elsewhere(
         cls,
         schema: Schema,
-        groups: Groups,
+        groups: Cells,
         extent: Extent,
         oracle: RowOracle,
         request: Request,
@@ -312,18 +312,18 @@ class MemoryTask(Task):
         # a path of many passes, which repay the loading of a kernel sooner
         if settings.objective == "agreement":
             kernel = chosen_kernel(kernel, _PASSES * rows.entries)
-        if by_row(dataset.groups, len(rows.groups)):
+        if by_row(dataset.cells, len(rows.cells)):
             with one_blas_thread(rows.entries):
-                families, parity = resolve(request, dataset.groups, rows.group_weight, labels)
+                families, parity = resolve(request, dataset.cells, rows.group_weight, labels)
                 oracle = DesignOracle.of(rows, parity, kernel, settings.threads, truth)
                 before = oracle.label_means()
         else:
             oracle = oracle_of(rows, kernel, settings.threads, truth)
             before = oracle.label_means()
-            families, parity = resolve(request, dataset.groups, rows.group_weight, before)
+            families, parity = resolve(request, dataset.cells, rows.group_weight, before)
         job = cls(
             schema=dataset.schema,
-            groups=dataset.groups,
+            groups=dataset.cells,
             rows=rows,
             oracle=oracle,
             before=before,
@@ -342,7 +342,7 @@ class MemoryTask(Task):
             return means_by_cell(self.dataset, fair)
         if fair.unchanged:
             return self.before
-        response = fair.rule.response(self.dataset.groups)
+        response = fair.rule.response(self.dataset.cells)
         return self.oracle.inspect(
             response.shifts, response.lam, answers=response.splits or self._answers(fair)
         ).means
@@ -351,7 +351,7 @@ class MemoryTask(Task):
         """Give labels as they leave: kernels may round otherwise, and at the smallest lambdas that tells."""
         if splits.lam >= _BLURRED:
             return splits
-        cells, shifts = self.rows.groups, self.families.shifts(self.groups, splits.prices)
+        cells, shifts = self.rows.cells, self.families.shifts(self.groups, splits.prices)
         answers = np.empty((len(cells), self.rows.n_classes))
         for part, labels in label_blocks(
             self.rows, slice(0, len(cells)), max(1, _BLOCK_ENTRIES // self.rows.n_classes)
@@ -363,7 +363,7 @@ class MemoryTask(Task):
         return (
             None
             if fair.table is None
-            else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.groups])
+            else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.cells])
         )
 
     def _label_rows(self) -> MemoryRows:
@@ -455,13 +455,13 @@ class MemoryTask(Task):
         # cannot.
         table = np.where(stays, np.eye(n_classes), best / best.sum(axis=2, keepdims=True))
         row, label = np.nonzero(self.oracle.labels)
-        table[self.rows.groups[row], label] = answers[row]
+        table[self.rows.cells[row], label] = answers[row]
         return table
 
 
 def by_row(cells: Layout, n_rows: int) -> bool:
     """Whether rows count in parts, and so few of them share a cell that a table of cells would be no shorter than they are."""
-    return set(cells.kinds) != {CATEGORICAL} and n_rows <= _ROWS_PER_CELL * cells.n_groups
+    return set(cells.kinds) != {CATEGORICAL} and n_rows <= _ROWS_PER_CELL * cells.n_cells
 
 
 def open_job(

@@ -13,11 +13,11 @@ import numpy as np
 
 from r2b._constraints.families.fitted import Crossings
 from r2b._constraints.families.request import one_of
-from r2b._data import Groups, Schema, Vocabulary
+from r2b._data import Cells, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats, as_objects, cross
 from r2b._data.attributes import CATEGORICAL, fitted_attributes
+from r2b._data.cells import Layout
 from r2b._data.columns import Column, column_of
-from r2b._data.groups import Layout
 from r2b._data.values import type_word
 from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.rows import Response
@@ -235,7 +235,7 @@ def _shift(fair: Solution, cell: Array) -> Floats | None:
     layout = replace(Layout(*fair.schema.parts), table=cell[None, :].copy())
     try:
         return np.asarray(
-            fair.families.shifts(Groups(*layout.parts, codes=np.zeros(1, np.uint8)), fair.prices)[0]
+            fair.families.shifts(Cells(*layout.parts, codes=np.zeros(1, np.uint8)), fair.prices)[0]
         )
     except UnseenError:
         return None

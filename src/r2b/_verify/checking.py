@@ -13,9 +13,9 @@ import numpy as np
 from r2b._constraints.families import Families, Request
 from r2b._constraints.families.resolve import resolve
 from r2b._constraints.parity import Parity
-from r2b._data import Groups
+from r2b._data import Cells
+from r2b._data.cells import Layout
 from r2b._data.compute import ahead
-from r2b._data.groups import Layout
 from r2b._data.probabilities import TOLERANCE
 from r2b._files.formats import as_text
 from r2b._labels import FairLabels
@@ -295,7 +295,7 @@ class _Checking:
             "realised": drawn,
         }
 
-    def _added(self) -> tuple[RowSums, dict[str, str], Groups | None]:
+    def _added(self) -> tuple[RowSums, dict[str, str], Cells | None]:
         """Read all rows: what they add up to, their fingerprints and their groups."""
         relabel, groups = self._relabel(), None
         sums, marks = RowSums(relabel), Fingerprints()
@@ -311,7 +311,7 @@ class _Checking:
         ):
             marks.take(rows)
             sums.add(*seen)
-            groups = rows.data.groups
+            groups = rows.data.cells
         return sums, marks.marks(), groups
 
     def _relabel(self) -> Relabel:
@@ -332,18 +332,18 @@ class _Checking:
         )
 
     def _settled(
-        self, sums: RowSums, groups: Groups, request: Request
-    ) -> tuple[Families, Parity, Groups]:
+        self, sums: RowSums, groups: Cells, request: Request
+    ) -> tuple[Families, Parity, Cells]:
         """Settle on the table what was asked for, once every class, value and cell that the certificate names is known to occur."""
         sums.finish()
         roles, schema, count = (
             self.record.columns,
             self.fair.schema,
-            sums.sums["count"].reshape(groups.n_groups, -1),
+            sums.sums["count"].reshape(groups.n_cells, -1),
         )
         # Of a table that was solved where it lives one typical row is kept for each cell of
         # categories: the cells are those of the data.
-        kept = not roles.categorical and len(schema.table) < groups.n_groups
+        kept = not roles.categorical and len(schema.table) < groups.n_cells
         named = (
             [str(place) for place in range(len(schema.classes))]
             if roles.listed
@@ -367,9 +367,9 @@ class _Checking:
         }
         wrong = next((name for name, right in known.items() if not right), None)
         if wrong is None:
-            cells = Groups(
+            cells = Cells(
                 *(groups if kept else schema).parts,
-                codes=np.arange(groups.n_groups),
+                codes=np.arange(groups.n_cells),
                 repeats=count.sum(axis=1),
             )
             asked = replace(request, names=self.fair.classes.tolist())

@@ -14,8 +14,8 @@ import numpy as np
 from r2b._constraints.families import Families
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Array, Floats
+from r2b._data.cells import Layout
 from r2b._data.compute import parts_of
-from r2b._data.groups import Layout
 from r2b._data.merge import cell_sums, joint_codes
 from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
@@ -69,7 +69,7 @@ class RowSums:
         self.response = fair.response
         n_cells, n_classes = self.response.shifts.shape
         cells, weight = (
-            data.groups.codes.astype(np.int64),
+            data.cells.codes.astype(np.int64),
             np.ones(len(rows.batch)) if rows.weight is None else rows.weight,
         )
         expected = (
@@ -81,7 +81,7 @@ class RowSums:
             "copies": rows.copies,
         }
         most = {"weight": float(weight.max())}
-        mass, sums["before"] = cell_sums(data.labels, data.groups, rows.weight)
+        mass, sums["before"] = cell_sums(data.labels, data.cells, rows.weight)
         if data.labels.is_soft:
             assert expected is not None
             sums |= {"count": np.bincount(cells, minlength=n_cells), "mass": mass}

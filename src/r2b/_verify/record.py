@@ -205,7 +205,7 @@ class WrittenRows:
     @property
     def old(self) -> list[Array | None]:
         """The data as they stand: labels, cells and weights."""
-        return [self.data.labels.array, self.data.groups.codes, self.weight]
+        return [self.data.labels.array, self.data.cells.codes, self.weight]
 
 
 @dataclass(frozen=True, eq=False)

@@ -150,7 +150,7 @@ class Opened:
                 names=self.task.dataset.labels.vocabulary.values.tolist(),
             )
             families, parity = resolve(
-                request, self.task.dataset.groups, self.task.rows.group_weight, self.task.before
+                request, self.task.dataset.cells, self.task.rows.group_weight, self.task.before
             )
             task = replace(self.task, families=families, parity=parity)
             return Bounded(task, fair_as_they_are(task))
@@ -224,16 +224,16 @@ class Workspace:
 
 def _refuse_too_many(data: Dataset) -> None:
     """Refuse what no page can show and no move can wait for: columns of numbers or names, with a group or a class for every few rows."""
-    if data.n_groups > MOST_GROUPS:
+    if data.n_cells > MOST_GROUPS:
         raise InputError(
-            f"The columns chosen make {data.n_groups:,} groups, and the app takes {MOST_GROUPS:,}.",
+            f"The columns chosen make {data.n_cells:,} groups, and the app takes {MOST_GROUPS:,}.",
             remedy="Choose columns with fewer values, put numbers into bins first, or use r2b on the command line, which has --continuous.",
             control="sensitive",
-            groups=data.n_groups,
+            groups=data.n_cells,
         )
-    if data.n_groups * data.n_classes**2 > MOST_NUMBERS:
+    if data.n_cells * data.n_classes**2 > MOST_NUMBERS:
         raise InputError(
-            f"The label has {data.n_classes:,} classes in {data.n_groups:,} groups, which is more than a page can answer at once.",
+            f"The label has {data.n_classes:,} classes in {data.n_cells:,} groups, which is more than a page can answer at once.",
             remedy="Choose columns with fewer values, or use r2b on the command line.",
             control="label",
             classes=data.n_classes,

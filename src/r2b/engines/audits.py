@@ -54,7 +54,7 @@ class RowMoments:
 
     def _sums(self, batch: Batch) -> LabelMoments:
         data, weight = self.decode.read(batch), self.decode.weight(batch)
-        labels, cells = data.labels.array, data.groups.codes
+        labels, cells = data.labels.array, data.cells.codes
         words = (
             row_numbers(batch.first, len(batch))
             if self.ordered
@@ -75,8 +75,8 @@ def cells_for_audit(source: Source, roles: ColumnRoles, missing: Any) -> Dataset
     if tally.n_rows * len(classes) <= MOST_EXACT:
         return None
     groups, weight = groups_of(tally, roles, missing=missing)
-    cells = replace(groups, codes=np.arange(groups.n_groups), repeats=groups.counts)
-    return Dataset(Labels(classes, matrix=np.zeros((groups.n_groups, len(classes)))), cells, weight)
+    cells = replace(groups, codes=np.arange(groups.n_cells), repeats=groups.counts)
+    return Dataset(Labels(classes, matrix=np.zeros((groups.n_cells, len(classes)))), cells, weight)
 
 
 def added_up(source: Source, decode: Decode, adding: MomentSums) -> LabelMoments:

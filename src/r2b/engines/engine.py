@@ -12,9 +12,9 @@ import numpy as np
 from r2b._constraints.families import Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import is_a
-from r2b._data import Groups, Schema, Vocabulary
+from r2b._data import Cells, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats, Whole
-from r2b._data.groups import read_groups
+from r2b._data.cells import read_cells
 from r2b._data.merge import Extent, Rows
 from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
@@ -104,7 +104,7 @@ def debias_blocks(
     n_entries = len(next(iter(entries["sensitive_features"].values())))
     rows, weight = _counted(blocks, n_entries, len(names))
     groups, codes = _cells(entries, rows, request.missing)
-    mass = np.bincount(codes, weight, minlength=groups.n_groups).astype(np.float64)
+    mass = np.bincount(codes, weight, minlength=groups.n_cells).astype(np.float64)
     refuse_weightless(mass, int(rows.sum()))
     schema = Schema(*groups.parts, classes=Vocabulary(np.array(names)), is_soft=True)
     if not np.array_equal(codes, np.arange(n_entries)):
@@ -298,14 +298,14 @@ def _counted(blocks: Blocks, n_entries: int, n_classes: int) -> tuple[Whole, Flo
 
 def _cells(
     entries: dict[str, dict[str, list[Any]]], rows: Whole, missing: str
-) -> tuple[Groups, Whole]:
+) -> tuple[Cells, Whole]:
     """Read the entries that have rows as cells; give these, and the cell of every entry."""
     there = np.flatnonzero(rows)
     kept = {
         argument: {name: [column[entry] for entry in there] for name, column in columns.items()}
         for argument, columns in entries.items()
     }
-    groups = read_groups(
+    groups = read_cells(
         kept["sensitive_features"],
         control_features=kept["control_features"] or None,
         missing=missing,
@@ -429,7 +429,7 @@ class RemoteTask(Task):
 def open_remote(
     blocks: Blocks,
     schema: Schema,
-    groups: Groups,
+    groups: Cells,
     cell_weight: Floats,
     n_rows: int,
     request: Request,
@@ -442,7 +442,7 @@ def open_remote(
     ----------
     blocks : Blocks
     schema : Schema
-    groups : Groups
+    groups : Cells
         One entry per cell or more, with how many rows each stands for.
     cell_weight : ndarray of shape (n_cells,)
     n_rows : int

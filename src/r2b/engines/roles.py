@@ -319,7 +319,7 @@ class Decode:
         data, weight = self.read(batch), self.weight(batch)
         return Block(
             np.ascontiguousarray(data.labels.array),
-            data.groups.codes,
+            data.cells.codes,
             np.empty(0) if weight is None else weight,
         )
 

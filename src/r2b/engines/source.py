@@ -102,7 +102,7 @@ class Relabel:
         """Give the rows of a batch with their new labels."""
         return FairRows(
             data,
-            self.response if self.decode.roles.categorical else self.rule.response(data.groups),
+            self.response if self.decode.roles.categorical else self.rule.response(data.cells),
         )
 
     @property
@@ -205,7 +205,7 @@ class Relabel:
                 draws, self.random_state, keyed=True
             )
         matrix = self.rows(data).matrix(np.float64)
-        cells, codes = data.groups.codes, np.empty(len(matrix), smallest_unsigned(data.n_classes))
+        cells, codes = data.cells.codes, np.empty(len(matrix), smallest_unsigned(data.n_classes))
         # In the order of their draws: the result depends on which rows are in the batch, not on how
         # they are ordered in it.
         order = np.lexsort((draws, cells))

@@ -85,7 +85,7 @@ class Leaving:
         decode = self.relabel.decode
         data = decode.read(batch)
         labels = Labels(decode.schema.classes, codes=self.relabel.codes(batch, data))
-        return cell_sums(labels, data.groups, decode.weight(batch))
+        return cell_sums(labels, data.cells, decode.weight(batch))
 
     def merge(
         self, one: tuple[Floats, Floats], other: tuple[Floats, Floats]
@@ -103,8 +103,8 @@ class Heaviest:
     def make(self, batch: Batch) -> Floats:
         """Look at the rows of a batch."""
         data, weight = self.decode.read(batch), self.decode.weight(batch)
-        most = np.zeros(data.n_groups)
-        np.maximum.at(most, data.groups.codes, np.asarray(weight))
+        most = np.zeros(data.n_cells)
+        np.maximum.at(most, data.cells.codes, np.asarray(weight))
         return most
 
     def merge(self, one: Floats, other: Floats) -> Floats:
@@ -453,4 +453,4 @@ def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset | 
         raise UnseenError(
             problem, remedy="Correct or drop such rows, or debias this table.", **facts
         ) from error
-    return replace(data, groups=replace(data.groups, repeats=tally.count))
+    return replace(data, cells=replace(data.cells, repeats=tally.count))

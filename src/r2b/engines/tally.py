@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data import Dataset, Groups, read
+from r2b._data import Cells, Dataset, read
 from r2b._data.arrays import Array, Floats, Whole, as_float, exact_sums
+from r2b._data.cells import read_cells
 from r2b._data.compute import parts_of
-from r2b._data.groups import read_groups
 from r2b._data.numbers import refuse_weightless_table
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch, taken
@@ -428,7 +428,7 @@ def dataset_of(
         categorical_only=True,
     )
     repeats = None if (tally.count == 1).all() else tally.count
-    return replace(data, groups=replace(data.groups, repeats=repeats))
+    return replace(data, cells=replace(data.cells, repeats=repeats))
 
 
 def refuse_weightless(weight: Array, n_rows: int) -> None:
@@ -442,10 +442,10 @@ def refuse_weightless(weight: Array, n_rows: int) -> None:
     refuse_weightless_table(weight)
 
 
-def groups_of(tally: Tally, choice: ColumnRoles, *, missing: str) -> tuple[Groups, Floats]:
+def groups_of(tally: Tally, choice: ColumnRoles, *, missing: str) -> tuple[Cells, Floats]:
     """Read a tally of attributes alone: cells, each with its number of rows, and the weight of each cell."""
     features = choice.features(tally.columns)
-    groups = read_groups(
+    groups = read_cells(
         features["sensitive_features"],
         control_features=features.get("control_features"),
         missing=missing,
@@ -453,7 +453,7 @@ def groups_of(tally: Tally, choice: ColumnRoles, *, missing: str) -> tuple[Group
     weight = tally.count if tally.weight is None else tally.weight
     refuse_weightless(weight, tally.n_rows)
     return replace(groups, repeats=tally.count), np.bincount(
-        groups.codes, weight, minlength=groups.n_groups
+        groups.codes, weight, minlength=groups.n_cells
     ).astype(np.float64)
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from r2b._constraints.families.request import is_a
 from r2b._data import Dataset, Schema, read
 from r2b._data.arrays import Array, Floats
+from r2b._data.cells import WHAT as GROUPS
+from r2b._data.cells import Cells
 from r2b._data.columns import Column, Frame, Matrix, refuse_lengths, refuse_other_index
 from r2b._data.compute import parts_of
-from r2b._data.groups import WHAT as GROUPS
-from r2b._data.groups import Groups
-from r2b._data.numbers import read_continuous, refuse_weightless_groups, weight_beside
+from r2b._data.numbers import read_continuous, refuse_weightless_cells, weight_beside
 from r2b.errors import ParameterError, RowsUnavailableError
 
 _BLOCK_ENTRIES = 1 << 18
@@ -61,7 +61,7 @@ def read_numbers(column: Column, what: str) -> Floats:
 
 
 def read_weight_beside(
-    sample_weight: Any, what: str, rows: Column | Frame | Matrix, groups: Groups
+    sample_weight: Any, what: str, rows: Column | Frame | Matrix, groups: Cells
 ) -> Floats | None:
     """Read the weights, if any, of the rows of the argument ``what``; rows, groups and weights must be of the same rows in one order."""
     refuse_lengths(what, len(rows), GROUPS, groups.n_rows)
@@ -70,7 +70,7 @@ def read_weight_beside(
         refuse_other_index(*beside)
         return None
     weight, _ = weight_beside(sample_weight, len(rows), *beside)
-    refuse_weightless_groups(weight, groups)
+    refuse_weightless_cells(weight, groups)
     return np.asarray(weight, np.float64)
 
 
@@ -143,13 +143,13 @@ class LabelMethod(ABC):
         return self.transform(y, sensitive_features=sensitive_features, normalize=normalize)
 
     def _apply(self, dataset: Dataset) -> Floats:
-        n_classes, groups = dataset.n_classes, dataset.groups.codes
+        n_classes, groups = dataset.n_classes, dataset.cells.codes
         if not dataset.labels.is_soft:
             # One answer per (group, class), then a lookup.
             table = np.stack(
                 [
                     self._respond(np.eye(n_classes), np.full(n_classes, group))
-                    for group in range(dataset.n_groups)
+                    for group in range(dataset.n_cells)
                 ]
             )
             return table[groups, dataset.labels.array]

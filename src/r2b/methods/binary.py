@@ -76,7 +76,7 @@ class GroupedRows:
 def grouped_labels(dataset: Dataset, epsilon: Epsilon) -> tuple[GroupedRows, Floats, RangeBound]:
     """Give the distinct rows of a table in the order of their groups, their labels (n, L), and the bound asked for."""
     rows = merge(dataset)
-    grouped = GroupedRows.of(rows.groups, rows.weight, rows.n_groups)
+    grouped = GroupedRows.of(rows.cells, rows.weight, rows.n_cells)
     labels: Floats = np.asarray(rows.labels, np.float64)[grouped.order]
     return grouped, labels, RangeBound.of(epsilon, rows.n_classes, rows.class_names, largest=1.0)
 

@@ -15,9 +15,9 @@ from narwhals import dependencies as libraries
 
 from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats
+from r2b._data.cells import Cells, read_cells, read_known_cells
 from r2b._data.columns import Column, Frame, Matrix, argument_error, recognise
 from r2b._data.compute import generator, seed_of
-from r2b._data.groups import Groups, read_groups, read_known_groups
 from r2b._data.libraries import family_of, is_missing
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, MixedTypeError
@@ -121,7 +121,7 @@ class DPRemover:
             A feature or an attribute is missing somewhere; names column and row.
         """
         self._check_parameters()
-        table, groups = _table(X), read_groups(sensitive_features)
+        table, groups = _table(X), read_cells(sensitive_features)
         given = read_weight_beside(sample_weight, WHAT, table, groups)
         weight = np.ones(len(table)) if given is None else given
         self._fitted = tuple(
@@ -157,7 +157,7 @@ class DPRemover:
         """
         refuse_unfitted(self, "_fitted", "features")
         self._check_parameters()
-        table, groups = _table(X), read_known_groups(sensitive_features, fitted=self._groups)
+        table, groups = _table(X), read_known_cells(sensitive_features, fitted=self._groups)
         read_weight_beside(None, WHAT, table, groups)
         places = _places(table, self.feature_names_)
         # a number seeds every call alike; a Generator moves on, and None asks the system
@@ -185,25 +185,25 @@ class DPRemover:
             at_least("n_bins", self.n_bins, 1, integer=True)
         at_least("amount", self.amount, 0, most=1)
 
-    def _learn(self, column: Column, what: str, groups: Groups, weight: Floats) -> _Feature:
+    def _learn(self, column: Column, what: str, groups: Cells, weight: Floats) -> _Feature:
         if _holds_numbers(column, what):
             numbers = read_numbers(column, what)
             repair = NumericRepair.fit(
                 numbers,
                 groups.codes,
                 weight,
-                n_groups=groups.n_groups,
+                n_groups=groups.n_cells,
                 bins=self.bins,
                 n_bins=self.n_bins,
             )
             return _Feature(column.name, repair, None)
         codes, vocabulary = read_vocabulary(column, what=what)
         shares = CategoryRepair.fit(
-            codes, groups.codes, weight, n_groups=groups.n_groups, n_categories=len(vocabulary)
+            codes, groups.codes, weight, n_groups=groups.n_cells, n_categories=len(vocabulary)
         )
         return _Feature(column.name, shares, replace(vocabulary, index=None))
 
-    def _move(self, column: Column, what: str, place: int, groups: Groups, seed: int) -> Any:
+    def _move(self, column: Column, what: str, place: int, groups: Cells, seed: int) -> Any:
         feature = self._fitted[place]
         # Seeded by column, so that the random ranks of different columns are independent of each
         # other.

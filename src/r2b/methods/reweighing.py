@@ -82,7 +82,7 @@ class Reweighing:
             normalize=normalize,
             categorical_only=True,
         )
-        _, joint = cell_sums(dataset.labels, dataset.groups, dataset.weight)
+        _, joint = cell_sums(dataset.labels, dataset.cells, dataset.weight)
         by_group, by_class = joint.sum(axis=1), joint.sum(axis=0)
         expected = np.outer(by_group / by_group.sum(), by_class)
         self.factors_: Floats = np.divide(expected, joint, out=np.ones_like(joint), where=joint > 0)
@@ -91,7 +91,7 @@ class Reweighing:
         # A group whose rows weigh nothing was refused on reading, so that no total is 0.
         parity = parity_by_class_of_means(left / total[:, None], total, "between_groups")
         self.parity_ = float(parity.max())
-        groups, classes = dataset.groups.names, dataset.labels.vocabulary.values
+        groups, classes = dataset.cells.names, dataset.labels.vocabulary.values
         self.unreachable_ = tuple(
             UnreachableCell(plain_value(groups[s]), plain_value(classes[k]), float(parity[k]))
             for s, k in np.argwhere((joint == 0) & (expected > 0)).tolist()
@@ -141,7 +141,7 @@ class Reweighing:
             sample_weight=sample_weight,
             normalize=normalize,
         )
-        codes, groups, weight = dataset.labels.codes, dataset.groups.codes, dataset.weight
+        codes, groups, weight = dataset.labels.codes, dataset.cells.codes, dataset.weight
         if codes is not None:
             factors = self.factors_[groups, codes]
             return factors if weight is None else factors * weight

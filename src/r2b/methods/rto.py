@@ -18,9 +18,9 @@ from r2b._constraints.parity import RangeBound
 from r2b._constraints.parity.bounds import Epsilon
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
+from r2b._data.cells import Cells, read_cells, read_known_cells
 from r2b._data.columns import column_of
 from r2b._data.compute import generator
-from r2b._data.groups import Groups, read_groups, read_known_groups
 from r2b.errors import NotSolvedWarning, ProbabilityError
 from r2b.methods.base import (
     LabelMethod,
@@ -216,9 +216,9 @@ class RTO:
         InputError
             One of its subclasses, naming the column, the row and the value.
         """
-        groups = read_groups(sensitive_features)
+        groups = read_cells(sensitive_features)
         f, weight = self._read(scores, groups, sample_weight)
-        rows = GroupedRows.of(groups.codes, weight, groups.n_groups)
+        rows = GroupedRows.of(groups.codes, weight, groups.n_cells)
         column = f[rows.order, None]
         mean = float(rows.overall(column)[0])
         target = (
@@ -256,7 +256,7 @@ class RTO:
     def predict_proba(self, scores: Any, *, sensitive_features: Any) -> Floats:
         """Give the probability of predicting 1, of shape (N,), of scores of the fitted groups."""
         refuse_unfitted(self, "thresholds_", "scores")
-        groups = read_known_groups(sensitive_features, fitted=self._groups)
+        groups = read_known_cells(sensitive_features, fitted=self._groups)
         return answer(self._read(scores, groups)[0], self.thresholds_[groups.codes], self.gamma)
 
     def transform(self, scores: Any, *, sensitive_features: Any) -> Floats:
@@ -273,7 +273,7 @@ class RTO:
         return fitted.transform(scores, sensitive_features=sensitive_features)
 
     def _read(
-        self, scores: Any, groups: Groups, sample_weight: Any = None
+        self, scores: Any, groups: Cells, sample_weight: Any = None
     ) -> tuple[Floats, Floats | None]:
         """Give the scores of the rows of these groups, and their weights."""
         column = column_of(scores, what="scores")

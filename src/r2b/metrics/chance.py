@@ -196,9 +196,9 @@ def _hypergeometric(rng: np.random.Generator, good: Array, bad: Array, drawn: Ar
 def parities_of_rows(data: Dataset, n_permutations: int, rng: np.random.Generator) -> Array:
     """Permute the groups of the rows and give the parities: for probabilities, weights, or more cells than rows."""
     weight = np.ones(data.n_rows) if data.weight is None else data.weight
-    order = np.argsort(data.groups.codes, kind="stable")
-    codes = data.groups.codes[order].astype(np.intp)
-    starts = np.searchsorted(codes, np.arange(data.n_groups))
+    order = np.argsort(data.cells.codes, kind="stable")
+    codes = data.cells.codes[order].astype(np.intp)
+    starts = np.searchsorted(codes, np.arange(data.n_cells))
     draws = np.empty(n_permutations)
     for draw in range(n_permutations):
         rows = rng.permutation(data.n_rows)
@@ -208,8 +208,8 @@ def parities_of_rows(data: Dataset, n_permutations: int, rng: np.random.Generato
             sums = np.add.reduceat(data.labels.matrix[rows] * moved[:, None], starts, axis=0)
         else:
             cells = codes * data.n_classes + data.labels.array[rows]
-            sums = np.bincount(cells, moved, data.n_groups * data.n_classes).reshape(
-                data.n_groups, -1
+            sums = np.bincount(cells, moved, data.n_cells * data.n_classes).reshape(
+                data.n_cells, -1
             )
         # A permutation may leave a group with weightless rows alone; it then does not count, as
         # everywhere.
@@ -225,8 +225,8 @@ def approximations(data: Dataset) -> tuple[float, float]:
     bound. The second keeps each V_j and takes the best t of a grid: rare classes then hardly count,
     which matters where one class is much more frequent than the rest; of two classes it counts one.
     """
-    n_groups, n_classes = data.n_groups, data.n_classes
-    sizes = group_sizes(data.groups.codes, data.weight, n_groups)
+    n_groups, n_classes = data.n_cells, data.n_classes
+    sizes = group_sizes(data.cells.codes, data.weight, n_groups)
     one, two = np.triu_indices(n_groups, 1)
     # Of two classes the second mirrors the first, and adds no difference of its own.
     by_class = _class_variances(data)[: 1 if n_classes == 2 else None]

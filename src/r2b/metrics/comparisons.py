@@ -14,7 +14,7 @@ import numpy as np
 
 from r2b._data.arrays import Array, cross, plain_value
 from r2b._data.attributes import CATEGORICAL, CONTINUOUS
-from r2b._data.groups import Groups, Layout
+from r2b._data.cells import Cells, Layout
 from r2b._data.mixtures import Mixtures
 from r2b._data.values import listed
 from r2b._data.vocabulary import Vocabulary
@@ -93,12 +93,12 @@ class CellFamily:
     groups: list[Any]
     parts: Array
 
-    def compared(self, cells: Groups, means: Array, weights: Array) -> Iterator[Comparison]:
+    def compared(self, cells: Cells, means: Array, weights: Array) -> Iterator[Comparison]:
         """Give the means of the groups, one stratum after the other.
 
         Parameters
         ----------
-        cells : Groups
+        cells : Cells
         means : ndarray of shape (n_cells, L)
         weights : ndarray of shape (n_cells,)
         """
@@ -125,7 +125,7 @@ class CellFamily:
             np.add.at(sums, place, means[here] * weight[:, None])
             yield Comparison(stratum, present, sums / totals[:, None], totals, here)
 
-    def refuse_weightless(self, cells: Groups, weights: Array) -> None:
+    def refuse_weightless(self, cells: Cells, weights: Array) -> None:
         """Raise where a group has no weight in the whole table, which leaves its mean undefined everywhere."""
         totals = (
             np.bincount(self.parts, weights, len(self.groups))
@@ -151,7 +151,7 @@ class CellFamily:
                 count=count,
             )
 
-    def absent(self, found: Comparison, cells: Groups, told_apart: bool) -> list[AbsentGroup]:
+    def absent(self, found: Comparison, cells: Cells, told_apart: bool) -> list[AbsentGroup]:
         """Name the groups that a stratum lacks."""
         lacking = np.setdiff1d(np.arange(len(self.groups)), found.present)
         if not len(lacking):
@@ -163,7 +163,7 @@ class CellFamily:
         ]
 
 
-def named_stratum(cells: Groups, stratum: Key, told_apart: bool) -> tuple[Any, str]:
+def named_stratum(cells: Cells, stratum: Key, told_apart: bool) -> tuple[Any, str]:
     """Give the true class of a stratum, None where rows are not told apart by it, and its values of the control features."""
     columns = list(range(cells.n_sensitive, len(cells.columns)))
     true = (
@@ -175,10 +175,10 @@ def named_stratum(cells: Groups, stratum: Key, told_apart: bool) -> tuple[Any, s
     )
 
 
-def strata_of(cells: Groups) -> Iterator[tuple[Key, Array]]:
+def strata_of(cells: Cells) -> Iterator[tuple[Key, Array]]:
     """Give the codes of the control features of each stratum, and its cells; one stratum without any."""
     if not cells.n_control:
-        yield (), np.arange(cells.n_groups)
+        yield (), np.arange(cells.n_cells)
         return
     control = range(cells.n_sensitive, len(cells.columns))
     codes, table = cross(
@@ -190,9 +190,9 @@ def strata_of(cells: Groups) -> Iterator[tuple[Key, Array]]:
         yield tuple(stratum), inside
 
 
-def with_true_classes(groups: Groups, codes: Array, classes: Vocabulary) -> Groups:
+def with_true_classes(groups: Cells, codes: Array, classes: Vocabulary) -> Cells:
     """Tell the rows of groups apart by their true class, as by one more control feature."""
-    crossed, table = cross([groups.codes, codes], [groups.n_groups, classes.n_codes])
+    crossed, table = cross([groups.codes, codes], [groups.n_cells, classes.n_codes])
     table = np.column_stack([groups.table[table[:, 0]], table[:, 1]])
     columns, vocabularies, _, n_control, kinds, settings = groups.parts
     parts = (
@@ -203,15 +203,15 @@ def with_true_classes(groups: Groups, codes: Array, classes: Vocabulary) -> Grou
         (*kinds, CATEGORICAL),
         (*settings, None),
     )
-    return Groups(*parts, codes=crossed)
+    return Cells(*parts, codes=crossed)
 
 
-def families_of(cells: Groups, families: Families) -> list[CellFamily]:
+def families_of(cells: Cells, families: Families) -> list[CellFamily]:
     """Settle which groups are compared.
 
     Parameters
     ----------
-    cells : Groups
+    cells : Cells
     families : {"crossed", "marginal", "both"} or list
         As for :func:`r2b.metrics.demographic_parity`.
 
@@ -225,13 +225,13 @@ def families_of(cells: Groups, families: Families) -> list[CellFamily]:
     --------
     >>> from r2b._data import read
     >>> people = {"sex": ["f", "m", "f"], "race": ["a", "b", "b"]}
-    >>> [(each.name, each.groups) for each in families_of(read([0, 1, 1], sensitive_features=people).groups, ["race"])]
+    >>> [(each.name, each.groups) for each in families_of(read([0, 1, 1], sensitive_features=people).cells, ["race"])]
     [('race', ['a', 'b'])]
     """
     return [_family(cells, columns) for columns in _columns_of(families, cells)]
 
 
-def _family(cells: Groups, columns: Key) -> CellFamily:
+def _family(cells: Cells, columns: Key) -> CellFamily:
     name, vocabulary = (
         " x ".join(cells.columns[j] for j in columns) or "groups",
         cells.vocabularies[columns[0]],
@@ -251,7 +251,7 @@ def _family(cells: Groups, columns: Key) -> CellFamily:
     return CellFamily(name, named.names.tolist(), codes)
 
 
-def _columns_of(families: Families, cells: Groups) -> list[Key]:
+def _columns_of(families: Families, cells: Cells) -> list[Key]:
     """Give the places of the columns of each family."""
     sensitive, kinds = cells.columns[: cells.n_sensitive], cells.kinds[: cells.n_sensitive]
     if CONTINUOUS in kinds:

@@ -122,14 +122,14 @@ def largest_by_chance(
             replace(data, labels=replace(data.labels, matrix=soft.astype(np.float64) ** 2))
         )[0]
     squares = np.bincount(
-        data.groups.codes, None if data.weight is None else data.weight**2, data.n_groups
+        data.cells.codes, None if data.weight is None else data.weight**2, data.n_cells
     )
     # Of two classes the second mirrors the first.
     every: list[int | None] = list(range(1 if data.n_classes == 2 else data.n_classes))
     errors = [
         each
-        for family in families_of(data.groups, families)
-        for found in family.compared(data.groups, means, weights)
+        for family in families_of(data.cells, families)
+        for found in family.compared(data.cells, means, weights)
         if len(found.present) > 1
         for each in _standard_errors(
             family,

@@ -268,11 +268,11 @@ def largest_differences(
     refuse_other_choice("method", method, get_args(Method))
     means, weights = means_of(data)
     values, missing = np.full((n_true or 1, data.n_classes), np.nan), []
-    for family in families_of(data.groups, families):
-        family.refuse_weightless(data.groups, weights)
+    for family in families_of(data.cells, families):
+        family.refuse_weightless(data.cells, weights)
         compared = False
-        for found in family.compared(data.groups, means, weights):
-            lacking = family.absent(found, data.groups, n_true > 0)
+        for found in family.compared(data.cells, means, weights):
+            lacking = family.absent(found, data.cells, n_true > 0)
             if lacking and absent == "error":
                 raise absent_error(lacking)
             missing += lacking
@@ -320,7 +320,7 @@ def group_means(y: Any, *, sensitive_features: Any, sample_weight: Any = None) -
     data = table_to_measure(y, sensitive_features, sample_weight)
     means, weights = means_of(data)
     return GroupMeans(
-        frozen(means), data.labels.vocabulary.values, data.groups.names, frozen(weights)
+        frozen(means), data.labels.vocabulary.values, data.cells.names, frozen(weights)
     )
 
 
@@ -364,7 +364,7 @@ def means_of(dataset: Dataset) -> tuple[Array, Array]:
     else:
         sums = _sums_of_matrix(dataset)
         weights = np.bincount(
-            dataset.groups.codes, weights=dataset.weight, minlength=dataset.n_groups
+            dataset.cells.codes, weights=dataset.weight, minlength=dataset.n_cells
         ).astype(np.float64)
     return divided(sums, weights[:, None]), weights
 
@@ -377,8 +377,8 @@ def divided(sums: Array, weights: Array) -> Array:
 
 
 def _sums_of_matrix(dataset: Dataset) -> Array:
-    matrix, groups, weight = dataset.labels.array, dataset.groups.codes, dataset.weight
-    sums = np.zeros((dataset.n_groups, dataset.n_classes))
+    matrix, groups, weight = dataset.labels.array, dataset.cells.codes, dataset.weight
+    sums = np.zeros((dataset.n_cells, dataset.n_classes))
     for rows in row_blocks(matrix):
         # Rows of a group are brought together, then added: no product with a table of rows x
         # groups, which is mostly zeros.

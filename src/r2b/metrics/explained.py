@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Array, Floats, frozen, plain_value
 from r2b._data.basis import Basis, Choice, fit_basis
+from r2b._data.cells import Cells
 from r2b._data.columns import column_of, refuse_other_rows
 from r2b._data.dataset import WHAT as LABELS
 from r2b._data.dataset import Dataset, read_labels, together
-from r2b._data.groups import Groups
 from r2b._data.numbers import read_continuous
 from r2b.errors import ParameterError, ShapeError
 from r2b.metrics.demographic import means_of
@@ -100,8 +100,8 @@ def explained_variation(
     data = _read_beside(y, attribute, sample_weight)
     means, weights = means_of(data)
     there = weights > 0
-    values, means, weights = data.groups.vocabularies[0].values[there], means[there], weights[there]
-    fitted = fit_basis(values, weights, basis=basis, knots=knots, name=data.groups.columns[0])
+    values, means, weights = data.cells.vocabularies[0].values[there], means[there], weights[there]
+    fitted = fit_basis(values, weights, basis=basis, knots=knots, name=data.cells.columns[0])
     share = weights / weights.sum()
     overall = share @ means
     # The functions have mean 0, so that subtracting a constant changes nothing but the rounding.
@@ -169,5 +169,5 @@ def _read_beside(y: Any, attribute: Any, sample_weight: Any) -> Dataset:
     )
     what = f"column {column.name!r} of {WHAT}" if column.name else WHAT
     codes, vocabulary = read_continuous(column, what=what, missing="error")
-    groups = Groups((column.name,), (vocabulary,), np.arange(len(vocabulary))[:, None], codes=codes)
+    groups = Cells((column.name,), (vocabulary,), np.arange(len(vocabulary))[:, None], codes=codes)
     return together(labels, groups, sample_weight, "allow")

@@ -140,16 +140,16 @@ def sample_of_values(values: Array, groups: Array, weight: Array | None, n_group
 
 
 def _sample_of_labels(data: Dataset) -> Sample:
-    groups = data.groups.codes.astype(np.intp)
+    groups = data.cells.codes.astype(np.intp)
     if data.labels.matrix is not None:
         weight = np.ones((data.n_rows, 1)) if data.weight is None else data.weight[:, None]
         return Sample(
             groups,
             np.hstack([weight, weight * data.labels.matrix]),
             np.ones(data.n_rows, dtype=np.int64),
-            data.n_groups,
+            data.n_cells,
         )
-    n_cells = data.n_groups * data.n_classes
+    n_cells = data.n_cells * data.n_classes
     if data.weight is None:
         counts = class_weights(data).ravel().astype(np.int64)
         there = np.flatnonzero(counts)
@@ -403,7 +403,7 @@ def parity_interval(
     data = table_to_measure(y, sensitive_features, sample_weight)
     means, _ = means_of(data)
     sample = _sample_of_labels(data) if method == "bootstrap" else None
-    return gap_interval(data.groups.codes, data.labels.array, means, data.weight, sample, settings)
+    return gap_interval(data.cells.codes, data.labels.array, means, data.weight, sample, settings)
 
 
 def _standard_errors(

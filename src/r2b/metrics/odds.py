@@ -9,9 +9,9 @@ import numpy as np
 
 from r2b._data import Dataset, Labels, Vocabulary
 from r2b._data.arrays import Array, frozen, plain_value
+from r2b._data.cells import read_cells
 from r2b._data.columns import Column, Matrix, column_of, recognise, refuse_other_index, row_labels
 from r2b._data.dataset import read_known_labels, read_labels, together
-from r2b._data.groups import read_groups
 from r2b._data.values import key_of, listed
 from r2b._data.vocabulary import read_vocabulary
 from r2b.errors import InputError
@@ -302,12 +302,12 @@ def read_predictions(
     """Read predictions with their groups, told apart by the true class, and give the true classes."""
     codes, true = read_true_classes(y_true, y_pred)
     labels = read_predicted(y_pred, y_true, classes)
-    groups = read_groups(
+    groups = read_cells(
         sensitive_features, control_features=control_features, categorical_only=False
     )
     data = together(labels, groups, sample_weight, "allow")
     refuse_other_index(("y_true", row_labels(y_true)), ("sensitive_features", data.index))
-    return replace(data, groups=with_true_classes(groups, codes, true)), true
+    return replace(data, cells=with_true_classes(groups, codes, true)), true
 
 
 def read_predicted(y_pred: Any, y_true: Any, classes: Any) -> Labels:

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from r2b._data.arrays import Array, first_and_count, plain_value
+from r2b._data.cells import read_cells
 from r2b._data.columns import (
     Column,
     Frame,
@@ -20,10 +21,9 @@ from r2b._data.columns import (
     row_labels,
 )
 from r2b._data.dataset import Labels, read_known_labels
-from r2b._data.groups import read_groups
 from r2b._data.numbers import (
     numbers_of,
-    refuse_weightless_groups,
+    refuse_weightless_cells,
     refuse_weightless_table,
     weight_beside,
 )
@@ -297,14 +297,14 @@ def error_parity(
         )
     else:
         rows, index = _read_losses(losses)
-    groups = read_groups(sensitive_features)
+    groups = read_cells(sensitive_features)
     index = refuse_other_rows(
         ("losses", len(rows), index), ("sensitive_features", groups.n_rows, groups.index)
     )
     if sample_weight is not None:
         weight, _ = weight_beside(sample_weight, len(rows), ("losses", index))
     if weight is not None:
-        refuse_weightless_groups(weight, groups)
+        refuse_weightless_cells(weight, groups)
     codes = groups.codes.astype(np.intp)
     means = np.bincount(codes, rows if weight is None else rows * weight) / np.bincount(
         codes, weight

@@ -23,10 +23,10 @@ import numpy as np
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.attributes import CATEGORICAL
+from r2b._data.cells import read_cells
 from r2b._data.columns import refuse_other_choice
 from r2b._data.compute import generator
 from r2b._data.dataset import together
-from r2b._data.groups import read_groups
 from r2b._data.values import written
 from r2b.errors import InputError, ParameterError, WeightError
 from r2b.metrics.betting import block_means, n_pairs, narrowed, ruled_out
@@ -378,7 +378,7 @@ def _read(
     if criterion == "demographic_parity":
         if y_true is not None:
             read_true_classes(y_true, y_pred)
-        groups = read_groups(
+        groups = read_cells(
             sensitive_features, control_features=control_features, categorical_only=False
         )
         data, true = (
@@ -397,7 +397,7 @@ def _read(
             y_true, y_pred, sensitive_features, control_features, sample_weight, classes
         )
         true = known.values
-    for name, kind in zip(data.groups.columns, data.groups.kinds, strict=True):
+    for name, kind in zip(data.cells.columns, data.cells.kinds, strict=True):
         if kind != CATEGORICAL:
             problem = f"The attribute {name!r} is of the kind {kind!r}, and a promise is about the groups that rows truly belong to."
             raise ParameterError(
@@ -418,7 +418,7 @@ def _compared(
     data: Dataset, families: Families, told_apart: bool, own: list[int | None] | None
 ) -> tuple[list[_Pair], dict[str, dict[Any, int]], tuple[AbsentGroup, ...]]:
     """List the pairs of groups that are compared, the rows of every group, and the groups that a stratum lacks."""
-    cells, (means, weights) = data.groups, means_of(data)
+    cells, (means, weights) = data.cells, means_of(data)
     # rows may come sorted; pairs must not know their values
     shuffled = generator(0).permutation(data.n_rows)
     pairs: list[_Pair] = []
@@ -429,7 +429,7 @@ def _compared(
             list(family.compared(cells, means, weights)),
             family.parts[cells.codes[shuffled]],
         )
-        n_groups, stratum_of = len(family.groups), np.zeros(cells.n_groups, dtype=np.int64)
+        n_groups, stratum_of = len(family.groups), np.zeros(cells.n_cells, dtype=np.int64)
         counts = np.bincount(group_of, minlength=n_groups).tolist()
         sizes[family.name] = {
             plain_value(name): n for name, n in zip(family.groups, counts, strict=True)

@@ -177,10 +177,10 @@ def generalization_bound(
     means, weights = means_of(labels)
     predictions, _ = means_of(given)
     fit_gap = float(np.abs(predictions - means).max())
-    n_smallest = float(group_sizes(labels.groups.codes, labels.weight, labels.n_groups).min())
+    n_smallest = float(group_sizes(labels.cells.codes, labels.weight, labels.n_cells).min())
     before, after = parity_of_means(means, weights), parity_of_means(predictions, weights)
     return GeneralizationBound(
-        before, fit_gap, complexity, n_smallest, labels.n_classes, labels.n_groups, delta, after
+        before, fit_gap, complexity, n_smallest, labels.n_classes, labels.n_cells, delta, after
     )
 
 

@@ -51,7 +51,7 @@ def families_after(
         data is None
         or audited is None
         or fitted is None
-        or not np.array_equal(data.groups.table, audited.groups.table)
+        or not np.array_equal(data.cells.table, audited.cells.table)
     ):
         return None
     _, weight = means_of(data)
@@ -59,7 +59,7 @@ def families_after(
     if leaving is None:
         _refuse_other_rows(fair, sums, weight)
     means = fitted.means(
-        audited.groups, sums, np.where(weight > 0, weight, 1.0) if fitted.by_cell else weight
+        audited.cells, sums, np.where(weight > 0, weight, 1.0) if fitted.by_cell else weight
     )
     places = [
         member.groups for member in fitted.members if not isinstance(member.bound, MomentBound)
@@ -85,7 +85,7 @@ def _sums(fair: FairLabels, weight: Floats) -> Floats:
     """Add up fair distributions in every cell."""
     data = fair.dataset
     assert data is not None
-    if data.labels.is_soft or data.n_groups * data.n_classes**2 > MOST_NUMBERS:
+    if data.labels.is_soft or data.n_cells * data.n_classes**2 > MOST_NUMBERS:
         return np.asarray(means_by_cell(data, fair) * weight[:, None])
     return np.asarray(np.einsum("ck,ckl->cl", class_weights(data), channel_of(fair)))
 
@@ -94,7 +94,7 @@ def _refuse_other_rows(fair: FairLabels, sums: Floats, weight: Floats) -> None:
     """Refuse a certificate of other rows: prices that were applied to a new table prove nothing about its parity."""
     data = fair.dataset
     assert data is not None
-    means = fair.families.means(data.groups, sums, weight)
+    means = fair.families.means(data.cells, sums, weight)
     if np.abs(means - fair.certificate.means).max() > _ROUNDING:
         problem = "The certificate of these labels is of other rows than those they are of now."
         raise ParameterError(

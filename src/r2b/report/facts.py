@@ -263,7 +263,7 @@ def facts_of(
             "leaving": None if leaving is None else {"form": leaving[0], **leaving[1].to_json()},
             "made": None if form is None else _made(form, fair.certificate, leaving),
             "after": after,
-            "doubts": doubts_of(fair.dataset.groups, fair.families, fair.classes.tolist()),
+            "doubts": doubts_of(fair.dataset.cells, fair.families, fair.classes.tolist()),
         },
     )
 
@@ -294,7 +294,7 @@ def facts_of_audit(
         name: getattr(found, name) for name in ("n_permutations", "n_boot", "level", "random_state")
     }
     nothing = dict.fromkeys(("change", "cost", "certificate", "leaving", "made", "after"))
-    doubts = doubts_of(found.data.groups, found.fitted, found.classes.tolist())
+    doubts = doubts_of(found.data.cells, found.fitted, found.classes.tolist())
     known = {"label": label_name, "command": None, "settings": settings, "trace": trace}
     return _facts(
         found, found.data, known, {"headline": _headline(found, None), **nothing, "doubts": doubts}
@@ -362,7 +362,7 @@ def to_json(facts: dict[str, Any]) -> str:
 
 
 def _data(dataset: Dataset) -> dict[str, Any]:
-    labels, groups, weight = dataset.labels, dataset.groups, dataset.weight
+    labels, groups, weight = dataset.labels, dataset.cells, dataset.weight
     counts = (
         None
         if labels.is_soft
@@ -385,7 +385,7 @@ def _data(dataset: Dataset) -> dict[str, Any]:
         "classes": labels.vocabulary.values,
         "class_rows": counts,
         "attributes": attributes,
-        "cells": dataset.n_groups,
+        "cells": dataset.n_cells,
         "weights": None if weight is None else _weights(weight, dataset.repeats),
     }
 

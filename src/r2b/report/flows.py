@@ -48,10 +48,10 @@ def flows_of(fair: FairLabels) -> dict[str, Any]:
             "flows": _of_means(fair),
             "flows_note": "Labels are probabilities: a row has no one class that it leaves.",
         }
-    if data.n_groups * data.n_classes**2 > MOST_NUMBERS:
+    if data.n_cells * data.n_classes**2 > MOST_NUMBERS:
         return {
             "flows": [],
-            "flows_note": f"There are too many cells ({data.n_groups:,}) to list where labels go.",
+            "flows_note": f"There are too many cells ({data.n_cells:,}) to list where labels go.",
         }
     weights = class_weights(data)
     flow = channel_of(fair) * weights[:, :, None]
@@ -66,7 +66,7 @@ def flows_of(fair: FairLabels) -> dict[str, Any]:
         by_group = (
             flow
             if fair.families.by_cell
-            else np.tensordot(counting.design(data.groups).T, flow, axes=1)
+            else np.tensordot(counting.design(data.cells).T, flow, axes=1)
         )
         for name, table in zip(fair.groups[member.groups], by_group, strict=True):
             entries.append(_entry(member.name, str(plain_value(name)), table))
@@ -82,8 +82,8 @@ def channel_of(fair: FairLabels) -> Floats:
     assert data is not None
     return (
         fair.channel
-        if len(fair.schema.table) == data.n_groups
-        else fair.rule.response(data.groups).channel()
+        if len(fair.schema.table) == data.n_cells
+        else fair.rule.response(data.cells).channel()
     )
 
 

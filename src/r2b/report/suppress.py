@@ -108,7 +108,7 @@ def _sizes(found: Audit) -> list[tuple[Floats, Floats | None]]:
     ]
     for family, counting in zip(found.families, of_groups, strict=True):
         counts = (
-            cells if cells is None or families.by_cell else counting.design(data.groups).T @ cells
+            cells if cells is None or families.by_cell else counting.design(data.cells).T @ cells
         )
         sizes.append((family.rows, counts))
     return sizes

@@ -154,8 +154,8 @@ def mark_of(data: Dataset, arranged: Arranged | None = None) -> dict[str, str]:
     """Give the checksum of a table that was read, and what it is of; of rows that were counted, that of their counts."""
     arranged = arranged or ("rows" if data.repeats is None else "counts")
     columns = [_of_labels(data.labels)]
-    for place, vocabulary in enumerate(data.groups.vocabularies):
-        codes = data.groups.table[:, place][data.groups.codes]
+    for place, vocabulary in enumerate(data.cells.vocabularies):
+        codes = data.cells.table[:, place][data.cells.codes]
         columns.append(
             _of_codes(codes, vocabulary)
             if isinstance(vocabulary, Vocabulary)

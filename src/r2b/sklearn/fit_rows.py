@@ -70,7 +70,7 @@ class FitRows:
             if truth is None
             else np.eye(dataset.n_classes)[truth]
         )
-        strata = dataset.groups.codes.astype(np.int64) * dataset.n_classes + (
+        strata = dataset.cells.codes.astype(np.int64) * dataset.n_classes + (
             0 if truth is None else truth
         )
         seed = seed_of(random_state)

@@ -14,9 +14,9 @@ from r2b._constraints.parity import Parity
 from r2b._constraints.parity.bounds import TargetBound
 from r2b._data.arrays import Floats, Whole
 from r2b._data.attributes import CATEGORICAL, Membership
+from r2b._data.cells import read_known_cells
 from r2b._data.columns import refuse_lengths
 from r2b._data.dataset import Dataset, Schema, read
-from r2b._data.groups import read_known_groups
 from r2b.errors import InputError, ParameterError
 from r2b.sklearn.crossfit import (
     Folds,
@@ -162,7 +162,7 @@ class TrueGroups:
         UnseenError
             A crossing of values was not fitted.
         """
-        found = read_known_groups(sensitive_features, control_features, fitted=self.schema)
+        found = read_known_cells(sensitive_features, control_features, fitted=self.schema)
         refuse_lengths("X", n_rows, "sensitive_features", found.n_rows)
         return found.codes.astype(np.int64)
 
@@ -226,7 +226,7 @@ def true_groups(
         )
     classes = dataset.labels.vocabulary.values
     weight = np.ones(dataset.n_rows) if dataset.weight is None else dataset.weight
-    cell_weight = np.bincount(dataset.groups.codes, weight, dataset.n_groups).astype(np.float64)
+    cell_weight = np.bincount(dataset.cells.codes, weight, dataset.n_cells).astype(np.float64)
     labels = (
         dataset.labels.array
         if dataset.labels.is_soft
@@ -234,17 +234,15 @@ def true_groups(
     )
     sums = np.array(
         [
-            np.bincount(dataset.groups.codes, weight * labels[:, k], dataset.n_groups)
+            np.bincount(dataset.cells.codes, weight * labels[:, k], dataset.n_cells)
             for k in range(dataset.n_classes)
         ]
     ).T
     means = sums / np.where(cell_weight > 0, cell_weight, 1.0)[:, None]
-    _, parity = resolve(
-        replace(request, names=classes.tolist()), dataset.groups, cell_weight, means
-    )
-    cells, whole = dataset.groups.codes.astype(np.int64), _comparisons(parity)
+    _, parity = resolve(replace(request, names=classes.tolist()), dataset.cells, cell_weight, means)
+    cells, whole = dataset.cells.codes.astype(np.int64), _comparisons(parity)
     made = TrueGroups(
-        dataset.schema, criterion, cells, dataset.n_groups, dataset.n_classes, whole, dataset.weight
+        dataset.schema, criterion, cells, dataset.n_cells, dataset.n_classes, whole, dataset.weight
     )
     return made if criterion == "demographic_parity" else _by_class(
         made, dataset, classes, request
@@ -252,7 +250,7 @@ def true_groups(
 
 
 def _refuse_uncertain(dataset: Dataset) -> None:
-    for name, kind in zip(dataset.groups.columns, dataset.groups.kinds, strict=True):
+    for name, kind in zip(dataset.cells.columns, dataset.cells.kinds, strict=True):
         if kind != CATEGORICAL:
             attribute = f"The attribute {name!r}" if name else "The attribute"
             problem = f"{attribute} is {kind}, but visible groups are predictions of true groups, which are categories."

@@ -11,8 +11,8 @@ from r2b._constraints.families import Family
 from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Floats
 from r2b._data.attributes import Membership
+from r2b._data.cells import read_cells
 from r2b._data.compute import seed_of
-from r2b._data.groups import read_groups
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import (
     DEFAULTS,
@@ -221,7 +221,7 @@ def visible_groups(
     'solved'
     """
     require_probabilities(estimator, "estimator", "or pass another classifier")
-    found = read_groups(sensitive_features)
+    found = read_cells(sensitive_features)
     weight = None if sample_weight is None else weight_column(sample_weight)
     codes, names = found.codes.astype(np.int64), tuple(found.names.tolist())
     check_same_rows(X, len(codes), found.index)

@@ -18,8 +18,8 @@ from r2b._constraints.parity import TargetBound
 from r2b._data import Schema
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.attributes import CATEGORICAL
+from r2b._data.cells import Cells
 from r2b._data.compute import one_blas_thread
-from r2b._data.groups import Groups
 from r2b._data.values import written
 from r2b.errors import DataWarning
 
@@ -77,12 +77,12 @@ class Doubt:
     remedy: str
 
 
-def doubts_of(groups: Groups, families: Families, classes: Sequence[Any] = ()) -> tuple[Doubt, ...]:
+def doubts_of(groups: Cells, families: Families, classes: Sequence[Any] = ()) -> tuple[Doubt, ...]:
     """List what is doubtful about the groups and classes of a table.
 
     Parameters
     ----------
-    groups : Groups
+    groups : Cells
     families : Families
         Settled on these groups; groups that were merged or left out are not looked at.
     classes : sequence, optional
@@ -92,7 +92,7 @@ def doubts_of(groups: Groups, families: Families, classes: Sequence[Any] = ()) -
     --------
     >>> import r2b
     >>> fair = r2b.debias(["a", "b"] * 20, sensitive_features={"sex": ["m", "m", "M", "?"] * 10})
-    >>> [(doubt.kind, doubt.values) for doubt in doubts_of(fair.dataset.groups, fair.families)]
+    >>> [(doubt.kind, doubt.values) for doubt in doubts_of(fair.dataset.cells, fair.families)]
     [('placeholders', ('?',)), ('look alike', ('M', 'm'))]
     """
     found = [*_of_families(groups, families)]
@@ -113,7 +113,7 @@ class Settled(Protocol):
     """A table whose families are settled."""
 
     @property
-    def groups(self) -> Groups:
+    def groups(self) -> Cells:
         """The cells, with the rows of each."""
 
     @property
@@ -158,7 +158,7 @@ def lookalikes(values: Iterable[Any]) -> list[list[str]]:
     return [sorted(texts) for texts in seen.values() if len(texts) > 1]
 
 
-def _of_families(groups: Groups, families: Families) -> Iterator[Doubt]:
+def _of_families(groups: Cells, families: Families) -> Iterator[Doubt]:
     alone, small = [], []
     for member, counting in zip(families.members, families.counting, strict=True):
         if isinstance(counting, Moments):

@@ -12,7 +12,7 @@ from r2b._constraints.parity import Bound, Member, MomentBound, OffsetBound, Tar
 from r2b._constraints.parity.bands import BANDS
 from r2b._data.arrays import Array, Flags, Floats, Whole, cross
 from r2b._data.basis import Basis
-from r2b._data.groups import WHAT, Groups, Layout
+from r2b._data.cells import WHAT, Cells, Layout
 from r2b._data.mixtures import Mixtures
 from r2b._data.values import json_value
 from r2b.errors import UnseenError
@@ -51,7 +51,7 @@ class Stratum:
     def of(self, cells: Layout) -> Flags:
         """Tell which cells belong to it."""
         if not self.columns:
-            return np.ones(cells.n_groups, dtype=bool)
+            return np.ones(cells.n_cells, dtype=bool)
         return np.asarray(
             (cells.table[:, list(self.columns)] == np.array(self.codes, dtype=np.int64)).all(axis=1)
         )
@@ -156,7 +156,7 @@ class Crossings(Counting):
 
 
 def _refuse_unseen(cells: Layout, unseen: Flags) -> None:
-    assert isinstance(cells, Groups)  # only new rows can be of a crossing that was not fitted
+    assert isinstance(cells, Cells)  # only new rows can be of a crossing that was not fitted
     here = np.flatnonzero(unseen & (cells.counts > 0))
     rows = [(cells.first_row(int(cell)), int(cell)) for cell in here]
     (row, cell), count = min(rows), cells.rows_of(unseen)

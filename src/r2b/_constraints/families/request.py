@@ -15,7 +15,7 @@ from r2b._constraints.parity import Bound, MomentBound, TargetBound
 from r2b._constraints.parity.bands import BANDS
 from r2b._constraints.parity.bounds import Epsilon, epsilon_per_class, labelled, numbers_per_class
 from r2b._data.arrays import Floats, Places
-from r2b._data.groups import Groups
+from r2b._data.cells import Cells
 from r2b.errors import ParameterError
 
 BoundName = Literal["range", "to_overall", "ratio", "target"]
@@ -139,7 +139,7 @@ def one_of(name: str, value: object, options: Sequence[str]) -> None:
         )
 
 
-def families_of(request: Request, groups: Groups) -> list[Family]:
+def families_of(request: Request, groups: Cells) -> list[Family]:
     """Spell out which families of columns are asked for, in the order of the table's columns, with what they leave open filled in.
 
     Continuous and uncertain attributes cannot be crossed with others: each makes a family of its
@@ -161,7 +161,7 @@ def families_of(request: Request, groups: Groups) -> list[Family]:
     ]
 
 
-def _families_of(request: Request, groups: Groups) -> list[Family]:
+def _families_of(request: Request, groups: Cells) -> list[Family]:
     sensitive = groups.columns[: len(groups.columns) - groups.n_control]
     kinds = dict(zip(groups.columns, groups.kinds, strict=True))
     categorical = [name for name in sensitive if kinds[name] == "categorical"]

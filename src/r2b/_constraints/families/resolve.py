@@ -31,7 +31,7 @@ from r2b._constraints.families.request import (
 from r2b._constraints.parity import Bound, Member, Parity, TargetBound
 from r2b._data.arrays import Array, Floats
 from r2b._data.basis import Basis, fit_basis
-from r2b._data.groups import Groups
+from r2b._data.cells import Cells
 from r2b._data.merge import Rows
 from r2b._data.mixtures import Mixtures
 from r2b.errors import InputError, ParameterError, R2BError, WeightError
@@ -59,7 +59,7 @@ class _Builder:
     """What all families of a table share while they are built."""
 
     request: Request
-    groups: Groups
+    groups: Cells
     cell_share: Floats
     labels: Floats | Rows
     bases: Bases | None = None
@@ -331,12 +331,12 @@ class _Builder:
     def plain(self, family: Family) -> tuple[Families, Parity]:
         """Settle the one family whose groups are the cells themselves, which may be too many for a design."""
         groups, name = self.groups, _named(family)
-        self._refuse_weightless(self.cell_share, np.arange(groups.n_groups), groups.names.tolist())
+        self._refuse_weightless(self.cell_share, np.arange(groups.n_cells), groups.names.tolist())
         bound = bound_of(
             family,
             self.n_classes,
             self.request.names,
-            lambda: self.mean(np.ones(groups.n_groups)),
+            lambda: self.mean(np.ones(groups.n_cells)),
             name,
         )
         (bound,) = self.offset([(name, groups.names.tolist(), bound, family.offsets)])
@@ -399,7 +399,7 @@ class _Builder:
 
 def resolve(
     request: Request,
-    groups: Groups,
+    groups: Cells,
     cell_weight: Floats,
     labels: Floats | Rows,
     bases: Bases | None = None,
@@ -409,7 +409,7 @@ def resolve(
     Parameters
     ----------
     request : Request
-    groups : Groups
+    groups : Cells
         The table's cells.
     cell_weight : ndarray of shape (n_cells,)
     labels : ndarray of shape (n_cells, n_classes) or Rows
@@ -474,7 +474,7 @@ def _named(family: Family) -> str:
     return " x ".join(family.names) or "groups"
 
 
-def _cells_are_groups(request: Request, groups: Groups, wanted: list[Family]) -> bool:
+def _cells_are_groups(request: Request, groups: Cells, wanted: list[Family]) -> bool:
     whole = (
         len(wanted) == 1
         and wanted[0].names == groups.columns

@@ -110,16 +110,16 @@ class DesignOracle(GroupOracle):
         self.kernel = choose_kernel(kernel, _COSTLIER * rows.entries)
         self.kernel_choice: KernelChoice = "numpy" if self.kernel is reference else "compiled"
         self.total_weight = (
-            float(len(rows.groups)) if rows.weight is None else float(rows.weight.sum())
+            float(len(rows.cells)) if rows.weight is None else float(rows.weight.sum())
         )
         # Labels as they are kept: codes of classes where there is no matrix.
         self._kept = np.ascontiguousarray(rows.classes) if rows.matrix is None else rows.matrix
         self._weight = np.empty(0) if rows.weight is None else rows.weight
         # The threshold of each row in the last pass, from which the compiled kernel starts the
         # next.
-        self._levels = np.zeros(len(rows.groups)) if levels is None else levels
+        self._levels = np.zeros(len(rows.cells)) if levels is None else levels
         self._loops = None if self.kernel is reference else _compiled_loops()
-        n_rows = len(rows.groups)
+        n_rows = len(rows.cells)
         n_lanes = min(_LANES, max(1, rows.entries // _LANE_ENTRIES))
         self._divisor = (share * self.total_weight)[:, None]
         self._lanes = parts_of(n_rows, -(-n_rows // n_lanes))
@@ -136,7 +136,7 @@ class DesignOracle(GroupOracle):
         truth: Array | None = None,
     ) -> DesignOracle:
         """Give each row the line of its cell."""
-        cells = rows.groups
+        cells = rows.cells
         in_place = len(cells) == len(parity.matrix) and bool((cells[1:] > cells[:-1]).all())
         return cls(
             rows,
@@ -358,7 +358,7 @@ class DesignOracle(GroupOracle):
 
     def samples(self) -> Samples | None:
         """Give a small and a larger sample of the rows, for a solver to come near with; None where all rows are cheap to read."""
-        n_rows, n_groups, n_classes = len(self.rows.groups), len(self.share), self.rows.n_classes
+        n_rows, n_groups, n_classes = len(self.rows.cells), len(self.share), self.rows.n_classes
         if self.rows.entries * max(1, n_groups // _FEW_GROUPS) < THIN_FROM:
             return None
         sizes = sample_sizes(n_rows, min(ROWS_PER_PRICE * n_groups * n_classes, n_rows // 4))
@@ -370,7 +370,7 @@ class DesignOracle(GroupOracle):
 
     def sample(self, size: int, kernel: KernelChoice | None = None) -> DesignOracle | None:
         """Take about so many rows, weighted so that every group has its share; None where some group has too few of them."""
-        chosen = stretches(len(self.rows.groups), size)
+        chosen = stretches(len(self.rows.cells), size)
         design, wanted = self.design[chosen], self._counted / self.total_weight
         if (np.ones(len(design)) @ (design != 0) < min(_FEWEST, size // 2)).any():
             return None
@@ -383,9 +383,9 @@ class DesignOracle(GroupOracle):
         matrix = None if rows.matrix is None else rows.matrix[chosen]
         taken = Rows(
             matrix,
-            rows.groups[chosen],
+            rows.cells[chosen],
             weight,
-            rows.n_groups,
+            rows.n_cells,
             rows.dataset,
             None,
             None if classes is None else classes[chosen],

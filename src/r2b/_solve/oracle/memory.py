@@ -61,13 +61,13 @@ class MemoryBlocks:
         """Cut rows into lanes."""
         # Each lane may return a table of curvature; all of them together should not outgrow the
         # rows.
-        tables = max(2, rows.labels.size // (rows.n_groups * rows.n_classes**2))
+        tables = max(2, rows.labels.size // (rows.n_cells * rows.n_classes**2))
         n_lanes = min(_LANES, max(1, rows.labels.size // _LANE_ENTRIES), tables)
         weight = np.empty(0) if rows.weight is None else rows.weight
         parts = [
             Block(
                 rows.labels[part],
-                rows.groups[part],
+                rows.cells[part],
                 weight[part],
                 None if truth is None else truth[part],
             )
@@ -150,12 +150,12 @@ class MemoryOracle(BlockOracle):
             return None
         n_rows, n_classes = self.rows.labels.shape
         enough = min(
-            ROWS_PER_PRICE * self.rows.n_groups * n_classes,
+            ROWS_PER_PRICE * self.rows.n_cells * n_classes,
             n_rows // 4,
             _WORTH * n_rows // n_classes,
         )
         sizes = sample_sizes(n_rows, enough)
-        if sizes[1] < FEWEST_PER_PRICE * self.rows.n_groups * n_classes:
+        if sizes[1] < FEWEST_PER_PRICE * self.rows.n_cells * n_classes:
             return None
         small, large = (
             MemoryOracle(thin(self.rows, size), self.kernel_choice, self.threads) for size in sizes
@@ -326,8 +326,8 @@ class ClassOracle:
         total = rows.group_weight
         self.total_weight = float(total.sum())
         self.cell_share = total / self.total_weight
-        table = np.zeros((rows.n_groups, rows.n_classes))
-        table[rows.groups, rows.classes] = rows.weight
+        table = np.zeros((rows.n_cells, rows.n_classes))
+        table[rows.cells, rows.classes] = rows.weight
         # A cell without weight has no mean; nothing counts it, and 0 stands in for it.
         self._divisor = np.where(total > 0, total, 1.0)[:, None]
         self.weight = table / self._divisor
@@ -395,7 +395,7 @@ class ClassOracle:
             if unchanged or rows is not None
             else self.respond(*(responses or (prices, lam)))[1]
         )
-        n_rows = len(self.rows.groups)
+        n_rows = len(self.rows.cells)
         lanes = parts_of(n_rows, -(-n_rows // _LANES))
         results = in_order(
             lambda lane: added(self._inspect(task, lane, level, rows), largest=True),
@@ -410,7 +410,7 @@ class ClassOracle:
         rows, weight = self.rows, self.rows.weight
         assert rows.classes is not None and weight is not None
         for part, labels in label_blocks(rows, lane, max(1, _BLOCK_ENTRIES // rows.n_classes)):
-            cells, own = rows.groups[part], None if answers is None else answers[part]
+            cells, own = rows.cells[part], None if answers is None else answers[part]
             # The compiled kernel starts from these thresholds and checks them against every entry.
             yield task(
                 Block(

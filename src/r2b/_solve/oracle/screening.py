@@ -86,16 +86,16 @@ def screened(
     value = weight[settled] * matrix[settled, own]
     lead = max(_LEAD, 2.0 * margin)
     if isinstance(oracle, MemoryOracle):
-        code = rows.groups[settled].astype(np.int64) * rows.n_classes + own
+        code = rows.cells[settled].astype(np.int64) * rows.n_classes + own
         places, mass, worth = _by_code(code, weight[settled], value)
         cells, classes = np.divmod(places, rows.n_classes)
-        groups = np.concatenate([rows.groups[open_], cells.astype(rows.groups.dtype)])
+        groups = np.concatenate([rows.cells[open_], cells.astype(rows.cells.dtype)])
         labels = _leading(parity.shifts(prices)[cells], classes, worth, lead)
         few = Rows(
             np.concatenate([matrix[open_], labels]),
             groups,
             np.append(weight[open_], mass),
-            rows.n_groups,
+            rows.n_cells,
             None,
         )
         return Screened(
@@ -154,7 +154,7 @@ def leaders(
 ) -> tuple[Places, Flags]:
     """Give the best class of each row, and whether it leads by more than the margin; prices are of cells or, with a design, groups."""
     rows = oracle.rows
-    n_rows = len(rows.groups)
+    n_rows = len(rows.cells)
     best, leads = np.empty(n_rows, dtype=np.intp), np.empty(n_rows, dtype=bool)
     size = max(1, _BLOCK_ENTRIES // rows.n_classes)
 
@@ -163,7 +163,7 @@ def leaders(
             shifts = (
                 oracle.design[part] @ prices
                 if isinstance(oracle, DesignOracle)
-                else prices[rows.groups[part]]
+                else prices[rows.cells[part]]
             )
             np.subtract(labels, shifts, out=shifts)
             mine = best[part]

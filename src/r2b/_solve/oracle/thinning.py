@@ -90,22 +90,22 @@ def thin(rows: Rows, n_rows: int) -> Rows:
     (True, True)
     """
     rng = np.random.default_rng(_SEED)
-    chosen = stretches(len(rows.groups), n_rows, rng)
-    fewest = n_rows // (2 * rows.n_groups) + 1
-    counts = np.bincount(rows.groups[chosen], minlength=rows.n_groups)
+    chosen = stretches(len(rows.cells), n_rows, rng)
+    fewest = n_rows // (2 * rows.n_cells) + 1
+    counts = np.bincount(rows.cells[chosen], minlength=rows.n_cells)
     for group in np.flatnonzero(counts < fewest):
-        everyone = np.flatnonzero(rows.groups == group)
+        everyone = np.flatnonzero(rows.cells == group)
         more = everyone[np.sort(rng.permutation(len(everyone))[:fewest])]
-        chosen = np.concatenate([chosen[rows.groups[chosen] != group], more])
+        chosen = np.concatenate([chosen[rows.cells[chosen] != group], more])
     # Together by group: the support patterns of a group's rows are then multiplied in few large
     # blocks.
-    chosen = chosen[np.argsort(rows.groups[chosen], kind="stable")]
+    chosen = chosen[np.argsort(rows.cells[chosen], kind="stable")]
     weight = np.ones(len(chosen)) if rows.weight is None else rows.weight[chosen].copy()
-    groups = rows.groups[chosen]
-    mass = np.bincount(groups, weight, minlength=rows.n_groups)
+    groups = rows.cells[chosen]
+    mass = np.bincount(groups, weight, minlength=rows.n_cells)
     # A group whose sampled rows all weigh nothing takes part with equal weights rather than with
     # none.
     weight[mass[groups] == 0] = 1.0
-    mass = np.bincount(groups, weight, minlength=rows.n_groups)
+    mass = np.bincount(groups, weight, minlength=rows.n_cells)
     weight *= (rows.group_weight / mass)[groups]
-    return Rows(rows.labels[chosen], groups, weight, rows.n_groups, rows.dataset)
+    return Rows(rows.labels[chosen], groups, weight, rows.n_cells, rows.dataset)

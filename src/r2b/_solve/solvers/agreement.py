@@ -146,7 +146,7 @@ class _Programme:
             for member in self.parity.members
         ]
         self.lowest = np.repeat(np.where(ratios, 0.0, -np.inf), self.n_classes)
-        part = self.scale * self.parity.matrix[rows.groups] * weight[:, None] / self.parity.share
+        part = self.scale * self.parity.matrix[rows.cells] * weight[:, None] / self.parity.share
         place, group = np.nonzero(part[self.row])
         means = _Block(
             group * self.n_classes + self.column[place],

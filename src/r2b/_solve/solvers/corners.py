@@ -75,7 +75,7 @@ class Corner:
         """Find the rows that are tied or split in the answer of a programme over these entries."""
         assert found.answers is not None
         rows, matrix = few.oracle.rows, few.parity.matrix
-        worth = rows.labels - few.parity.shifts(found.prices)[rows.groups]
+        worth = rows.labels - few.parity.shifts(found.prices)[rows.cells]
         better = bool(
             (worth.max(axis=1) > np.where(among, worth, -np.inf).max(axis=1) + _TIED).any()
         )
@@ -84,7 +84,7 @@ class Corner:
             np.where(tied, worth, np.inf).min(axis=1) - np.where(tied, -np.inf, worth).max(axis=1)
         ).min()
         several = np.flatnonzero(np.count_nonzero(tied, axis=1) > 1)
-        design = matrix[rows.groups[several]]
+        design = matrix[rows.cells[several]]
         # A programme tells rows that are the same apart; of least norm are labels that do not.
         _, first, same = np.unique(
             np.column_stack([rows.labels[several], design]),
@@ -166,7 +166,7 @@ class Corner:
             if lam < self.lead:
                 splits = self.splits(lam)
                 labels = respond(
-                    rows.labels, rows.groups, self.few.parity.shifts(splits.prices), lam
+                    rows.labels, rows.cells, self.few.parity.shifts(splits.prices), lam
                 )
                 if np.abs(labels - self.labels).max() <= _SAME:
                     yield splits

@@ -83,7 +83,7 @@ class _Start:
         table, share = few.oracle.rows, bands.root**2
         weight = np.ones(len(near)) if table.weight is None else table.weight
         weight = weight / weight.sum()
-        design = few.parity.matrix[table.groups]
+        design = few.parity.matrix[table.cells]
         chosen = np.flatnonzero(np.count_nonzero(near, axis=1) > 1)
         row, column = np.nonzero(near[chosen])
         start = np.append(np.flatnonzero(np.diff(row, prepend=-1)), len(row))

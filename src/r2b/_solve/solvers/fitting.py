@@ -151,7 +151,7 @@ def interior_first(problem: Problem, oracle: AnyOracle) -> bool:
             n_prices <= _SOON_MULTIPLIED and _counting(rows) >= _SMOOTH * n_prices
         ):
             return False
-        return _counting(rows) < n_prices or worthwhile(len(rows.groups), n_prices)
+        return _counting(rows) < n_prices or worthwhile(len(rows.cells), n_prices)
     if not problem.parity.simple:
         return problem.rows.entries <= _FIRST_ENTRIES
     rows = problem.rows_in_memory
@@ -179,7 +179,7 @@ def few_rows_count(problem: Problem) -> bool:
 def _counting(rows: Rows) -> float:
     """As many rows as would count alike: fewer than there are where some have most of the weight."""
     return (
-        float(len(rows.groups))
+        float(len(rows.cells))
         if rows.weight is None
         else float(rows.weight.sum()) ** 2 / float((rows.weight**2).sum())
     )

@@ -44,9 +44,9 @@ class RowSide:
 
     def __init__(self, problem: Problem) -> None:
         rows, share = problem.rows_in_memory, problem.parity.cell_share
-        order = np.argsort(rows.groups, kind="stable")
+        order = np.argsort(rows.cells, kind="stable")
         self.y = rows.labels[order].astype(np.float64, copy=False)
-        self.cell = rows.groups[order].astype(np.intp)
+        self.cell = rows.cells[order].astype(np.intp)
         weight = np.ones(len(order)) if rows.weight is None else rows.weight[order]
         self.weight = weight / weight.sum()
         self.within = self.weight / share[self.cell]

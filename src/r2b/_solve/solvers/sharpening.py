@@ -195,7 +195,7 @@ def _sample(
 ) -> MemoryOracle | DesignOracle | None:
     """Give fewer rows that lead to prices nearby; None where all are not many more."""
     n_wanted = max(_SAMPLE, _PER_PRICE * problem.n_groups * problem.n_classes)
-    if oracle.rows.merged or oracle.rows.entries < _MANY or 4 * n_wanted > len(oracle.rows.groups):
+    if oracle.rows.merged or oracle.rows.entries < _MANY or 4 * n_wanted > len(oracle.rows.cells):
         return None
     if isinstance(oracle, DesignOracle):
         return oracle.sample(n_wanted)
@@ -425,7 +425,7 @@ class _Path:
     def _end(self, prices: Floats, few: Screened) -> Floats:
         """Give the prices at lambda 0 to which the path points, and keep its direction."""
         rows, newton = few.oracle.rows, Newton(few.oracle, few.parity, self.lam, damping=_UNDAMPED)
-        support = respond(rows.labels, rows.groups, few.parity.shifts(prices), self.lam) > 0
+        support = respond(rows.labels, rows.cells, few.parity.shifts(prices), self.lam) > 0
         # As long as supports stay, a label is its support's even split and what is apart from it,
         # which grows as lambda falls.
         even = inspected(
@@ -461,7 +461,7 @@ def _near(few: Screened, prices: Floats, part: float) -> Flags:
     rows = few.oracle.rows
     if rows.entries > _LOOK:
         return np.zeros((0, 1), dtype=bool)
-    worth = rows.labels - few.parity.shifts(prices)[rows.groups]
+    worth = rows.labels - few.parity.shifts(prices)[rows.cells]
     return np.asarray(worth >= worth.max(axis=1, keepdims=True) - part * few.margin)
 
 

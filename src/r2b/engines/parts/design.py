@@ -11,7 +11,7 @@ from r2b._constraints.families import Families
 from r2b._constraints.families.fitted import Mixture, Moments
 from r2b._data.arrays import Array, Flags, Floats, Places
 from r2b._data.basis import Basis
-from r2b._data.groups import Layout
+from r2b._data.cells import Layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class RowDesign:
         first : dict of str to int
             For each attribute of numbers its first column of the parts.
         """
-        table = np.zeros((cells.n_groups, len(families.names)))
+        table = np.zeros((cells.n_cells, len(families.names)))
         mixed, moments = [], []
         for member, how in zip(families.members, families.counting, strict=True):
             start, stop = member.groups.start, member.groups.stop

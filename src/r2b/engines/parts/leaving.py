@@ -27,9 +27,9 @@ class LeavingParts:
         decode, families = self.relabel.decode, self.relabel.rule.families
         data = decode.read(batch)
         labels = Labels(decode.schema.classes, codes=self.relabel.codes(batch, data))
-        mass, sums = cell_sums(labels, data.groups, decode.weight(batch))
+        mass, sums = cell_sums(labels, data.cells, decode.weight(batch))
         return float(mass.sum()), np.concatenate(
-            [how.design(data.groups).T @ sums for how in families.counting]
+            [how.design(data.cells).T @ sums for how in families.counting]
         )
 
     def merge(self, one: tuple[float, Floats], other: tuple[float, Floats]) -> tuple[float, Floats]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from r2b._constraints.families import Families, Request, resolve
 from r2b._constraints.families.fitted import Moments, Stratum
-from r2b._data import Dataset, Groups, Schema, Vocabulary
+from r2b._data import Cells, Dataset, Schema, Vocabulary
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._data.attributes import CONTINUOUS, ContinuousSettings
 from r2b._data.basis import Basis
@@ -39,7 +39,7 @@ _NEAR = 1e-6  # residual on a sample: well below its distance from all rows
 _PATIENCE = 30.0  # seconds for prices that only give a better start
 
 
-class SampledGroups(Groups):
+class SampledGroups(Cells):
     """Groups of the rows of a sample, which know how many rows of the table each stands for."""
 
     standing: Floats
@@ -47,7 +47,7 @@ class SampledGroups(Groups):
     @cached_property
     def counts(self) -> Floats:
         """Rows of the table in each cell; not whole where they count in parts."""
-        return np.bincount(self.codes, self.standing, minlength=self.n_groups).astype(np.float64)
+        return np.bincount(self.codes, self.standing, minlength=self.n_cells).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class RowTask(Task):
         near = self.oracle.near
         if near is not None:
             extent = (
-                replace(self.rows, n_rows=len(near.rows.groups))
+                replace(self.rows, n_rows=len(near.rows.cells))
                 if isinstance(self.rows, Extent)
                 else self.rows
             )
@@ -251,7 +251,7 @@ class _Settling:
             None,
             groups.codes,
             weight,
-            groups.n_groups,
+            groups.n_cells,
             None,
             None,
             None,
@@ -260,7 +260,7 @@ class _Settling:
             first,
         )
         bases = self._bases()
-        group_weight = np.bincount(groups.codes, weight, minlength=groups.n_groups).astype(
+        group_weight = np.bincount(groups.codes, weight, minlength=groups.n_cells).astype(
             np.float64
         )
         families, _ = resolve(

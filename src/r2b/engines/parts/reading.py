@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data import Groups, Mixtures, Schema, Vocabulary
+from r2b._data import Cells, Mixtures, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats, Whole, cross, smallest_unsigned
 from r2b._data.attributes import (
     CATEGORICAL,
@@ -17,9 +17,9 @@ from r2b._data.attributes import (
     ContinuousSettings,
     attributes_of,
 )
+from r2b._data.cells import AnyVocabulary, Layout, read_cells
 from r2b._data.columns import Column, column_of
 from r2b._data.dataset import read_known_labels
-from r2b._data.groups import AnyVocabulary, Layout, read_groups
 from r2b._data.mixtures import distinct_rows, membership_matrix
 from r2b._data.numbers import continuous_numbers
 from r2b._solve.oracle import Block
@@ -54,13 +54,13 @@ class PartColumns:
         """Read the categories of a tally; give the weight of each cell too, where there are any."""
         if tally is None or not roles.attributes:
             return cls(roles, Layout((), (), np.zeros((1, 0), np.int64))), None
-        groups = read_groups(
+        groups = read_cells(
             {name: tally.columns[name] for name in roles.attributes}, missing=missing
         )
         weight = tally.count if tally.weight is None else tally.weight
         refuse_weightless(weight, tally.n_rows)
         return cls(roles, Layout(*groups.parts)), np.bincount(
-            groups.codes, weight, minlength=groups.n_groups
+            groups.codes, weight, minlength=groups.n_cells
         ).astype(np.float64)
 
     @property
@@ -90,7 +90,7 @@ class PartColumns:
         """Columns of the parts."""
         return len(self.roles.measured)
 
-    def groups(self, cells: Array, parts: Floats) -> Groups:
+    def groups(self, cells: Array, parts: Floats) -> Cells:
         """Give rows as groups of all attributes, as they would be read in memory."""
 
         def read(kind: str, mine: Floats, names: tuple[str, ...]) -> tuple[Array, AnyVocabulary]:
@@ -104,7 +104,7 @@ class PartColumns:
 
         codes, layout = self._layout(cells, parts, read)
         crossed, table = cross(codes, [each.n_codes for each in layout.vocabularies])
-        return Groups(*replace(layout, table=table).parts, codes=crossed)
+        return Cells(*replace(layout, table=table).parts, codes=crossed)
 
     def schema(self, classes: Vocabulary, typical: Floats, gaps: Array) -> Schema:
         """Give what is kept of the table: cells of categories, each once, at one typical row of all other attributes.

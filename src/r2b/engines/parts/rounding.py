@@ -16,7 +16,7 @@ from typing import IO
 
 import numpy as np
 
-from r2b._data import Groups, Mixtures
+from r2b._data import Cells, Mixtures
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.attributes import CATEGORICAL
 from r2b._labels.forms.turns import Turns
@@ -41,7 +41,7 @@ class Strands:
     def make(self, batch: Batch) -> tuple[dict[int, float], Floats]:
         """Look at the rows of a batch."""
         data, weight = self.decode.read(batch), self.decode.weight(batch)
-        keys = order_keys(data.groups)
+        keys = order_keys(data.cells)
         heaviest: dict[int, float] = {}
         for strand in np.unique(keys[:, 0]):
             mine = keys[:, 0] == strand
@@ -61,12 +61,12 @@ class Strands:
         return both, looks[:: 1 + (len(looks) > _MOST_LOOKS)]
 
 
-def order_keys(groups: Groups) -> Floats:
+def order_keys(groups: Cells) -> Floats:
     """Give what rows are sorted by, first things first: their categories as a number, then what else they have.
 
     The order is that in which rows in memory are rounded.
     """
-    keys, strand = [], np.zeros(groups.n_groups, np.int64)
+    keys, strand = [], np.zeros(groups.n_cells, np.int64)
     for column, (vocabulary, kind) in enumerate(
         zip(groups.vocabularies, groups.kinds, strict=True)
     ):
@@ -132,7 +132,7 @@ def _cuts(looks: Floats, n_parts: int) -> Floats:
 def _placed(relabel: Relabel, cuts: Floats, batch: Batch) -> tuple[Floats, Whole]:
     """Give what is needed of the rows of a batch in one line each, and which part each belongs to."""
     first, data, draws, weight = relabel.decode.drawn(relabel.random_state, batch)
-    keys, numbers = order_keys(data.groups), np.arange(first, first + len(batch))
+    keys, numbers = order_keys(data.cells), np.arange(first, first + len(batch))
     own = np.ones(len(batch)) if weight is None else np.asarray(weight, np.float64)
     answers = np.asarray(relabel.rows(data).matrix(np.float64))
     rows = np.column_stack([keys, numbers.view(np.float64), draws.view(np.float64), own, answers])

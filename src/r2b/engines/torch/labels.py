@@ -14,12 +14,12 @@ import torch
 from r2b._constraints.families import Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import is_a, one_of
-from r2b._data import Dataset, Groups, Schema
+from r2b._data import Cells, Dataset, Schema
 from r2b._data.attributes import CATEGORICAL
+from r2b._data.cells import read_known_cells
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import parts_of
 from r2b._data.dataset import Labels, read_known_labels, read_labels
-from r2b._data.groups import read_known_groups
 from r2b._data.merge import Extent
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
@@ -59,7 +59,7 @@ class TensorRows(LabelRows):
         Probabilities, or codes of classes. On the host where they are taken to the device in
         batches.
     rows : DeviceRows
-    groups : Groups
+    groups : Cells
         The cells, each once.
     library : {"torch", "cupy", "jax.numpy"}
         What arrays leave as.
@@ -82,7 +82,7 @@ class TensorRows(LabelRows):
 
     y: Tensor
     rows: DeviceRows
-    groups: Groups
+    groups: Cells
     library: str
     schema: Schema
     kernel: DeviceKernel = "auto"
@@ -233,7 +233,7 @@ class TensorRows(LabelRows):
             soft=schema.is_soft,
             normalize=False,
         )
-        groups = read_known_groups(
+        groups = read_known_cells(
             reading.host_array(sensitive),
             reading.host_array(control),
             fitted=schema,
@@ -246,7 +246,7 @@ class TensorRows(LabelRows):
         cells = torch.from_numpy(groups.codes.astype(np.int64)).to(labels.device)
         own = None if weight is None else reading.read_weight(weight, len(labels), labels.device)
         rows = DeviceRows(
-            cells, groups.n_groups, np.bincount(groups.codes, minlength=groups.n_groups), own
+            cells, groups.n_cells, np.bincount(groups.codes, minlength=groups.n_cells), own
         )
         if labels.ndim == 2:
             labels = reading.prepared(labels, normalize=normalize)
@@ -259,7 +259,7 @@ class TensorRows(LabelRows):
         return TensorRows(
             labels,
             rows,
-            replace(groups, codes=np.arange(groups.n_groups)),
+            replace(groups, codes=np.arange(groups.n_cells)),
             reading.library_of(y),
             schema,
             self.kernel,
@@ -388,7 +388,7 @@ def debias(  # type: ignore[misc] # another choice of kernels
             "costs are given, but the labels are probabilities on a device.", remedy=reading.TO_HOST
         )
     with reading.memory_explained(place):
-        cells, groups = reading.read_cells(
+        cells, groups = reading.read_device_cells(
             sensitive_features, control_features, place, request.missing
         )
         refuse_lengths("y", len(labels), "sensitive_features", len(cells))
@@ -404,7 +404,7 @@ def debias(  # type: ignore[misc] # another choice of kernels
         )
         rows = DeviceRows(
             cells,
-            groups.n_groups,
+            groups.n_cells,
             groups.counts,
             weight,
             labels.ndim == 2 and labels.shape[1] <= NARROW,
@@ -436,7 +436,7 @@ def debias(  # type: ignore[misc] # another choice of kernels
 def _parts_task(
     y: Tensor,
     rows: DeviceRows,
-    groups: Groups,
+    groups: Cells,
     request: Request,
     settings: Settings,
     batch_rows: int | None,
@@ -466,7 +466,7 @@ def _parts_task(
 def _soft_task(
     y: Tensor,
     rows: DeviceRows,
-    groups: Groups,
+    groups: Cells,
     request: Request,
     settings: Settings,
     kernel: DeviceKernel,
@@ -483,7 +483,7 @@ def _soft_task(
     return DeviceTask.elsewhere(schema, groups, extent, oracle, request, settings)
 
 
-def _counted(y: Tensor, rows: DeviceRows, groups: Groups) -> tuple[Tensor, Dataset]:
+def _counted(y: Tensor, rows: DeviceRows, groups: Cells) -> tuple[Tensor, Dataset]:
     """Give the codes of classes, and the table of counts, which is solved on the host; labels are looked up on the device."""
     codes, values, _ = reading.compact(y)
     classes = read_labels(values, normalize=False, fewest_classes=2).vocabulary

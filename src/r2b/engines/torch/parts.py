@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from r2b._constraints.families import Request, resolve
-from r2b._data import Groups, Schema
+from r2b._data import Cells, Schema
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._data.compute import parts_of
 from r2b._data.merge import Extent, Rows
@@ -302,14 +302,14 @@ class _DeviceMeans(Rows):
     """Labels on a device, of which means are asked while families are settled."""
 
     y: Any = None
-    cells: Any = None
+    place: Any = None
     own: Any = None
     batch_rows: int | None = None
 
     def mean(self, part: Floats) -> Floats:
         """Give the mean label where so much of each cell counts."""
-        counted = torch.from_numpy(np.asarray(part, np.float64)).to(self.cells.device)[
-            self.cells.long()
+        counted = torch.from_numpy(np.asarray(part, np.float64)).to(self.place.device)[
+            self.place.long()
         ]
         counted = counted if self.own is None else counted * self.own
         oracle = DevicePartsOracle(
@@ -328,7 +328,7 @@ class DevicePartsTask(Task):
 def parts_task(
     y: Tensor,
     rows: DeviceRows,
-    groups: Groups,
+    groups: Cells,
     schema: Schema,
     request: Request,
     settings: Settings,
@@ -353,7 +353,7 @@ def parts_task(
         None,
         groups.codes,
         None,
-        groups.n_groups,
+        groups.n_cells,
         None,
         None,
         None,

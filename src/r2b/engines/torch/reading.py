@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from r2b._data import Continuous, Groups, Membership
+from r2b._data import Cells, Continuous, Membership
 from r2b._data.arrays import Array, Whole
+from r2b._data.cells import read_cells
 from r2b._data.columns import argument_error
 from r2b._data.compute import parts_of
 from r2b._data.dataset import read_labels
-from r2b._data.groups import read_groups
 from r2b._data.numbers import refuse_weightless_table, weight_beside
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.vocabulary import Vocabulary
@@ -182,16 +182,16 @@ def device_of(wanted: Any) -> torch.device:
     )
 
 
-def read_cells(
+def read_device_cells(
     sensitive: Any, control: Any, device: torch.device, missing: str
-) -> tuple[Tensor, Groups]:
+) -> tuple[Tensor, Cells]:
     """Read attributes: on the device where all are arrays of whole numbers there, else on the host, any form that it reads.
 
     Returns
     -------
     codes : tensor of shape (N,)
         The cell of each row, on the device.
-    groups : Groups
+    groups : Cells
         Each cell once, with its number of rows.
     """
     own, others = _columns(sensitive, device), _columns(control, device)
@@ -204,7 +204,7 @@ def read_cells(
         or own[0].ndim != 1
         or not len(own[0])
     ):
-        groups = read_groups(
+        groups = read_cells(
             host_array(sensitive),
             control_features=host_array(control),
             missing=missing,
@@ -213,15 +213,15 @@ def read_cells(
         codes, counts = torch.from_numpy(groups.codes.astype(np.int64)).to(device), groups.counts
     else:
         codes, counts, table = _crossed(own + others)
-        groups = read_groups(
+        groups = read_cells(
             _like(sensitive, table[: len(own)]), control_features=_like(control, table[len(own) :])
         )
         # The crossings come in lexicographic order here as there, so the codes agree.
         assert np.array_equal(groups.codes, np.arange(len(counts)))
     each_once = replace(
-        groups, codes=np.arange(groups.n_groups), repeats=np.asarray(counts, dtype=np.int64)
+        groups, codes=np.arange(groups.n_cells), repeats=np.asarray(counts, dtype=np.int64)
     )
-    return codes.to(torch.uint8 if groups.n_groups <= 256 else torch.int32), each_once
+    return codes.to(torch.uint8 if groups.n_cells <= 256 else torch.int32), each_once
 
 
 def _columns(given: Any, device: torch.device) -> list[Tensor]:

@@ -116,8 +116,8 @@ class Layout:
         )
 
     @property
-    def n_groups(self) -> int:
-        """The number of groups (cells), R."""
+    def n_cells(self) -> int:
+        """The number of cells, R."""
         return len(self.table)
 
     @property
@@ -226,7 +226,7 @@ def layout_from_json(stored: dict[str, Any]) -> Layout:
 
 
 @dataclass(frozen=True, eq=False)
-class Groups(Layout):
+class Cells(Layout):
     """Groups that were read and checked: a :class:`Layout` and the rows.
 
     Attributes
@@ -241,7 +241,7 @@ class Groups(Layout):
     --------
     >>> from r2b._data import read
     >>> job = ["x", "x", None]
-    >>> groups = read([0, 1, 0], sensitive_features={"sex": ["f", "m", "m"]}, control_features={"job": job}, missing="group").groups
+    >>> groups = read([0, 1, 0], sensitive_features={"sex": ["f", "m", "m"]}, control_features={"job": job}, missing="group").cells
     >>> groups.names.tolist(), groups.n_control, groups.missing_codes
     (['sex=f, job=x', 'sex=m, job=x', 'sex=m, job=missing'], 1, (None, 1))
     """
@@ -267,9 +267,9 @@ class Groups(Layout):
                 self.codes[start : start + PAIR_BLOCK]
                 for start in range(0, self.n_rows, PAIR_BLOCK)
             )
-            counts = count_bytes(blocks)[: self.n_groups]
+            counts = count_bytes(blocks)[: self.n_cells]
         else:
-            counts = np.bincount(self.codes, self.repeats, minlength=self.n_groups).astype(np.int64)
+            counts = np.bincount(self.codes, self.repeats, minlength=self.n_cells).astype(np.int64)
         counts.flags.writeable = False
         return counts
 
@@ -285,9 +285,9 @@ class Groups(Layout):
         if not count:
             problem, remedy = (
                 f"Cell {cell} has none of the {self.n_rows} rows.",
-                f"Pass a cell that occurs, below {self.n_groups}.",
+                f"Pass a cell that occurs, below {self.n_cells}.",
             )
-            raise ParameterError(problem, remedy=remedy, cell=cell, n_groups=self.n_groups)
+            raise ParameterError(problem, remedy=remedy, cell=cell, n_cells=self.n_cells)
         return row
 
     def rows_of(self, cells: Array) -> int:
@@ -300,13 +300,13 @@ class Groups(Layout):
         return int(self.counts[np.asarray(cells, dtype=bool)].sum())
 
 
-def read_groups(
+def read_cells(
     sensitive_features: Any,
     *,
     control_features: Any = None,
     missing: str = "error",
     categorical_only: bool = True,
-) -> Groups:
+) -> Cells:
     """Read attributes whose values are not known yet.
 
     Parameters
@@ -331,7 +331,7 @@ def read_groups(
     )
     names, kinds = tuple(a.name for a in attributes), tuple(a.kind for a in attributes)
     n_control = sum(attribute.argument == CONTROL for attribute in attributes)
-    return Groups(
+    return Cells(
         names,
         vocabularies,
         table,
@@ -389,13 +389,13 @@ def _refuse_taken_name(codes: Array, vocabulary: Vocabulary, what: str) -> None:
         )
 
 
-def read_known_groups(
+def read_known_cells(
     sensitive_features: Any,
     control_features: Any = None,
     *,
     fitted: Layout,
     known_crossings: bool = True,
-) -> Groups:
+) -> Cells:
     """Read the attributes of a layout.
 
     Parameters
@@ -427,7 +427,7 @@ def read_known_groups(
         Layout(*fitted.parts), vocabularies=tuple(vocabulary for _, vocabulary in read)
     )
     if not known_crossings:
-        return Groups(*replace(layout, table=crossings).parts, codes=here)
+        return Cells(*replace(layout, table=crossings).parts, codes=here)
     place = {tuple(row): group for group, row in enumerate(fitted.table.tolist())}
     places = [place.get(tuple(row), -1) for row in crossings.tolist()]
     if -1 in places:
@@ -444,7 +444,7 @@ def read_known_groups(
             count=count,
             known=fitted.names.tolist(),
         )
-    return Groups(
+    return Cells(
         *layout.parts, codes=np.array(places, dtype=smallest_unsigned(len(fitted.table)))[here]
     )
 
