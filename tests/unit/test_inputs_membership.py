@@ -192,7 +192,7 @@ def test_new_rows_may_mix_groups_anew(library, again):
     ]
     assert new.cells.table[new.cells.codes, 0].tolist() == [1, 0]
     bare = schema.read([0], sensitive_features={"race": Membership([[0.5, 0.5]]), "sex": ["m"]})
-    assert bare.groups.names[bare.groups.codes].tolist() == ["sex=m, race=row 3"]
+    assert bare.cells.names[bare.cells.codes].tolist() == ["sex=m, race=row 3"]
     with pytest.raises(UnseenError, match="memberships that were not fitted") as caught:
         schema.read([0, 1], sensitive_features={"race": turned, "sex": ["m", "f"]})
     assert (

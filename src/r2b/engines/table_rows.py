@@ -288,7 +288,7 @@ class TableRows(LabelRows):
         for first, data, draws, weight in source.run(
             relabel.needed, partial(decode.drawn, relabel.random_state)
         ):
-            turns.take(data.groups.codes, draws, weight, first, relabel.rows(data).of_rows)
+            turns.take(data.cells.codes, draws, weight, first, relabel.rows(data).of_rows)
         return turns.finish()
 
     def _decided_by_draws(self, relabel: Relabel) -> Relabel:
