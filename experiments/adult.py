@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from experiments.adult_page import figures, section
 from experiments.experiment import Configuration, Experiment, Row
-from experiments.forest import TREES, Bins
 from experiments.labelling import (
     METHODS,
     VISIBLE,
@@ -31,14 +30,12 @@ from experiments.labelling import (
     weights_of,
 )
 from experiments.learners import (
-    NEIGHBOURS,
+    TREES,
     measures_of,
+    nearest,
     per_class_forest,
-    scikit_forest,
-    scikit_neighbours,
     vote,
 )
-from experiments.neighbours import nearest
 from r2b.datasets import load_adult
 from r2b.methods import DPRemover
 
@@ -194,12 +191,7 @@ def scaled_features(
 
 @lru_cache(maxsize=2)
 def _neighbours(features: str, n_rows: int | None, seed: int, repair: str | None) -> Codes:
-    return nearest(*scaled_features(features, n_rows, seed, repair), NEIGHBOURS)
-
-
-@lru_cache(maxsize=2)
-def _bins(features: str, n_rows: int | None, seed: int, repair: str | None) -> Bins:
-    return Bins.of(*scaled_features(features, n_rows, seed, repair))
+    return nearest(*scaled_features(features, n_rows, seed, repair))
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
@@ -218,9 +210,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     rng = np.random.default_rng([seed, 3])
     learner, trees = configuration["learner"], configuration["trees"]
     if learner == "rf":
-        scores = per_class_forest(_bins(*which), soft, weight, rng, trees)
-    elif learner == "scikit-learn":
-        scores = scikit_forest(*scaled_features(*which), soft, weight, seed, trees)
+        scores = per_class_forest(*scaled_features(*which), soft, weight, seed, trees)
     elif configuration.get("labels") == "soft":
         scores = soft[_neighbours(*which)].mean(axis=1)
     else:
@@ -229,10 +219,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
             if method == VISIBLE
             else drawn_labels(channel, split.y, split.sex, rng)
         )
-        if learner == "scikit-learn knn":
-            scores = scikit_neighbours(*scaled_features(*which), labels, N_CLASSES)
-        else:
-            scores = vote(_neighbours(*which), labels, N_CLASSES, weight)
+        scores = vote(_neighbours(*which), labels, N_CLASSES, weight)
     unchanged = np.broadcast_to(np.eye(N_CLASSES), channel.shape)
     return {
         "data_parity": parity_of_channel(unchanged, split.y, split.sex),

@@ -11,16 +11,14 @@ from typing import Final
 from experiments.adult import ONE_HOT, QUICK_ROWS, QUICK_TREES, run, together
 from experiments.adult_choices_page import section
 from experiments.experiment import Configuration, Experiment
-from experiments.forest import TREES
-from experiments.labelling import LABEL_METHODS, METHODS, VISIBLE
-
-SCIKIT_TREES: Final = 20
+from experiments.labelling import LABEL_METHODS, VISIBLE
+from experiments.learners import TREES
 
 _AS_IT_IS: Final = {"features": "mixed", "order": "education-num", "repair": "columns"}
 
 
 def configurations(quick: bool) -> list[Configuration]:
-    """List other codes, numberings and repairs, kNN on probabilities and with other ties, and the learners of scikit-learn."""
+    """List other codes, numberings and repairs, and kNN on probabilities and with other ties."""
     n_rows, trees = (QUICK_ROWS, QUICK_TREES) if quick else (None, TREES)
     both: list[Configuration] = [
         {"method": "BL", **_AS_IT_IS, "features": features} for features in ONE_HOT
@@ -39,7 +37,7 @@ def configurations(quick: bool) -> list[Configuration]:
         {"method": method, **_AS_IT_IS, "ties": "lowest"} for method in ("BL", *kept)
     ]
     lowest += [{**each, "ties": "lowest"} for each in soft]
-    listed: list[Configuration] = [
+    return [
         {
             "learner": learner,
             "p": p,
@@ -51,26 +49,6 @@ def configurations(quick: bool) -> list[Configuration]:
         for p in (0.0, 0.5)
         for choice in (both + soft + lowest if learner == "knn" else both)
     ]
-    few = min(trees, SCIKIT_TREES)
-    for p in (0.0, 0.5):
-        known = {"p": p, "rows": n_rows, **_AS_IT_IS}
-        listed += [
-            {"learner": "scikit-learn", "trees": few, "method": method, **known}
-            for method in (*METHODS, VISIBLE)
-        ]
-        # Its votes take no weights of rows, so that reweighing has no place there.
-        listed += [
-            {
-                "learner": "scikit-learn knn",
-                "trees": None,
-                "method": method,
-                "ties": "lowest",
-                **known,
-            }
-            for method in (*METHODS, VISIBLE)
-            if method != "RW"
-        ]
-    return listed
 
 
 EXPERIMENT: Final = Experiment(

@@ -1,18 +1,15 @@
-"""The section on what was tried on Adult: one line per choice, the paper's numbers above them; then the learners of scikit-learn."""
+"""The section on what was tried on Adult: one line per choice, the paper's numbers above them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from experiments.adult_page import LEARNERS, READ_AS, SETTINGS
 from experiments.experiment import Row
-from experiments.labelling import LABEL_METHODS, METHODS, SPOKEN, VISIBLE
+from experiments.labelling import METHODS, SPOKEN, VISIBLE
 from experiments.paper_numbers import ADULT, ADULT_DATA_PARITY, MEASURES
 from experiments.tables import MISSING, cell, chosen, markdown
-
-SCIKIT: Final = {"rf": "scikit-learn", "knn": "scikit-learn knn"}
-"""The learner of scikit-learn that takes the place of ours."""
 
 _CHOICES: Final = ("features", "order", "repair", "labels", "ties")
 _SHOWN: Final = ("parity", "top-1", "top-2", "top-3", "error parity")
@@ -35,14 +32,6 @@ numbers classes from the most to the least common one; "codes" repairs coded col
 between 0 and 1; "shares" repairs texts as categories, which move from those too common in a group to those too rare; "numbers" and "texts"
 repair only these; "soft" averages the neighbours' probabilities instead of labels drawn from them; "lowest" gives a tie between classes to
 the lowest one, as scikit-learn does. A method that the paper does not have stands beside the column that it may be read as."""
-
-_LEARNERS: Final = """\
-### The learners of scikit-learn
-
-Ours / scikit-learn's: `RandomForestRegressor` (one per class, depth 5, 20 trees) beside our forest of 100 trees, and
-`KNeighborsClassifier` (5 neighbours) beside our kNN; all methods, the same splits and the same drawn labels, means over the seeds that both
-were run with. Where it ties between classes scikit-learn takes the lowest and ours takes one at random, which moves top-k and error parity
-of kNN and not its parity. Its votes take no weights of rows, so that kNN has no line for reweighing."""
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -102,48 +91,3 @@ def _line(rows: Sequence[Row]) -> list[str]:
         ties,
         *numbers,
     ]
-
-
-def beside_ours(results: Mapping[str, Sequence[Row]]) -> str:
-    """Put the learners of scikit-learn beside ours, from the rows of both experiments."""
-    ours, theirs = results.get("adult", []), results.get("adult_choices", [])
-    body, apart = [], {}
-    for p, learner in SETTINGS:
-        for method in (*METHODS, VISIBLE):
-            known = chosen(theirs, p=p, learner=SCIKIT[learner], method=method)
-            seeds = {row["seed"] for row in known}
-            same = [
-                row
-                for row in chosen(ours, p=p, learner=learner, method=method)
-                if row["seed"] in seeds
-            ]
-            pairs = [(cell(same, measure), cell(known, measure)) for measure in MEASURES]
-            numbers = [
-                f"{one.mean:.1f} / {other.mean:.1f}"
-                for one, other in pairs
-                if one is not None and other is not None
-            ]
-            if len(numbers) == len(MEASURES):
-                body.append(
-                    [
-                        f"{p:g}",
-                        LEARNERS[learner],
-                        SPOKEN.get(method, method),
-                        str(len(seeds)),
-                        *numbers,
-                    ]
-                )
-                one, other = pairs[0]
-                apart[f"{SPOKEN.get(method, method)}, {LEARNERS[learner]}, p = {p:g}", method] = (
-                    abs(one.mean - other.mean) if one and other else 0.0
-                )
-    if not body:
-        return ""
-    table = markdown(["p", "learner", "method", "seeds", *_SHOWN], body)
-    place, method = max(apart, key=lambda key: apart[key])
-    on_labels = max(
-        (value for (_, name), value in apart.items() if name in LABEL_METHODS or name == VISIBLE),
-        default=0.0,
-    )
-    words = f"Parities differ by {apart[place, method]:.1f} points at most ({place}), of methods on labels by {on_labels:.1f}."
-    return f"{_LEARNERS}\n\n{table}\n\n{words}"

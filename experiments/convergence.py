@@ -104,7 +104,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     found["rounds_to_a_thousandth"] = next(
         (t for t in range(1, len(off) + 1) if max(off[t - 1 :]) <= 1e-3), None
     )
-    found["raw_disparity"] = max(each.raw_disparity for each in history)
+    found["raw_parity"] = max(each.raw_disparity for each in history)
     found["lowest_entry"] = float(z.min())
     return found
 

@@ -90,12 +90,12 @@ def _raw(rows: Sequence[Row]) -> str:
     exact = chosen(rows, epsilon=0.0)
     loose = [row for row in rows if row["epsilon"] > 0]
     over = max(
-        (row["raw_disparity"] - max(row["epsilon"], row["data_parity"]) for row in loose),
+        (row["raw_parity"] - max(row["epsilon"], row["data_parity"]) for row in loose),
         default=0.0,
     )
-    beyond = max((row["raw_disparity"] - row["epsilon"] for row in loose), default=0.0)
+    beyond = max((row["raw_parity"] - row["epsilon"] for row in loose), default=0.0)
     return (
-        f"Over all {len(exact)} runs with epsilon 0, Z has a parity of at most {max(row['raw_disparity'] for row in exact):.0e} in each of "
+        f"Over all {len(exact)} runs with epsilon 0, Z has a parity of at most {max(row['raw_parity'] for row in exact):.0e} in each of "
         f"the 100 rounds, while the labels that are returned have up to {100 * max(row['parity_100'] for row in exact):.2g} % after the "
         f"last. The lowest entry of a Z after 100 rounds is {min(row['lowest_entry'] for row in rows):.3f}. With epsilon above 0, Z may "
         f"be less fair than epsilon on the way, by up to {100 * max(0.0, beyond):.1f} points"

@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 
 from experiments import adult, synthetic
 from experiments.experiment import Configuration, Experiment, Row
-from experiments.forest import TREES, Bins
 from experiments.guarantee_page import section
 from experiments.labelling import channel_of, drawn_labels
-from experiments.learners import NEIGHBOURS, drawn_forest, per_class_forest, vote
-from experiments.neighbours import nearest
+from experiments.learners import TREES, class_forest, nearest, per_class_forest, vote
 from experiments.theory_figures import guarantee
 from r2b.metrics import demographic_parity
 from r2b.metrics.theory import generalization_bound, rademacher_complexity
@@ -66,13 +64,10 @@ def _predict(
 ) -> Floats:
     """Train on labels (a forest of Adult: on probabilities) and give the scores of the rows that are asked for."""
     if learner == "knn":
-        return vote(nearest(X, asked, NEIGHBOURS), labels, n_classes)
-    rng = np.random.default_rng(4)
+        return vote(nearest(X, asked), labels, n_classes)
     if soft is not None:
-        return per_class_forest(Bins.of(X, asked), soft, None, rng, trees)
-    return drawn_forest(
-        Bins.of(X, asked, max_bins=synthetic.FOREST_BINS), labels, n_classes, None, rng, trees
-    )
+        return per_class_forest(X, asked, soft, None, 4, trees)
+    return class_forest(X, asked, labels, n_classes, None, 4, trees)
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:

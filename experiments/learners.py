@@ -1,7 +1,7 @@
 """The paper's two learners on debiased labels, and what is measured of their predictions.
 
 - kNN (k = 5) takes classes: a label is drawn for every training row from its distribution. Reweighing weighs the votes.
-- The forest has depth 5 and 100 trees; :mod:`experiments.forest` says what it is and how it differs from scikit-learn's.
+- The forests are scikit-learn's, of depth 5 with 100 trees.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.forest import DEPTH, Bins, classification_forest, regression_forest
 from r2b.metrics import demographic_parity
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.performance import error_parity, top_k_accuracy
@@ -20,11 +19,13 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 NEIGHBOURS: Final = 5
+TREES: Final = 100
+DEPTH: Final = 5
 PERMUTATIONS: Final = 20
 
 
 def vote(found: Codes, labels: Codes, n_classes: int, weight: Floats | None = None) -> Floats:
-    """Give the shares of the classes among the neighbours of every row.
+    """Return the shares of the classes among the neighbours of every row.
 
     Examples
     --------
@@ -40,49 +41,39 @@ def vote(found: Codes, labels: Codes, n_classes: int, weight: Floats | None = No
     return shares
 
 
+def nearest(train: Floats, query: Floats, k: int = NEIGHBOURS) -> Codes:
+    """Return the k nearest training rows of every query row, of shape (m, k).
+
+    Neighbours depend on features alone, so one search serves all methods on labels.
+
+    Examples
+    --------
+    >>> nearest(np.array([[0.0], [2.0], [5.0]]), np.array([[2.1], [0.1]]), 2)
+    array([[1, 0],
+           [0, 1]])
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    found: Codes = (
+        NearestNeighbors(n_neighbors=k).fit(train).kneighbors(query, return_distance=False)
+    )
+    return found
+
+
 def per_class_forest(
-    bins: Bins, soft: Floats, weight: Floats | None, rng: np.random.Generator, trees: int
+    X: Floats, X_test: Floats, soft: Floats, weight: Floats | None, seed: int, trees: int
 ) -> Floats:
     """Train one regression forest per class on probabilities, and divide the rows of their predictions by their sums.
 
     Parameters
     ----------
-    bins : Bins
+    X, X_test : ndarray of shape (n, d) and (m, d)
     soft : ndarray of shape (n, n_classes)
     weight : ndarray of shape (n,) or None
-    rng : Generator
+    seed : int
     trees : int
         Per class.
     """
-    scores = np.stack(
-        [
-            regression_forest(bins, np.ascontiguousarray(column), weight, rng, trees)
-            for column in soft.T
-        ],
-        axis=1,
-    )
-    # Sums of weights leave a few 1e-21 below 0 where a leaf has none of the class.
-    scores = np.maximum(scores, 0.0)
-    shares: Floats = scores / scores.sum(axis=1, keepdims=True)
-    return shares
-
-
-def drawn_forest(
-    bins: Bins,
-    labels: Codes,
-    n_classes: int,
-    weight: Floats | None,
-    rng: np.random.Generator,
-    trees: int,
-) -> Floats:
-    """Train one classification forest on classes."""
-    return classification_forest(bins, labels, n_classes, weight, rng, trees)
-
-
-def scikit_forest(
-    X: Floats, X_test: Floats, soft: Floats, weight: Floats | None, seed: int, trees: int
-) -> Floats:
-    """Do what :func:`per_class_forest` does with the forests of scikit-learn, to compare the two."""
     from sklearn.ensemble import RandomForestRegressor
 
     n_classes = soft.shape[1]
@@ -94,15 +85,25 @@ def scikit_forest(
         [forest.fit(X, soft[:, k], weight).predict(X_test) for k, forest in enumerate(forests)],
         axis=1,
     )
+    # Sums of weights leave a few 1e-21 below 0 where a leaf has none of the class.
+    scores = np.maximum(scores, 0.0)
     shares: Floats = scores / scores.sum(axis=1, keepdims=True)
     return shares
 
 
-def scikit_neighbours(X: Floats, X_test: Floats, labels: Codes, n_classes: int) -> Floats:
-    """Do what :func:`vote` does with the neighbours of scikit-learn, which breaks ties in distance in its own way."""
-    from sklearn.neighbors import KNeighborsClassifier
+def class_forest(
+    X: Floats,
+    X_test: Floats,
+    labels: Codes,
+    n_classes: int,
+    weight: Floats | None,
+    seed: int,
+    trees: int,
+) -> Floats:
+    """Train one classification forest on classes and return its class shares for the test rows."""
+    from sklearn.ensemble import RandomForestClassifier
 
-    model = KNeighborsClassifier(NEIGHBOURS).fit(X, labels)
+    model = RandomForestClassifier(trees, max_depth=DEPTH, random_state=seed).fit(X, labels, weight)
     scores = np.zeros((len(X_test), n_classes))
     scores[:, model.classes_] = model.predict_proba(X_test)
     return scores

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from experiments.adult import split_of
 from experiments.experiment import Configuration, Experiment, Row
-from experiments.learners import NEIGHBOURS, vote
-from experiments.neighbours import nearest
+from experiments.learners import nearest, vote
 from experiments.normalising_page import section
 from experiments.synthetic import CLASSES, N_GROUPS, PER_CLASS, biased_groups, sample_of
 from experiments.theory_figures import normalising
@@ -82,7 +81,7 @@ def _labels(kind: str, classes: int, per_class: int, seed: int) -> tuple[Any, Co
         return split.y, split.sex
     if kind == "scores":
         sample = sample_of(classes, 10, per_class, classes, seed)
-        return vote(nearest(sample.X, sample.X, NEIGHBOURS), sample.y, classes), sample.groups
+        return vote(nearest(sample.X, sample.X), sample.y, classes), sample.groups
     rng = np.random.default_rng([seed, classes, per_class])
     y = np.repeat(np.arange(classes), per_class)
     if kind == "labels":

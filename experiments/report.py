@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments import MODULES, find
-from experiments.adult_choices_page import beside_ours
 from experiments.claims import section as claims
 from experiments.experiment import Experiment, Row
 from experiments.journal import read_results, results_path
@@ -72,7 +71,6 @@ def page_of(results: Path, images: str = "../results/") -> str:
         experiment, path = find(name), results_path(results, name)
         if path.exists():
             parts.append(_part(experiment, there[name], images))
-            parts += [beside_ours(there)] if name == "adult_choices" else []
         else:
             parts.append(f"## {experiment.title}\n\nNot run: there is no `{path.name}`.")
     return "\n".join(f"{part.rstrip()}\n" for part in parts)

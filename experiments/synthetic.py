@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.experiment import Configuration, Experiment, Row
-from experiments.forest import TREES, Bins
 from experiments.labelling import (
     METHODS,
     VISIBLE,
@@ -39,8 +38,7 @@ from experiments.labelling import (
     visible_labels,
     weights_of,
 )
-from experiments.learners import NEIGHBOURS, drawn_forest, measures_of, vote
-from experiments.neighbours import nearest
+from experiments.learners import TREES, class_forest, measures_of, nearest, vote
 from experiments.synthetic_page import figures, section
 from r2b.methods import DPRemover
 
@@ -52,7 +50,6 @@ FEATURES: Final = (10, 100)
 PER_CLASS: Final = (1_000, 2_000, 4_000)
 N_GROUPS: Final = 5
 TEST_ROWS: Final = 32_000
-FOREST_BINS: Final = 128
 ONLY_HIDDEN: Final = ("DPR", VISIBLE)
 """Methods that are the same for learners that see the attribute: DPR takes it away; a group that is a feature is visible as it is."""
 
@@ -109,12 +106,7 @@ def _features(
 
 @lru_cache(maxsize=1)
 def _neighbours(*which: Any) -> Codes:
-    return nearest(*_features(*which), NEIGHBOURS)
-
-
-@lru_cache(maxsize=1)
-def _bins(*which: Any) -> Bins:
-    return Bins.of(*_features(*which), max_bins=FOREST_BINS)
+    return nearest(*_features(*which))
 
 
 @lru_cache(maxsize=1)
@@ -157,13 +149,8 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     if configuration["learner"] == "knn":
         scores = vote(_neighbours(*which), labels, n_classes, weight)
     else:
-        scores = drawn_forest(
-            _bins(*which),
-            labels,
-            n_classes,
-            weight,
-            np.random.default_rng([seed, 4]),
-            configuration["trees"],
+        scores = class_forest(
+            *_features(*which), labels, n_classes, weight, seed, configuration["trees"]
         )
     return {
         "data_parity": sampled_parity(sample.y, sample.groups, n_classes),

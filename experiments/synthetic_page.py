@@ -29,9 +29,8 @@ are those of R2B exact, and have no column. The test set has 32,000 rows, even o
 row's distribution and spread evenly over rows of the same group and class (of labels by visible groups, which differ from row to row,
 drawn one by one).
 
-The forest is one classification forest on drawn labels (Gini, square root of the features, depth 5, 100 trees, features in 128 bins): one
-forest per class, as on Adult, would be 64 forests per fit. Single trees equal scikit-learn's, whole forests agree up to chance (tests
-check both). HTO and R2B_0 are the same map on class labels, so their columns agree. A learner that does not see the attribute cannot undo
+The forest is one classification forest on drawn labels (Gini, square root of the features, depth 5, 100 trees; these results cut features
+into 128 bins): one forest per class, as on Adult, would be 64 forests per fit. HTO and R2B_0 are the same map on class labels, so their columns agree. A learner that does not see the attribute cannot undo
 what features say about the class, so parity of its predictions stays above that of its training labels, which is 0 for R2B."""
 
 Setting = tuple[str, int, int, int]

@@ -25,9 +25,9 @@ def rows_of(name: str, folder: Path) -> list[dict[str, object]]:
 
 def test_figure_1_has_the_papers_numbers_before_and_after_normalising(tmp_path: Path) -> None:
     found = {row["case"]: row for row in rows_of("appendix_cartoon", tmp_path)}
-    assert found["data"]["disparity"] == pytest.approx(3 / 4)
+    assert found["data"]["parity"] == pytest.approx(3 / 4)
     assert found["figure"]["parity_before_normalising"] == pytest.approx(0)
-    assert found["figure"]["disparity"] == pytest.approx(0.1)
+    assert found["figure"]["parity"] == pytest.approx(0.1)
     assert found["figure"]["row_2"] == "0.400 0.200 0.400"
     assert (tmp_path / "appendix_cartoon.md").read_text().count("✓") == 2
 
@@ -41,8 +41,8 @@ def test_the_exact_labels_of_figure_1_are_the_optimum_of_a_general_solver(tmp_pa
         cvxpy.Minimize(cvxpy.sum_squares(new - LABELS)), [cvxpy.sum(new, axis=1) == 1, fair]
     ).solve()
     assert found["Exact"]["squared_distance"] == pytest.approx(best, abs=1e-6)
-    assert found["Exact"]["disparity"] == pytest.approx(0, abs=1e-9)
-    assert found["HTO"]["disparity"] > 0.1, "normalising brings bias back"
+    assert found["Exact"]["parity"] == pytest.approx(0, abs=1e-9)
+    assert found["HTO"]["parity"] > 0.1, "normalising brings bias back"
 
 
 def test_parity_of_the_figures_matrices_is_a_difference_of_plain_means() -> None:
@@ -72,9 +72,9 @@ def test_equal_widths_leave_narrow_modes_apart_and_equal_mass_does_not(tmp_path:
 
 def test_fair_samples_stay_below_the_bounds_and_near_the_permuted_level(tmp_path: Path) -> None:
     for row in rows_of("appendix_classes", tmp_path):
-        assert 0 < row["disparity"] < row["approximation"]
+        assert 0 < row["parity"] < row["approximation"]
         assert row["sharper"] <= row["approximation"] + 1e-12
-        assert row["disparity"] == pytest.approx(row["chance"], rel=0.25)
+        assert row["parity"] == pytest.approx(row["chance"], rel=0.25)
 
 
 def test_more_classes_raise_the_standardised_measure_and_more_rows_lower_parity() -> None:
@@ -93,9 +93,9 @@ def test_more_classes_raise_the_standardised_measure_and_more_rows_lower_parity(
         > mean("standardised", 16, 16_000)
         > mean("standardised", 2, 16_000)
     )
-    assert mean("disparity", 16, 1_000) / mean("disparity", 16, 16_000) == pytest.approx(
-        4, rel=0.1
-    ), "the square root of the rows"
+    assert mean("parity", 16, 1_000) / mean("parity", 16, 16_000) == pytest.approx(4, rel=0.1), (
+        "the square root of the rows"
+    )
 
 
 def test_drawn_labels_lean_with_the_group_and_repeat() -> None:
@@ -154,7 +154,7 @@ def test_rounds_are_held_to_the_optimum_of_their_own_problem() -> None:
         run_of("convergence", target=target, **known) for target in ("free", "population")
     )
     for row in (free, pinned):
-        assert row["raw_disparity"] < 1e-12
+        assert row["raw_parity"] < 1e-12
         assert row["short_100"] < 1e-9 < 1e-3 < row["short_1"]
         assert row["parity_100"] < 1e-9
     assert pinned["optimum"] > free["optimum"], "a pinned mean costs distance"
@@ -168,7 +168,7 @@ def test_the_bound_of_proposition_2_is_made_of_its_terms() -> None:
     assert row["printed"] == pytest.approx(
         row["label_parity"] + 2 * row["fit_gap"] + 2 * row["complexity"] + root
     )
-    assert row["disparity"] <= row["printed"] <= row["proven"]
+    assert row["parity"] <= row["printed"] <= row["proven"]
 
 
 def test_two_classes_of_one_probability_differ_by_the_root_of_their_number() -> None:

@@ -167,7 +167,7 @@ def test_verdicts_are_what_the_rows_say(results):
     )
     means = {}
     for row in results["adult"]:
-        means.setdefault((row["p"], row["learner"], row["method"]), []).append(row["disparity"])
+        means.setdefault((row["p"], row["learner"], row["method"]), []).append(row["parity"])
     paper = ("BL", "DPR", "OST", "HTO", "R2B0", "R2B")
     won = sum(
         min(paper, key=lambda m: np.mean(means[p, learner, m])) == "R2B"
@@ -191,11 +191,9 @@ def test_other_rows_get_another_verdict(results):
         {**row, "round_100": row["epsilon"] + row["round_0"] + 0.01} for row in results["rounds"]
     ]
     assert finding({**results, "rounds": worse}, "converges to the minimum").verdict == FAILS
-    unfair = [
-        {**row, "disparity": 1.0} if row["method"] == "R2B" else row for row in results["adult"]
-    ]
+    unfair = [{**row, "parity": 1.0} if row["method"] == "R2B" else row for row in results["adult"]]
     assert finding({**results, "adult": unfair}, "In most cases").verdict == FAILS
-    above = [{**row, "disparity": 2.0} for row in results["guarantee"]]
+    above = [{**row, "parity": 2.0} for row in results["guarantee"]]
     assert (
         finding({**results, "guarantee": above}, "with a probability of at least").verdict == FAILS
     )
@@ -229,7 +227,7 @@ def test_numbers_in_the_words_on_adult_are_those_of_the_rows(results):
     assert f"has the paper's error parity ({pinned}," in words
     plain = {"order": "education-num", "method": "BL", "learner": "rf"}
     assert (
-        f"raises the baseline's to {mean('disparity', features='without income', p=0.0, **plain)};"
+        f"raises the baseline's to {mean('parity', features='without income', p=0.0, **plain)};"
         in words
     )
     assert (
@@ -237,7 +235,7 @@ def test_numbers_in_the_words_on_adult_are_those_of_the_rows(results):
         in words
     )
     texts = [
-        mean("disparity", repair="texts", p=p, learner=learner, method="DPR")
+        mean("parity", repair="texts", p=p, learner=learner, method="DPR")
         for p in (0.0, 0.5)
         for learner in ("rf", "knn")
     ]

@@ -380,7 +380,7 @@ def test_a_whole_run_on_a_drawn_set_lowers_parity_and_says_that_it_is_official(
             == found[p, "BL"]["data_parity"]
         )
         assert found[p, "R2B"]["label_parity"] < 0.01
-        assert found[p, "Exact"]["disparity"] < found[p, "BL"]["disparity"]
+        assert found[p, "Exact"]["parity"] < found[p, "BL"]["parity"]
         assert 0 < found[p, "BL"]["tv_accuracy"] < 1
     page = (tmp_path / "out/coco.md").read_text()
     assert "official toy2014" in page
@@ -429,7 +429,7 @@ def test_the_page_is_made_of_rows_and_of_the_papers_numbers() -> None:
     rows = read_results(RESULTS / "coco.parquet")
     page = section(rows)
     values = [
-        100 * row["disparity"]
+        100 * row["parity"]
         for row in rows
         if row["person"] and row["p"] == 0.5 and row["method"] == "R2B"
     ]

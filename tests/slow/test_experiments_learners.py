@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments import neighbours
-from experiments.forest import DEPTH, Bins, _kernels, classification_forest, regression_forest
 from experiments.labelling import (
     LABEL_METHODS,
     channel_of,
@@ -14,117 +12,23 @@ from experiments.labelling import (
     parity_of_channel,
     weights_of,
 )
-from experiments.learners import measures_of, vote
-from experiments.neighbours import nearest
+from experiments.learners import class_forest, measures_of, per_class_forest, vote
 from r2b.metrics import demographic_parity
 
-pytest.importorskip("numba")
 pytest.importorskip("sklearn")
 
 
-def table(n_rows: int, n_features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n_rows, n_features))
-    return X, X[:, 0] + np.sin(3 * X[:, 1]) + 0.3 * rng.normal(size=n_rows)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_a_regression_tree_equals_that_of_scikit_learn(weighted: bool) -> None:
-    from sklearn.tree import DecisionTreeRegressor
-
-    X, target = table(250, 6, seed=1)
-    weight = np.random.default_rng(2).uniform(0.5, 2, 250) if weighted else np.ones(250)
-    bins = Bins.of(X, X)
-    feature, cut, value = _kernels().grow_regression(
-        bins.train, bins.offsets, target, weight, np.arange(250), DEPTH
-    )
-    ours = np.zeros((250, 1))
-    _kernels().add_predictions(bins.test, feature, cut, value, ours)
-    theirs = (
-        DecisionTreeRegressor(max_depth=DEPTH, random_state=0)
-        .fit(X, target, sample_weight=weight)
-        .predict(X)
-    )
-    np.testing.assert_allclose(ours[:, 0], theirs, atol=1e-9)
-
-
-def test_a_classification_tree_equals_that_of_scikit_learn() -> None:
-    from sklearn.tree import DecisionTreeClassifier
-
-    X, target = table(250, 6, seed=3)
-    y = np.digitize(target, [-1.0, 0.0, 1.0])
-    weight = np.random.default_rng(4).uniform(0.5, 2, 250)
-    bins = Bins.of(X, X)
-    everything = np.tile(np.arange(6), (2**DEPTH - 1, 1))
-    grown = _kernels().grow_classification(
-        np.ascontiguousarray(bins.train.T), y, 4, weight, np.arange(250), everything, DEPTH
-    )
-    ours = np.zeros((250, 4))
-    _kernels().add_predictions(bins.test, *grown, ours)
-    theirs = (
-        DecisionTreeClassifier(max_depth=DEPTH, random_state=0)
-        .fit(X, y, sample_weight=weight)
-        .predict_proba(X)
-    )
-    np.testing.assert_allclose(ours, theirs, atol=1e-9)
-
-
-def test_forests_predict_what_those_of_scikit_learn_predict() -> None:
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
-    X, target = table(4_000, 9, seed=5)
-    y = np.digitize(target, [-1.0, 0.0, 1.0])
-    X_test, target_test = table(2_000, 9, seed=6)
-    bins = Bins.of(X, X_test, max_bins=128)
-    ours = regression_forest(bins, target, None, np.random.default_rng(0), trees=40)
-    theirs = (
-        RandomForestRegressor(40, max_depth=DEPTH, random_state=0).fit(X, target).predict(X_test)
-    )
-    # Two forests of scikit-learn with different seeds are about 0.05 apart here; the target's own
-    # spread is 1.2.
-    assert np.abs(ours - theirs).mean() < 0.08
-    assert abs(((ours - target_test) ** 2).mean() - ((theirs - target_test) ** 2).mean()) < 0.02
-    shares = classification_forest(bins, y, 4, None, np.random.default_rng(0), trees=60)
-    known = (
-        RandomForestClassifier(60, max_depth=DEPTH, random_state=0).fit(X, y).predict_proba(X_test)
-    )
-    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
-    assert np.abs(shares - known).mean() < 0.03
-
-
-def test_neighbours_are_those_of_scikit_learn_where_nothing_ties() -> None:
-    from sklearn.neighbors import NearestNeighbors
-
-    rng = np.random.default_rng(0)
-    train, query = rng.normal(size=(3_000, 8)), rng.normal(size=(500, 8))
-    theirs = (
-        NearestNeighbors(n_neighbors=5, algorithm="brute")
-        .fit(train)
-        .kneighbors(query, return_distance=False)
-    )
-    np.testing.assert_array_equal(nearest(train, query, 5), theirs)
-
-
-def test_equally_distant_rows_come_in_their_order() -> None:
-    rng = np.random.default_rng(1)
-    train = rng.integers(0, 3, (2_000, 4)) / 7
-    query = train[:50]
-    exact = ((train[None] - query[:, None]) ** 2).sum(axis=2).round(9)
-    np.testing.assert_array_equal(
-        nearest(train, query, 5), np.argsort(exact, axis=1, kind="stable")[:, :5]
-    )
-
-
-@pytest.mark.parametrize("ties", [False, True])
-def test_two_precisions_find_the_neighbours_of_one(ties: bool) -> None:
-    # Double precision for all pairs is the reference; single precision only proposes candidates.
-    rng = np.random.default_rng(2)
-    train, query = rng.normal(size=(6_000, 12)), rng.normal(size=(300, 12))
-    if ties:
-        train, query = train[:, :3].round(1), query[:, :3].round(1)
-    squares = (train**2).sum(axis=1), (query**2).sum(axis=1)
-    reference = neighbours._on_cpu(train, query, squares, 5, neighbours._bits(train))
-    np.testing.assert_array_equal(neighbours._in_two_steps(train, query, squares, 5), reference)
+def test_forests_return_distributions_over_all_classes() -> None:
+    rng = np.random.default_rng(5)
+    X, X_test = rng.normal(size=(300, 4)), rng.normal(size=(50, 4))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    shares = class_forest(X, X_test, y, 4, None, seed=0, trees=10)  # class 3 has no rows
+    assert shares.shape == (50, 4) and not shares[:, 3].any()
+    soft = per_class_forest(X, X_test, np.eye(3)[y], None, seed=0, trees=10)
+    for scores, known in ((shares[:, :3], y), (soft, y)):
+        np.testing.assert_allclose(scores.sum(axis=1), 1.0)
+        right = scores.argmax(axis=1) == np.digitize(X_test[:, 0], [-0.5, 0.5])
+        assert right.mean() > 0.9, known
 
 
 def test_ties_between_classes_go_to_the_lowest_where_asked() -> None:
@@ -182,7 +86,7 @@ def test_only_reweighing_gives_weights() -> None:
 def test_measures_are_those_of_the_definitions() -> None:
     scores = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4], [0.5, 0.4, 0.1]])
     found = measures_of(scores, np.array([0, 1, 0, 2]), np.array([0, 0, 1, 1]))
-    assert found["disparity"] == pytest.approx(0.05)
+    assert found["parity"] == pytest.approx(0.05)
     assert found["top_1"] == pytest.approx(0.5)
     assert found["top_2"] == pytest.approx((1 + 1 + 0.5 + 0) / 4)
     assert found["error_parity"] == pytest.approx(1.0)

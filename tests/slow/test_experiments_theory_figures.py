@@ -32,7 +32,7 @@ def test_rounds_show_the_furthest_table_at_epsilon_0() -> None:
 
 
 def test_a_bound_stands_beside_the_parity_that_was_seen() -> None:
-    terms = {"disparity": 0.02, "printed": 0.3, "proven": 0.6}
+    terms = {"parity": 0.02, "printed": 0.3, "proven": 0.6}
     sizes = [(None, None, "Adult"), (4, 10, "synthetic")]
     rows = [
         {"data": data, "classes": c, "features": d, "learner": "rf", "seed": 0, **terms}
