@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import r2b
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.performance import top_k_accuracy
 
@@ -102,8 +102,8 @@ def measured(train: Callable[[], Predictor], split: Split) -> Measured:
     decided = classes[scores.argmax(axis=1)]  # the decision of a model, not a label to train on
     groups = {"sensitive_features": split.sex_test}
     return Measured(
-        probability=demographic_parity(scores, **groups),
-        hard=demographic_parity(decided, **groups),
+        probability=demographic_parity_difference(scores, **groups),
+        hard=demographic_parity_difference(decided, **groups),
         accuracy=float((decided == split.y_test).mean()),
         ties_at_random=top_k_accuracy(split.y_test, scores, classes=classes).value,
         chance=sampling_level(scores, n_permutations=PERMUTATIONS, **groups).mean,

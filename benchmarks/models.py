@@ -33,7 +33,7 @@ from benchmarks.models_cases import (
 )
 from benchmarks.models_judge import Row, extremes, verdicts
 from benchmarks.models_methods import Answer, NoAnswer, methods
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.metrics.chance import sampling_level
 
 RESULTS = Path(__file__).resolve().parent / "results" / "models.json"
@@ -99,12 +99,12 @@ def measured(answer: Answer, split: Split) -> Row:
     """Compare with the test rows: parity by true group and what chance shows, accuracy, and the chance that a draw is right."""
     groups = {"sensitive_features": split.groups_test}
     row: Row = {
-        "decisions": demographic_parity(answer.decisions, **groups),
+        "decisions": demographic_parity_difference(answer.decisions, **groups),
         "accuracy": float((answer.decisions == split.y_test).mean()),
     }
     row["decisions_chance"] = chance(answer.decisions, split)
     if answer.probabilities is not None:
-        row["probabilities"] = demographic_parity(answer.probabilities, **groups)
+        row["probabilities"] = demographic_parity_difference(answer.probabilities, **groups)
         row["probabilities_chance"] = chance(answer.probabilities, split)
         place = np.minimum(np.searchsorted(split.classes, split.y_test), len(split.classes) - 1)
         right = answer.probabilities[np.arange(len(place)), place]
@@ -121,7 +121,9 @@ def chance(predictions: Any, split: Split) -> float:
     _, first, place = np.unique(split.clusters_test, return_index=True, return_inverse=True)
     rng, of_cluster = np.random.default_rng(0), split.groups_test[first]
     found = [
-        demographic_parity(predictions, sensitive_features=rng.permutation(of_cluster)[place])
+        demographic_parity_difference(
+            predictions, sensitive_features=rng.permutation(of_cluster)[place]
+        )
         for _ in range(PERMUTATIONS)
     ]
     return float(np.mean(found))

@@ -30,7 +30,7 @@ from experiments.experiment import Configuration, Experiment, Row
 from experiments.labelling import LABEL_METHODS, METHODS
 from experiments.learners import PERMUTATIONS
 from r2b.methods import Reweighing, Unchanged
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.performance import error_parity, tv_accuracy
 
@@ -83,7 +83,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         "n_features": split.X.shape[1],
         "data_parity": target_parity(split.Y, split.groups),
         "label_parity": target_parity(targets, split.groups),
-        "parity": demographic_parity(scores, **known),
+        "parity": demographic_parity_difference(scores, **known),
         "chance": sampling_level(scores, n_permutations=PERMUTATIONS, random_state=0, **known).mean,
         "tv_accuracy": accuracy.value,
         "error_parity": error_parity(accuracy, **known).value,

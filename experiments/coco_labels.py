@@ -15,7 +15,7 @@ from experiments.experiment import Configuration, Experiment, Row
 from experiments.labelling import LABEL_METHODS, METHODS
 from experiments.learners import PERMUTATIONS
 from r2b.methods import Reweighing, Unchanged
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.metrics.chance import sampling_level
 
 QUICK_ROWS: Final = 2_000
@@ -43,7 +43,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         "n_fitted": len(Y),
         "n_held_out": len(Y_held),
         "n_classes": Y.shape[1],
-        "data_parity": demographic_parity(Y, sensitive_features=groups),
+        "data_parity": demographic_parity_difference(Y, sensitive_features=groups),
         "chance": sampling_level(
             Y_held, sensitive_features=groups_held, n_permutations=PERMUTATIONS, random_state=0
         ).mean,
@@ -58,8 +58,8 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     fair = method.transform(Y, sensitive_features=groups)
     fair_held = method.transform(Y_held, sensitive_features=groups_held)
     return row | {
-        "label_parity": demographic_parity(fair, sensitive_features=groups),
-        "held_out_parity": demographic_parity(fair_held, sensitive_features=groups_held),
+        "label_parity": demographic_parity_difference(fair, sensitive_features=groups),
+        "held_out_parity": demographic_parity_difference(fair_held, sensitive_features=groups_held),
         "squared_distance": float(((fair - Y) ** 2).sum(axis=1).mean()),
         "tv_distance": float(np.abs(fair - Y).sum(axis=1).mean() / 2),
     }

@@ -18,7 +18,7 @@ from experiments.experiment import Configuration, Experiment, Row
 from experiments.theory_figures import convergence
 from r2b.datasets import load_adult
 from r2b.methods import R2B
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 
 TABLES: Final = (
     "Adult, sex",
@@ -87,7 +87,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     best, history = _optimum(configuration["table"], epsilon, target), method.history_
     z = method.transform(y, sensitive_features=groups)
     found: Row = {
-        "data_parity": demographic_parity(y, sensitive_features=groups),
+        "data_parity": demographic_parity_difference(y, sensitive_features=groups),
         "optimum": best,
         "rows_count": len(groups),
     }

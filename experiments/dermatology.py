@@ -24,7 +24,7 @@ from experiments.learners import PERMUTATIONS
 from experiments.read_dermatology import Cases
 from r2b.errors import ParameterError
 from r2b.methods import DPRemover
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.performance import error_parity, top_k_accuracy
 
@@ -89,7 +89,7 @@ def measures(scores: Floats, labels: Floats, groups: Any) -> Row:
     """Measure predictions: parity and that by chance, top-1 to top-3 against labels that may be soft, error parity of top-1."""
     tops = [top_k_accuracy(labels, scores, k=k) for k in (1, 2, 3)]
     return {
-        "parity": demographic_parity(scores, sensitive_features=groups),
+        "parity": demographic_parity_difference(scores, sensitive_features=groups),
         "chance": sampling_level(
             scores, sensitive_features=groups, n_permutations=PERMUTATIONS, random_state=0
         ).mean,
@@ -134,7 +134,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         "n_left_out": cases.left_out,
         "n_classes": len(cases.classes),
         "smallest_group": int(np.unique(cases.groups[rows.test], return_counts=True)[1].min()),
-        "data_parity": demographic_parity(cases.labels, sensitive_features=cases.groups),
+        "data_parity": demographic_parity_difference(cases.labels, sensitive_features=cases.groups),
     }
     schedule = _schedule(configuration["epochs"])
     if configuration["use"] == "training":
@@ -142,7 +142,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     tuning, scores = _scores(name, folder, seed, configuration["epochs"])
     groups, groups_test = cases.groups[rows.tune], cases.groups[rows.test]
     fair = debias_scores(method, tuning, groups, scores, groups_test, seed)
-    fitted = demographic_parity(
+    fitted = demographic_parity_difference(
         debias_scores(method, tuning, groups, tuning, groups, seed), sensitive_features=groups
     )
     return known | {"fitted_parity": fitted, **measures(fair, cases.labels[rows.test], groups_test)}

@@ -21,7 +21,7 @@ from experiments.guarantee_page import section
 from experiments.labelling import channel_of, drawn_labels
 from experiments.learners import TREES, class_forest, nearest, per_class_forest, vote
 from experiments.theory_figures import guarantee
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.metrics.theory import generalization_bound, rademacher_complexity
 
 Floats = NDArray[np.float64]
@@ -116,7 +116,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         "proven": bound.proven,
         "direct": bound.direct,
         "trained_parity": bound.predicted_parity,
-        "parity": demographic_parity(scores[len(X) :], sensitive_features=groups_test),
+        "parity": demographic_parity_difference(scores[len(X) :], sensitive_features=groups_test),
     }
 
 

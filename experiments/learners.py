@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.performance import error_parity, top_k_accuracy
 
@@ -148,7 +148,7 @@ def measures_of(scores: Floats, y: Codes, groups: Codes, ties: str = "average") 
     ranked = scores if ties == "average" else lowest_first(scores)
     tops = [top_k_accuracy(y, ranked, k=k, classes=classes) for k in (1, 2, 3)]
     return {
-        "parity": demographic_parity(scores, **known),
+        "parity": demographic_parity_difference(scores, **known),
         "chance": sampling_level(scores, n_permutations=PERMUTATIONS, random_state=0, **known).mean,
         **{f"top_{k}": top.value for k, top in enumerate(tops, start=1)},
         "error_parity": error_parity(tops[0], **known).value,

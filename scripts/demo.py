@@ -14,7 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import r2b
-from r2b.metrics import demographic_parity, demographic_parity_by_class, group_means
+from r2b.metrics import (
+    demographic_parity_difference,
+    demographic_parity_difference_by_class,
+    group_means,
+)
 
 WIDTH = 100
 _SHOWN_CLASSES = 6
@@ -126,7 +130,7 @@ def _answer(
 
 def _audit(y: Column, attributes: dict[str, Column], fair: r2b.FairLabels) -> Iterator[str]:
     found = group_means(y, sensitive_features=attributes)
-    gaps = demographic_parity_by_class(y, sensitive_features=attributes).values
+    gaps = demographic_parity_difference_by_class(y, sensitive_features=attributes).values
     names = [str(name).replace("sex=", "").replace("race=", "") for name in found.groups]
     worst = np.argsort(-gaps, kind="stable")[:_SHOWN_CLASSES]
     small = int(np.argmin(found.weights))
@@ -177,16 +181,18 @@ def _outputs(y: Column, attributes: dict[str, Column], fair: r2b.FairLabels) -> 
     yield line(
         "soft",
         f"{len(soft):,} x {soft.shape[1]} probabilities",
-        demographic_parity(soft, sensitive_features=attributes),
+        demographic_parity_difference(soft, sensitive_features=attributes),
         "exact",
     )
-    parity = demographic_parity(expanded, sensitive_features=repeated, sample_weight=weight)
+    parity = demographic_parity_difference(
+        expanded, sensitive_features=repeated, sample_weight=weight
+    )
     yield line("expand", f"{len(rows):,} weighted rows", parity, "exact")
-    parity = demographic_parity(rounded, sensitive_features=attributes)
+    parity = demographic_parity_difference(rounded, sensitive_features=attributes)
     yield line(
         "round", "one class per row, counts kept", parity, f"within {100 * slack:.4f} % of soft"
     )
-    parity = demographic_parity(sampled, sensitive_features=attributes)
+    parity = demographic_parity_difference(sampled, sensitive_features=attributes)
     deviation = float(fair.sampling_deviation.max())
     yield line(
         "sample",
@@ -194,7 +200,7 @@ def _outputs(y: Column, attributes: dict[str, Column], fair: r2b.FairLabels) -> 
         parity,
         f"on average; sd of a mean up to {100 * deviation:.2f} %",
     )
-    parity = demographic_parity(likeliest, sensitive_features=attributes)
+    parity = demographic_parity_difference(likeliest, sensitive_features=attributes)
     changed = int((likeliest != y).sum())
     yield line(
         "argmax", f"the trap: {changed:,} labels changed", parity, "nothing; r2b never does this"

@@ -19,7 +19,7 @@ sys.path[:0] = [str(ROOT)]
 import r2b  # noqa: E402 - after the path
 from experiments.figures import Axis, Panel, Picture, Series, update  # noqa: E402
 from r2b.methods import R2B  # noqa: E402
-from r2b.metrics import demographic_parity, group_means  # noqa: E402
+from r2b.metrics import demographic_parity_difference, group_means  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 EPSILON = 0.01
@@ -144,31 +144,45 @@ def ways_out() -> str:
     rows, expanded, weight = fair.expand()
     repeated = {name: column[rows] for name, column in both.items()}
     bars = [
-        ("before", "as they came", "old", demographic_parity(y, sensitive_features=both)),
-        ("soft", "probabilities", "keeps", demographic_parity(soft, sensitive_features=both)),
+        (
+            "before",
+            "as they came",
+            "old",
+            demographic_parity_difference(y, sensitive_features=both),
+        ),
+        (
+            "soft",
+            "probabilities",
+            "keeps",
+            demographic_parity_difference(soft, sensitive_features=both),
+        ),
         (
             "expand",
             "weighted rows",
             "keeps",
-            demographic_parity(expanded, sensitive_features=repeated, sample_weight=weight),
+            demographic_parity_difference(
+                expanded, sensitive_features=repeated, sample_weight=weight
+            ),
         ),
         (
             "round",
             "one class per row",
             "keeps",
-            demographic_parity(fair.round(random_state=0), sensitive_features=both),
+            demographic_parity_difference(fair.round(random_state=0), sensitive_features=both),
         ),
         (
             "sample",
             "one class per row",
             "keeps",
-            demographic_parity(fair.sample(random_state=0), sensitive_features=both),
+            demographic_parity_difference(fair.sample(random_state=0), sensitive_features=both),
         ),
         (
             "argmax",
             "the trap",
             "loses",
-            demographic_parity(fair.classes[soft.argmax(axis=1)], sensitive_features=both),
+            demographic_parity_difference(
+                fair.classes[soft.argmax(axis=1)], sensitive_features=both
+            ),
         ),
     ]
     width, left, top, row = 760, 210, 70, 36
@@ -211,7 +225,7 @@ def paper_synthetic(
 def parity_by_round() -> Picture:
     """Parity of the training labels against ADMM rounds, for the paper's five epsilons: its figure 3, on labels drawn as it says."""
     y, groups = paper_synthetic()
-    before = demographic_parity(y, sensitive_features=groups)
+    before = demographic_parity_difference(y, sensitive_features=groups)
     series = []
     for epsilon in (0.0, 0.025, 0.05, 0.075, 0.1):
         history = R2B(epsilon).fit(y, sensitive_features=groups).history_

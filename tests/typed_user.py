@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import r2b
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 
 
 def watch(progress: r2b.Progress) -> bool:
@@ -18,7 +18,7 @@ def use() -> list[float]:
     fair: r2b.FairLabels = r2b.debias(
         y, sensitive_features=people, epsilon={"Masters": 0.1}, costs=np.eye(16), progress=watch
     )
-    parity: float = demographic_parity(fair.soft_labels, sensitive_features=adult["sex"])
+    parity: float = demographic_parity_difference(fair.soft_labels, sensitive_features=adult["sex"])
     proven: bool = fair.status.ok and fair.certificate.holds
     path: r2b.Frontier = r2b.frontier(y, sensitive_features=people, epsilons=[0.0, 0.1])
     near: r2b.FairLabels = r2b.smallest_epsilon(y, sensitive_features=people, changes=0.01)

@@ -10,7 +10,7 @@ stay, make the labels fair and check them.
 import matplotlib.pyplot as plt
 
 import r2b
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 
 people = r2b.datasets.load_adult(as_frame="pandas")
 people = people[people["occupation"] != "?"]
@@ -67,6 +67,6 @@ plt.show()
 
 new = fair.round(random_state=0)
 print(
-    f"parity of the rounded labels: {demographic_parity(new, sensitive_features=sex):.4f}"
+    f"parity of the rounded labels: {demographic_parity_difference(new, sensitive_features=sex):.4f}"
 )
 print(f"labels changed: {(new != job).mean():.1%}")

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import r2b
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 
 rng = np.random.default_rng(7)
 n, people, votes = 3_000, 40, 5
@@ -82,4 +82,6 @@ for name, labels in {
     "fair votes": fair.soft_labels,
     "fair marks": rounded,
 }.items():
-    print(f"{name:<11} parity {demographic_parity(labels, sensitive_features=dialect):.3f}")
+    print(
+        f"{name:<11} parity {demographic_parity_difference(labels, sensitive_features=dialect):.3f}"
+    )

@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
 import r2b
-from r2b.metrics import demographic_parity, sampling_level
+from r2b.metrics import demographic_parity_difference, sampling_level
 from r2b.models.torch import SoftLabelDataset, soft_cross_entropy
 from r2b.sklearn import fair_labels
 
@@ -66,7 +66,9 @@ labels = {
 }
 chances = {name: train_on(each) for name, each in labels.items()}
 new_rows = {"sensitive_features": group[test]}
-parity = {name: demographic_parity(each, **new_rows) for name, each in chances.items()}
+parity = {
+    name: demographic_parity_difference(each, **new_rows) for name, each in chances.items()
+}
 chance = sampling_level(
     chances["as they came"], n_permutations=100, random_state=0, **new_rows
 ).mean

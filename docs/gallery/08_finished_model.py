@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import r2b
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.sklearn import ParityPostprocessor
 
 people = (
@@ -47,7 +47,7 @@ fair = ParityPostprocessor(finished, prefit=True, group_estimator=groups, cv=3, 
 fair.fit(X[part == 1], y[part == 1], sensitive_features=sex[part == 1])
 for name, model in {"finished": finished, "made fair": fair}.items():
     decided = model.predict(X[part == 2])
-    parity = demographic_parity(decided, sensitive_features=sex[part == 2])
+    parity = demographic_parity_difference(decided, sensitive_features=sex[part == 2])
     print(
         f"{name:<10} parity {parity:.3f}, accuracy {(decided == y[part == 2]).mean():.3f}"
     )

@@ -106,7 +106,7 @@ def test_the_page_and_the_report_state_the_parity_of_the_labels_that_are_downloa
 ) -> None:
     page, chosen = app.open(), {**CHOSEN, "form": form}
     rows = rows_of(table_in(app.post(f"{page}/labels", {**chosen, "kind": "csv"})))
-    found = metrics.demographic_parity(
+    found = metrics.demographic_parity_difference(
         [row["job_fair"] for row in rows], sensitive_features=[row["sex"] for row in rows]
     )
     answer = app.post(f"{page}/solve", chosen).json
@@ -177,7 +177,7 @@ def test_the_frontier_goes_from_none_to_where_the_labels_are_fair_and_marks_the_
         and 'class="found"' in drawn["html"]["cost"]
     )
     assert drawn["top"] == pytest.approx(
-        metrics.demographic_parity(column("job"), sensitive_features=column("sex"))
+        metrics.demographic_parity_difference(column("job"), sensitive_features=column("sex"))
     )
     moved = app.post(f"{page}/solve", {**CHOSEN, "epsilon": 0.01}).json
     assert "<svg" in moved["html"]["cost"] and moved["html"]["cost"] != drawn["html"]["cost"]
@@ -259,7 +259,7 @@ def test_downloaded_labels_keep_every_other_column_are_those_of_r2b_and_verify(
     labels = [row["job_fair"] for row in rows]
     if form == "expand":
         weight = [float(row["job_fair_weight"]) for row in rows]
-        parity = metrics.demographic_parity(
+        parity = metrics.demographic_parity_difference(
             labels, sensitive_features=[row["sex"] for row in rows], sample_weight=weight
         )
         assert parity <= 0.02 + 1e-9

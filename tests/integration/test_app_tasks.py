@@ -14,8 +14,12 @@ from test_app import rows_of, table_in, verified
 
 import r2b
 from r2b._files import Format, table_of
-from r2b.metrics import demographic_parity, equal_opportunity, equalized_odds
-from r2b.metrics.criteria import unfairness_by_chance
+from r2b.metrics import (
+    demographic_parity_difference,
+    equal_opportunity_difference,
+    equalized_odds_difference,
+)
+from r2b.metrics.criteria import disparity_by_chance
 
 RNG = np.random.default_rng(4)
 SEX = RNG.choice(["f", "m"], 240)
@@ -66,14 +70,14 @@ def test_scores_leave_as_the_decisions_that_agree_most_with_them_and_verify(
     wanted = np.array(["lo", "mid", "hi"])[fair.round(0)]
     if kind == "csv":
         assert [row["label_fair"] for row in rows_of(content)] == wanted.tolist()
-        parity = demographic_parity(wanted, sensitive_features=SEX)
+        parity = demographic_parity_difference(wanted, sensitive_features=SEX)
         assert parity <= 0.02 + 2 / min((SEX == "f").sum(), (SEX == "m").sum())
     assert (
         "Proven" in shown
         and f"{100 * fair.certificate.disparity:.1f}" in shown
         and "right most often" in shown
     )
-    plain = demographic_parity(SCORES.argmax(axis=1), sensitive_features=SEX)
+    plain = demographic_parity_difference(SCORES.argmax(axis=1), sensitive_features=SEX)
     assert (
         f"right in {100 * SCORES.max(axis=1).mean():.1f} % and differ by {100 * plain:.1f} points"
         in shown
@@ -106,12 +110,12 @@ def test_what_a_model_does_has_the_numbers_of_the_metrics(app: Served, page: str
     chosen = {"task": "predictions", "label": "true", "prediction": "guess", "sensitive": ["sex"]}
     shown = app.post(f"{page}/made", chosen).json["html"]
     for name, measure in (
-        ("demographic_parity", demographic_parity),
-        ("equal_opportunity", equal_opportunity),
-        ("equalized_odds", equalized_odds),
+        ("demographic_parity", demographic_parity_difference),
+        ("equal_opportunity", equal_opportunity_difference),
+        ("equalized_odds", equalized_odds_difference),
     ):
         found = measure(TRUE, PREDICTED, sensitive_features=SEX)
-        chance = unfairness_by_chance(name, TRUE, PREDICTED, sensitive_features=SEX)  # type: ignore[arg-type]
+        chance = disparity_by_chance(name, TRUE, PREDICTED, sensitive_features=SEX)  # type: ignore[arg-type]
         assert f"<td>{100 * found:.1f}</td><td>{100 * chance:.1f}</td>" in shown, (
             name,
             found,

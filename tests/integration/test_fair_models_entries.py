@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 from test_fair_models import people
 
 from r2b.errors import ParameterError, UnseenError
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.sklearn import (
     ParityClassifier,
     ParityPostprocessor,
@@ -68,7 +68,7 @@ def booster(library, rounds=15, **settings):
 
 
 def parity(rows, groups=SEX_NEW):
-    return demographic_parity(rows, sensitive_features=groups)
+    return demographic_parity_difference(rows, sensitive_features=groups)
 
 
 # --- labels by visible groups, for those who train by other means

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
 import r2b
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.models.imblearn import FairRelabeler
 
 RNG = np.random.default_rng(4)
@@ -24,7 +24,7 @@ X = RNG.normal(size=(N_ROWS, 2))
 
 
 def gap(labels, groups, rows=slice(None)):
-    return demographic_parity(labels[rows], sensitive_features=groups[rows])
+    return demographic_parity_difference(labels[rows], sensitive_features=groups[rows])
 
 
 def test_parameters_reach_the_core():

@@ -14,7 +14,7 @@ import r2b
 from r2b._audit import audit
 from r2b._plot import COLOURS, columns_of, shortened
 from r2b.errors import MissingExtraError, ParameterError
-from r2b.metrics import demographic_parity_by_class, group_means
+from r2b.metrics import demographic_parity_difference_by_class, group_means
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -292,9 +292,9 @@ def test_metrics_draw_themselves() -> None:
     assert keys(ax) == ["f", "m"]
     order = [found.classes.tolist().index(name) for name in names(ax)]
     np.testing.assert_allclose(dots(ax, COLOURS[1]), [100 * found.means[1, order]])
-    by_class = demographic_parity_by_class(np.arange(600) % 30, sensitive_features=SEX)
+    by_class = demographic_parity_difference_by_class(np.arange(600) % 30, sensitive_features=SEX)
     ax = by_class.plot()
-    assert len(names(ax)) == 12 and title(ax) == "Parity by class the 12 largest of 30"
+    assert len(names(ax)) == 12 and title(ax) == "Disparity by class the 12 largest of 30"
     assert [line.get_xdata()[0] for line in ax.lines] == pytest.approx(
         np.sort(100 * by_class.values)[::-1][:12]
     )

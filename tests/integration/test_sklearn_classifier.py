@@ -25,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import r2b
 from r2b.errors import InputError, LengthError, ParameterError, RowsUnavailableError
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.sklearn import ParityClassifier
 from r2b.sklearn.learners import probabilities_of
 
@@ -413,8 +413,10 @@ def test_parity_of_predictions_is_reported_for_a_validation_set():
         validation=(X[half:], LABELS[half:], GROUPS[half:]),
     )
     held = {"sensitive_features": GROUPS[half:]}
-    assert model.parity_.probability == demographic_parity(model.predict_proba(X[half:]), **held)
-    assert model.parity_.hard == demographic_parity(model.predict(X[half:]), **held)
+    assert model.parity_.probability == demographic_parity_difference(
+        model.predict_proba(X[half:]), **held
+    )
+    assert model.parity_.hard == demographic_parity_difference(model.predict(X[half:]), **held)
     assert model.parity_.accuracy == (model.predict(X[half:]) == LABELS[half:]).mean()
     assert 0 < model.parity_.probability_level.mean < 0.2
     assert "Parity of predictions on 150 rows" in str(model.parity_)
@@ -426,7 +428,7 @@ def test_a_learner_without_probabilities_is_measured_by_its_decisions():
     assert not hasattr(model, "predict_proba")
     report = model.parity_report(X, sensitive_features=GROUPS, y=LABELS, n_permutations=0)
     assert report.probability is None
-    assert report.hard == demographic_parity(model.predict(X), sensitive_features=GROUPS)
+    assert report.hard == demographic_parity_difference(model.predict(X), sensitive_features=GROUPS)
 
 
 def test_a_validation_set_of_another_shape_is_refused():

@@ -15,7 +15,7 @@ from r2b._audit.resampling import Draws, FamilyRows, Kinds, ranges
 from r2b._data import read
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.explained import explained_variation
-from r2b.metrics.intervals import bootstrap, parity_interval, sample_of_values
+from r2b.metrics.intervals import bootstrap, disparity_interval, sample_of_values
 
 
 def seed(family: str = "groups", random_state: int = 0) -> int:
@@ -41,7 +41,7 @@ def test_chance_and_interval_are_those_of_the_measures_on_their_own(adult: Any) 
     assert (family.chance.mean, family.chance.p_value) == (level.mean, level.p_value)
     # of 1 + 50 tables two are the last to be 1 in 20 or fewer
     assert family.chance.quantile == np.sort(level.draws)[-2]
-    interval = parity_interval(y, sensitive_features=race, level=0.9)
+    interval = disparity_interval(y, sensitive_features=race, level=0.9)
     assert family.interval == interval
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import r2b
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "peers.json"
@@ -213,7 +213,7 @@ def test_the_optimum_passes_as_accurate_and_other_labels_do_not(
     table = score.Table(saved(tmp_path, y, groups, 3))
     best = score.scored(lambda part: fair.soft_labels[part], table, 0.01)
     assert best["disparity"] == pytest.approx(
-        demographic_parity(fair.soft_labels, sensitive_features=groups), abs=1e-12
+        demographic_parity_difference(fair.soft_labels, sensitive_features=groups), abs=1e-12
     )
     assert score.accurate(best, fair.certificate.distance)
     unchanged = score.scored(table.matrix, table, 0.01)

@@ -13,7 +13,7 @@ from experiments.labelling import (
     weights_of,
 )
 from experiments.learners import class_forest, measures_of, per_class_forest, vote
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 
 pytest.importorskip("sklearn")
 
@@ -56,7 +56,7 @@ def test_a_channel_is_the_method_on_every_row(method: str) -> None:
     rows = LABEL_METHODS[method]().fit_transform(y, sensitive_features=groups)
     np.testing.assert_allclose(channel[groups, y], rows, atol=1e-12)
     assert parity_of_channel(channel, y, groups) == pytest.approx(
-        demographic_parity(rows, sensitive_features=groups), abs=1e-12
+        demographic_parity_difference(rows, sensitive_features=groups), abs=1e-12
     )
 
 

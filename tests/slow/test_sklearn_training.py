@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import r2b
 from r2b.datasets import load_adult
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.sklearn import ParityClassifier
 from r2b.sklearn.forms import TrainingRows, split_whole_rows
 
@@ -179,7 +179,7 @@ def parities_on_adult(learner, share):
         features[train], y[train], sensitive_features=sex[train]
     )
     chances = [model.predict_proba(features[test]) for model in (plain, by_argmax, ours)]
-    return [demographic_parity(rows, sensitive_features=sex[test]) for rows in chances]
+    return [demographic_parity_difference(rows, sensitive_features=sex[test]) for rows in chances]
 
 
 FOREST = RandomForestClassifier(n_estimators=20, max_depth=5, random_state=0)
@@ -212,7 +212,9 @@ def test_expansion_comes_to_parity_where_half_is_set_by_sex():
     assert ours < by_argmax
     _, y, sex, train, _ = adult(0.5)
     assert (
-        demographic_parity(argmax_labels(y[train], sex[train]), sensitive_features=sex[train])
+        demographic_parity_difference(
+            argmax_labels(y[train], sex[train]), sensitive_features=sex[train]
+        )
         > 0.015
     )
 
@@ -224,7 +226,9 @@ def test_neighbours_learn_fair_probabilities_by_regression():
     )
     assert model.form_ == "soft"
     assert (
-        demographic_parity(model.predict_proba(features[test]), sensitive_features=sex[test])
+        demographic_parity_difference(
+            model.predict_proba(features[test]), sensitive_features=sex[test]
+        )
         <= 0.02
     )
 

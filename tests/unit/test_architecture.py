@@ -251,7 +251,7 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (imports_flow_one_way, "r2b._data.dataset", "from r2b import metrics"),
     (imports_flow_one_way, "r2b._solve.solvers.newton", "from r2b import debias"),
     (imports_flow_one_way, "r2b._audit.measure", "import r2b.engines.tables"),
-    (imports_flow_one_way, "r2b.metrics.demographic", "from r2b._constraints.parity import Parity"),
+    (imports_flow_one_way, "r2b.metrics.means", "from r2b._constraints.parity import Parity"),
     (imports_flow_one_way, "r2b.utils", "import numpy"),
     (
         optional_libraries_wait,

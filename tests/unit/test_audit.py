@@ -151,7 +151,7 @@ def test_probabilities_are_averaged() -> None:
             atol=1e-12,
         )
     assert found.families[0].disparity == pytest.approx(
-        r2b.metrics.demographic_parity(
+        r2b.metrics.demographic_parity_difference(
             matrix, sensitive_features=people["sex"], sample_weight=weight
         )
     )

@@ -11,9 +11,9 @@ import pytest
 import r2b
 from r2b import errors
 from r2b._data.values import written
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 from r2b.metrics.chance import sampling_level
-from r2b.metrics.intervals import parity_interval
+from r2b.metrics.intervals import disparity_interval
 
 RNG = np.random.default_rng(5)
 SEX = RNG.choice(["f", "m"], 300)
@@ -224,7 +224,7 @@ def test_what_is_no_seed_is_refused(fair, seed):
 def test_what_is_no_number_of_draws_or_level_is_refused(option):
     ((name, value),) = option.items()
     with pytest.raises(errors.ParameterError) as caught:
-        parity_interval(Y, sensitive_features=SEX, **option)
+        disparity_interval(Y, sensitive_features=SEX, **option)
     assert caught.value.facts[name] == value
     for n_permutations in ("x", 1.5, 0):
         with pytest.raises(errors.ParameterError, match="permutations"):
@@ -321,16 +321,19 @@ def test_a_negative_zero_is_a_zero():
 @pytest.mark.parametrize("kind", [np.array, list, lambda y: np.array(y, dtype=object)])
 def test_probabilities_of_one_class_are_no_classes_and_both_ways_out_work(kind):
     scores, groups = [0.1, 0.7, 0.3, 0.9], list("aabb")
-    for call in (r2b.debias, r2b.audit, demographic_parity):
+    for call in (r2b.debias, r2b.audit, demographic_parity_difference):
         with pytest.raises(
             errors.InputError, match=r"from 0 to 1, such as 0\.1.*column_stack.*text"
         ):
             call(kind(scores), sensitive_features=groups)
     both = np.column_stack([1 - np.array(scores), scores])
-    assert demographic_parity(both, sensitive_features=groups) == pytest.approx(0.2)
-    assert demographic_parity([str(each) for each in scores], sensitive_features=groups) == 0.5
+    assert demographic_parity_difference(both, sensitive_features=groups) == pytest.approx(0.2)
+    assert (
+        demographic_parity_difference([str(each) for each in scores], sensitive_features=groups)
+        == 0.5
+    )
     for ratings in ([1.0, 2.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0], [0.5, 1.5, 0.5, 0.5]):
-        assert demographic_parity(kind(ratings), sensitive_features=groups) == 0.5
+        assert demographic_parity_difference(kind(ratings), sensitive_features=groups) == 0.5
 
 
 def test_masked_numbers_are_missing_numbers():

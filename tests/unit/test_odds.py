@@ -17,12 +17,12 @@ from r2b.errors import (
     WeightError,
 )
 from r2b.metrics import (
-    demographic_parity,
-    demographic_parity_by_class,
-    equal_opportunity,
-    equal_opportunity_by_class,
-    equalized_odds,
-    equalized_odds_by_class,
+    demographic_parity_difference,
+    demographic_parity_difference_by_class,
+    equal_opportunity_difference,
+    equal_opportunity_difference_by_class,
+    equalized_odds_difference,
+    equalized_odds_difference_by_class,
     group_means,
 )
 
@@ -104,15 +104,19 @@ def test_by_definition_with_weights_families_and_strata(method, seed):
         for y_pred, rows in ((hard, (hard[:, None] == CLASSES) * 1.0), (soft, soft)):
             expected = partial(naive, true, rows, groupings, weight, where, method)
             options["control_features"] = strata
-            assert equalized_odds(true, y_pred, **options) == pytest.approx(expected(), abs=1e-12)
-            assert equal_opportunity(true, y_pred, **options) == pytest.approx(
+            assert equalized_odds_difference(true, y_pred, **options) == pytest.approx(
+                expected(), abs=1e-12
+            )
+            assert equal_opportunity_difference(true, y_pred, **options) == pytest.approx(
                 expected(own=True), abs=1e-12
             )
             everyone = naive(np.full(len(true), "a"), rows, groupings, weight, where, method)
-            assert demographic_parity(true, y_pred, **options) == pytest.approx(everyone, abs=1e-12)
-            assert demographic_parity(y_pred, **options) == demographic_parity(
-                true, y_pred, **options
+            assert demographic_parity_difference(true, y_pred, **options) == pytest.approx(
+                everyone, abs=1e-12
             )
+            assert demographic_parity_difference(
+                y_pred, **options
+            ) == demographic_parity_difference(true, y_pred, **options)
 
 
 def test_two_classes_as_fairlearn_has_them():
@@ -127,12 +131,12 @@ def test_two_classes_as_fairlearn_has_them():
         )
         for rows in ({}, {"sample_weight": weight}):
             rows = {**rows, "sensitive_features": groups}
-            assert equalized_odds(y_true, y_pred, **rows) == pytest.approx(
+            assert equalized_odds_difference(y_true, y_pred, **rows) == pytest.approx(
                 fairlearn.equalized_odds_difference(y_true, y_pred, **rows)
             )
             parity = fairlearn.demographic_parity_difference(y_true, y_pred, **rows)
-            assert demographic_parity(y_true, y_pred, **rows) == pytest.approx(parity)
-            found = equal_opportunity_by_class(y_true, y_pred, **rows).as_dict()
+            assert demographic_parity_difference(y_true, y_pred, **rows) == pytest.approx(parity)
+            found = equal_opportunity_difference_by_class(y_true, y_pred, **rows).as_dict()
             assert found[1] == pytest.approx(
                 fairlearn.equal_opportunity_difference(y_true, y_pred, **rows)
             )
@@ -142,9 +146,9 @@ def test_a_metric_frame_takes_the_measures():
     fairlearn = pytest.importorskip("fairlearn.metrics")
     true, hard, _, people, _, control = table(3)
     measures = {
-        "disparity": demographic_parity,
-        "odds": equalized_odds,
-        "opportunity": equal_opportunity,
+        "disparity": demographic_parity_difference,
+        "odds": equalized_odds_difference,
+        "opportunity": equal_opportunity_difference,
     }
     params = {name: {"sensitive_features": people["sex"]} for name in measures}
     frame = fairlearn.MetricFrame(
@@ -169,7 +173,8 @@ def test_certain_memberships_are_groups_and_uncertain_ones_weigh():
         "sample_weight": (share * weight[:, None]).ravel(),
     }
     for measure, y_pred in product(
-        (demographic_parity, equalized_odds, equal_opportunity), (hard, soft)
+        (demographic_parity_difference, equalized_odds_difference, equal_opportunity_difference),
+        (hard, soft),
     ):
         expected = measure(true, y_pred, sensitive_features=people["sex"], sample_weight=weight)
         assert measure(
@@ -187,7 +192,7 @@ def test_certain_memberships_are_groups_and_uncertain_ones_weigh():
 def test_groups_that_lack_a_true_class_are_named():
     y_true, y_pred = ["a", "b", "b", "b", "b", "c"], ["a", "b", "a", "b", "b", "c"]
     sex = {"sex": ["f", "f", "f", "m", "m", "m"]}
-    odds = equalized_odds_by_class(y_true, y_pred, sensitive_features=sex)
+    odds = equalized_odds_difference_by_class(y_true, y_pred, sensitive_features=sex)
     assert odds.true_classes.tolist() == odds.classes.tolist() == ["a", "b", "c"]
     assert [(each.family, each.group, each.true_class) for each in odds.absent] == [
         ("sex", "m", "a"),
@@ -195,29 +200,31 @@ def test_groups_that_lack_a_true_class_are_named():
     ]
     assert np.isnan(odds.values[[0, 2]]).all()
     assert odds.as_dict()["b"] == {"a": 0.5, "b": 0.5, "c": 0.0}
-    opportunity = equal_opportunity_by_class(y_true, y_pred, sensitive_features=sex)
+    opportunity = equal_opportunity_difference_by_class(y_true, y_pred, sensitive_features=sex)
     assert opportunity.absent == odds.absent
     np.testing.assert_array_equal(opportunity.values, [np.nan, 0.5, np.nan])
     assert (
-        equal_opportunity(y_true, y_pred, sensitive_features=sex)
-        == equalized_odds(y_true, y_pred, sensitive_features=sex)
+        equal_opportunity_difference(y_true, y_pred, sensitive_features=sex)
+        == equalized_odds_difference(y_true, y_pred, sensitive_features=sex)
         == 0.5
     )
     with pytest.raises(InputError, match=r"'m' \(sex\) has no rows of true class 'a'") as caught:
-        equalized_odds(y_true, y_pred, sensitive_features=sex, absent="error")
+        equalized_odds_difference(y_true, y_pred, sensitive_features=sex, absent="error")
     assert caught.value.facts["group"] == "m"
 
 
 def test_rows_of_weight_zero_are_no_rows_of_a_true_class():
     y_true, y_pred, groups = ["a", "a", "b", "b"], ["a", "b", "b", "a"], ["f", "m", "f", "m"]
-    found = equalized_odds_by_class(
+    found = equalized_odds_difference_by_class(
         y_true, y_pred, sensitive_features=groups, sample_weight=[1, 0, 1, 1]
     )
     assert [str(each) for each in found.absent] == ["'m' (groups) has no rows of true class 'a'"]
     assert np.isnan(found.values[0]).all()
     assert found.values[1].tolist() == [1, 1]
     with pytest.raises(WeightError, match="group 'm'"):
-        equalized_odds(y_true, y_pred, sensitive_features=groups, sample_weight=[1, 0, 1, 0])
+        equalized_odds_difference(
+            y_true, y_pred, sensitive_features=groups, sample_weight=[1, 0, 1, 0]
+        )
 
 
 def test_groups_that_a_stratum_lacks_are_named():
@@ -226,70 +233,98 @@ def test_groups_that_a_stratum_lacks_are_named():
         ["f", "m", "f", "m", "f"],
         {"job": ["x", "x", "x", "x", "z"]},
     )
-    found = demographic_parity_by_class(y, sensitive_features={"sex": sex}, control_features=job)
+    found = demographic_parity_difference_by_class(
+        y, sensitive_features={"sex": sex}, control_features=job
+    )
     assert [(each.group, each.stratum, each.true_class) for each in found.absent] == [
         ("m", "job=z", None)
     ]
     assert found.as_dict() == {"a": 1.0, "b": 1.0}
     with pytest.raises(InputError, match=r"'m' .* has no rows in 'job=z'"):
-        demographic_parity(y, sensitive_features={"sex": sex}, control_features=job, absent="error")
+        demographic_parity_difference(
+            y, sensitive_features={"sex": sex}, control_features=job, absent="error"
+        )
 
 
 def test_where_nothing_can_be_compared_the_measure_is_refused():
     with pytest.raises(InputError, match="No true class has rows of two groups"):
-        equalized_odds(["a", "a", "b"], ["a", "b", "a"], sensitive_features=["f", "f", "m"])
+        equalized_odds_difference(
+            ["a", "a", "b"], ["a", "b", "a"], sensitive_features=["f", "f", "m"]
+        )
     # as demographic parity
-    assert equalized_odds(["a", "a", "b"], ["a", "b", "a"], sensitive_features=["f", "f", "f"]) == 0
+    assert (
+        equalized_odds_difference(
+            ["a", "a", "b"], ["a", "b", "a"], sensitive_features=["f", "f", "f"]
+        )
+        == 0
+    )
 
 
 def test_classes_that_are_never_predicted_or_have_no_column():
     y_true, groups = ["a", "a", "b", "b"], ["f", "m", "f", "m"]
-    assert equal_opportunity_by_class(
+    assert equal_opportunity_difference_by_class(
         y_true, ["b", "b", "b", "b"], sensitive_features=groups
     ).as_dict() == {"a": 0, "b": 0}
     columns = {"b": [0.2, 0.4, 0.5, 0.5], "c": [0.8, 0.6, 0.5, 0.5]}
-    assert equal_opportunity_by_class(y_true, columns, sensitive_features=groups).as_dict() == {
+    assert equal_opportunity_difference_by_class(
+        y_true, columns, sensitive_features=groups
+    ).as_dict() == {
         "a": 0,
         "b": 0,
     }
-    assert equalized_odds(y_true, columns, sensitive_features=groups) == pytest.approx(0.2)
+    assert equalized_odds_difference(y_true, columns, sensitive_features=groups) == pytest.approx(
+        0.2
+    )
     with pytest.raises(
         InputError, match="None of the true classes 'a', 'b' is among the predicted ones 'yes'"
     ):
-        equal_opportunity(y_true, ["yes"] * 4, sensitive_features=groups)
+        equal_opportunity_difference(y_true, ["yes"] * 4, sensitive_features=groups)
     # needs no common names
-    assert equalized_odds(y_true, ["yes", "no", "yes", "no"], sensitive_features=groups) == 1
+    assert (
+        equalized_odds_difference(y_true, ["yes", "no", "yes", "no"], sensitive_features=groups)
+        == 1
+    )
 
 
 def test_columns_are_named_and_not_guessed():
     pd = pytest.importorskip("pandas")
     y_true, groups = ["low", "high", "low", "high", "mid", "mid"], ["f", "f", "m", "m", "f", "m"]
     soft = np.random.default_rng(0).dirichlet(np.ones(3), 6)
-    named = equal_opportunity(
+    named = equal_opportunity_difference(
         y_true, pd.DataFrame(soft, columns=["high", "low", "mid"]), sensitive_features=groups
     )
-    assert equal_opportunity(y_true, soft, sensitive_features=groups) == named
+    assert equal_opportunity_difference(y_true, soft, sensitive_features=groups) == named
     ordered = pd.Series(pd.Categorical(y_true, ["low", "mid", "high"]))
     assert (
-        equal_opportunity(ordered, soft, sensitive_features=groups, classes=["high", "low", "mid"])
+        equal_opportunity_difference(
+            ordered, soft, sensitive_features=groups, classes=["high", "low", "mid"]
+        )
         == named
     )
     with pytest.raises(InputError, match="in an order of its own"):
-        equal_opportunity(ordered, soft, sensitive_features=groups)
+        equal_opportunity_difference(ordered, soft, sensitive_features=groups)
     with pytest.raises(ShapeError, match=r"y_pred has 3 columns, but y_true holds 2 classes"):
-        equalized_odds(["a", "a", "b", "b", "a", "b"], soft, sensitive_features=groups)
+        equalized_odds_difference(["a", "a", "b", "b", "a", "b"], soft, sensitive_features=groups)
     with pytest.raises(UnseenError, match="'mid'"):
-        equalized_odds(y_true, y_true, sensitive_features=groups, classes=["low", "high"])
-    by_number = equal_opportunity(
+        equalized_odds_difference(
+            y_true, y_true, sensitive_features=groups, classes=["low", "high"]
+        )
+    by_number = equal_opportunity_difference(
         [0, 1, 0, 1, 2, 2], dict(zip("012", soft.T, strict=True)), sensitive_features=groups
     )
-    assert by_number == equal_opportunity([0, 1, 0, 1, 2, 2], soft, sensitive_features=groups)
+    assert by_number == equal_opportunity_difference(
+        [0, 1, 0, 1, 2, 2], soft, sensitive_features=groups
+    )
 
 
 def test_wrong_calls_are_refused():
     true, hard, soft, people, _, _ = table(1)
     pd = pytest.importorskip("pandas")
-    for measure in (demographic_parity, equalized_odds, equal_opportunity):
+    for measure in (
+        demographic_parity_difference,
+        equalized_odds_difference,
+        equal_opportunity_difference,
+    ):
         with pytest.raises(ShapeError, match=r"the order is \(y_true, y_pred\)"):
             measure(soft, true, sensitive_features=people)
         with pytest.raises(LengthError, match="y_true has 119 rows, but y_pred has 120"):
@@ -324,14 +359,16 @@ def test_wrong_calls_are_refused():
 def test_families_that_cannot_be(families, message):
     features = {"sex": ["f", "m"], "vote": r2b.Membership([[0.5, 0.5], [0.1, 0.9]])}
     with pytest.raises(ParameterError, match=message):
-        demographic_parity(["a", "b"], sensitive_features=features, families=families)
+        demographic_parity_difference(["a", "b"], sensitive_features=features, families=families)
 
 
 def test_families_of_the_library_name_their_columns():
     true, hard, _, people, _, _ = table(2)
     wanted = [r2b.Family("sex", epsilon=0.1), r2b.Family(["sex", "race"])]
-    same = equalized_odds(true, hard, sensitive_features=people, families=["sex", ["sex", "race"]])
-    assert equalized_odds(true, hard, sensitive_features=people, families=wanted) == same
+    same = equalized_odds_difference(
+        true, hard, sensitive_features=people, families=["sex", ["sex", "race"]]
+    )
+    assert equalized_odds_difference(true, hard, sensitive_features=people, families=wanted) == same
 
 
 def test_families_and_strata_agree_with_the_audit():
@@ -339,7 +376,7 @@ def test_families_and_strata_agree_with_the_audit():
     for y in (hard, soft):
         rows = {"sensitive_features": people, "control_features": control, "sample_weight": weight}
         found = r2b.audit(y, **rows, n_permutations=0, n_boot=0)
-        assert demographic_parity(y, **rows, families="both") == pytest.approx(
+        assert demographic_parity_difference(y, **rows, families="both") == pytest.approx(
             max(each.disparity for each in found.families), abs=1e-12
         )
 
@@ -349,6 +386,6 @@ def test_a_single_family_keeps_the_bits_of_the_group_means():
     for y in (hard, soft):
         means = group_means(y, sensitive_features=people, sample_weight=weight).means
         assert (
-            demographic_parity(y, sensitive_features=people, sample_weight=weight)
+            demographic_parity_difference(y, sensitive_features=people, sample_weight=weight)
             == np.ptp(means, axis=0).max()
         )

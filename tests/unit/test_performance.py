@@ -15,7 +15,7 @@ from r2b.errors import (
     UnseenError,
     WeightError,
 )
-from r2b.metrics import error_parity, parity_interval, top_k_accuracy, tv_accuracy
+from r2b.metrics import disparity_interval, error_parity, top_k_accuracy, tv_accuracy
 
 SCORES = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6], [0.4, 0.4, 0.2]])
 Y = ["a", "c", "b", "a"]
@@ -206,16 +206,18 @@ def test_bootstrap_and_normal_agree_on_means(weighted):
 def test_merged_rows_are_resampled_like_rows():
     rng = np.random.default_rng(0)
     codes, groups = rng.integers(0, 3, 900), np.arange(900) % 2
-    merged = parity_interval(codes, sensitive_features=groups, n_boot=4_000, level=0.9)
-    rows = parity_interval(np.eye(3)[codes], sensitive_features=groups, n_boot=4_000, level=0.9)
-    weighted = parity_interval(
+    merged = disparity_interval(codes, sensitive_features=groups, n_boot=4_000, level=0.9)
+    rows = disparity_interval(np.eye(3)[codes], sensitive_features=groups, n_boot=4_000, level=0.9)
+    weighted = disparity_interval(
         codes, sensitive_features=groups, sample_weight=np.ones(900) * 3, n_boot=4_000, level=0.9
     )
     assert merged.high == pytest.approx(rows.high, abs=0.004) and merged.high == pytest.approx(
         weighted.high, abs=0.004
     )
-    normal = parity_interval(codes, sensitive_features=groups, method="normal", level=0.9)
-    soft = parity_interval(np.eye(3)[codes], sensitive_features=groups, method="normal", level=0.9)
+    normal = disparity_interval(codes, sensitive_features=groups, method="normal", level=0.9)
+    soft = disparity_interval(
+        np.eye(3)[codes], sensitive_features=groups, method="normal", level=0.9
+    )
     assert tuple(normal) == pytest.approx(tuple(soft), abs=1e-12)
 
 
@@ -244,7 +246,7 @@ def test_intervals_of_gaps_cover(method, gap):
         rng = np.random.default_rng(seed)
         groups = np.arange(400) % 2
         codes = (rng.random(400) < 0.3 + gap * groups).astype(int)
-        return gap, parity_interval(
+        return gap, disparity_interval(
             codes,
             sensitive_features=groups,
             level=0.9,
@@ -265,13 +267,15 @@ def test_intervals_of_gaps_cover(method, gap):
 
 
 def test_one_group_has_no_gap():
-    assert tuple(parity_interval([0, 1, 1], sensitive_features=["a"] * 3)) == (0, 0)
+    assert tuple(disparity_interval([0, 1, 1], sensitive_features=["a"] * 3)) == (0, 0)
     assert tuple(error_parity([0, 1], sensitive_features=["a", "a"]).interval()) == (0, 0)
 
 
 @pytest.mark.parametrize("method", ["normal", "bootstrap"])
 def test_a_group_of_one_row_says_nothing(method):
-    assert tuple(parity_interval([0, 1, 1], sensitive_features=["a", "b", "b"], method=method)) == (
+    assert tuple(
+        disparity_interval([0, 1, 1], sensitive_features=["a", "b", "b"], method=method)
+    ) == (
         0,
         1,
     )

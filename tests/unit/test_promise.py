@@ -7,7 +7,12 @@ import pytest
 
 import r2b
 from r2b.errors import InputError, ParameterError, WeightError
-from r2b.metrics import demographic_parity, equal_opportunity, equalized_odds, parity_promise
+from r2b.metrics import (
+    demographic_parity_difference,
+    equal_opportunity_difference,
+    equalized_odds_difference,
+    parity_promise,
+)
 from r2b.metrics.betting import block_means, n_pairs, ruled_out
 
 DRAWS = 1_000
@@ -141,10 +146,10 @@ def test_measured_is_the_measure(families, kind):
     predicted = soft if kind == "soft" else hard
     options = {"sensitive_features": people, "families": families, "control_features": job}
     found = parity_promise(predicted, **options)
-    assert found.measured == demographic_parity(predicted, **options) < found.bound < 1
+    assert found.measured == demographic_parity_difference(predicted, **options) < found.bound < 1
     for criterion, measure in (
-        ("equalized_odds", equalized_odds),
-        ("equal_opportunity", equal_opportunity),
+        ("equalized_odds", equalized_odds_difference),
+        ("equal_opportunity", equal_opportunity_difference),
     ):
         named = {**options, "classes": ["n", "o", "u"]}
         found = parity_promise(predicted, y_true=y, criterion=criterion, **named)
@@ -180,7 +185,7 @@ def test_sentences():
     assert found.epsilon is found.rows_needed is found.holds is None and found.n_differences == 4
     basis = "measured 0 on 4,000 rows held back; betting on paired rows, 4 differences"
     assert str(found).startswith(
-        f"Parity of new rows is at most {np.ceil(1000 * found.bound) / 1000:g} with confidence 95 % ({basis})."
+        f"The disparity of new rows (demographic parity) is at most {np.ceil(1000 * found.bound) / 1000:g} with confidence 95 % ({basis})."
     )
     assert str(parity_promise(y, sensitive_features=groups, epsilon=0.1)).endswith(
         "Epsilon 0.1 is supported."
@@ -261,7 +266,7 @@ def test_weights_are_refused_unless_they_are_equal():
         ({"epsilon": 2}, ParameterError, "epsilon is 2"),
         ({"epsilon": "0.1"}, ParameterError, "epsilon is '0.1'"),
         ({"criterion": "odds"}, ParameterError, "'odds'"),
-        ({"criterion": "equalized_odds"}, ParameterError, "Pass y_true="),
+        ({"criterion": "equalized_odds"}, ParameterError, "Pass `y_true=`"),
         (
             {"sensitive_features": ["f"] * 4},
             InputError,

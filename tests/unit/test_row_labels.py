@@ -8,10 +8,10 @@ import r2b
 from r2b._data.columns import refuse_other_index
 from r2b.errors import LengthError, RowLabelError
 from r2b.metrics import (
-    demographic_parity,
+    demographic_parity_difference,
+    disparity_interval,
     error_parity,
     group_means,
-    parity_interval,
     top_k_accuracy,
     tv_accuracy,
 )
@@ -124,12 +124,14 @@ CALLS = {
     "expand": lambda other: _fair().expand(other(X)),
     "expand, y without an index": lambda other: _fair(Y.to_numpy()).expand(other(X)),
     "sample by key": lambda other: _fair().sample(key=other(pd.Series(range(N)))),
-    "demographic_parity": lambda other: demographic_parity(Y, sensitive_features=other(SEX)),
+    "demographic_parity": lambda other: demographic_parity_difference(
+        Y, sensitive_features=other(SEX)
+    ),
     "group_means": lambda other: group_means(
         SCORES, sensitive_features=SEX.to_numpy(), sample_weight=other(WEIGHT)
     ),
     "sampling_level": lambda other: sampling_level(Y, sensitive_features=other(SEX)),
-    "parity_interval": lambda other: parity_interval(Y, sensitive_features=other(SEX)),
+    "disparity_interval": lambda other: disparity_interval(Y, sensitive_features=other(SEX)),
     "audit": lambda other: r2b.audit(Y, sensitive_features=other(SEX), n_permutations=0, n_boot=0),
     "frontier": lambda other: r2b.frontier(Y, sensitive_features=other(SEX)),
     "smallest_epsilon": lambda other: r2b.smallest_epsilon(
@@ -188,12 +190,12 @@ def test_rows_that_overlap_in_part_are_not_paired_by_position():
         RowLabelError,
         match=r"differ in their row labels \(1 of 59\); at row 0 they are 0 and 1\. Take \.loc\[y\.index\.inter",
     ):
-        demographic_parity(Y.iloc[:-1], sensitive_features=SEX.iloc[1:])
+        demographic_parity_difference(Y.iloc[:-1], sensitive_features=SEX.iloc[1:])
     common = Y.index[1:-1]
-    truth = demographic_parity(
+    truth = demographic_parity_difference(
         Y.loc[common].to_numpy(), sensitive_features=SEX.loc[common].to_numpy()
     )
-    assert demographic_parity(Y.loc[common], sensitive_features=SEX.loc[common]) == truth
+    assert demographic_parity_difference(Y.loc[common], sensitive_features=SEX.loc[common]) == truth
 
 
 def test_the_remedy_fits_what_was_found():

@@ -231,7 +231,7 @@ def test_expanded_rows_have_exact_parity(case):
     assert weight.min() > 0
     own = np.ones(len(case.y)) if case.weight is None else case.weight
     assert np.bincount(index, weight, minlength=len(own)) == pytest.approx(own, rel=1e-12)
-    parity = r2b.metrics.demographic_parity(
+    parity = r2b.metrics.demographic_parity_difference(
         y, sensitive_features=case.groups[index], sample_weight=weight
     )
     assert parity <= np.max(case.epsilon) + 1e-9

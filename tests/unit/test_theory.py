@@ -11,7 +11,7 @@ from r2b.datasets import load_adult
 from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
 from r2b.metrics import (
     GeneralizationBound,
-    demographic_parity,
+    demographic_parity_difference,
     generalization_bound,
     rademacher_complexity,
     sampling_level,
@@ -270,7 +270,7 @@ def test_sampling_level_with_weights():
     weight = np.random.default_rng(0).gamma(0.3, size=600)
     uneven = sampling_level(codes, sensitive_features=groups, sample_weight=weight)
     assert uneven.mean > 1.3 * plain.mean
-    assert uneven.observed == demographic_parity(
+    assert uneven.observed == demographic_parity_difference(
         codes, sensitive_features=groups, sample_weight=weight
     )
 

@@ -22,9 +22,9 @@ from r2b._audit.resampling import (
 )
 from r2b._data.arrays import Floats, plain_value
 from r2b.metrics.binomial import difference_bounds, variance_of_means
-from r2b.metrics.demographic import divided, overall_mean
 from r2b.metrics.explained import explained_of_moments
 from r2b.metrics.intervals import Interval
+from r2b.metrics.means import divided, overall_mean
 
 # rows below which resampling an uncertain group does not show how far its mean may be off
 _FEW = 50

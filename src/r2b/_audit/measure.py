@@ -30,7 +30,7 @@ from r2b._data.dataset import read
 from r2b._data.frames import library_of
 from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.task import refuse_scores
-from r2b.metrics.demographic import means_of, overall_mean
+from r2b.metrics.means import means_of, overall_mean
 
 
 def audit(

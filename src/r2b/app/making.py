@@ -26,7 +26,7 @@ from r2b.engines.files import FileSource
 from r2b.engines.files.writing import write_stream
 from r2b.engines.table_rows import TableRows
 from r2b.errors import InputError, MissingValueError, ParameterError, require
-from r2b.metrics import demographic_parity
+from r2b.metrics import demographic_parity_difference
 
 _MOST_VALUES = 100  # of a column of text that is a feature
 _MOST_ENTRIES = 1 << 24  # of the features of all rows: 128 MiB
@@ -102,7 +102,7 @@ def _likeliest(table: FileSource, choice: TaskChoice) -> tuple[float, float] | N
         else np.asarray(read.columns([choice.weight])[choice.weight], np.float64)
     )
     best, sure = scores.argmax(axis=1), scores.max(axis=1) / scores.sum(axis=1)
-    parity = demographic_parity(best, sensitive_features=groups, sample_weight=weight)
+    parity = demographic_parity_difference(best, sensitive_features=groups, sample_weight=weight)
     return float(weight @ sure / weight.sum()), parity
 
 

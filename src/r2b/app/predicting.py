@@ -10,23 +10,8 @@ from r2b._data.arrays import plain_value
 from r2b._files.arrow import pyarrow_compute
 from r2b.app.choice import TaskChoice
 from r2b.engines.files import FileSource
-from r2b.metrics.criteria import unfairness, unfairness_by_chance
-from r2b.metrics.demographic import group_means
-
-CRITERIA = {
-    "demographic_parity": (
-        "Demographic parity",
-        "the share of rows that get a prediction, whatever is true",
-    ),
-    "equal_opportunity": (
-        "Equal opportunity",
-        "the share of right predictions among the rows of a class",
-    ),
-    "equalized_odds": (
-        "Equalized odds",
-        "the share of every prediction, right or wrong, among the rows of a class",
-    ),
-}
+from r2b.metrics.criteria import CRITERIA, disparity, disparity_by_chance
+from r2b.metrics.means import group_means
 
 
 def measured(table: FileSource, choice: TaskChoice) -> dict[str, Any]:
@@ -48,14 +33,14 @@ def measured(table: FileSource, choice: TaskChoice) -> dict[str, Any]:
             choice.weight
         ]
     criteria = []
-    for criterion, (name, meaning) in CRITERIA.items():
-        found = unfairness(criterion, true, predicted, **rows)  # type: ignore[arg-type]
-        chance = unfairness_by_chance(criterion, true, predicted, **rows)  # type: ignore[arg-type]
+    for criterion in CRITERIA.values():
+        found = disparity(criterion.name, true, predicted, **rows)
+        chance = disparity_by_chance(criterion.name, true, predicted, **rows)
         criteria.append(
             {
-                "criterion": criterion,
-                "name": name,
-                "meaning": meaning,
+                "criterion": criterion.name,
+                "name": criterion.title,
+                "meaning": criterion.meaning,
                 "found": 100 * found,
                 "chance": 100 * chance,
             }

@@ -14,7 +14,7 @@ from r2b._data import read
 from r2b._data.arrays import Floats, plain_value
 from r2b._data.merge import cell_sums
 from r2b.methods.base import refuse_unfitted
-from r2b.metrics.demographic import parity_by_class_of_means
+from r2b.metrics.means import disparity_by_class
 
 
 class UnreachableCell(NamedTuple):
@@ -89,7 +89,7 @@ class Reweighing:
         left = self.factors_ * joint
         total = left.sum(axis=1)
         # A group whose rows weigh nothing was refused on reading, so that no total is 0.
-        parity = parity_by_class_of_means(left / total[:, None], total, "between_groups")
+        parity = disparity_by_class(left / total[:, None], total, "between_groups")
         self.parity_ = float(parity.max())
         groups, classes = dataset.cells.names, dataset.labels.vocabulary.values
         self.unreachable_ = tuple(

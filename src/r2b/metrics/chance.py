@@ -15,8 +15,8 @@ from r2b._data.arrays import Array
 from r2b._data.compute import generator
 from r2b._data.merge import class_weights
 from r2b.errors import ParameterError
-from r2b.metrics.demographic import means_of, parity_of_means, table_to_measure
 from r2b.metrics.intervals import group_sizes
+from r2b.metrics.means import disparity_of_means, means_of, table_to_measure
 
 # a permuted parity this near to the observed one is the same number summed in another order
 _SAME = 1e-12
@@ -92,7 +92,7 @@ def sampling_level(
     Parameters
     ----------
     y, sensitive_features, sample_weight
-        As for :func:`r2b.metrics.demographic_parity`. A weight stays with its label and moves
+        As for :func:`r2b.metrics.demographic_parity_difference`. A weight stays with its label and moves
         between groups.
     n_permutations : int
     quantiles : tuple of float
@@ -123,7 +123,7 @@ def sampling_level(
         )
     data = table_to_measure(y, sensitive_features, sample_weight)
     means, weights = means_of(data)
-    observed = parity_of_means(means, weights)
+    observed = disparity_of_means(means, weights)
     rng = generator(random_state)
     # Unweighted classes are counts in a table, and a permutation is a draw of the table with its
     # margins: no row is touched.
@@ -213,7 +213,7 @@ def parities_of_rows(data: Dataset, n_permutations: int, rng: np.random.Generato
             )
         # A permutation may leave a group with weightless rows alone; it then does not count, as
         # everywhere.
-        draws[draw] = parity_of_means(sums / np.where(totals > 0, totals, 1)[:, None], totals)
+        draws[draw] = disparity_of_means(sums / np.where(totals > 0, totals, 1)[:, None], totals)
     return draws
 
 

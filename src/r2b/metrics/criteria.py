@@ -1,93 +1,539 @@
-"""The criteria of fairness by name: how far predictions are from one, and how much of that chance explains on so many rows."""
+"""Criteria of fairness: one table says which rows and which classes each compares.
+
+Measures, their chance level, promises and estimators read this table. No solver is used here, so
+a measure can contradict one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import erfc, sqrt
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from r2b._data import Dataset, read
-from r2b._data.arrays import Array
-from r2b._data.columns import refuse_other_choice
-from r2b.metrics.comparisons import CellFamily, Comparison, Families, families_of
-from r2b.metrics.demographic import demographic_parity, means_of, overall_mean
-from r2b.metrics.odds import equal_opportunity, equalized_odds, own_places, read_predictions
+from r2b._data import Dataset, Labels, Vocabulary
+from r2b._data.arrays import Array, Flags, frozen, plain_value
+from r2b._data.cells import read_cells
+from r2b._data.columns import (
+    Column,
+    Matrix,
+    argument_error,
+    column_of,
+    recognise,
+    refuse_other_choice,
+    refuse_other_index,
+    refuse_other_rows,
+    row_labels,
+)
+from r2b._data.dataset import (
+    read_known_labels,
+    read_labels,
+    refuse_lone_probabilities,
+    together,
+)
+from r2b._data.values import key_of, listed
+from r2b._data.vocabulary import read_vocabulary
+from r2b._plot import Measure, measures, percent
+from r2b.errors import InputError, ParameterError
+from r2b.metrics.groups import (
+    AbsentGroup,
+    CellFamily,
+    Comparison,
+    Families,
+    Key,
+    families_of,
+    with_true_classes,
+)
+from r2b.metrics.means import (
+    METHODS,
+    Method,
+    disparity_by_class,
+    means_of,
+    overall_mean,
+    ratio_by_class,
+)
+from r2b.metrics.performance import classes_of
 
-Criterion = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
-_STEPS = 64
+Absent = Literal["report", "error"]
+CriterionName = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
 
 
-def unfairness(
-    criterion: Criterion, y_true: Any, y_pred: Any, *, classes: Any = None, **rows: Any
+@dataclass(frozen=True)
+class Criterion:
+    """What a criterion compares between groups.
+
+    Attributes
+    ----------
+    name : str
+        As options name it; the measure in ``r2b.metrics`` is ``<name>_difference``.
+    title : str
+    meaning : str
+        What the groups are compared in, as the end of a sentence.
+    rows : {"all", "true class"}
+        Whether groups are compared over all of their rows, or among the rows of each true class.
+    classes : {"all", "own"}
+        Whether the means of all predicted classes count, or only that of the rows' own true class.
+    """
+
+    name: CriterionName
+    title: str
+    meaning: str
+    rows: Literal["all", "true class"]
+    classes: Literal["all", "own"]
+
+    @property
+    def by_true_class(self) -> bool:
+        """Whether rows of different true classes are compared apart."""
+        return self.rows == "true class"
+
+    def counts(self, n_classes: int, true_class: int | None) -> Flags:
+        """Return which predicted classes count among the rows of a true class."""
+        places = np.arange(n_classes)
+        if self.classes == "own":
+            return np.asarray(places == (-1 if true_class is None else true_class))
+        return np.asarray(places >= 0)
+
+
+CRITERIA: dict[str, Criterion] = {
+    each.name: each
+    for each in (
+        Criterion(
+            "demographic_parity",
+            "Demographic parity",
+            "the share of rows that get a prediction, whatever is true",
+            "all",
+            "all",
+        ),
+        Criterion(
+            "equal_opportunity",
+            "Equal opportunity",
+            "the share of right predictions among the rows of a class",
+            "true class",
+            "own",
+        ),
+        Criterion(
+            "equalized_odds",
+            "Equalized odds",
+            "the share of every prediction, right or wrong, among the rows of a class",
+            "true class",
+            "all",
+        ),
+    )
+}
+
+
+def criterion_of(name: str) -> Criterion:
+    """Return a criterion by name.
+
+    Raises
+    ------
+    ParameterError
+        There is none of this name.
+    """
+    refuse_other_choice("criterion", name, tuple(CRITERIA))
+    return CRITERIA[name]
+
+
+@dataclass(frozen=True, eq=False)
+class DisparityByClass:
+    """How far groups are apart in every class.
+
+    Attributes
+    ----------
+    values : ndarray of shape (L,) or (C, L)
+        The largest difference between two groups in each class; for equalized odds in each true
+        class (rows) and predicted class (columns). NaN for a true class whose rows no two groups
+        have.
+    classes : ndarray of shape (L,)
+        The predicted classes; for equal opportunity the true ones.
+    absent : tuple of AbsentGroup
+        Groups without rows in a stratum of the control features, or of a true class. They were not
+        compared there.
+    true_classes : ndarray of shape (C,) or None
+        The rows of ``values``, where it has two dimensions.
+    """
+
+    values: Array
+    classes: Array
+    absent: tuple[AbsentGroup, ...] = ()
+    true_classes: Array | None = None
+
+    def as_dict(self) -> dict[Any, Any]:
+        """Return the values by class, or by true class and then by predicted class."""
+        names = [plain_value(name) for name in self.classes]
+        if self.true_classes is None:
+            return dict(zip(names, self.values.tolist(), strict=True))
+        return {
+            plain_value(true): dict(zip(names, row, strict=True))
+            for true, row in zip(self.true_classes, self.values.tolist(), strict=True)
+        }
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the disparity of every class, of many the largest, on matplotlib Axes."""
+        named = self.as_dict().items()
+        if self.true_classes is not None:
+            named = {f"{k} among {c}": v for c, row in named for k, v in row.items()}.items()
+        found = [Measure(k, value, beside=percent(value)) for k, value in named if value == value]
+        return measures(ax, "DisparityByClass", ["Disparity by class"], "disparity", found)
+
+
+def demographic_parity_difference(
+    y: Any,
+    y_pred: Any = None,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    families: Families = "crossed",
+    sample_weight: Any = None,
+    method: Method = "between_groups",
+    absent: Absent = "report",
 ) -> float:
-    """Give how far predictions are from a criterion.
+    """Return the disparity of labels, equation (2) of the paper: 0 is fair, 1 the farthest from it.
+
+    Parameters
+    ----------
+    y : array-like of shape (N,) or (N, L)
+        Classes, or probabilities over L classes. With ``y_pred`` the true classes, which do not
+        count here but must be of the same rows: measures of fairlearn and scikit-learn are called
+        ``metric(y_true, y_pred, ...)``.
+    y_pred : array-like of shape (N,) or (N, L), optional
+        Predicted classes or probabilities.
+    sensitive_features : array-like of shape (N,) or (N, n_attributes)
+        One attribute or several; :class:`r2b.Membership` for groups that are known in probability.
+    control_features : array-like of shape (N,) or (N, n_features), optional
+        Groups are compared within each of their values, or crossings of values.
+    families : {"crossed", "marginal", "both"} or list
+        Which groups are compared: the crossings of all attributes, those of each attribute, or
+        both; or a list of columns such as ``["sex", ["sex", "race"]]``. The largest of all counts.
+    sample_weight : array-like of shape (N,), optional
+    method : {"between_groups", "to_overall"}
+        The largest difference over the classes between the means of two groups, or between the mean
+        of a group and of all rows.
+    absent : {"report", "error"}
+        Groups that a stratum lacks are not compared there, and named by
+        :func:`demographic_parity_difference_by_class`; or refused by name.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ParameterError
+        The method is not one of the two, or a family names a column that is not there.
+    InputError
+        The data cannot be used as they are.
+
+    Examples
+    --------
+    >>> sex = ["f", "f", "m", "m"]
+    >>> demographic_parity_difference(["no", "yes", "no", "no"], sensitive_features=sex)
+    0.5
+
+    Of predictions, in the way that scorers call it:
+
+    >>> y_true, y_pred = ["no", "no", "no", "yes"], ["no", "yes", "no", "no"]
+    >>> demographic_parity_difference(y_true, y_pred, sensitive_features=sex)
+    0.5
+    """
+    rows = _Rows(sensitive_features, control_features, sample_weight)
+    found = _by_class("demographic_parity", y, y_pred, rows, None, families, method, absent)
+    return _largest(found)
+
+
+def demographic_parity_difference_by_class(
+    y: Any,
+    y_pred: Any = None,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    families: Families = "crossed",
+    sample_weight: Any = None,
+    method: Method = "between_groups",
+    absent: Absent = "report",
+) -> DisparityByClass:
+    """Return the disparity of each class.
+
+    Parameters
+    ----------
+    y, y_pred, sensitive_features, control_features, families, sample_weight, method, absent
+        As for :func:`demographic_parity_difference`, which is the largest of these values.
+
+    Returns
+    -------
+    DisparityByClass
+
+    Examples
+    --------
+    >>> y, sex = ["no", "yes", "no", "no"], ["f", "f", "m", "m"]
+    >>> demographic_parity_difference_by_class(y, sensitive_features=sex).as_dict()
+    {'no': 0.5, 'yes': 0.5}
+    """
+    rows = _Rows(sensitive_features, control_features, sample_weight)
+    return _by_class("demographic_parity", y, y_pred, rows, None, families, method, absent)
+
+
+def demographic_parity_ratio(
+    y: Any,
+    y_pred: Any = None,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    families: Families = "crossed",
+    sample_weight: Any = None,
+    method: Method = "between_groups",
+    absent: Absent = "report",
+) -> float:
+    """Return the smallest ratio of two groups' shares of a class: 1 is fair, 0 the farthest from it.
+
+    At least .8 is the four-fifths rule. A class that no group has does not count.
+
+    Parameters
+    ----------
+    y, y_pred, sensitive_features, control_features, families, sample_weight, absent
+        As for :func:`demographic_parity_difference`.
+    method : {"between_groups", "to_overall"}
+        The smallest share of a group divided by the largest; or the ratio of a group's share and
+        that of all rows, the smaller divided by the larger.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> y, sex = ["no", "yes", "no", "yes", "yes", "yes"], ["f", "f", "m", "m", "m", "m"]
+    >>> round(demographic_parity_ratio(y, sensitive_features=sex), 3)
+    0.5
+    """
+    rows = _Rows(sensitive_features, control_features, sample_weight)
+    table = rows.table("demographic_parity", y, y_pred, None)
+    return float(np.nanmin(_extremes(table, families, method, absent, ratio=True)[0]))
+
+
+def equalized_odds_difference(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    families: Families = "crossed",
+    sample_weight: Any = None,
+    method: Method = "between_groups",
+    absent: Absent = "report",
+    classes: Any = None,
+) -> float:
+    """Return how far predictions are from equalized odds: 0 is fair, 1 the farthest from it.
+
+    Over all true classes c and predicted classes k, the largest difference between two groups in
+    the mean prediction of k among the rows of true class c. Of two classes it is the larger one of
+    the differences in true and in false positive rates.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (N,)
+        The true classes.
+    y_pred : array-like of shape (N,) or (N, L)
+        Predicted classes, or probabilities over L classes.
+    sensitive_features, control_features, families, sample_weight, method
+        As for :func:`demographic_parity_difference`, among the rows of a true class.
+    absent : {"report", "error"}
+        A group without rows of a true class has no rates there. It is compared with the others
+        where it has some, and named by :func:`equalized_odds_difference_by_class`; or it is refused
+        by name. Where no true class has rows of two groups, both refuse.
+    classes : array-like of shape (L,), optional
+        The classes of the columns of ``y_pred``, in order. Without it the column names, or else the
+        sorted classes that occur in ``y_true``, which must then be as many as there are columns.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ParameterError, InputError
+
+    Examples
+    --------
+    >>> y_true, sex = ["no", "yes", "yes", "no", "yes", "yes"], ["f"] * 3 + ["m"] * 3
+    >>> y_pred = ["no", "yes", "yes", "no", "no", "yes"]
+    >>> equalized_odds_difference(y_true, y_pred, sensitive_features=sex)
+    0.5
+    """
+    rows = _Rows(sensitive_features, control_features, sample_weight)
+    found = _by_class("equalized_odds", y_true, y_pred, rows, classes, families, method, absent)
+    return _largest(found)
+
+
+def equalized_odds_difference_by_class(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    families: Families = "crossed",
+    sample_weight: Any = None,
+    method: Method = "between_groups",
+    absent: Absent = "report",
+    classes: Any = None,
+) -> DisparityByClass:
+    """Return the differences between groups for each true class and each predicted class.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, control_features, families, sample_weight, method, absent,
+    classes
+        As for :func:`equalized_odds_difference`, which is the largest of these values.
+
+    Returns
+    -------
+    DisparityByClass
+        It also names the groups that lack a true class.
+
+    Examples
+    --------
+    >>> y_true, sex = ["no", "yes", "yes", "yes", "yes"], ["f"] * 3 + ["m"] * 2
+    >>> y_pred = ["no", "yes", "yes", "no", "yes"]
+    >>> found = equalized_odds_difference_by_class(y_true, y_pred, sensitive_features=sex)
+    >>> found.as_dict()
+    {'no': {'no': nan, 'yes': nan}, 'yes': {'no': 0.5, 'yes': 0.5}}
+    >>> print(*found.absent)
+    'm' (groups) has no rows of true class 'no'
+    """
+    rows = _Rows(sensitive_features, control_features, sample_weight)
+    return _by_class("equalized_odds", y_true, y_pred, rows, classes, families, method, absent)
+
+
+def equal_opportunity_difference(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    families: Families = "crossed",
+    sample_weight: Any = None,
+    method: Method = "between_groups",
+    absent: Absent = "report",
+    classes: Any = None,
+) -> float:
+    """Return how far predictions are from equal opportunity: 0 is fair, 1 the farthest from it.
+
+    Over all classes c, the largest difference between two groups in the mean prediction of c among
+    the rows of true class c: of true positive rates, or for probabilities of the mean probability
+    of the true class.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, control_features, families, sample_weight, method, absent,
+    classes
+        As for :func:`equalized_odds_difference`. A class that is never predicted, or that has no
+        column, has the rate 0 in every group.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        Also where none of the true classes is among the predicted ones.
+    ParameterError
+
+    Examples
+    --------
+    >>> y_true, sex = ["no", "yes", "yes", "no", "yes", "yes"], ["f"] * 3 + ["m"] * 3
+    >>> y_pred = ["yes", "yes", "yes", "no", "yes", "yes"]
+    >>> equal_opportunity_difference(y_true, y_pred, sensitive_features=sex)
+    1.0
+    """
+    rows = _Rows(sensitive_features, control_features, sample_weight)
+    found = _by_class("equal_opportunity", y_true, y_pred, rows, classes, families, method, absent)
+    return _largest(found)
+
+
+def equal_opportunity_difference_by_class(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    families: Families = "crossed",
+    sample_weight: Any = None,
+    method: Method = "between_groups",
+    absent: Absent = "report",
+    classes: Any = None,
+) -> DisparityByClass:
+    """Return the difference in true positive rates of each class.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, control_features, families, sample_weight, method, absent,
+    classes
+        As for :func:`equal_opportunity_difference`, which is the largest of these values.
+
+    Returns
+    -------
+    DisparityByClass
+        Of the true classes; it also names the groups that lack one.
+
+    Examples
+    --------
+    >>> y_true, sex = ["no", "yes", "yes", "no", "yes", "yes"], ["f"] * 3 + ["m"] * 3
+    >>> y_pred = ["no", "yes", "yes", "no", "no", "yes"]
+    >>> equal_opportunity_difference_by_class(y_true, y_pred, sensitive_features=sex).as_dict()
+    {'no': 0.0, 'yes': 0.5}
+    """
+    rows = _Rows(sensitive_features, control_features, sample_weight)
+    return _by_class("equal_opportunity", y_true, y_pred, rows, classes, families, method, absent)
+
+
+def disparity(
+    criterion: str,
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    families: Families = "crossed",
+    sample_weight: Any = None,
+    method: Method = "between_groups",
+    absent: Absent = "report",
+    classes: Any = None,
+) -> float:
+    """Return how far predictions are from a criterion.
 
     Parameters
     ----------
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-    y_true, y_pred, classes, **rows
-        As for :func:`r2b.metrics.odds.equalized_odds`.
+    y_true, y_pred, sensitive_features, control_features, families, sample_weight, method, absent,
+    classes
+        As for :func:`equalized_odds_difference`.
 
     Examples
     --------
-    >>> [unfairness(name, [0, 1, 0, 1], [1, 1, 0, 1], sensitive_features=["f", "f", "m", "m"]) for name in get_args(Criterion)]
-    [0.5, 1.0, 1.0]
+    >>> rows = {"sensitive_features": ["f", "f", "m", "m"]}
+    >>> {name: disparity(name, [0, 1, 0, 1], [1, 1, 0, 1], **rows) for name in CRITERIA}
+    {'demographic_parity': 0.5, 'equal_opportunity': 1.0, 'equalized_odds': 1.0}
     """
-    refuse_other_choice("criterion", criterion, get_args(Criterion))
-    if criterion == "demographic_parity":  # it needs no names of classes
-        return demographic_parity(y_true, y_pred, **rows)
-    measure = equalized_odds if criterion == "equalized_odds" else equal_opportunity
-    return measure(y_true, y_pred, classes=classes, **rows)
+    rows = _Rows(sensitive_features, control_features, sample_weight)
+    return _largest(_by_class(criterion, y_true, y_pred, rows, classes, families, method, absent))
 
 
-def unfairness_by_chance(
-    criterion: Criterion,
+def disparity_by_chance(
+    criterion: str,
     y_true: Any,
     y_pred: Any,
     *,
-    classes: Any = None,
+    sensitive_features: Any,
+    control_features: Any = None,
     families: Families = "crossed",
+    sample_weight: Any = None,
+    classes: Any = None,
     level: float = 0.95,
-    **rows: Any,
 ) -> float:
-    """Give what chance explains of the measure of a criterion, as :func:`largest_by_chance` does.
-
-    Parameters
-    ----------
-    criterion, y_true, y_pred, classes, families
-        As for :func:`unfairness`.
-    **rows
-        Its ``sensitive_features``, ``control_features`` and ``sample_weight``.
-    level : float
-
-    Examples
-    --------
-    >>> y_true, y_pred, groups = [0, 0, 1, 1] * 100, [0, 0, 0, 0, 1, 1, 1, 1] * 50, [0, 1] * 200
-    >>> [round(unfairness_by_chance(name, y_true, y_pred, sensitive_features=groups), 3) for name in get_args(Criterion)]
-    [0.098, 0.158, 0.158]
-    """
-    refuse_other_choice("criterion", criterion, get_args(Criterion))
-    if criterion == "demographic_parity":
-        return largest_by_chance(
-            read(y_pred, fewest_classes=1, weightless="allow", **rows), families, level
-        )
-    features = (rows["sensitive_features"], rows.get("control_features"), rows.get("sample_weight"))
-    data, true = read_predictions(y_true, y_pred, *features, classes)
-    own = (
-        own_places(true.values, data.labels.vocabulary.values)
-        if criterion == "equal_opportunity"
-        else None
-    )
-    return largest_by_chance(data, families, level, own)
-
-
-def largest_by_chance(
-    data: Dataset, families: Families, level: float = 0.95, own: list[int | None] | None = None
-) -> float:
-    """Give what chance explains of the largest difference between groups, without drawing: so much is exceeded in few fair tables.
+    """Return what chance explains of a disparity, without drawing: few fair tables exceed it.
 
     Where a row's label does not depend on its group, the difference of groups a and b in class k
     has the variance ``v_k sum_i w_i^2 (m_ia / T_a - m_ib / T_b)^2``, with v_k the variance of the
@@ -96,13 +542,10 @@ def largest_by_chance(
 
     Parameters
     ----------
-    data : Dataset
-    families : {"crossed", "marginal", "both"} or list
-        As for :func:`r2b.metrics.demographic_parity`.
+    criterion, y_true, y_pred, sensitive_features, control_features, families, sample_weight,
+    classes
+        As for :func:`disparity`.
     level : float
-    own : list of int or None, optional
-        For each true class, the last control feature, the one class that counts among its rows; all
-        without it.
 
     Returns
     -------
@@ -111,76 +554,69 @@ def largest_by_chance(
 
     Examples
     --------
-    >>> data = read(["no", "yes"] * 200, sensitive_features=["f"] * 200 + ["m"] * 200)
-    >>> round(largest_by_chance(data, "crossed"), 3)  # 1.96 standard errors of the difference of two shares of 200
-    0.098
+    >>> y_true, y_pred = [0, 0, 1, 1] * 100, [0, 0, 0, 0, 1, 1, 1, 1] * 50
+    >>> rows = {"sensitive_features": [0, 1] * 200}
+    >>> [round(disparity_by_chance(name, y_true, y_pred, **rows), 3) for name in CRITERIA]
+    [0.098, 0.158, 0.158]
     """
+    rows = _Rows(sensitive_features, control_features, sample_weight)
+    table = rows.table(criterion, y_true, y_pred, classes)
+    data = table.data
     means, weights = means_of(data)
     seconds, soft = means, data.labels.matrix  # the square of a label that is 0 or 1 is the label
     if soft is not None:
-        seconds = means_of(
-            replace(data, labels=replace(data.labels, matrix=soft.astype(np.float64) ** 2))
-        )[0]
-    squares = np.bincount(
-        data.cells.codes, None if data.weight is None else data.weight**2, data.n_cells
-    )
-    # Of two classes the second mirrors the first.
-    every: list[int | None] = list(range(1 if data.n_classes == 2 else data.n_classes))
+        squared = replace(data.labels, matrix=soft.astype(np.float64) ** 2)
+        seconds = means_of(replace(data, labels=squared))[0]
+    squares = None if data.weight is None else data.weight**2
+    squares = np.bincount(data.cells.codes, squares, data.n_cells)
     errors = [
-        each
+        error
         for family in families_of(data.cells, families)
         for found in family.compared(data.cells, means, weights)
         if len(found.present) > 1
-        for each in _standard_errors(
-            family,
-            found,
-            every if own is None else [own[found.stratum[-1]]],
-            seconds,
-            weights,
-            squares,
-        )
+        # a class that is never predicted does not vary
+        for columns in [[k for k in table.columns(found.stratum) if k is not None]]
+        for error in _standard_errors(family, found, columns, seconds, weights, squares)
     ]
     widest = max((float(each.max()) for each in errors), default=0.0)
     if widest == 0:
         return 0.0
     # Standard errors are rounded up to a few values, so that any number of differences takes the
     # same time.
-    counts = np.sum(
-        [
-            np.bincount(np.ceil(each / widest * _STEPS).astype(np.intp), minlength=_STEPS + 1)
-            for each in errors
-        ],
-        axis=0,
-    )
-    return widest * _exceeded_by(counts[1:], 1 - level)
+    rounded = np.ceil(np.concatenate(errors) / widest * _STEPS).astype(np.intp)
+    return widest * _exceeded_by(np.bincount(rounded, minlength=_STEPS + 1)[1:], 1 - level)
+
+
+_STEPS = 64  # standard errors are told apart in so many steps
 
 
 def _standard_errors(
     family: CellFamily,
     found: Comparison,
-    classes: list[int | None],
+    columns: list[int],
     seconds: Array,
     weights: Array,
     squares: Array,
 ) -> Iterator[Array]:
-    """Give the standard errors of the differences between groups under chance, class by class."""
+    """Compute the standard errors of the differences between groups under chance, by class."""
     here, weight = found.cells, weights[found.cells]
-    variances = np.maximum(
-        weight @ seconds[here] / weight.sum() - overall_mean(found.means, found.weights) ** 2, 0.0
-    )
+    overall = overall_mean(found.means, found.weights)
+    variances = np.maximum(weight @ seconds[here] / weight.sum() - overall**2, 0.0)
     part = family.parts[here]
     part = part[:, found.present] if part.ndim == 2 else part[:, None] == found.present
     part = part / found.weights
     gram = part.T @ (part * squares[here, None])
     one, two = np.triu_indices(len(found.present), 1)
     pairs = np.sqrt(np.maximum(gram[one, one] + gram[two, two] - 2 * gram[one, two], 0.0))
-    for k in classes:
-        if k is not None:  # a class that is never predicted does not vary
-            yield sqrt(variances[k]) * pairs
+    for k in columns:
+        yield sqrt(variances[k]) * pairs
 
 
 def _exceeded_by(counts: Array, chance: float) -> float:
-    """Give what so many normal numbers, of standard errors 1 / n to 1, exceed in absolute value with this chance between them."""
+    """Return what the largest of some normal numbers exceeds with this chance.
+
+    ``counts`` says how many have the standard error 1 / n, 2 / n, ..., 1.
+    """
     there = [(int(count), (place + 1) / len(counts)) for place, count in enumerate(counts) if count]
     low, high = 0.0, 40.0
     for _ in range(50):
@@ -188,3 +624,236 @@ def _exceeded_by(counts: Array, chance: float) -> float:
         too_often = sum(count * erfc(middle / error / sqrt(2)) for count, error in there) > chance
         low, high = (middle, high) if too_often else (low, middle)
     return high
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionTable:
+    """Predictions and groups, with what a criterion compares.
+
+    Attributes
+    ----------
+    criterion : Criterion
+    data : Dataset
+        Where the criterion tells true classes apart they are the last control feature.
+    true_classes : ndarray of shape (C,)
+        Empty where the criterion does not tell them apart.
+    own : list of int or None
+        For each true class the predicted class of the same name; None for one never predicted.
+    """
+
+    criterion: Criterion
+    data: Dataset
+    true_classes: Array
+    own: list[int | None]
+
+    def columns(self, stratum: Key) -> list[int | None]:
+        """Return the predicted classes that count in a stratum.
+
+        None stands for a class that is never predicted. Of two classes the second mirrors the
+        first and is left out.
+        """
+        if self.criterion.classes == "own":
+            return [self.own[stratum[-1]]]
+        return list(range(1 if self.data.n_classes == 2 else self.data.n_classes))
+
+
+def read_predictions(
+    criterion: str,
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    classes: Any = None,
+) -> PredictionTable:
+    """Read predictions with their groups, and the true classes where the criterion needs them."""
+    rows = _Rows(sensitive_features, control_features, sample_weight)
+    return rows.table(criterion, y_true, y_pred, classes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The arguments that every measure takes beside its labels."""
+
+    sensitive_features: Any
+    control_features: Any
+    sample_weight: Any
+
+    def table(self, criterion: str, y_true: Any, y_pred: Any, classes: Any) -> PredictionTable:
+        """Read a table to measure. ``y_true`` alone is what is measured by demographic parity."""
+        asked = criterion_of(criterion)
+        if y_pred is None and not asked.by_true_class:
+            y_true, y_pred = None, y_true
+        if y_true is None and asked.by_true_class:
+            problem = (
+                f"{asked.title} compares rows of the same true class, and y_true is not given."
+            )
+            remedy = "Pass `y_true=`, the true class of every row."
+            raise ParameterError(problem, remedy=remedy, criterion=criterion)
+        true = None if y_true is None else _read_true_classes(y_true, y_pred)
+        labels = _read_predicted(y_pred, y_true if asked.by_true_class else None, classes)
+        groups = read_cells(
+            self.sensitive_features, control_features=self.control_features, categorical_only=False
+        )
+        data = together(labels, groups, self.sample_weight, "allow")
+        if true is not None:
+            refuse_other_index(("y_true", row_labels(y_true)), ("sensitive_features", data.index))
+        if true is None or not asked.by_true_class:
+            return PredictionTable(asked, data, np.empty(0), [])
+        codes, known = true
+        own: list[int | None] = []
+        if asked.classes == "own":
+            own = own_places(known.values, labels.vocabulary.values)
+        crossed = replace(data, cells=with_true_classes(groups, codes, known))
+        return PredictionTable(asked, crossed, known.values, own)
+
+
+def _by_class(
+    criterion: str,
+    y_true: Any,
+    y_pred: Any,
+    rows: _Rows,
+    classes: Any,
+    families: Families,
+    method: Method,
+    absent: Absent,
+) -> DisparityByClass:
+    table = rows.table(criterion, y_true, y_pred, classes)
+    values, missing = _extremes(table, families, method, absent, ratio=False)
+    predicted = table.data.labels.vocabulary.values
+    if not table.criterion.by_true_class:
+        return DisparityByClass(frozen(values[0]), predicted, missing)
+    if table.criterion.classes == "own":
+        # a class that nobody is predicted to be of has the rate 0 everywhere; NaN stays NaN
+        own = [
+            row[0] * 0.0 if k is None else row[k] for row, k in zip(values, table.own, strict=True)
+        ]
+        return DisparityByClass(frozen(np.array(own)), table.true_classes, missing)
+    return DisparityByClass(frozen(values), predicted, missing, table.true_classes)
+
+
+def _largest(found: DisparityByClass) -> float:
+    return float(np.nanmax(found.values))
+
+
+def _extremes(
+    table: PredictionTable, families: Families, method: Method, absent: Absent, *, ratio: bool
+) -> tuple[Array, tuple[AbsentGroup, ...]]:
+    """Return the largest difference, or the smallest ratio, over families and strata.
+
+    Returns
+    -------
+    ndarray of shape (n_true or 1, L)
+        NaN for a true class whose rows no two groups have.
+    tuple of AbsentGroup
+        Groups that could not be compared.
+    """
+    refuse_other_choice("absent", absent, get_args(Absent))
+    refuse_other_choice("method", method, METHODS)
+    data, n_true = table.data, len(table.true_classes)
+    means, weights = means_of(data)
+    values, missing = np.full((n_true or 1, data.n_classes), np.nan), []
+    for family in families_of(data.cells, families):
+        family.refuse_weightless(data.cells, weights)
+        compared = False
+        for found in family.compared(data.cells, means, weights):
+            lacking = family.absent(found, data.cells, n_true > 0)
+            if lacking and absent == "error":
+                raise absent_error(lacking)
+            missing += lacking
+            # of one group alone nothing differs, with strata or without
+            if len(found.present) > 1 or len(family.groups) == 1:
+                row, compared = found.stratum[-1] if n_true else 0, True
+                if ratio:
+                    here = ratio_by_class(found.means, found.weights, method)
+                    values[row] = np.fmin(values[row], here)
+                else:
+                    here = disparity_by_class(found.means, found.weights, method)
+                    values[row] = np.fmax(values[row], here)
+        if not compared:
+            where = "true class" if n_true else "stratum"
+            problem = f"No {where} has rows of two groups of the family {family.name!r}."
+            remedy = "Measure on more rows, or with coarser groups, classes or control features."
+            raise InputError(problem, remedy=remedy, family=family.name, absent=missing)
+    return values, tuple(missing)
+
+
+def absent_error(lacking: list[AbsentGroup]) -> InputError:
+    """Return an error that says which groups cannot be compared."""
+    more = f" ({len(lacking) - 1} more like it)" if len(lacking) > 1 else ""
+    remedy = "Measure on more rows, or pass `absent='report'` to compare the groups that are there."
+    return InputError(
+        f"The group {lacking[0]}{more}.", remedy=remedy, group=lacking[0].group, absent=lacking
+    )
+
+
+def own_places(true_classes: Array, classes: Array) -> list[int | None]:
+    """Return which predicted class each true class is; None for one that is never predicted.
+
+    Raises
+    ------
+    InputError
+        None of them is: the two are named differently, and every rate would be 0.
+
+    Examples
+    --------
+    >>> own_places(np.array([1, 2]), np.array(["0", "1"]))
+    [1, None]
+    """
+    places = {key_of(name): k for k, name in enumerate(classes)}
+    # many tables can name columns by text alone
+    written = {str(plain_value(name)): k for k, name in enumerate(classes)}
+    own = [places.get(key_of(name), written.get(str(plain_value(name)))) for name in true_classes]
+    if set(own) == {None}:
+        problem = (
+            f"None of the true classes {listed(true_classes)} is among the predicted ones "
+            f"{listed(classes)}."
+        )
+        remedy = (
+            "Name classes alike in y_true and y_pred. For columns without names pass `classes=`."
+        )
+        raise InputError(
+            problem, remedy=remedy, true_classes=true_classes.tolist(), classes=classes.tolist()
+        )
+    return own
+
+
+def _read_true_classes(y_true: Any, y_pred: Any) -> tuple[Array, Vocabulary]:
+    """Read true classes of the rows of predictions: their codes and their names."""
+    truth, found = recognise(y_true, what="y_true"), recognise(y_pred, what="y_pred")
+    if not isinstance(truth, Column) and len(truth.columns) > 1:
+        problem = f"has {len(truth.columns)} columns, but a row has one true class"
+        remedy = "Pass one class per row; the order is (y_true, y_pred)."
+        raise argument_error("y_true", problem, remedy, n_columns=len(truth.columns))
+    refuse_other_rows(("y_true", len(truth), truth.index), ("y_pred", len(found), found.index))
+    codes, classes = read_vocabulary(column_of(y_true, what="y_true"), what="y_true")
+    refuse_lone_probabilities(classes)
+    return codes, classes
+
+
+def _read_predicted(y_pred: Any, y_true: Any, classes: Any) -> Labels:
+    """Read predictions.
+
+    Columns without names are of the given classes, or of those of ``y_true`` where it is given.
+    """
+    found = recognise(y_pred, what="y_pred")
+    if isinstance(found, Column) or len(found.columns) == 1:
+        if classes is None:
+            return read_labels(y_pred, normalize=False, fewest_classes=1)
+        known = read_vocabulary(column_of(classes, what="classes"), what="classes")[1]
+        return read_known_labels(y_pred, vocabulary=known, soft=False, normalize=False)
+    labels = read_labels(y_pred, normalize=False, fewest_classes=1)
+    if y_true is None and classes is None:
+        return labels
+    truth = found if y_true is None else column_of(y_true, what="y_true")
+    named = Vocabulary(classes_of(found, truth, classes, "y_pred"))
+    order = named.values.tolist()
+    if classes is None and isinstance(found, Matrix) and sorted(order) != order:
+        problem = (
+            "The columns of y_pred have no names, and y_true has the classes "
+            f"{listed(named.values)} in an order of its own."
+        )
+        remedy = "Pass `classes=` with the class of every column, in order."
+        raise InputError(problem, remedy=remedy, classes=order)
+    return replace(labels, vocabulary=named)

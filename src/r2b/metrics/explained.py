@@ -16,7 +16,7 @@ from r2b._data.dataset import WHAT as LABELS
 from r2b._data.dataset import Dataset, read_labels, together
 from r2b._data.numbers import read_continuous
 from r2b.errors import ParameterError, ShapeError
-from r2b.metrics.demographic import means_of
+from r2b.metrics.means import means_of
 
 WHAT = "attribute"
 ROUNDING = 1e-9  # how far a mean of probabilities may leave [0, 1] before it is something else

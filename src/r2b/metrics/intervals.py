@@ -29,7 +29,7 @@ from r2b.metrics.binomial import (
     mean_bounds,
     variance_of_means,
 )
-from r2b.metrics.demographic import divided, means_of, table_to_measure
+from r2b.metrics.means import divided, means_of, table_to_measure
 
 IntervalMethod = Literal["binomial", "normal", "bootstrap"]
 
@@ -357,7 +357,7 @@ def _largest_change(sums: Array, means: Array) -> Array:
     )
 
 
-def parity_interval(
+def disparity_interval(
     y: Any,
     *,
     sensitive_features: Any,
@@ -372,7 +372,7 @@ def parity_interval(
     Parameters
     ----------
     y, sensitive_features, sample_weight
-        As for :func:`r2b.metrics.demographic_parity`.
+        As for :func:`r2b.metrics.demographic_parity_difference`.
     level : float
     method : {"binomial", "bootstrap", "normal"}
         None is exact for a maximum; all are conservative. The first alone is right for groups of
@@ -392,10 +392,10 @@ def parity_interval(
     Examples
     --------
     >>> y, s = ["no", "yes"] * 200 + ["no"] * 400, ["f"] * 400 + ["m"] * 400
-    >>> low, high = parity_interval(y, sensitive_features=s, level=0.95)
+    >>> low, high = disparity_interval(y, sensitive_features=s, level=0.95)
     >>> round(low, 2), round(high, 2)
     (0.45, 0.55)
-    >>> low, high = parity_interval(["a", "a", "b", "b", "a"], sensitive_features=["f", "f", "f", "m", "m"], level=0.95)
+    >>> low, high = disparity_interval(["a", "a", "b", "b", "a"], sensitive_features=["f", "f", "f", "m", "m"], level=0.95)
     >>> round(low, 2), round(high, 2)
     (0.0, 0.75)
     """

@@ -16,24 +16,20 @@ from itertools import combinations
 from math import ceil, floor, inf, isinf, log, log10
 from numbers import Real
 from statistics import NormalDist
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.attributes import CATEGORICAL
-from r2b._data.cells import read_cells
-from r2b._data.columns import refuse_other_choice
 from r2b._data.compute import generator
-from r2b._data.dataset import together
 from r2b._data.values import written
 from r2b.errors import InputError, ParameterError, WeightError
 from r2b.metrics.betting import block_means, n_pairs, narrowed, ruled_out
-from r2b.metrics.comparisons import AbsentGroup, Families, families_of, named_stratum
-from r2b.metrics.criteria import Criterion
-from r2b.metrics.demographic import means_of, read_true_classes
-from r2b.metrics.odds import own_places, read_predicted, read_predictions
+from r2b.metrics.criteria import CRITERIA, CriterionName, PredictionTable, read_predictions
+from r2b.metrics.groups import AbsentGroup, Families, Key, families_of, named_stratum
+from r2b.metrics.means import means_of
 
 METHOD = "betting on paired rows"
 _SPENT = (
@@ -42,11 +38,6 @@ _SPENT = (
     0.75
 )
 _UNSEEN = -1  # a class that no row held back was predicted to be of, and that new rows may be
-_NAMES = {
-    "demographic_parity": "Parity",
-    "equal_opportunity": "Equal opportunity",
-    "equalized_odds": "Equalized odds",
-}
 
 
 @dataclass(frozen=True)
@@ -124,7 +115,7 @@ class Promise:
     confidence: float
     epsilon: float | None
     rows_needed: float | None
-    criterion: Criterion
+    criterion: str
     n_rows: int
     group_sizes: dict[str, dict[Any, int]]
     classes: list[Any]
@@ -140,7 +131,9 @@ class Promise:
 
     def __str__(self) -> str:
         basis = f"measured {_figures(self.measured, round)} on {self.n_rows:,} rows held back"
-        said = f"{_NAMES[self.criterion]} of new rows is at most {_figures(self.bound, ceil)} with confidence {100 * self.confidence:g} %"
+        title = CRITERIA[self.criterion].title.lower()
+        limit = f"at most {_figures(self.bound, ceil)} with confidence {100 * self.confidence:g} %"
+        said = f"The disparity of new rows ({title}) is {limit}"
         text = f"{said} ({basis}; {self.method}, {self.n_differences:,} differences)."
         text += (
             f" It comes from {self.limit}."
@@ -167,7 +160,7 @@ def parity_promise(
     confidence: float = 0.95,
     epsilon: float | None = None,
     y_true: Any = None,
-    criterion: Criterion = "demographic_parity",
+    criterion: CriterionName = "demographic_parity",
     families: Families = "crossed",
     control_features: Any = None,
     sample_weight: Any = None,
@@ -198,7 +191,7 @@ def parity_promise(
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
         What is bounded: the measure of this name in ``r2b.metrics``.
     families, control_features, classes
-        As for :func:`r2b.metrics.equalized_odds`.
+        As for :func:`r2b.metrics.equalized_odds_difference`.
     sample_weight : array-like of shape (N,), optional
         Accepted where all are equal.
 
@@ -223,21 +216,22 @@ def parity_promise(
     >>> promise.measured, round(promise.bound, 2), promise.holds
     (0.0, 0.04, True)
     >>> print(parity_promise(predicted, sensitive_features=sex, epsilon=0.01))
-    Parity of new rows is at most 0.0... with confidence 95 % (measured 0 on 2,000 rows held back;
-    betting on paired rows, 4 differences). It comes from ... These rows cannot support epsilon
+    The disparity of new rows (demographic parity) is at most 0.0... with confidence 95 % (measured
+    0 on 2,000 rows held back; betting on paired rows, 4 differences). It comes from ... These rows cannot support epsilon
     0.01; about ... would.
     """
-    refuse_other_choice("criterion", criterion, get_args(Criterion))
     _refuse_numbers(confidence, epsilon)
-    data, true = _read(
-        y_pred, y_true, sensitive_features, control_features, sample_weight, classes, criterion
+    table = _read(
+        criterion,
+        y_true,
+        y_pred,
+        sensitive_features=sensitive_features,
+        control_features=control_features,
+        sample_weight=sample_weight,
+        classes=classes,
     )
-    own = (
-        own_places(true, data.labels.vocabulary.values)
-        if criterion == "equal_opportunity"
-        else None
-    )
-    pairs, sizes, absent = _compared(data, families, len(true) > 0, own)
+    data = table.data
+    pairs, sizes, absent = _compared(table, families)
     if not pairs:
         listed = "; ".join(
             f"{family}: {', '.join(f'{name!r} ({n:,} rows)' for name, n in groups.items())}"
@@ -264,7 +258,7 @@ def parity_promise(
         confidence=float(confidence),
         epsilon=None if epsilon is None else float(epsilon),
         rows_needed=needed,
-        criterion=criterion,
+        criterion=table.criterion.name,
         n_rows=data.n_rows,
         group_sizes=sizes,
         classes=[plain_value(name) for name in data.labels.vocabulary.values],
@@ -365,38 +359,10 @@ def _refuse_numbers(confidence: float, epsilon: float | None) -> None:
         )
 
 
-def _read(
-    y_pred: Any,
-    y_true: Any,
-    sensitive_features: Any,
-    control_features: Any,
-    sample_weight: Any,
-    classes: Any,
-    criterion: Criterion,
-) -> tuple[Dataset, Array]:
-    """Read predictions and groups; with a criterion that asks for them, told apart by the true classes, which are given too."""
-    if criterion == "demographic_parity":
-        if y_true is not None:
-            read_true_classes(y_true, y_pred)
-        groups = read_cells(
-            sensitive_features, control_features=control_features, categorical_only=False
-        )
-        data, true = (
-            together(read_predicted(y_pred, None, classes), groups, sample_weight, "allow"),
-            np.empty(0),
-        )
-    else:
-        if y_true is None:
-            problem = f"The criterion {criterion!r} compares rows of the same true class, and y_true is not given."
-            raise ParameterError(
-                problem,
-                remedy="Pass y_true=, the true classes of the rows held back.",
-                criterion=criterion,
-            )
-        data, known = read_predictions(
-            y_true, y_pred, sensitive_features, control_features, sample_weight, classes
-        )
-        true = known.values
+def _read(criterion: str, y_true: Any, y_pred: Any, **rows: Any) -> PredictionTable:
+    """Read predictions, refusing groups and weights for which no bound is proven."""
+    table = read_predictions(criterion, y_true, y_pred, **rows)
+    data = table.data
     for name, kind in zip(data.cells.columns, data.cells.kinds, strict=True):
         if kind != CATEGORICAL:
             problem = f"The attribute {name!r} is of the kind {kind!r}, and a promise is about the groups that rows truly belong to."
@@ -411,13 +377,14 @@ def _read(
         problem = f"The rows have weights from {low:g} to {high:g}, and a bound is proven for rows that are a plain sample of the population."
         remedy = "Make them one: keep each row with probability weight / largest possible weight, and pass what is kept without weights."
         raise WeightError(problem, remedy=remedy, smallest=low, largest=high)
-    return replace(data, weight=None), true
+    return replace(table, data=replace(data, weight=None))
 
 
 def _compared(
-    data: Dataset, families: Families, told_apart: bool, own: list[int | None] | None
+    table: PredictionTable, families: Families
 ) -> tuple[list[_Pair], dict[str, dict[Any, int]], tuple[AbsentGroup, ...]]:
     """List the pairs of groups that are compared, the rows of every group, and the groups that a stratum lacks."""
+    data, by_true_class = table.data, table.criterion.by_true_class
     cells, (means, weights) = data.cells, means_of(data)
     # rows may come sorted; pairs must not know their values
     shuffled = generator(0).permutation(data.n_rows)
@@ -442,15 +409,13 @@ def _compared(
             ordered, np.cumsum(np.bincount(places, minlength=len(strata) * n_groups))[:-1]
         )
         for number, found in enumerate(strata):
-            absent += family.absent(found, cells, told_apart)
+            absent += family.absent(found, cells, by_true_class)
             rows = [parts[number * n_groups + group] for group in found.present]
-            true, stratum = named_stratum(cells, found.stratum, told_apart)
+            true, stratum = named_stratum(cells, found.stratum, by_true_class)
             where = ", ".join(
                 [f"true class {_shown(true)}"] * (true is not None) + [stratum] * bool(stratum)
             )
-            columns = _columns(
-                data, None if own is None else own[found.stratum[-1]], own is not None
-            )
+            columns = _columns(table, found.stratum)
             # the column of place -1
             with_unseen = np.column_stack([found.means, np.zeros(len(found.means))])
             for one, two in combinations(range(len(rows)), 2):
@@ -464,12 +429,13 @@ def _compared(
     return pairs, sizes, tuple(absent)
 
 
-def _columns(data: Dataset, own: int | None, own_alone: bool) -> list[int]:
-    """Give the classes whose differences count. Of two probabilities the second mirrors the first."""
-    unseen = [] if data.labels.is_soft else [_UNSEEN]
-    if own_alone:
-        return [own] if own is not None else unseen
-    return [*range(1 if data.n_classes == 2 else data.n_classes), *unseen]
+def _columns(table: PredictionTable, stratum: Key) -> list[int]:
+    """Return the classes whose differences count, and one for all that no row was predicted."""
+    columns = table.columns(stratum)
+    known = [k for k in columns if k is not None]
+    every = table.criterion.classes == "all" or None in columns
+    unseen = [_UNSEEN] if every and not table.data.labels.is_soft else []
+    return known + unseen
 
 
 def _search(pairs: list[_Pair], alpha: float) -> PromiseLimit:

@@ -20,8 +20,8 @@ import numpy as np
 from r2b._data.arrays import Array
 from r2b._data.columns import Column, recognise, refuse_other_index
 from r2b.errors import ParameterError, ShapeError
-from r2b.metrics.demographic import means_of, parity_of_means, table_to_measure
 from r2b.metrics.intervals import group_sizes
+from r2b.metrics.means import disparity_of_means, means_of, table_to_measure
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def generalization_bound(
     predictions, _ = means_of(given)
     fit_gap = float(np.abs(predictions - means).max())
     n_smallest = float(group_sizes(labels.cells.codes, labels.weight, labels.n_cells).min())
-    before, after = parity_of_means(means, weights), parity_of_means(predictions, weights)
+    before, after = disparity_of_means(means, weights), disparity_of_means(predictions, weights)
     return GeneralizationBound(
         before, fit_gap, complexity, n_smallest, labels.n_classes, labels.n_cells, delta, after
     )

@@ -11,7 +11,7 @@ labels. 3. Give the network a thin wrapper with ``classes_`` and ``predict_proba
 Examples
 --------
 >>> import numpy as np
->>> from r2b.metrics import demographic_parity
+>>> from r2b.metrics import demographic_parity_difference
 >>> from r2b.sklearn import ParityPostprocessor, fair_labels
 >>> rng, _ = np.random.default_rng(0), torch.manual_seed(0)
 >>> sex = rng.choice(["f", "m"], 3000)
@@ -52,14 +52,14 @@ fair for the second.
 >>> plain = Network().fit(X[train], y[train])
 >>> fair = fair_labels(plain.embed(X[train]), y[train], sensitive_features=sex[train])
 >>> network = Network().fit(X[train], fair)
->>> before, after = (demographic_parity(model.predict_proba(X[new]), sensitive_features=sex[new]) for model in (plain, network))
+>>> before, after = (demographic_parity_difference(model.predict_proba(X[new]), sensitive_features=sex[new]) for model in (plain, network))
 >>> before > 0.2, after < before / 3
 (True, True)
 
 Decisions in parity, for which the wrapper above is enough:
 
 >>> model = ParityPostprocessor(plain, prefit=True, frontier=0).fit(X[later], y[later], sensitive_features=sex[later])
->>> demographic_parity(model.predict(X[new]), sensitive_features=sex[new]) < 0.1
+>>> demographic_parity_difference(model.predict(X[new]), sensitive_features=sex[new]) < 0.1
 True
 """
 

@@ -15,7 +15,7 @@ from r2b._data.merge import class_weights
 from r2b._labels import FairLabels, means_by_cell
 from r2b._labels.realised import Realised
 from r2b.errors import ParameterError
-from r2b.metrics.demographic import means_of
+from r2b.metrics.means import means_of
 from r2b.report.flows import MOST_NUMBERS, channel_of
 
 _ROUNDING = 1e-7

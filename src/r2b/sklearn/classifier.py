@@ -167,15 +167,15 @@ class ParityClassifier(BatchTraining):
     --------
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from r2b.metrics import demographic_parity
+    >>> from r2b.metrics import demographic_parity_difference
     >>> rng = np.random.default_rng(1)
     >>> sex = rng.choice(["f", "m"], 4000)
     >>> X = rng.normal(size=(4000, 2)) + np.outer(sex == "m", [0, 2])  # the second column tells of sex
     >>> y = np.where(X[:, 0] + 2 * (sex == "m") + rng.normal(size=4000) > 1, "yes", "no")
     >>> model = ParityClassifier(LogisticRegression()).fit(X[:2000], y[:2000], sensitive_features=sex[:2000])
     >>> plain = LogisticRegression().fit(X[:2000], y[:2000])
-    >>> before = demographic_parity(plain.predict(X[2000:]), sensitive_features=sex[2000:])
-    >>> before > 0.3, demographic_parity(model.predict(X[2000:]), sensitive_features=sex[2000:]) < before / 5
+    >>> before = demographic_parity_difference(plain.predict(X[2000:]), sensitive_features=sex[2000:])
+    >>> before > 0.3, demographic_parity_difference(model.predict(X[2000:]), sensitive_features=sex[2000:]) < before / 5
     (True, True)
     >>> print(model.frontier_.price)
     Accuracy at epsilon 0: ... % without the attribute, ... % with it at prediction; ... % without

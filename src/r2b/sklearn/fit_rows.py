@@ -10,9 +10,10 @@ import numpy as np
 from r2b._constraints.families import Request
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.compute import seed_of
+from r2b.metrics.criteria import CriterionName
 from r2b.sklearn.crossfit import Folds, make_folds
 from r2b.sklearn.labels import check_same_rows
-from r2b.sklearn.visible import Criterion, TrueGroups, true_groups
+from r2b.sklearn.visible import TrueGroups, true_groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class FitRows:
         *,
         cv: Any,
         random_state: Any,
-        criterion: Criterion = "demographic_parity",
+        criterion: CriterionName = "demographic_parity",
         normalize: bool = False,
         clusters: Any = None,
         fit_params: dict[str, Any] | None = None,

@@ -11,6 +11,7 @@ from r2b._constraints.parity.bounds import Epsilon
 from r2b._data.arrays import Floats
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError
+from r2b.metrics.criteria import CRITERIA, CriterionName
 from r2b.sklearn.crossfit import require_probabilities
 from r2b.sklearn.fit_rows import FitRows
 from r2b.sklearn.forms import plain_rows
@@ -18,7 +19,6 @@ from r2b.sklearn.labels import store
 from r2b.sklearn.learners import can_be_trained, class_scores
 from r2b.sklearn.predictor import AttributeUse, FairPredictor
 from r2b.sklearn.training import scored, trained_on
-from r2b.sklearn.visible import CRITERIA, Criterion
 
 WITHOUT = ("progress", "lam", "objective", "costs", "normalize")
 
@@ -96,14 +96,14 @@ class ParityPostprocessor(FairPredictor):
     --------
     >>> import numpy as np
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from r2b.metrics import demographic_parity
+    >>> from r2b.metrics import demographic_parity_difference
     >>> rng = np.random.default_rng(0)
     >>> sex = rng.choice(["f", "m"], 4000)
     >>> X = rng.normal(size=(4000, 2)) + np.outer(sex == "m", [1, 1])
     >>> y = np.where(X[:, 0] + rng.normal(size=4000) > 0.5, "yes", "no")
     >>> model = ParityPostprocessor(LogisticRegression()).fit(X[:2000], y[:2000], sensitive_features=sex[:2000])
-    >>> plain = demographic_parity(model.estimator_.predict(X[2000:]), sensitive_features=sex[2000:])
-    >>> demographic_parity(model.predict(X[2000:]), sensitive_features=sex[2000:]) < plain / 5
+    >>> plain = demographic_parity_difference(model.estimator_.predict(X[2000:]), sensitive_features=sex[2000:])
+    >>> demographic_parity_difference(model.predict(X[2000:]), sensitive_features=sex[2000:]) < plain / 5
     True
     """
 
@@ -112,7 +112,7 @@ class ParityPostprocessor(FairPredictor):
         estimator: Any,
         *,
         epsilon: Epsilon = DEFAULTS["epsilon"],
-        criterion: Criterion = "demographic_parity",
+        criterion: CriterionName = "demographic_parity",
         attribute: AttributeUse = "predicted",
         prefit: bool = False,
         group_estimator: Any = None,
@@ -174,7 +174,7 @@ class ParityPostprocessor(FairPredictor):
         NotFairWarning
             Predictions out of fold are above epsilon by more than chance explains.
         """
-        one_of("criterion", self.criterion, CRITERIA)
+        one_of("criterion", self.criterion, list(CRITERIA))
         data = {
             "sensitive_features": sensitive_features,
             "control_features": control_features,

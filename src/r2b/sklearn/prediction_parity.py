@@ -12,7 +12,7 @@ from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._plot import Measure, measures, percent
 from r2b.errors import ShapeError
 from r2b.metrics.chance import SamplingLevel, format_p_value, sampling_level
-from r2b.metrics.demographic import demographic_parity
+from r2b.metrics.criteria import demographic_parity_difference
 from r2b.sklearn.labels import weight_column
 
 
@@ -117,7 +117,7 @@ def measure(
     probabilities : ndarray of shape (n, L), optional
     predicted : ndarray of shape (n,)
     sensitive_features, sample_weight
-        As for :func:`r2b.metrics.demographic_parity`.
+        As for :func:`r2b.metrics.demographic_parity_difference`.
     y : array-like of shape (n,), optional
         True classes, for the accuracy.
     n_permutations : int
@@ -142,8 +142,8 @@ def measure(
     )
     right = None if y is None else _right(predicted, y, sensitive_features)
     return PredictionParity(
-        probability=demographic_parity(probabilities, **rows) if soft else None,
-        hard=demographic_parity(predicted, **rows),
+        probability=demographic_parity_difference(probabilities, **rows) if soft else None,
+        hard=demographic_parity_difference(predicted, **rows),
         probability_level=sampling_level(probabilities, **chance)
         if soft and n_permutations
         else None,

@@ -24,6 +24,7 @@ from r2b._labels.debiasing import DEFAULTS, request_and_settings
 from r2b._labels.forms.sampling import sample_rows
 from r2b._labels.labels import Form
 from r2b.errors import InputError, NotFairWarning, ParameterError
+from r2b.metrics.criteria import CRITERIA
 from r2b.metrics.promise import parity_promise
 from r2b.sklearn.crossfit import FoldEnsemble, columns_of, rows_at
 from r2b.sklearn.fit_rows import FitRows
@@ -244,7 +245,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
             "families": request.families,
         }
         asked["epsilon"] = float(request.epsilon) if is_a(Real, request.epsilon) else None  # type: ignore[arg-type]
-        asked["y_true"] = None if criterion == "demographic_parity" else y
+        asked["y_true"] = y if CRITERIA[criterion].by_true_class else None
         self.promise_ = parity_promise(self.predict(X, **given), **asked)
         if hasattr(self, "predict_proba"):
             self.probability_promise_ = parity_promise(
@@ -479,7 +480,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         X : array, sparse matrix or frame
             Rows that the model was not trained on.
         sensitive_features, sample_weight
-            As for :func:`r2b.metrics.demographic_parity`.
+            As for :func:`r2b.metrics.demographic_parity_difference`.
         y : array-like of shape (n,), optional
             True classes, for the accuracy.
         n_permutations : int

@@ -14,9 +14,15 @@ from sklearn.utils.metadata_routing import UNUSED, get_routing_for_object
 from r2b._data import Membership
 from r2b._data.columns import refuse_other_choice
 from r2b.errors import LengthError, ParameterError
-from r2b.metrics.comparisons import Families
-from r2b.metrics.criteria import Criterion, unfairness, unfairness_by_chance
-from r2b.metrics.demographic import Absent, Method
+from r2b.metrics.criteria import (
+    Absent,
+    CriterionName,
+    criterion_of,
+    disparity,
+    disparity_by_chance,
+)
+from r2b.metrics.groups import Families
+from r2b.metrics.means import Method
 from r2b.sklearn.labels import require_sensitive
 
 Kind = Literal["decisions", "probabilities"]
@@ -37,7 +43,7 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
         self,
         kind: Kind = "decisions",
         *,
-        criterion: Criterion = "demographic_parity",
+        criterion: CriterionName = "demographic_parity",
         families: Families = "crossed",
         method: Method = "between_groups",
         absent: Absent = "report",
@@ -105,7 +111,7 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
             "absent": self.absent,
         }
         try:
-            return unfairness(self.criterion, y, predicted, classes=classes, **options, **rows)
+            return disparity(self.criterion, y, predicted, classes=classes, **options, **rows)
         except LengthError as error:
             if not any(isinstance(each, (Mapping, Membership)) for each in rows.values()):
                 raise
@@ -121,7 +127,7 @@ class AccuracyUnder(ParityScorer):
         epsilon: float,
         *,
         kind: Kind = "decisions",
-        criterion: Criterion = "demographic_parity",
+        criterion: CriterionName = "demographic_parity",
         families: Families = "crossed",
         slack: float | Literal["chance"] = "chance",
         absent: Absent = "report",
@@ -147,7 +153,7 @@ class AccuracyUnder(ParityScorer):
         predicted, classes = self._predictions(estimator, X, rows)
         parity, slack = self._unfairness(y, predicted, classes, rows), self.slack
         if slack == "chance":
-            slack = unfairness_by_chance(
+            slack = disparity_by_chance(
                 self.criterion, y, predicted, classes=classes, families=self.families, **rows
             )
         if parity > self.epsilon + slack:
@@ -181,7 +187,7 @@ def asked_by(estimator: Any, method: str, rows: Mapping[str, Any]) -> dict[str, 
 def parity_scorer(
     kind: Kind = "decisions",
     *,
-    criterion: Criterion = "demographic_parity",
+    criterion: CriterionName = "demographic_parity",
     families: Families = "crossed",
     method: Method = "between_groups",
     absent: Absent = "report",
@@ -200,7 +206,7 @@ def parity_scorer(
         What is measured: ``predict`` or ``predict_proba`` of any classifier.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
     families, method, absent
-        As for :func:`r2b.metrics.equalized_odds`. With ``absent="error"`` a fold in which a group
+        As for :func:`r2b.metrics.equalized_odds_difference`. With ``absent="error"`` a fold in which a group
         lacks a true class is refused.
     columns : str, int or list, optional
         Columns of X to take the groups from where no ``sensitive_features`` are passed: then no
@@ -233,7 +239,7 @@ def accuracy_under(
     epsilon: float,
     *,
     kind: Kind = "decisions",
-    criterion: Criterion = "demographic_parity",
+    criterion: CriterionName = "demographic_parity",
     families: Families = "crossed",
     slack: float | Literal["chance"] = "chance",
     absent: Absent = "report",
@@ -303,4 +309,4 @@ def accuracy_under(
 
 def _refuse_others(kind: str, criterion: str) -> None:
     refuse_other_choice("kind", kind, get_args(Kind))
-    refuse_other_choice("criterion", criterion, get_args(Criterion))
+    criterion_of(criterion)

@@ -64,9 +64,9 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
     >>> scores, tune = np.column_stack([1 - p, p]), rng.random(4000) < 0.5
     >>> post = LabelDebiaser(epsilon=0.0).fit(scores[tune], sensitive_features=sex[tune])
     >>> fair = post.transform(scores[~tune], sensitive_features=sex[~tune])
-    >>> from r2b.metrics.demographic import demographic_parity
-    >>> before = demographic_parity(scores[~tune], sensitive_features=sex[~tune])
-    >>> demographic_parity(fair, sensitive_features=sex[~tune]) < before / 10
+    >>> from r2b.metrics import demographic_parity_difference
+    >>> before = demographic_parity_difference(scores[~tune], sensitive_features=sex[~tune])
+    >>> demographic_parity_difference(fair, sensitive_features=sex[~tune]) < before / 10
     True
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -18,6 +18,7 @@ from r2b._data.cells import read_known_cells
 from r2b._data.columns import refuse_lengths
 from r2b._data.dataset import Dataset, Schema, read
 from r2b.errors import InputError, ParameterError
+from r2b.metrics.criteria import CRITERIA, CriterionName
 from r2b.sklearn.crossfit import (
     Folds,
     columns_of,
@@ -28,9 +29,6 @@ from r2b.sklearn.crossfit import (
 )
 from r2b.sklearn.labels import bare_schema
 from r2b.sklearn.learners import can_be_trained, kind_of, without_early_stopping
-
-Criterion = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
-CRITERIA = ("demographic_parity", "equal_opportunity", "equalized_odds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +82,7 @@ class TrueGroups:
     """
 
     schema: Schema
-    criterion: Criterion
+    criterion: CriterionName
     codes: Whole = field(repr=False)
     n_cells: int
     n_classes: int
@@ -95,7 +93,7 @@ class TrueGroups:
     @property
     def by_class(self) -> bool:
         """Whether a code is a cell and a true class."""
-        return self.criterion != "demographic_parity"
+        return CRITERIA[self.criterion].by_true_class
 
     @property
     def n_codes(self) -> int:
@@ -198,7 +196,7 @@ class TrueGroups:
 
 
 def true_groups(
-    y: Any, data: Mapping[str, Any], request: Request, criterion: Criterion
+    y: Any, data: Mapping[str, Any], request: Request, criterion: CriterionName
 ) -> tuple[TrueGroups, Dataset]:
     """Read the groups of rows and settle who is compared with whom.
 
@@ -219,7 +217,7 @@ def true_groups(
     """
     dataset = read(y, **data, missing=request.missing, weightless="allow")
     _refuse_uncertain(dataset)
-    if criterion != "demographic_parity" and dataset.labels.is_soft:
+    if CRITERIA[criterion].by_true_class and dataset.labels.is_soft:
         problem = f"The criterion is {criterion!r}, which compares rows of one true class, but y holds probabilities."
         raise ParameterError(
             problem, remedy="Pass classes, or criterion='demographic_parity'.", criterion=criterion
@@ -244,9 +242,7 @@ def true_groups(
     made = TrueGroups(
         dataset.schema, criterion, cells, dataset.n_cells, dataset.n_classes, whole, dataset.weight
     )
-    return made if criterion == "demographic_parity" else _by_class(
-        made, dataset, classes, request
-    ), dataset
+    return _by_class(made, dataset, classes, request) if made.by_class else made, dataset
 
 
 def _refuse_uncertain(dataset: Dataset) -> None:
@@ -309,9 +305,8 @@ def _by_class(plain: TrueGroups, dataset: Dataset, classes: Any, request: Reques
             place = np.full((plain.n_cells, plain.n_classes), -1)
             for new, group in enumerate(there):
                 place[each.place == group, k] = new
-            bounds = np.asarray(each.family.epsilon)
-            if plain.criterion == "equal_opportunity":
-                bounds = np.where(np.arange(plain.n_classes) == k, bounds, np.inf)
+            counts = CRITERIA[plain.criterion].counts(plain.n_classes, k)
+            bounds = np.where(counts, np.asarray(each.family.epsilon), np.inf)
             family = replace(each.family, columns=f"{each.name} | {name}", epsilon=bounds)
             found.append(
                 Comparison(family, tuple(each.groups[group] for group in there), place.ravel())

@@ -213,7 +213,7 @@ def families_of(cells: Cells, families: Families) -> list[CellFamily]:
     ----------
     cells : Cells
     families : {"crossed", "marginal", "both"} or list
-        As for :func:`r2b.metrics.demographic_parity`.
+        As for :func:`r2b.metrics.demographic_parity_difference`.
 
     Raises
     ------

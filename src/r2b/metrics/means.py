@@ -1,0 +1,220 @@
+"""Means of groups, and how far they are apart. No solver is used here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from r2b._data import Dataset, read
+from r2b._data.arrays import Array, frozen
+from r2b._data.columns import refuse_other_choice
+from r2b._data.merge import class_weights
+from r2b._data.probabilities import row_blocks
+from r2b._plot import group_means as draw_means
+
+Method = Literal["between_groups", "to_overall"]
+METHODS: tuple[str, ...] = get_args(Method)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMeans:
+    """The mean label of every group.
+
+    Attributes
+    ----------
+    means : ndarray of shape (R, L)
+        Weighted mean of each class in each group; a row is NaN where its group has no weight.
+    classes : ndarray of shape (L,)
+    groups : ndarray of shape (R,)
+    weights : ndarray of shape (R,)
+        The total weight of each group.
+    """
+
+    means: Array
+    classes: Array
+    groups: Array
+    weights: Array
+
+    @property
+    def overall(self) -> Array:
+        """The weighted mean over all rows, of shape (L,)."""
+        return overall_mean(self.means, self.weights)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the means on matplotlib Axes; groups without weight are left out."""
+        there = np.flatnonzero(self.weights > 0)
+        means = self.means[there]
+        return draw_means(
+            ax,
+            "GroupMeans",
+            ["Group means"],
+            self.classes,
+            self.groups[there].tolist(),
+            {"": means},
+            np.ptp(means, axis=0),
+        )
+
+
+def group_means(y: Any, *, sensitive_features: Any, sample_weight: Any = None) -> GroupMeans:
+    """Return the weighted mean label of every group.
+
+    Parameters
+    ----------
+    y, sensitive_features, sample_weight
+        As for :func:`r2b.metrics.demographic_parity_difference`; attributes of categories, crossed.
+
+    Returns
+    -------
+    GroupMeans
+
+    Examples
+    --------
+    >>> found = group_means(["no", "yes", "no", "no"], sensitive_features=["f", "f", "m", "m"])
+    >>> found.means
+    array([[0.5, 0.5],
+           [1. , 0. ]])
+    """
+    data = table_to_measure(y, sensitive_features, sample_weight)
+    means, weights = means_of(data)
+    return GroupMeans(
+        frozen(means), data.labels.vocabulary.values, data.cells.names, frozen(weights)
+    )
+
+
+def table_to_measure(y: Any, sensitive_features: Any, sample_weight: Any) -> Dataset:
+    """Read a table to measure, which may have only one class: nothing is solved."""
+    return read(
+        y,
+        sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+        categorical_only=True,
+        fewest_classes=1,
+    )
+
+
+def means_of(dataset: Dataset) -> tuple[Array, Array]:
+    """Return the weighted mean label and the total weight of every group.
+
+    Sums are taken block by block in the order of the rows, so that the same data give the same
+    bits.
+
+    Parameters
+    ----------
+    dataset : Dataset
+
+    Returns
+    -------
+    means : ndarray of shape (R, L)
+        NaN for a group without weight, which only data read with a fitted schema can have.
+    weights : ndarray of shape (R,)
+
+    Examples
+    --------
+    >>> from r2b._data import read
+    >>> means_of(read([0, 1, 1], sensitive_features=["a", "a", "b"]))
+    (array([[0.5, 0.5],
+           [0. , 1. ]]), array([2., 1.]))
+    """
+    if dataset.labels.matrix is None:
+        sums = class_weights(dataset)
+        weights = sums.sum(axis=1)
+    else:
+        sums = _sums_of_matrix(dataset)
+        weights = np.bincount(
+            dataset.cells.codes, weights=dataset.weight, minlength=dataset.n_cells
+        ).astype(np.float64)
+    return divided(sums, weights[:, None]), weights
+
+
+def divided(sums: Array, weights: Array) -> Array:
+    """Divide sums by weights; NaN where there is no weight."""
+    result = np.full(np.broadcast_shapes(sums.shape, weights.shape), np.nan)
+    np.divide(sums, weights, out=result, where=weights > 0)
+    return result
+
+
+def _sums_of_matrix(dataset: Dataset) -> Array:
+    matrix, groups, weight = dataset.labels.array, dataset.cells.codes, dataset.weight
+    sums = np.zeros((dataset.n_cells, dataset.n_classes))
+    for rows in row_blocks(matrix):
+        # Rows of a group are brought together, then added: no product with a table of rows x
+        # groups, which is mostly zeros.
+        order = np.argsort(groups[rows], kind="stable")
+        here = groups[rows][order]
+        starts = np.flatnonzero(np.concatenate(([True], here[1:] != here[:-1])))
+        block = matrix[rows].astype(np.float64)[order]
+        if weight is not None:
+            block *= weight[rows][order, None]
+        sums[here[starts]] += np.add.reduceat(block, starts, axis=0)
+    return sums
+
+
+def overall_mean(means: Array, weights: Array) -> Array:
+    """Return the weighted mean over all groups that have weight.
+
+    Examples
+    --------
+    >>> overall_mean(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([3.0, 1.0]))
+    array([0.75, 0.25])
+    """
+    there = weights > 0
+    return np.asarray(weights[there] @ means[there] / weights[there].sum())
+
+
+def disparity_by_class(means: Array, weights: Array, method: Method = "between_groups") -> Array:
+    """Return the disparity of each class; groups without weight do not count.
+
+    Parameters
+    ----------
+    means : ndarray of shape (R, L)
+    weights : ndarray of shape (R,)
+    method : {"between_groups", "to_overall"}
+
+    Returns
+    -------
+    ndarray of shape (L,)
+
+    Examples
+    --------
+    >>> means, weights = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([3.0, 1.0])
+    >>> disparity_by_class(means, weights), disparity_by_class(means, weights, "to_overall")
+    (array([1., 1.]), array([0.75, 0.75]))
+    """
+    refuse_other_choice("method", method, METHODS)
+    there = np.asarray(means)[np.asarray(weights) > 0]
+    if method == "between_groups":
+        return np.asarray(there.max(axis=0) - there.min(axis=0))
+    return np.asarray(np.abs(there - overall_mean(means, weights)).max(axis=0))
+
+
+def ratio_by_class(means: Array, weights: Array, method: Method = "between_groups") -> Array:
+    """Return the smallest ratio of two shares of each class; 1 for a class that no group has.
+
+    Examples
+    --------
+    >>> means, weights = np.array([[0.5, 0.5], [0.25, 0.75]]), np.ones(2)
+    >>> ratio_by_class(means, weights), ratio_by_class(means, weights, "to_overall")
+    (array([0.5       , 0.66666667]), array([0.66666667, 0.8       ]))
+    """
+    refuse_other_choice("method", method, METHODS)
+    there = np.asarray(means)[np.asarray(weights) > 0]
+    if method == "between_groups":
+        small, large = there.min(axis=0), there.max(axis=0)
+    else:
+        overall = overall_mean(means, weights)
+        small, large = np.minimum(there, overall), np.maximum(there, overall)
+    ratio = np.divide(small, large, out=np.ones_like(large), where=large > 0)
+    return np.asarray(ratio.reshape(-1, ratio.shape[-1]).min(axis=0))
+
+
+def disparity_of_means(means: Array, weights: Array, method: Method = "between_groups") -> float:
+    """Return the largest disparity over the classes.
+
+    Examples
+    --------
+    >>> disparity_of_means(np.array([[0.5, 0.5], [0.25, 0.75]]), np.ones(2))
+    0.25
+    """
+    return float(disparity_by_class(means, weights, method).max())
