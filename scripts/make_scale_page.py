@@ -1,9 +1,8 @@
-"""Draw the pictures and fill in the tables of docs/planning.md and docs/gpu.md from the JSON files in benchmarks/results.
+"""Draw the pictures and fill in the tables of docs/planning.md from benchmarks/results.
 
 ``python scripts/make_scale_page.py`` writes them; ``--check`` only says whether they are what would
 be written. ``scale.json`` is made by ``make bench-scale``, ``sizes.json`` and ``driver.json`` by
-the scripts of their names in benchmarks, and ``device.json`` by ``python benchmarks/device.py
---json`` on a machine with a card.
+the scripts of their names in benchmarks.
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ sys.path[:0] = [str(ROOT)]
 from experiments.figures import Axis, Panel, Picture, Series, update  # noqa: E402 - after the path
 
 RESULTS = ROOT / "benchmarks" / "results" / "scale.json"
-DEVICE, SIZES, DRIVER = (
-    RESULTS.with_name(f"{name}.json") for name in ("device", "sizes", "driver")
-)
-PAGE, GPU = ROOT / "docs" / "planning.md", ROOT / "docs" / "gpu.md"
+SIZES, DRIVER = (RESULTS.with_name(f"{name}.json") for name in ("sizes", "driver"))
+PAGE = ROOT / "docs" / "planning.md"
 IMAGES = ROOT / "docs" / "images"
 PARTITIONS, NODE_ROWS = 25_000, 10**9  # of the plan
 Points = dict[str, list[tuple[float, float]]]
@@ -241,53 +238,6 @@ def apart(one: dict[str, Any]) -> str:
     return f"{one['agreement']['largest_difference_of_prices']:.0e}"
 
 
-def on_device(found: dict[str, Any]) -> dict[str, list[str]]:
-    """Write what was measured on a card."""
-    lines = [
-        "| float32 labels | groups | epsilon | time | passes | times one read | relative gap |",
-        "| --- " * 7 + "|",
-    ]
-    read = found["long"]["walks_ms"]["read (sum of the tensor)"]
-    plain, sharp_rows = (
-        ("long", "long, two groups", "wide", "short"),
-        ("long, sharp rows", "long, sharp rows, equal means", "wide, sharp rows"),
-    )
-    for name, sharp in (
-        *((name, "") for name in plain),
-        *((name, ", sharp") for name in sharp_rows),
-    ):
-        one = found[name]
-        for epsilon, solve in (
-            (f"{one.get('epsilon', 0.01):g}", one["solve"]),
-            ("0", one.get("equal_means_ms")),
-        ):
-            if solve is None:
-                continue
-            size = f"{one['rows']:,} x {one['classes']:,}{sharp}"
-            # of a billion entries, which all others have
-            reads = f"{solve['ms'] / read:.0f}" if name != "short" else "-"
-            facts = f"{solve['reads']} | {reads} | {abs(solve['relative_gap']):.0e}"
-            lines.append(
-                f"| {size} | {one['groups']} | {epsilon} | {solve['ms']:.1f} ms | {facts} |"
-            )
-    long, wide, drawn = found["long"], found["wide"], found["drawn"]
-    walks, batches = long["walks_ms"], long["batches"]
-    lines += [
-        "",
-        f"{found['device']}, PyTorch {found['versions']['torch']}. One read of 10,000,000 x 100 takes {read:.2f} ms, one pass with warm "
-        f"thresholds {walks['walk, thresholds of prices 1e-4 away']:.1f} ms, the certificate {walks['certificate']:.1f} ms; sorting every "
-        f"row in PyTorch {walks['sort of every row in torch']:.0f} ms. Prices agree with those computed on the host to {apart(long)} "
-        f"(100 classes) and {apart(wide)} (1,000 classes). From host memory in batches of {batches['batch_bytes'] / 1e6:.0f} MB the first "
-        f"table takes {batches['ms']:.0f} ms, at {batches['gigabytes_per_second']:.0f} GB/s. Ten million class labels of 16 classes take "
-        f"{found['classes']['ms']:.0f} ms.",
-        "",
-        f"Of {len(drawn['tables'])} tables drawn from seed {drawn['seed']} (0.1 to 140 million rows, 6 to 923 classes) the median takes "
-        f"{drawn['median']:.0f} reads of its labels and the worst {drawn['worst']:.0f}; where a table is small, a read takes less than the "
-        "launch of one kernel.",
-    ]
-    return {"gpu": lines}
-
-
 def page(words: str, parts: dict[str, list[str]]) -> str:
     """Put the tables between their marks."""
     for name, lines in parts.items():
@@ -319,7 +269,6 @@ def main(arguments: list[str] | None = None) -> int:
     }
     made |= {
         PAGE: page(PAGE.read_text(), tables(found) | more),
-        GPU: page(GPU.read_text(), on_device(json.loads(DEVICE.read_text()))),
     }
     stale = update(made, check=check)
     for path in stale if check else []:

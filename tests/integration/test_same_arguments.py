@@ -66,7 +66,7 @@ TAKERS = {
         (),
     ),
     "scan": (Scan.debias, scanned, ("merge_rows",)),
-    "device": (None, on_device, ("merge_rows", "threads")),
+    "device": (None, on_device, ("merge_rows", "kernel", "threads")),
     "blocks": (
         debias_blocks,
         lambda **options: debias_blocks(

@@ -75,13 +75,13 @@ OPTIONAL = {
     "pyspark",
     "torch",
 }
-OPTIONAL |= {"triton", "sqlglot", "deltalake", "pyiceberg", "openpyxl"}
+OPTIONAL |= {"sqlglot", "deltalake", "pyiceberg", "openpyxl"}
 OPTIONAL |= {"lightgbm", "xgboost", "imblearn", "fairlearn", "starlette", "uvicorn"}
 # Modules that are imported only where their library is used, so they may import it at once.
 BRINGS = {
     "r2b.sklearn": {"sklearn"},
     "r2b.app": {"starlette", "uvicorn"},
-    "r2b.engines.torch": {"torch", "triton"},
+    "r2b.engines.torch": {"torch"},
 }
 BRINGS |= {
     "r2b.engines.polars": {"polars"},

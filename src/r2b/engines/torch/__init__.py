@@ -1,12 +1,12 @@
-"""Labels on a device: tensors of torch, arrays of CuPy and JAX. They stay where they are; only tables of prices and means leave.
+"""Labels on a device: tensors of PyTorch, and arrays of CuPy and JAX.
 
-Rows are walked by fused kernels (Triton) or by plain torch; the solver, the status and the
-certificate are those of :func:`r2b.debias`.
+Labels stay where they are; only tables of prices and group means leave the device. Problem, solver
+and certificate are those of :func:`r2b.debias`.
 """
 
 from __future__ import annotations
 
-# ruff: noqa: E402 - whether PyTorch is there is asked first
+# ruff: noqa: E402 - first find out whether PyTorch is installed
 from r2b.errors import require
 
 require(
