@@ -31,7 +31,7 @@ from r2b.errors import (  # noqa: E402
     UnseenError,
     WeightError,
 )
-from r2b.metrics import demographic_parity  # noqa: E402
+from r2b.metrics import demographic_parity_difference  # noqa: E402
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -194,7 +194,7 @@ def test_whole_labels_are_those_of_memory_bit_for_bit(
 def test_repeated_rows_have_the_certified_disparity(device: str) -> None:
     fair, y, groups = solved(device)
     index, labels, weight = (each.cpu() for each in fair.expand())
-    parity = demographic_parity(
+    parity = demographic_parity_difference(
         labels.numpy(), sensitive_features=groups[index.numpy()], sample_weight=weight.numpy()
     )
     assert parity == pytest.approx(fair.certificate.disparity, abs=1e-9)
@@ -281,7 +281,7 @@ def test_it_is_saved_loaded_and_measured_as_any_other(tmp_path: Path) -> None:
     np.testing.assert_allclose(made, fair.soft_labels.numpy(), atol=1e-12)
     host, drawn = r2b.debias(y, sensitive_features=groups, epsilon=0.02), fair.sample(7)
     assert str(fair).splitlines()[1] == str(host).splitlines()[1]
-    parity = demographic_parity(drawn.numpy(), sensitive_features=groups)
+    parity = demographic_parity_difference(drawn.numpy(), sensitive_features=groups)
     assert fair.realised(drawn).disparity == pytest.approx(parity, abs=1e-12)
 
 

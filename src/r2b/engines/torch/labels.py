@@ -13,10 +13,10 @@ import torch
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._data import Dataset
 from r2b._data.arrays import Floats, smallest_unsigned
+from r2b._data.cells import read_cells, read_known_cells
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import parts_of
 from r2b._data.dataset import Labels, read_known_labels, together
-from r2b._data.cells import read_cells, read_known_cells
 from r2b._data.merge import Extent
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
