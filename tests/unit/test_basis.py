@@ -2,8 +2,6 @@
 
 import functools
 import json
-from decimal import Decimal
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,14 +9,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 
-from r2b._data.basis import Basis, fit_basis, numeric_values
+from r2b._data.basis import Basis, fit_basis
 from r2b.errors import (
     FileFormatError,
     InputError,
-    LengthError,
     ParameterError,
-    ShapeError,
-    WeightError,
 )
 
 AGES = np.arange(17.0, 91.0)
@@ -231,7 +226,7 @@ def test_indicators_of_all_groups_but_one_are_accepted_and_the_last_is_refused()
         "age, function 2",
     )
     with pytest.raises(
-        ParameterError, match="'age, function 3' is a linear combination of a constant"
+        ParameterError, match="'age, function 3' is on these values a linear combination"
     ) as caught:
         fit_basis(AGES, SHARES, basis=bins, name="age")
     assert caught.value.facts["function"] == "age, function 3"
@@ -266,7 +261,7 @@ def test_a_stored_basis_gives_the_same_bits(kind):
 
 def test_functions_of_the_user_are_not_stored():
     with pytest.raises(
-        ParameterError, match=r"'age, square'.*basis=\"spline\" can be saved"
+        ParameterError, match=r"'age, square'.*basis=\"spline\""
     ) as caught:
         fit_basis(AGES, SHARES, basis=square, name="age").to_json()
     assert caught.value.facts["names"] == ("age, square",)
@@ -301,32 +296,31 @@ def test_a_file_that_holds_no_basis_is_refused(change):
 REFUSED = {
     "constant": (
         [np.ones_like],
-        r"'age, ones_like' is constant: 1.0 .* Leave it out",
+        r"'age, ones_like' is 1.0 for every row with weight. Leave it out",
         {"function": "age, ones_like", "value": 1.0},
     ),
-    "constant but for rounding": (lambda v: 1e9 + 1e-9 * v, "is constant", {}),
+    "constant but for rounding": (lambda v: 1e9 + 1e-9 * v, "for every row with weight", {}),
     "dependent": (
         [square, np.negative, lambda v: 2 * v + square(v)],
-        "'age, function 3' is a linear combination",
+        "'age, function 3' is on these values a linear combination",
         {},
     ),
     "not finite": (
         [square, lambda v: np.log(v - 20)],
-        r"'age, function 2' gives nan at the value 17.0",
+        r"'age, function 2' returned nan at the value 17.0",
         {"value": 17.0},
     ),
     "infinite": (
         lambda v: 1 / (v - 18),
-        "gives inf at the value 18.0. Return one finite number per value",
+        "returned inf at the value 18.0. Return one finite number per value",
         {"found": np.inf},
     ),
     "wrong length": (
         lambda v: v[1:],
-        r"gave the shape \(73,\) for values of shape \(74,\)",
+        r"returned the shape \(73,\) for values of shape \(74,\)",
         {"shape": (73,)},
     ),
-    "matrix": (lambda v: np.column_stack([v, v]), "gave the shape", {"expected": (74,)}),
-    "text": (lambda v: v.astype(str), "instead of numbers", {"function": "age, function 1"}),
+    "matrix": (lambda v: np.column_stack([v, v]), "returned the shape", {"expected": (74,)}),
     "raises": (
         lambda v: v.nothing,
         r"raised AttributeError .* Correct the function",
@@ -334,7 +328,7 @@ REFUSED = {
     ),
     "looks at other values": (
         [square, lambda v: v - v.mean()],
-        "'age, function 2' gives a value another result",
+        "'age, function 2' returns another result",
         {},
     ),
     "too far apart": (
@@ -342,9 +336,9 @@ REFUSED = {
         "values too far apart .* power of ten",
         {},
     ),
-    "not a function": ([square, "linear"], "'linear', which is not a function", {}),
-    "no function": ([], "holds no function", {}),
-    "a number": (3, "holds no function", {}),
+    "not a function": ([square, "linear"], "a list of functions", {}),
+    "no function": ([], "a list of functions", {}),
+    "a number": (3, "a list of functions", {}),
     "unknown": ("cubic", "'cubic' is not known. Choose", {"basis": "cubic"}),
 }
 
@@ -401,11 +395,11 @@ def test_knots_where_no_values_are_and_knots_too_near_are_refused():
     for knots in ([20, 40, 60, 200, 300, 400], [200, 300, 400]):
         with pytest.raises(
             ParameterError,
-            match=r"'age, spline \d' is .* Use fewer knots, put them where values are",
+            match=r"'age, spline \d' .* Use fewer knots, put them where values are",
         ):
             fit_basis(AGES, SHARES, knots=knots, name="age")
     with pytest.raises(
-        ParameterError, match=r"20\.0 and 20\.0\d* of the attribute are too near"
+        ParameterError, match=r"20\.0 and 20\.0\d* of the attribute are too close"
     ) as caught:
         fit_basis(AGES, SHARES, knots=[20.0, np.nextafter(20.0, 21.0), 60.0])
     assert caught.value.facts["knots"] == (20.0, np.nextafter(20.0, 21.0))
@@ -424,47 +418,9 @@ def test_a_range_beyond_floats_is_refused():
         fit_basis([-1.5e308, 1.5e308], [1.0, 1.0])
 
 
-@pytest.mark.parametrize(
-    "bad", ["a", True, None, np.nan, np.inf, np.datetime64("2000-01-01"), Decimal("nan"), 1j]
-)
-def test_values_that_are_no_finite_numbers_are_refused(bad):
-    values = np.empty(2, dtype=object)
-    values[:] = [1.5, bad]
-    with pytest.raises(
-        InputError, match=r"is not a finite number.*use the attribute as groups"
-    ) as caught:
-        numeric_values(values, what="column 'age' of attribute")
-    assert caught.value.facts["column"] == "column 'age' of attribute"
-    with pytest.raises(InputError):
-        fit_basis(AGES, SHARES).evaluate(values)
-
-
 @pytest.mark.parametrize("kind", ["linear", "spline"])
 def test_new_values_at_which_functions_overflow_are_refused(kind):
     basis = fit_basis(AGES * 1e-20, SHARES, basis=kind)
-    with pytest.raises(InputError, match=r"1e\+300 is so far outside the fitted range") as caught:
+    with pytest.raises(InputError, match=r"overflow at 1e\+300") as caught:
         basis.evaluate([1e-20, 1e300])
     assert caught.value.facts == {"value": 1e300, "fitted_range": basis.fitted_range}
-
-
-def test_numbers_of_any_type_are_read():
-    values = np.array([1, 2.5, Decimal("3.5"), Fraction(1, 2), np.float32(4)], dtype=object)
-    np.testing.assert_array_equal(numeric_values(values), [1, 2.5, 3.5, 0.5, 4])
-    np.testing.assert_array_equal(numeric_values(np.array([3, 4], dtype=np.uint8)), [3.0, 4.0])
-    with pytest.raises(ShapeError, match=r"shape \(1, 2\)"):
-        numeric_values([[1.0, 2.0]])
-
-
-@pytest.mark.parametrize(
-    "weight", [[1.0, -1.0], [1.0, np.nan], [1.0, np.inf], [0.0, 0.0], [1e308, 1e308]]
-)
-def test_weights_that_cannot_be_used_are_refused(weight):
-    with pytest.raises(WeightError, match="Pass finite weights"):
-        fit_basis([1.0, 2.0], weight)
-    with pytest.raises(WeightError, match="Pass numbers"):
-        fit_basis([1.0, 2.0], ["1", "2"])
-
-
-def test_weights_of_other_values_are_refused():
-    with pytest.raises(LengthError, match=r"2 values .* shape \(3,\)"):
-        fit_basis([1.0, 2.0], [1.0, 2.0, 3.0])

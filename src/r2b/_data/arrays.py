@@ -15,9 +15,6 @@ Places = NDArray[np.intp]
 Whole = NDArray[np.int64]
 
 BLOCK_ROWS = 65_536
-# times the number of values: the widest span that is ranked by a table rather than by sorting
-_DENSE = 4
-_FAR = 1 << 62  # beyond which offsets leave a signed integer
 WIDEST_SPAN = 65_536  # a table of this many entries still sits in the second-level cache
 
 
@@ -85,96 +82,34 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
     >>> codes, present
     (array([1, 0, 1], dtype=uint8), array([-2,  7], dtype=int8))
     """
-    low, high = int(values[:BLOCK_ROWS].min()), int(values[:BLOCK_ROWS].max())
-    codes = _shifted(values, low, high)
-    if codes is None:  # the first block did not show the whole span
-        low, high = int(values.min()), int(values.max())
-        codes = _shifted(values, low, high)
-    if codes is None:
-        if high - low < _DENSE * len(values) and low > -_FAR and high < _FAR:
-            return _tabled(values, low, high - low + 1)
-        present, codes = np.unique(values, return_inverse=True)
-        return codes.astype(smallest_unsigned(len(present)), copy=False), present.astype(
-            values.dtype, copy=False
-        )
+    low, high = int(values.min()), int(values.max())
     span = high - low + 1
-    occurs = np.zeros(span, dtype=bool)
-    for start in range(0, len(codes), BLOCK_ROWS):
-        occurs |= np.bincount(codes[start : start + BLOCK_ROWS], minlength=span) > 0
-        if occurs.all():  # nothing more to learn: most columns are done after one block
-            break
-    offsets = np.flatnonzero(occurs)
-    # The sum may leave the dtype on the way (an int8 span reaches 255), its values never do; near
-    # the ends of 64 bits it is Python's.
-    near = low > -_FAR and high < _FAR
-    present = (
-        (offsets + low).astype(values.dtype)
-        if near
-        else np.array([low + int(each) for each in offsets], dtype=values.dtype)
-    )
-    if len(offsets) < span:
-        codes = _ranked(codes, occurs, len(offsets))
-    return codes, present
-
-
-def _tabled(values: Array, low: int, span: int) -> tuple[Array, Array]:
-    """Rank many values by a table of those that occur: no sort, where the table is about as long as the values."""
-    offsets = values.astype(np.int64) - low
-    occurs = np.zeros(span, dtype=bool)
-    occurs[offsets] = True
+    # A table of all values between the ends is faster than sorting while it is not much longer
+    # than the values. Differences of larger numbers leave 64 bits.
+    if span > max(WIDEST_SPAN, 4 * len(values)) or max(-low, high) >= 1 << 62:
+        present, codes = np.unique(values, return_inverse=True)
+        return codes.astype(smallest_unsigned(len(present)), copy=False), present
+    codes, occurs = np.empty(len(values), smallest_unsigned(span)), np.zeros(span, dtype=bool)
+    for start in range(0, len(values), BLOCK_ROWS):
+        offsets = values[start : start + BLOCK_ROWS].astype(np.int64) - low
+        codes[start : start + len(offsets)] = offsets
+        occurs[offsets] = True
     found = np.flatnonzero(occurs)
     if len(found) < span:
-        offsets = (np.cumsum(occurs) - 1)[offsets]
-    return offsets.astype(smallest_unsigned(len(found))), (found + low).astype(values.dtype)
-
-
-def _shifted(values: Array, low: int, high: int) -> Array | None:
-    """Subtract ``low``, or give None for a wide span and at the first block outside of it: one walk both checks and casts."""
-    if high - low >= WIDEST_SPAN:
-        return None
-    dtype = smallest_unsigned(high - low + 1)
-    codes = np.empty(len(values), dtype)
-    offset = dtype.type(low % (1 << (8 * dtype.itemsize)))
-    for start in range(0, len(values), BLOCK_ROWS):
-        block, out = values[start : start + BLOCK_ROWS], codes[start : start + BLOCK_ROWS]
-        if block.min() < low or block.max() > high:
-            return None
-        # Unsigned arithmetic wraps, so casting first and subtracting after is exact for any integer
-        # dtype as long as the span fits.
-        np.copyto(out, block, casting="unsafe")
-        if offset:
-            out -= offset
-    return codes
-
-
-def _ranked(codes: Array, occurs: Array, n_present: int) -> Array:
-    dtype = smallest_unsigned(n_present)
-    rank = (np.cumsum(occurs) - 1).clip(min=0).astype(dtype)
-    ranked = codes if codes.dtype == dtype else np.empty(len(codes), dtype=dtype)
-    for start in range(0, len(codes), BLOCK_ROWS):
-        ranked[start : start + BLOCK_ROWS] = rank[codes[start : start + BLOCK_ROWS]]
-    return ranked
+        codes = (np.cumsum(occurs) - 1).clip(min=0).astype(smallest_unsigned(len(found)))[codes]
+    return codes, (found + low).astype(values.dtype)
 
 
 def first_rows(codes: Array, n_values: int) -> Array:
-    """Give the first row at which each code occurs; every code must occur.
+    """Return the first row of each code; every code must occur.
 
     Examples
     --------
     >>> first_rows(np.array([1, 0, 1, 2], dtype=np.uint8), 3)
     array([1, 0, 3])
     """
-    first = np.full(n_values, -1, dtype=np.int64)
-    left = n_values
-    for start in range(0, len(codes), BLOCK_ROWS):
-        block = codes[start : start + BLOCK_ROWS]
-        here = np.full(n_values, -1, dtype=np.int64)
-        here[block[::-1]] = np.arange(start + len(block) - 1, start - 1, -1)
-        new = (first < 0) & (here >= 0)
-        first[new] = here[new]
-        left -= int(new.sum())
-        if left == 0:
-            break
+    first = np.empty(n_values, dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     return first
 
 
@@ -226,76 +161,24 @@ def cross(codes: list[Array], sizes: list[int]) -> tuple[Array, Array]:
     return crossed, table
 
 
-WIDEST_TEXT = 64  # characters; beyond it a dictionary of Python strings is as fast
-_FEW_STRINGS = 300  # in 65,536 buckets; of more, two are likely to share one
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
 def encode_text(array: Array) -> tuple[Array, Array]:
-    """Give codes and sorted distinct values of an array of dtype ``U`` or ``S`` that is at most ``WIDEST_TEXT`` wide.
-
-    Parameters
-    ----------
-    array : ndarray of shape (N,)
-        Any byte order, any stride.
-
-    Returns
-    -------
-    codes : ndarray of shape (N,)
-    values : ndarray of shape (n,), of the same dtype
+    """Return codes and sorted distinct values of an array of dtype ``U`` or ``S``.
 
     Examples
     --------
     >>> encode_text(np.array(["pear", "fig", "pear"]))
     (array([1, 0, 1], dtype=uint8), array(['fig', 'pear'], dtype='<U4'))
     """
-    seen: dict[str | bytes, int] = {}
-    codes = np.empty(len(array), dtype=np.uint32)
-    for start in range(0, len(array), BLOCK_ROWS):
-        block = np.ascontiguousarray(array[start : start + BLOCK_ROWS])
-        here, first = _hashed(block) or _crossed(block)
-        places = [seen.setdefault(value, len(seen)) for value in block[first].tolist()]
-        codes[start : start + len(block)] = np.array(places, dtype=np.uint32)[here]
-    ordered = sorted(seen)
-    rank = np.empty(len(seen), dtype=smallest_unsigned(len(seen)))
-    rank[[seen[value] for value in ordered]] = np.arange(len(seen), dtype=rank.dtype)
-    return rank[codes], np.array(ordered, dtype=array.dtype)
+    import pyarrow as pa  # here, because reading numbers does not need it
 
-
-def _hashed(block: Array) -> tuple[Array, Array] | None:
-    """Give the code of every row of a block and one row of each code, or None where strings share a bucket or are too many for that."""
-    width = next(size for size in (8, 4, 2, 1) if block.dtype.itemsize % size == 0)
-    words = block.view(f"u{width}").reshape(len(block), -1)
-    mixed = words[:, 0] * _GOLDEN
-    for j in range(1, words.shape[1]):
-        mixed += words[:, j]
-        mixed *= _GOLDEN
-    buckets = (mixed >> np.uint64(48)).astype(np.uint16)  # the highest bits depend on all of a word
-    example = np.full(1 << 16, -1, dtype=np.int32)
-    example[buckets] = np.arange(len(block), dtype=np.int32)
-    taken = np.flatnonzero(example >= 0)
-    if len(taken) > _FEW_STRINGS:
-        return None
-    place = np.empty(1 << 16, dtype=smallest_unsigned(len(taken)))
-    place[taken] = np.arange(len(taken))
-    codes, first = place[buckets], example[taken]
-    return (codes, first) if np.array_equal(words[first][codes], words) else None
-
-
-def _crossed(block: Array) -> tuple[Array, Array]:
-    """Give the code of every row of a block and one row of each code."""
-    # The byte order may be foreign: equal characters stay equal, and the order of the codes is put
-    # right by the caller.
-    characters = block.view(np.uint32 if block.dtype.kind == "U" else np.uint8).reshape(
-        len(block), -1
-    )
-    compacted = [compact_integers(characters[:, j]) for j in range(characters.shape[1])]
-    codes, table = cross(
-        [code for code, _ in compacted], [len(present) for _, present in compacted]
-    )
-    example = np.empty(len(table), dtype=np.intp)
-    example[codes] = np.arange(len(codes))
-    return codes, example
+    kind = pa.large_string() if array.dtype.kind == "U" else pa.large_binary()
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    encoded = pa.array(native, type=kind).dictionary_encode()
+    values = np.array(encoded.dictionary.to_pylist(), dtype=array.dtype)
+    order = np.argsort(values, kind="stable")
+    rank = np.empty(len(order), dtype=smallest_unsigned(len(order)))
+    rank[order] = np.arange(len(order), dtype=rank.dtype)
+    return rank[np.asarray(encoded.indices)], values[order]
 
 
 def row_hashes(matrix: Array, groups: Array | None = None) -> NDArray[np.uint64]:

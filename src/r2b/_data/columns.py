@@ -14,8 +14,7 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b._data.arrays import Array, as_objects
-from r2b._data.libraries import family_of, index_values, missing_rows, take
-from r2b._data.values import listed
+from r2b._data.values import ALWAYS_THERE, family_of, is_missing, listed
 from r2b.errors import (
     EmptyError,
     InputError,
@@ -121,47 +120,117 @@ def refuse_other_rows(*arguments: tuple[str, int, Any | None]) -> Any | None:
 
 
 def _disagreement(what: str, index: Any, other: str, theirs: Any) -> RowLabelError:
-    ours, others = index.tolist(), theirs.tolist()
-    row = next(
-        (row for row, pair in enumerate(zip(ours, others, strict=True)) if _differ(*pair)), 0
-    )
-    known = theirs.isin(index)
-    foreign = int((~known).sum())
+    row = int(np.argmax([not _same(*pair) for pair in zip(index, theirs, strict=True)]))
+    foreign = int((~theirs.isin(index)).sum())
     by_position = f"if the rows already correspond, pass {other} with .to_numpy() to go by position"
-    if foreign == len(theirs):
-        found, remedy = (
-            "have no row label in common",
-            f"Give them one index: {other}.index = {what}.index; or, {by_position}.",
+    if index.has_duplicates or theirs.has_duplicates:
+        way = "Some labels occur twice, so that only you know which rows belong together"
+    elif foreign == len(theirs):
+        way = f"Give them one index: {other}.index = {what}.index; or"
+    elif foreign:
+        way = (
+            f"Take .loc[{what}.index.intersection({other}.index)] of both, the rows they share; or"
         )
     else:
-        same = not foreign and bool(index.isin(theirs).all())
-        found = (
-            "have the same row labels in a different order"
-            if same
-            else f"differ in their row labels ({foreign} of {len(theirs)})"
-        )
-        remedy = (
-            f"Bring them in one order with {other} = {other}.loc[{what}.index]; or, {by_position}."
-        )
-        if foreign:
-            remedy = f"Take .loc[{what}.index.intersection({other}.index)] of both, the rows that they share; or, {by_position}."
-        if index.has_duplicates or theirs.has_duplicates:
-            remedy = f"Some labels occur twice, so that only you know which rows belong together: {by_position}."
-    problem = f"The arguments {what} and {other} {found}; at row {row} they are {ours[row]!r} and {others[row]!r}."
-    facts: dict[str, Any] = {
-        "row": row,
-        "row_labels": (ours[row], others[row]),
-        "arguments": (what, other),
-        "n_foreign": foreign,
-    }
-    return RowLabelError(problem, remedy=remedy, **facts)
+        way = f"Bring them in one order with {other} = {other}.loc[{what}.index]; or"
+    found = "have the same row labels in a different order"
+    if foreign:
+        some = f"differ in their row labels ({foreign} of {len(theirs)})"
+        found = "have no row label in common" if foreign == len(theirs) else some
+    pair = index[row], theirs[row]
+    return RowLabelError(
+        f"The arguments {what} and {other} {found}; at row {row} they are {pair[0]!r} and {pair[1]!r}.",
+        remedy=f"{way}{':' if way.startswith('Some') else ','} {by_position}.",
+        row=row,
+        row_labels=pair,
+        arguments=(what, other),
+        n_foreign=foreign,
+    )
 
 
-def _differ(one: Any, other: Any) -> bool:
+def _same(one: Any, other: Any) -> bool:
     try:
-        return bool(one != other)
+        return bool(one == other)
     except (TypeError, ValueError):  # pandas.NA has no answer
-        return one is not other
+        return one is other
+
+
+def take(native: Any, library: str, rows: Array) -> Any:
+    """Return some rows of a column, by number, as a column of the same library."""
+    if library == "pandas":
+        return native.take(rows)
+    if library == "polars":
+        return native.gather(rows)
+    if library == "pyarrow":
+        return native.take(libraries.get_pyarrow().array(rows))
+    return [native[row] for row in rows.tolist()] if library == "list" else native[rows]
+
+
+def made_from(values: Array, library: str, name: str) -> Any:
+    """Make a column of pandas, polars or pyarrow from NumPy values."""
+    listed = values.tolist() if values.dtype.kind in "OU" else values
+    if library == "pandas":
+        return libraries.get_pandas().Series(listed, name=name or None)
+    if library == "polars":
+        return libraries.get_polars().Series(name, listed)
+    return libraries.get_pyarrow().array(listed)
+
+
+def arrow_of(series: Any) -> Any | None:
+    """Return a pandas series as an Arrow array; None where it has no such type."""
+    import pyarrow
+
+    try:
+        array = pyarrow.array(series, from_pandas=True)
+    except pyarrow.ArrowException:  # sparse
+        return None
+    return None if isinstance(array.type, pyarrow.BaseExtensionType) else array
+
+
+def index_values(index: Any) -> Array:
+    """Return a pandas Index as a NumPy array; times with a zone become times in UTC."""
+    if getattr(index.dtype, "tz", None) is not None:
+        index = index.tz_convert("UTC").tz_localize(None)
+    return np.asarray(index)
+
+
+def missing_rows(native: Any, library: str) -> Array:
+    """Tell of every row whether it has no value: null, None, NaN, NaT, pandas.NA or masked.
+
+    Examples
+    --------
+    >>> missing_rows(["a", None, float("nan")], "list")
+    array([False,  True,  True])
+    """
+    if library == "pandas":
+        # a nullable float tells NaN from NA; neither is a value
+        if not hasattr(native.dtype, "numpy_dtype"):
+            return np.asarray(native.isna(), dtype=bool)
+        native, library = arrow_of(native), "pyarrow"
+    if library == "polars":
+        mask = native.is_null()
+        if native.dtype.is_float():
+            mask |= native.is_nan().fill_null(False)
+        return np.asarray(mask.to_numpy(), dtype=bool)
+    if library == "pyarrow":
+        if libraries.get_pyarrow().types.is_dictionary(native.type):
+            native = native.cast(native.type.value_type)  # a dictionary can hold a null itself
+        return np.asarray(native.is_null(nan_is_null=True), dtype=bool)
+    if library == "list":
+        return missing_objects(native)
+    mask, array = np.ma.getmaskarray(native), np.asarray(native)
+    if array.dtype.kind in "fmM":
+        return np.asarray(mask | (array != array))
+    return np.asarray(mask | missing_objects(array)) if array.dtype.kind in "OT" else mask
+
+
+def missing_objects(values: Sequence[Any] | Array) -> Array:
+    """Tell of every object whether it is missing."""
+    values = values.tolist() if isinstance(values, np.ndarray) else values
+    doubtful = {kind for kind in set(map(type, values)) if family_of(kind) not in ALWAYS_THERE}
+    if not doubtful:
+        return np.zeros(len(values), dtype=bool)
+    return np.array([type(value) in doubtful and is_missing(value) for value in values])
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +265,13 @@ class Column:
         """The row labels of a pandas Series, None for the others."""
         return self.native.index if self.library == "pandas" and self.labelled else None
 
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Itself, as the one column of a table."""
+        return (self,)
+
     def missing(self) -> Array:
-        """Say of every row whether it has no value."""
+        """Tell of every row whether it has no value."""
         return missing_rows(self.native, self.library)
 
     def take(self, rows: Array) -> Column:
@@ -263,41 +337,29 @@ def recognise(handed: Any, *, what: str) -> Column | Frame | Matrix:
     >>> recognise({"no": [0.5], "yes": [0.5]}, what="y").names
     array(['no', 'yes'], dtype='<U3')
     """
-    wrapped = libraries.is_narwhals_series(handed)
     native = nw.to_native(handed, pass_through=True)
-    # Asking every library whether an array is one of its own costs a small problem a tenth of its
-    # time.
-    found: Column | Frame | Matrix | None = (
-        None if type(native) is np.ndarray else _of_library(native, what=what)
-    )
-    if found is None:
-        found = (
-            _of_mapping(native, what=what)
-            if isinstance(native, Mapping)
-            else _of_array(native, what=what)
-        )
-    if isinstance(found, (Frame, Matrix)) and not found.columns:
-        raise argument_error(
-            what, "has no columns", "Pass a table with at least one column.", EmptyError
-        )
-    if len(found) == 0:
-        raise argument_error(what, "has no rows", "Pass at least one row.", EmptyError)
+    found: Column | Frame | Matrix | None
+    if isinstance(native, Mapping):
+        found = _of_mapping(native, what=what)
+    else:
+        # NumPy arrays are the usual case, and asking every library takes time
+        found = None if type(native) is np.ndarray else _of_library(native, what=what)
+        found = _of_array(native, what=what) if found is None else found
+    for length, kind in ((len(found.columns), "column"), (found.columns and len(found), "row")):
+        if not length:
+            remedy = f"Pass a table with at least one {kind}."
+            raise argument_error(what, f"has no {kind}s", remedy, EmptyError)
+    wrapped = libraries.is_narwhals_series(handed)
     return replace(found, wrapped=True) if wrapped and isinstance(found, Column) else found
 
 
 def column_of(handed: Any, *, what: str) -> Column:
     """Recognise a single column; a matrix or frame of one column is one."""
-    found = recognise(handed, what=what)
-    if isinstance(found, Column):
-        return found
-    if len(found.columns) > 1:
-        raise argument_error(
-            what,
-            f"has {len(found.columns)} columns",
-            "Pass one value per row.",
-            n_columns=len(found.columns),
-        )
-    return found.columns[0]
+    columns = recognise(handed, what=what).columns
+    if len(columns) > 1:
+        found, remedy = f"has {len(columns)} columns", "Pass one value per row."
+        raise argument_error(what, found, remedy, n_columns=len(columns))
+    return columns[0]
 
 
 def argument_error(
@@ -310,48 +372,38 @@ def argument_error(
 def _of_library(native: Any, *, what: str) -> Column | Frame | None:
     pandas, arrow = libraries.get_pandas(), libraries.get_pyarrow()
     if pandas is not None and isinstance(native, pandas.MultiIndex):
+        found = f"is an index of {native.nlevels} levels, not a column"
         remedy = "Pass a frame with one column per level: index.to_frame(index=False)."
-        raise argument_error(
-            what,
-            f"is an index of {native.nlevels} levels, not a column",
-            remedy,
-            levels=native.nlevels,
-        )
-    if pandas is not None and (
-        libraries.is_pandas_index(native)
-        or isinstance(native, pandas.api.extensions.ExtensionArray)
+        raise argument_error(what, found, remedy, levels=native.nlevels)
+    if pandas is not None and isinstance(
+        native, (pandas.Index, pandas.api.extensions.ExtensionArray)
     ):
-        return Column(
-            pandas.Series(native), "pandas", _name(getattr(native, "name", None)), labelled=False
-        )
-    if libraries.is_pandas_series(native):
-        return Column(native, "pandas", _name(native.name))
-    if libraries.is_polars_series(native):
-        return Column(native, "polars", _name(native.name))
-    if arrow is not None and isinstance(native, (arrow.Array, arrow.ChunkedArray)):
-        # pyarrow cannot yet take rows from a view on text, so it becomes plain text and leaves as
-        # such.
-        return Column(
-            native.cast("string") if str(native.type) == "string_view" else native, "pyarrow"
-        )
-    if arrow is not None and isinstance(native, arrow.RecordBatch):
-        native = arrow.Table.from_batches([native])
+        name = _name(getattr(native, "name", None))
+        return Column(pandas.Series(native), "pandas", name, labelled=False)
     if libraries.is_pandas_dataframe(native):
         return _of_pandas_frame(native, what=what)
-    if libraries.is_polars_dataframe(native):
-        return _frame(native, "polars", native.get_columns(), native.columns, what=what)
-    if libraries.is_pyarrow_table(native):
+    if arrow is not None and isinstance(native, (arrow.Array, arrow.ChunkedArray)):
+        # pyarrow cannot take rows of a string view
+        view = str(native.type) == "string_view"
+        return Column(native.cast("string") if view else native, "pyarrow")
+    if arrow is not None and isinstance(native, arrow.RecordBatch):
+        native = arrow.Table.from_batches([native])
+    if libraries.is_pyarrow_table(native):  # which narwhals refuses if two names are equal
         return _frame(native, "pyarrow", native.columns, native.column_names, what=what)
-    # What narwhals knows beyond the three libraries: modin, cuDF; lazy tables are refused.
     known: Any = nw.from_native(native, pass_through=True, allow_series=True)
     if isinstance(known, nw.LazyFrame):
         found = f"is a lazy table of type {type(native).__name__}, whose rows are not in memory"
         raise argument_error(what, found, "Collect it first, for example with .collect().")
+    if not isinstance(known, (nw.Series, nw.DataFrame)):
+        return None
+    library = known.implementation.value
+    if library not in ("pandas", "polars", "pyarrow"):  # modin and cuDF
+        if isinstance(known, nw.Series):
+            return Column(known.to_numpy(), "numpy", _name(known.name))
+        return _of_pandas_frame(known.to_pandas(), what=what)
     if isinstance(known, nw.Series):
-        return Column(known.to_numpy(), "numpy", _name(known.name))
-    return (
-        _of_pandas_frame(known.to_pandas(), what=what) if isinstance(known, nw.DataFrame) else None
-    )
+        return Column(native, library, _name(native.name))
+    return _frame(native, library, native.get_columns(), native.columns, what=what)
 
 
 def _name(label: Any) -> str:
@@ -359,57 +411,35 @@ def _name(label: Any) -> str:
 
 
 def _of_pandas_frame(native: Any, *, what: str) -> Frame:
-    if native.columns.nlevels > 1:
-        raise argument_error(
-            what,
-            f"has column names of {native.columns.nlevels} levels",
-            "Flatten the names to one level.",
-        )
+    levels = native.columns.nlevels
+    if levels > 1:
+        remedy = "Flatten the names to one level."
+        raise argument_error(what, f"has column names of {levels} levels", remedy)
     columns = [native.iloc[:, j] for j in range(native.shape[1])]
     found = _frame(native, "pandas", columns, native.columns.tolist(), what=what)
-    # An index of moments gives Timestamps, which NumPy has no dtype for.
+    # An index of times holds Timestamps, for which NumPy has no dtype.
     typed = getattr(native.columns.dtype, "kind", "O") in "iufbmM"
     return replace(found, names=index_values(native.columns)) if typed else found
 
 
 def _of_mapping(native: Mapping[Any, Any], *, what: str) -> Frame:
     refuse_twice([_name(name) for name in native], what=what)  # 1 and "1" are two keys and one name
-    columns: list[Column] = []
-    for name, handed in native.items():
-        found = recognise(handed, what=f"{what}[{name!r}]")
-        column = found if isinstance(found, Column) else found.columns[0]
-        if not isinstance(found, Column) and len(found.columns) > 1:
-            problem = f"Column {name!r} of {what} has more than one dimension."
-            raise ShapeError(
-                problem,
-                remedy="Give the dictionary one column per name.",
-                argument=what,
-                column=name,
-            )
-        columns.append(replace(column, name=_name(name)))
-        if len(column) != len(columns[0]):
-            problem = f"In {what}, column {next(iter(native))!r} has {len(columns[0])} rows and column {name!r} has {len(column)}."
-            raise LengthError(
-                problem,
-                remedy="Give all columns the same rows.",
-                argument=what,
-                lengths=(len(columns[0]), len(column)),
-            )
-    refuse_other_index(
-        *((f"{what}[{name!r}]", column.index) for name, column in zip(native, columns, strict=True))
+    columns = tuple(
+        replace(column_of(values, what=f"{what}[{name!r}]"), name=_name(name))
+        for name, values in native.items()
     )
-    return Frame(native, "dict", tuple(columns), _labels(list(native)))
+    places = [f"{what}[{name!r}]" for name in native]
+    for place, column in zip(places, columns, strict=True):
+        refuse_lengths(places[0], len(columns[0]), place, len(column))
+    refuse_other_index(*zip(places, (column.index for column in columns), strict=True))
+    return Frame(native, "dict", columns, _labels(list(native)))
 
 
 def _frame(native: Any, library: str, columns: list[Any], names: list[Any], *, what: str) -> Frame:
     written = [_name(name) for name in names]
     refuse_twice(written, what=what)
-    return Frame(
-        native,
-        library,
-        tuple(Column(c, library, n) for c, n in zip(columns, written, strict=True)),
-        _labels(names),
-    )
+    made = tuple(Column(each, library, name) for each, name in zip(columns, written, strict=True))
+    return Frame(native, library, made, _labels(names))
 
 
 def refuse_twice(names: list[str], *, what: str) -> None:
@@ -438,19 +468,15 @@ def _labels(names: list[Any]) -> Array:
 
 def _of_array(native: Any, *, what: str) -> Column | Matrix:
     if hasattr(native, "toarray"):
-        raise argument_error(
-            what, "is a sparse matrix", "Pass a dense one, for example with .toarray()."
-        )
+        remedy = "Pass a dense one, for example with .toarray()."
+        raise argument_error(what, "is a sparse matrix", remedy)
     if isinstance(native, (list, tuple, range)):
         return _of_list(native, what=what)
-    if isinstance(native, (str, bytes, set, frozenset)) or not (
-        hasattr(native, "__array__") or hasattr(native, "__array_interface__")
-    ):
+    if not (hasattr(native, "__array__") or hasattr(native, "__array_interface__")):
         kind = type(native).__name__
         remedy = "Pass an array, a list, a Series, a frame or a dictionary of columns."
-        raise argument_error(
-            what, f"is of type {kind}, which is not a column or a table", remedy, type=kind
-        )
+        found = f"is of type {kind}, which is not a column or a table"
+        raise argument_error(what, found, remedy, type=kind)
     array = np.asanyarray(native)
     return _of_dimensions(array.A if isinstance(array, np.matrix) else array, "numpy", what=what)
 
@@ -460,39 +486,39 @@ def _of_dimensions(array: Array, library: str, *, what: str) -> Column | Matrix:
         raise argument_error(what, "is a structured array", "Pass a dictionary of its columns.")
     if array.ndim not in (1, 2):
         remedy = "Pass one dimension (one value per row) or two (rows by columns)."
-        raise argument_error(
-            what, f"has {array.ndim} dimensions, of shape {array.shape}", remedy, shape=array.shape
-        )
+        found = f"has {array.ndim} dimensions, of shape {array.shape}"
+        raise argument_error(what, found, remedy, shape=array.shape)
     return Column(array, library) if array.ndim == 1 else Matrix(array)
 
 
 def _of_list(rows: Any, *, what: str) -> Column | Matrix:
-    nested = [
-        isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim > 0)
+    # the number of values in each row, None for a row that is a single value
+    lengths = [
+        len(row)
+        if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim > 0)
+        else None
         for row in rows
     ]
-    if not any(nested):
-        if rows and _of_library(rows[0], what=what) is not None:
-            remedy = 'Pass a dictionary such as {"sex": column, "race": column}.'
-            raise argument_error(what, "is a list of columns, which have no names", remedy)
-        return Column(rows, "list")
-    if all(nested):
-        lengths = [len(row) for row in rows]
-        odd = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
-        if odd is None:
-            return _of_dimensions(_typed_matrix(rows), "list", what=what)
-        problem = f"In {what}, row 0 has {lengths[0]} values and row {odd} has {lengths[odd]}."
-    else:
-        odd = nested.index(not nested[0])
-        problem = f"In {what}, row 0 and row {odd} differ: one is a list of values, the other a single value."
-    raise ShapeError(
-        problem, remedy="Give every row the same number of values.", argument=what, row=odd
-    )
+    odd = next((row for row, length in enumerate(lengths) if length != lengths[0]), None)
+    if odd is not None:
+        said = [
+            "a single value" if n is None else f"{n} values" for n in (lengths[0], lengths[odd])
+        ]
+        problem = f"In {what}, row 0 has {said[0]} and row {odd} has {said[1]}."
+        remedy = "Give every row the same number of values."
+        raise ShapeError(problem, remedy=remedy, argument=what, row=odd)
+    if not rows or lengths[0] is not None:
+        return (
+            _of_dimensions(_typed_matrix(rows), "list", what=what) if rows else Column(rows, "list")
+        )
+    if _of_library(rows[0], what=what) is not None:
+        remedy = 'Pass a dictionary such as {"sex": column, "race": column}.'
+        raise argument_error(what, "is a list of columns, which have no names", remedy)
+    return Column(rows, "list")
 
 
 def _typed_matrix(rows: Any) -> Array:
-    # NumPy would silently turn [1, "a"] into text; numbers only are converted, all else stays as
-    # the objects it was.
+    # NumPy would turn [1, "a"] into text: only numbers are converted.
     plain = np.array(rows, dtype=object)
     kinds = {type(value) for value in plain.ravel()} if plain.ndim == 2 else set()
     numeric = all(issubclass(kind, (bool, int, float, np.number, np.bool_)) for kind in kinds)

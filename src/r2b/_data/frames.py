@@ -10,8 +10,8 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b._data.arrays import Array, as_objects, plain_value
+from r2b._data.columns import made_from
 from r2b._data.dataset import Dataset
-from r2b._data.libraries import made_from
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import MissingExtraError, ParameterError, require
 

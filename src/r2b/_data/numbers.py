@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from r2b._data.arrays import Array, Flags, Floats, as_objects, first_and_count, frozen, plain_value
-from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index
-from r2b._data.libraries import is_missing, refuse_missing
-from r2b._data.values import key_of, listed, type_word
-from r2b._data.vocabulary import Vocabulary, of_numpy, refuse_all_missing, with_missing
+from r2b._data.columns import Column, arrow_of, column_of, refuse_lengths, refuse_other_index
+from r2b._data.values import is_missing, key_of, listed, type_word
+from r2b._data.vocabulary import (
+    Vocabulary,
+    of_numpy,
+    refuse_all_missing,
+    refuse_missing,
+    with_missing,
+)
 from r2b.errors import InputError, ParameterError, WeightError
 
 if TYPE_CHECKING:
@@ -54,11 +59,8 @@ def numbers_of(
     if isinstance(native, np.ma.MaskedArray):
         native = np.ma.filled(native.astype(np.float64), np.nan)
     elif column.library == "pandas" and not isinstance(native.dtype, np.dtype):
-        # the nullable numbers and those of pyarrow
-        if getattr(getattr(native.dtype, "numpy_dtype", None), "kind", "O") in "fiu":
-            native = native.to_numpy(dtype=np.float64, na_value=np.nan)
-        else:
-            native = native.astype(object).where(native.notna(), None)
+        found = arrow_of(native)
+        native = np.asarray(native) if found is None else found
     array = np.asarray(native.to_numpy() if column.library == "polars" else native)
     if column.library == "list" and (array.dtype.kind not in "fiub" or not booleans):
         array = as_objects(native)  # NumPy turns [1, "a"] into text and [1, True] into numbers

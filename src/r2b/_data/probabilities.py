@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Array, first_and_count, plain_value
-from r2b._data.columns import Column, Frame, Matrix, argument_error
+from r2b._data.columns import Column, Frame, Matrix, argument_error, made_from
 from r2b._data.compute import one_blas_thread, parts_of
-from r2b._data.libraries import is_missing, made_from
 from r2b._data.numbers import numbers_of
-from r2b._data.values import key_of, listed, type_word
+from r2b._data.values import is_missing, key_of, listed, type_word
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import MissingValueError, MixedTypeError, ProbabilityError, UnseenError
 

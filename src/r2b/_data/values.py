@@ -8,13 +8,65 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from numbers import Complex, Integral, Real
 from typing import Any
 
 import numpy as np
 
 from r2b._data.arrays import Array, as_objects, plain_value
-from r2b._data.libraries import family_of
 from r2b.errors import FileFormatError
+
+MISSING = "missing"
+_FAMILIES: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((str,), "str"),
+    ((bytes,), "bytes"),
+    ((bool, np.bool_), "bool"),
+    # before the integers: NumPy derives timedelta64 from them
+    ((np.timedelta64, datetime.timedelta), "timedelta"),
+    ((Integral,), "int"),
+    ((Real,), "float"),
+    ((Complex,), "complex"),
+    ((np.datetime64, datetime.datetime), "datetime"),
+    ((datetime.date,), "date"),
+)
+
+
+# families without a value that stands for "not known"
+ALWAYS_THERE = {"str", "bool", "int", "bytes", "date"}
+
+
+def family_of(kind: type) -> str:
+    """Return the family of values of a Python type.
+
+    ``np.str_`` and ``str`` are one family, ``bool`` and ``int`` are two.
+
+    Examples
+    --------
+    >>> family_of(np.str_), family_of(bool), family_of(np.int8), family_of(type(None))
+    ('str', 'bool', 'int', 'missing')
+    """
+    if kind is type(None) or kind.__name__ in ("NAType", "NaTType"):
+        return MISSING
+    return next((name for kinds, name in _FAMILIES if issubclass(kind, kinds)), kind.__name__)
+
+
+def is_missing(value: Any) -> bool:
+    """Tell whether a single value is missing: None, NaN, NaT or pandas.NA.
+
+    Examples
+    --------
+    >>> is_missing(None), is_missing(float("nan")), is_missing(""), is_missing(0)
+    (True, True, False, False)
+    """
+    if family_of(type(value)) == MISSING:
+        return True
+    # Only these know a value that differs from itself; an array in a cell would answer the question
+    # with an array.
+    if isinstance(value, (float, np.floating, np.datetime64, np.timedelta64)):
+        return bool(value != value)
+    return isinstance(value, Decimal) and value.is_nan()
+
 
 _WORDS = {
     "str": "text",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import narwhals as nw
@@ -12,8 +14,8 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b._data.arrays import (
+    BLOCK_ROWS,
     WIDEST_SPAN,
-    WIDEST_TEXT,
     Array,
     as_objects,
     compact_integers,
@@ -24,19 +26,26 @@ from r2b._data.arrays import (
     plain_value,
     smallest_unsigned,
 )
-from r2b._data.columns import Column, column_of
-from r2b._data.libraries import (
-    complex_error,
-    encode_objects,
-    encoded,
+from r2b._data.columns import (
+    Column,
+    arrow_of,
+    column_of,
+    index_values,
     made_from,
-    mixed_error,
-    no_name,
-    refuse_missing,
+    missing_objects,
     take,
 )
-from r2b._data.values import from_plain, key_of, listed, stored_as, to_plain, type_word
-from r2b.errors import MissingValueError, MixedTypeError, UnseenError
+from r2b._data.values import (
+    ALWAYS_THERE,
+    family_of,
+    from_plain,
+    key_of,
+    listed,
+    stored_as,
+    to_plain,
+    type_word,
+)
+from r2b.errors import InputError, MissingValueError, MixedTypeError, UnseenError
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,7 +334,12 @@ def refuse_all_missing(missing: Array, what: str) -> None:
 
 
 def factorize(column: Column, *, what: str) -> tuple[Array, Array]:
-    """Give the code of every row and the distinct values that occur.
+    """Return the code of every row and the distinct values that occur.
+
+    Codes are in ascending order of the values, or in the order of the categories where the column
+    declares one: pandas categoricals, polars enums, ordered pyarrow dictionaries. Values are
+    compared within one type only: ``1``, ``1.0`` and ``True`` are equal to Python and never the
+    same class here.
 
     Parameters
     ----------
@@ -349,12 +363,68 @@ def factorize(column: Column, *, what: str) -> tuple[Array, Array]:
     >>> factorize(Column(["b", "a", "b"], "list"), what="y")
     (array([1, 0, 1], dtype=uint8), array(['a', 'b'], dtype='<U1'))
     """
+    native = column.native
     if column.library == "list":
-        return _of_list(column.native, what)
-    found = (
-        column.native if column.library == "numpy" else encoded(column.native, column.library, what)
-    )
-    return found if isinstance(found, tuple) else of_numpy(found, what)
+        return _of_list(native, what)
+    if column.library == "pandas":
+        if isinstance(native.dtype, libraries.get_pandas().CategoricalDtype):
+            return _of_categories(native, what)
+        native = _from_pandas(native)
+    elif column.library == "polars":
+        native = _from_polars(native)
+    return of_numpy(native, what) if isinstance(native, np.ndarray) else _of_arrow(native, what)
+
+
+def _from_pandas(series: Any) -> Any:
+    """Return a series as a NumPy array, or where it has no NumPy dtype as an Arrow array."""
+    if isinstance(series.dtype, np.dtype):
+        return np.asarray(series.to_numpy())
+    found = arrow_of(series)
+    return np.asarray(series) if found is None else found
+
+
+def _of_categories(series: Any, what: str) -> tuple[Array, Array]:
+    codes = series.cat.codes.to_numpy()
+    refuse_missing(codes < 0, what)
+    codes, present = compact_integers(codes)
+    values = index_values(series.dtype.categories.take(present))
+    if len({family_of(type(value)) for value in values}) > 1:
+        # for an error that names rows, not categories
+        uniform_family(np.asarray(series, dtype=object), what=what)
+    return codes, values
+
+
+def _from_polars(series: Any) -> Any:
+    if str(series.dtype) in ("Int128", "UInt128", "Object"):  # Arrow has no such types
+        return as_objects(series.to_list())
+    return series.to_arrow()
+
+
+def _of_arrow(array: Any, what: str) -> tuple[Array, Array]:
+    arrow = libraries.get_pyarrow()
+    if array.null_count:
+        refuse_missing(np.asarray(array.is_null()), what)
+    if arrow.types.is_nested(array.type):
+        raise no_name(what, f"are of the nested type {array.type}", type=str(array.type))
+    if arrow.types.is_string(array.type) or arrow.types.is_large_string(array.type):
+        array = array.dictionary_encode()
+    if not arrow.types.is_dictionary(array.type):
+        return of_numpy(np.asarray(array), what)
+    if isinstance(array, arrow.ChunkedArray):
+        array = array.unify_dictionaries().combine_chunks()
+    codes, values = np.asarray(array.indices), np.asarray(array.dictionary)
+    unknown = np.asarray(array.dictionary.is_null(nan_is_null=True))
+    if unknown.any():
+        refuse_missing(unknown[codes], what)
+    codes, present = compact_integers(codes)
+    values = values[present]
+    return (codes, values) if array.type.ordered else _ordered(codes, values, what)
+
+
+def _ordered(codes: Array, values: Array, what: str) -> tuple[Array, Array]:
+    """Put values, of which some may be equal, in ascending order."""
+    rank, distinct, _ = encode_objects(values, what=what)
+    return rank[codes], as_objects(distinct).astype(values.dtype)
 
 
 def of_numpy(array: Array, what: str) -> tuple[Array, Array]:
@@ -376,7 +446,7 @@ def of_numpy(array: Array, what: str) -> tuple[Array, Array]:
         return codes, present.view(array.dtype)
     if kind == "c":
         raise complex_error(what)
-    if kind in "US" and 0 < array.dtype.itemsize <= WIDEST_TEXT * (4 if kind == "U" else 1):
+    if kind in "US":
         return encode_text(array)
     if kind in "OUST":
         codes, distinct, _ = encode_objects(array, what=what)
@@ -418,3 +488,130 @@ def _of_list(rows: Any, what: str) -> tuple[Array, Array]:
     return codes, typed if typed is not None and typed.dtype.kind in _DTYPE_KINDS[
         family
     ] else as_objects(distinct)
+
+
+_FILL = 'Drop these rows, or fill them with a category of your own such as "unknown".'
+
+
+def refuse_missing(mask: Array, what: str, remedy: str = _FILL) -> None:
+    """Raise where rows have no value."""
+    row, count = first_and_count(mask)
+    if count:
+        rows = "1 row has" if count == 1 else f"{count} of {len(mask)} rows have"
+        problem = f"In {what}, {rows} no value; the first is row {row}."
+        raise MissingValueError(
+            problem, remedy=remedy, column=what, row=row, count=count, n_rows=len(mask)
+        )
+
+
+def encode_objects(values: Sequence[Any] | Array, *, what: str) -> tuple[Array, list[Any], str]:
+    """Give codes, sorted distinct values and the family of a column of Python objects.
+
+    Parameters
+    ----------
+    values : sequence or ndarray of shape (N,)
+        Python or NumPy scalars; at least one row.
+    what : str
+        How the column is called in an error.
+
+    Returns
+    -------
+    codes : ndarray of shape (N,)
+    distinct : list
+        Plain Python values, ascending.
+    family : str
+
+    Raises
+    ------
+    MissingValueError, MixedTypeError, InputError
+
+    Examples
+    --------
+    >>> encode_objects(["b", "a", "b"], what="y")
+    (array([1, 0, 1], dtype=uint8), ['a', 'b'], 'str')
+    """
+    family = uniform_family(values, what=what)
+    try:
+        distinct = set().union(*_blocks(values))
+    except TypeError as error:  # lists or dictionaries in the cells
+        raise no_name(what, f"are of type {family}", type=family) from error
+    try:
+        ordered = sorted(distinct)
+    except TypeError:  # values without an order of their own, such as members of an Enum
+        ordered = sorted(distinct, key=str)
+    place = {value: code for code, value in enumerate(ordered)}
+    codes = np.empty(len(values), dtype=smallest_unsigned(len(ordered)))
+    start = 0
+    for block in _blocks(values):
+        codes[start : start + len(block)] = np.fromiter(
+            map(place.__getitem__, block), dtype=codes.dtype, count=len(block)
+        )
+        start += len(block)
+    return (
+        codes,
+        [
+            value.item() if isinstance(value, (np.str_, np.number, np.bool_)) else value
+            for value in ordered
+        ],
+        family,
+    )
+
+
+def no_name(what: str, found: str, **facts: Any) -> InputError:
+    """Build the error for values that cannot name a class or group."""
+    problem = f"The values of {what} {found}, which cannot name a class or group."
+    return InputError(
+        problem,
+        remedy="Pass one plain value per row: text, whole number, true/false or date.",
+        column=what,
+        **facts,
+    )
+
+
+def uniform_family(values: Sequence[Any] | Array, *, what: str) -> str:
+    """Give the one family of values in a column, or raise the error for missing or mixed values."""
+    families = {family_of(kind) for block in _blocks(values) for kind in set(map(type, block))}
+    if families - ALWAYS_THERE:
+        refuse_missing(missing_objects(values), what)
+    if len(families) > 1:
+        raise _mixed_rows(values, what=what)
+    (family,) = families
+    if family == "complex":
+        raise complex_error(what)
+    return family
+
+
+def complex_error(what: str) -> InputError:
+    """Build the error for complex numbers."""
+    return InputError(
+        f"The values of {what} are complex numbers.",
+        remedy="Pass real numbers or class names.",
+        column=what,
+    )
+
+
+def _blocks(values: Sequence[Any] | Array) -> Iterator[list[Any]]:
+    for start in range(0, len(values), BLOCK_ROWS):
+        block = values[start : start + BLOCK_ROWS]
+        yield block.tolist() if isinstance(block, np.ndarray) else list(block)
+
+
+def _mixed_rows(values: Sequence[Any] | Array, *, what: str) -> MixedTypeError:
+    seen: dict[str, tuple[int, Any]] = {}
+    for row, value in enumerate(chain.from_iterable(_blocks(values))):
+        seen.setdefault(family_of(type(value)), (row, value))
+    (one, (row_one, value_one)), (two, (row_two, value_two)) = list(seen.items())[:2]
+    return mixed_error(
+        what, rows=(row_one, row_two), values=(value_one, value_two), types=(one, two)
+    )
+
+
+def mixed_error(
+    what: str, *, rows: tuple[int, int], values: tuple[Any, Any], types: tuple[str, str]
+) -> MixedTypeError:
+    """Build the error for two rows whose values are of different types."""
+    problem = f"In {what}, row {rows[0]} holds {values[0]!r} ({types[0]}) and row {rows[1]} holds {values[1]!r} ({types[1]})."
+    remedy = "Convert the column to one type, for example with astype(str); a list with [str(value) for value in column]."
+    return MixedTypeError(
+        problem, remedy=remedy, column=what, rows=rows, values=values, types=types
+    )

@@ -18,7 +18,7 @@ from r2b._data.arrays import Array, Floats
 from r2b._data.cells import Cells, read_cells, read_known_cells
 from r2b._data.columns import Column, Frame, Matrix, argument_error, recognise
 from r2b._data.compute import generator, seed_of
-from r2b._data.libraries import family_of, is_missing
+from r2b._data.values import family_of, is_missing
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, MixedTypeError
 from r2b.methods.base import at_least, read_numbers, read_weight_beside, refuse_unfitted

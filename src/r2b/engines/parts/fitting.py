@@ -15,9 +15,17 @@ import numpy as np
 from r2b._constraints.families.fitted import Stratum
 from r2b._data.arrays import Array, Flags, Floats
 from r2b._data.attributes import ContinuousSettings
-from r2b._data.basis import Basis
-from r2b._data.basis.fitted import orthonormal, spline_names, times
-from r2b._data.basis.functions import functions_of, knot_shares, knots_of, named, names_of
+from r2b._data.basis import (
+    Basis,
+    functions_of,
+    knot_shares,
+    knots_of,
+    named,
+    names_of,
+    orthonormal,
+    spline_names,
+    times,
+)
 from r2b._solve.oracle import Block, Blocks
 from r2b._solve.oracle.blocks import Summed, Sums, reduced
 

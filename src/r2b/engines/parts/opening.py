@@ -14,8 +14,7 @@ from r2b._constraints.families.fitted import Moments, Stratum
 from r2b._data import Cells, Dataset, Schema, Vocabulary
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._data.attributes import CONTINUOUS, ContinuousSettings
-from r2b._data.basis import Basis
-from r2b._data.basis.functions import refuse_batchwise
+from r2b._data.basis import Basis, refuse_batchwise
 from r2b._data.dataset import Labels
 from r2b._data.merge import Extent, Rows
 from r2b._labels import FairLabels
