@@ -260,9 +260,7 @@ def test_a_stored_basis_gives_the_same_bits(kind):
 
 
 def test_functions_of_the_user_are_not_stored():
-    with pytest.raises(
-        ParameterError, match=r"'age, square'.*basis=\"spline\""
-    ) as caught:
+    with pytest.raises(ParameterError, match=r"'age, square'.*basis=\"spline\"") as caught:
         fit_basis(AGES, SHARES, basis=square, name="age").to_json()
     assert caught.value.facts["names"] == ("age, square",)
 
