@@ -226,7 +226,8 @@ def fit_basis(
     (True, True)
     """
     numbers, share = _distribution(values, weight, name)
-    used, asked, functions = np.empty(0), 0, ()
+    used, asked = np.empty(0), 0
+    functions: tuple[Function, ...] = ()
     kind: Kind = "functions"
     if not isinstance(basis, str):
         functions = functions_of(basis)
