@@ -1,40 +1,86 @@
-"""Files put in place: written beside their targets, then moved, so that each is there whole or not at all."""
+"""Atomic writes: files are written beside their targets and moved when all are complete.
+
+Until then they lie in a hidden folder, under names that match no pattern for tables. The folder is
+locked while its writer lives; the next write to the same target removes what a killed one has left.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import os
+import re
+import secrets
 import shutil
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from r2b._files.staging import (
-    Staged,
+from r2b._files.paths import (
     is_device,
     refuse_precious,
     refuse_within,
     refused_path,
     same_file,
-    stage,
     taken_name,
     unwritable,
 )
 
+if sys.platform != "win32":
+    import fcntl
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2 in Linux
+
+
+@dataclass(eq=False)
+class Staged:
+    """A hidden folder for what becomes one target.
+
+    Attributes
+    ----------
+    folder, target : Path
+    lock : int
+        Open while the writer lives; -1 where there are no locks.
+    names : tuple of str, optional
+        Final names of the files of a folder; None where the target is a file.
+    """
+
+    folder: Path
+    target: Path
+    lock: int
+    names: tuple[str, ...] | None = None
+
+    @property
+    def places(self) -> list[Path]:
+        """Where the files are written."""
+        n_files = 1 if self.names is None else len(self.names)
+        return [self.folder / f"{number:08d}.part" for number in range(n_files)]
+
+    def rename(self) -> None:
+        """Give the files of a folder their final names."""
+        for place, name in zip(self.places, self.names or (), strict=True):
+            final = self.folder / name
+            final.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(place, final)
+
+    def discard(self) -> None:
+        """Remove what is left of the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.lock >= 0:
+            os.close(self.lock)
+
 
 class AtomicWriter:
-    """Several files that appear together: nothing shows before :meth:`commit`, and nothing is left behind where it is not reached.
+    """Several files that appear together at :meth:`commit`; without it nothing is left behind.
 
     Parameters
     ----------
     force : bool
-        Whether files that are there may be replaced.
+        Whether existing files may be replaced.
     keep : sequence of path
         Files that are never written over, such as the one that is read.
-    resume : bool
-        Go on with folders that were stopped, and leave what is finished of one that is: see
-        :mod:`r2b._files.staging`.
 
     Examples
     --------
@@ -47,13 +93,10 @@ class AtomicWriter:
     (b'whole', 1)
     """
 
-    def __init__(
-        self, *, force: bool = False, keep: tuple[str, ...] = (), resume: bool = False
-    ) -> None:
+    def __init__(self, *, force: bool = False, keep: tuple[str, ...] = ()) -> None:
         self.force = force
         self.keep = keep
-        self.resume = resume
-        self._waiting: list[Staged] = []
+        self._written: list[Staged] = []
         self._reserved: list[Staged] = []
 
     def __enter__(self) -> AtomicWriter:
@@ -65,8 +108,8 @@ class AtomicWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for staged in [*self._waiting, *self._reserved]:
-            staged.leave() if self.resume and error is not None else staged.discard()
+        for staged in [*self._written, *self._reserved]:
+            staged.discard()
 
     def check(self, path: str | Path, *, folder: bool = False) -> None:
         """Refuse a target before any work is done for it.
@@ -80,163 +123,181 @@ class AtomicWriter:
         Raises
         ------
         ParameterError
-            It is there already, is the file that is read, has no folder, or is a link that leads
-            nowhere.
+            It exists already, is the file that is read, has no folder, or is a broken link.
         """
         target = Path(os.path.normpath(path)) if folder else Path(path)
+        there = target.exists()
         if any(same_file(target, Path(each)) for each in self.keep):
-            raise refused_path(
-                path,
-                f"{path} is the file that is read.",
-                "Write to another name; the input is never changed.",
-            )
+            problem = f"{path} is the file that is read."
+            raise refused_path(path, problem, "Write to another name; the input is never changed.")
         refuse_within(target, self.keep)
         if target.is_dir() and not folder:
             raise refused_path(path, f"{path} is a folder.", "Pass the name of a file in it.")
         if not target.parent.is_dir():
+            problem = f"There is no folder {str(target.parent)!r}."
+            raise refused_path(path, problem, "Make it first, or write elsewhere.")
+        if target.is_symlink() and not there and not self.force:
+            linked = os.path.realpath(path)
             raise refused_path(
                 path,
-                f"There is no folder {str(target.parent)!r}.",
-                "Make it first, or write elsewhere.",
+                f"{path} is a link to {linked}, which is not there.",
+                "Write to another name, or pass `force=True` to make the file that the link names.",
+                target=linked,
             )
-        if target.is_symlink() and not target.exists() and not self.force:
-            remedy, linked = (
-                "Write to another name, or make the file that the link names with force=True.",
-                os.path.realpath(path),
-            )
-            raise refused_path(
-                path, f"{path} is a link to {linked}, which is not there.", remedy, target=linked
-            )
-        if target.exists() and not self.force and not is_device(target):
+        if there and not self.force and not is_device(target):
             raise taken_name(path)
-        if folder and target.exists():
+        if there and folder:
             refuse_precious(target)
 
     def reserve(self, path: str | Path) -> Path:
-        """Give a hidden name beside a target, to write to. It is moved into place after everything else.
-
-        Raises
-        ------
-        ParameterError
-            As for :meth:`check`, or nothing can be written there.
-        """
+        """Return a hidden name beside a target, to write to; errors as for :meth:`check`."""
         self.check(path)
-        self._reserved.append(stage(path, single=True))
-        return self._reserved[-1].place()
+        self._reserved.append(_stage(path))
+        return self._reserved[-1].places[0]
 
-    def reserve_folder(self, path: str | Path, names: Sequence[str], request: str = "") -> Staged:
-        """Give a hidden folder for the files of a folder, which may lie in folders of their own; errors as for :meth:`reserve`.
-
-        Parameters
-        ----------
-        path : path
-        names : sequence of str
-        request : str
-            A fingerprint of all that the files follow from; without one nothing is taken over.
-        """
+    def reserve_folder(self, path: str | Path, names: Sequence[str]) -> Staged:
+        """Return a hidden folder for the files of a folder; errors as for :meth:`check`."""
         self.check(path, folder=True)
-        self._reserved.append(
-            stage(path, single=False, names=names, request=request, resume=self.resume)
-        )
+        self._reserved.append(_stage(path, names))
         return self._reserved[-1]
 
     def write(self, path: str | Path, content: bytes) -> None:
         """Write a file beside its target."""
         self.check(path)
-        # Through a link, the file it points at is the one to replace.
-        target = Path(os.path.realpath(path))
+        target = Path(os.path.realpath(path))  # through a link, the file it points at is replaced
         if is_device(target):
             target.write_bytes(content)
             return
-        staged = stage(path, single=True)
-        self._waiting.append(staged)
+        self._written.append(_stage(path))
+        (place,) = self._written[-1].places
         try:
-            with open(staged.place(), "xb") as file:
+            with open(place, "xb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
             if target.exists():
-                shutil.copymode(target, staged.place())
+                shutil.copymode(target, place)
         except OSError as cause:
             raise unwritable(path, cause) from cause
 
     def commit(self) -> None:
-        """Move every file into place, in the order they were written, those with reserved names last."""
-        self._waiting, self._reserved = [*self._waiting, *self._reserved], []
-        while self._waiting:
-            staged = self._waiting[0]
-            if staged.single:
-                self._move(staged.place(), staged.target)
+        """Move every file into place in the order of writing, those with reserved names last."""
+        self._written, self._reserved = [*self._written, *self._reserved], []
+        while self._written:
+            staged = self._written[0]
+            if staged.names is None:
+                self._move(staged.places[0], staged.target)
             else:
                 self._move_folder(staged)
-            _settle(staged.target.parent)
-            self._waiting.pop(0).discard()
+            _sync_folder(staged.target.parent)
+            self._written.pop(0).discard()
 
-    def _move(self, beside: Path, target: Path) -> None:
-        if self.force:
-            os.replace(beside, target)
-            return
-        try:
-            # A link, unlike a rename, is refused by the system where the name was taken meanwhile.
-            os.link(beside, target)
-        except FileExistsError:
-            raise taken_name(target) from None
-        except OSError:  # a file system without links
-            self.check(target)
-            os.replace(beside, target)
-            return
-        os.unlink(beside)
+    def _move(self, place: Path, target: Path) -> None:
+        if not self.force:
+            try:
+                # A link, unlike a rename, fails where the name was taken meanwhile.
+                os.link(place, target)
+                os.unlink(place)
+                return
+            except FileExistsError:
+                raise taken_name(target) from None
+            except OSError:  # a file system without links
+                self.check(target)
+        os.replace(place, target)
 
     def _move_folder(self, staged: Staged) -> None:
-        """Give the files their names, and the folder its place, in one step for whoever reads below the folder that holds the target."""
         target = staged.target
-        staged.settle()
-        # A level up: a pattern such as out/**/*.csv finds hidden folders too, and would meet files
-        # that have their names already.
+        # Files get their names one level up: a pattern such as out/**/*.csv that also looks into
+        # hidden folders must not find them before they are in place.
         away = target.parent.parent / staged.folder.name
         with contextlib.suppress(OSError):
             os.rename(staged.folder, away)
             staged.folder = away
         staged.rename()
         for here, _, _ in os.walk(staged.folder):
-            _settle(Path(here))
+            _sync_folder(Path(here))
         if not target.exists():
             os.rename(staged.folder, target)
             return
         self.check(target, folder=True)
         if _exchanged(staged.folder, target):
             return
-        aside = staged.folder.with_suffix(".old")
-        os.rename(target, aside)
+        old = staged.folder.with_suffix(".old")
+        os.rename(target, old)
         try:
             os.rename(staged.folder, target)
         except BaseException:
-            os.rename(aside, target)
+            os.rename(old, target)
             raise
-        staged.folder = aside
+        staged.folder = old
 
 
 def _exchanged(one: Path, other: Path) -> bool:
-    """Let two folders change names in one step; False where the system cannot."""
+    """Swap the names of two folders in one step; return False where the system cannot."""
     try:
-        return bool(
-            ctypes.CDLL(None).renameat2(
-                _HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE
-            )
-            == 0
-        )
+        names = (_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other))
+        return bool(ctypes.CDLL(None).renameat2(*names, _RENAME_EXCHANGE) == 0)
     except (AttributeError, OSError, TypeError):
         return False
 
 
-_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
-
-
-def _settle(folder: Path) -> None:
-    # The move itself must reach the disk too, where the system lets a folder be synchronised.
+def _sync_folder(folder: Path) -> None:
+    """Bring a move to the disk, where the system lets a folder be synchronised."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _stage(path: str | Path, names: Sequence[str] | None = None) -> Staged:
+    """Make a hidden folder beside a target, and remove those of writers that were killed."""
+    target = Path(os.path.realpath(path))
+    with contextlib.suppress(OSError):
+        _sweep(target)
+    while True:
+        folder = target.with_name(f".{target.name[:80]}.{secrets.token_hex(8)}.part")
+        try:
+            folder.mkdir()
+            lock = _lock(folder)
+        except OSError as cause:
+            raise unwritable(path, cause) from cause
+        if lock is not None:  # else another writer swept it between the two steps
+            return Staged(folder, target, lock, None if names is None else tuple(names))
+
+
+def _sweep(target: Path) -> None:
+    """Remove what killed writers have left of a target; those that live hold a lock."""
+    mine = re.compile(rf"\.{re.escape(target.name[:80])}\.[0-9a-f]{{16}}\.part")
+    for folder in {target.parent, target.parent.parent}:
+        for each in [folder / name for name in os.listdir(folder) if mine.fullmatch(name)]:
+            lock = _lock(each)
+            if lock is not None and lock >= 0:
+                if each.is_dir():
+                    shutil.rmtree(each, ignore_errors=True)
+                else:
+                    each.unlink(missing_ok=True)
+                os.close(lock)
+
+
+def _lock(path: Path) -> int | None:
+    """Lock a path until the process ends; return -1 without locks, None where another has it."""
+    if sys.platform == "win32":
+        return -1
+    try:
+        number = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Its writer may have moved it into place while it was opened.
+        if os.path.samestat(os.fstat(number), os.stat(path)):
+            return number
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:  # a file system without locks
+        os.close(number)
+        return -1
+    os.close(number)
+    return None

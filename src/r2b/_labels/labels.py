@@ -306,7 +306,6 @@ class FairLabels(Summary):
         key: Any = None,
         new_column: str | None = None,
         force: bool = False,
-        resume: bool = False,
     ) -> None:
         """Write a table of files with its fair labels, in the format it came in; a folder as a folder.
 
@@ -318,12 +317,6 @@ class FairLabels(Summary):
             As for :meth:`frame`.
         force : bool
             Replace what is there.
-        resume : bool
-            Of a folder: go on with a write that was stopped, also by ``kill -9``. Files that it
-            finished are kept where they are whole and were made from the same files, by the same
-            prices, form and draws, in the same format, by the same release; ``progress`` of
-            :func:`r2b.scan` tells how many. Where this write is stopped, what it has finished
-            stays, hidden beside ``path``.
         """
         asked = {
             "form": form,
@@ -331,7 +324,7 @@ class FairLabels(Summary):
             "key": key,
             "new_column": new_column,
         }
-        self._rows.write(self.rule, fspath(path), force=force, resume=resume, **asked)
+        self._rows.write(self.rule, fspath(path), force=force, **asked)
 
     def sql(
         self,

@@ -17,7 +17,7 @@ import click
 
 from r2b import FairLabels
 from r2b._files import AtomicWriter
-from r2b._files.staging import is_device
+from r2b._files.paths import is_device
 from r2b._labels.account import account
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
@@ -94,7 +94,6 @@ _NUMBERS = (
 @options.file_option("certificate", "Where the certificate goes; beside the output by default.")
 @options.reports
 @options.force
-@options.resume
 @options.solving
 @options.reading
 @options.verbosity
@@ -110,7 +109,6 @@ def debias_command(
     reports: dict[str, str],
     suppress_below: int,
     force: bool,
-    resume: bool,
     reading: dict[str, Any],
     as_json: bool,
     quiet: bool,
@@ -148,7 +146,7 @@ def debias_command(
     proof = certificate if certificate is not None or piped else beside(output)
     paths = {"output": output, "certificate": proof, **reports}
     with ExitStack() as stack:
-        writer = stack.enter_context(AtomicWriter(force=force, resume=resume))
+        writer = stack.enter_context(AtomicWriter(force=force))
         meter = stack.enter_context(RowMeter(tol=given["tol"], quiet=quiet or as_json))
         scan, source = open_table(data, reading, threads=given["threads"], watch=meter)
         writer.keep = (*kept_files(source), *(cost_files(given["costs"]) if given["costs"] else ()))
@@ -216,9 +214,7 @@ def debias_command(
         if piped:
             _copy(Path(written.root), output)
         writer.commit()
-    _print_result(
-        fair, form, relabel.names, found, paths, written.taken_over, as_json=as_json, quiet=quiet
-    )
+    _print_result(fair, form, relabel.names, found, paths, as_json=as_json, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
 
 
@@ -275,7 +271,6 @@ def _print_result(
     new: tuple[str, ...],
     found: Realised | None,
     paths: dict[str, str | None],
-    taken_over: int,
     *,
     as_json: bool,
     quiet: bool,
@@ -290,7 +285,6 @@ def _print_result(
             "classes": fair.classes,
             "groups": fair.groups,
         }
-        files = {"files_taken_over": taken_over}
         proof = fair.certificate
         numbers = {name: getattr(proof, name) for name in _NUMBERS}
         # What is said of the labels is said of those in the file; the distributions they come from
@@ -302,7 +296,6 @@ def _print_result(
             {
                 **status,
                 **made,
-                **files,
                 **numbers,
                 "probabilities": held,
                 "realised": realised,
@@ -327,9 +320,4 @@ def _print_result(
         err=err,
     )
     for name, path in written.items():
-        kept = (
-            f" ({taken_over:,} files taken over from a write that was stopped)"
-            if name == "output" and taken_over
-            else ""
-        )
-        click.echo(f"  {name:18}{one_line(os.fspath(path))}{kept}", err=err)
+        click.echo(f"  {name:18}{one_line(os.fspath(path))}", err=err)

@@ -22,9 +22,8 @@ from r2b._labels.debiasing import CHOICES, DEFAULTS
 from r2b.cli import completing
 from r2b.cli.costs import costs_of
 from r2b.cli.printing import spelled
-from r2b.engines.files import EMPTY, FileSource
+from r2b.engines.files import EMPTY, FileSource, PassProgress
 from r2b.engines.files.listing import Listing
-from r2b.engines.files.progress import PassProgress
 from r2b.engines.roles import refuse_columns
 from r2b.errors import InputError, ParameterError
 
@@ -250,11 +249,6 @@ reports = together(
 )
 
 force = click.option("--force", is_flag=True, help="Replace files that are there.")
-resume = click.option(
-    "--resume",
-    is_flag=True,
-    help="Of a folder: keep finished files where it is stopped, and go on with them.",
-)
 
 # options of the command line
 _PARTS = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")

@@ -24,7 +24,7 @@ import click
 from r2b import Progress
 from r2b._data.values import json_value
 from r2b._solve.solvers import TOLERANCE
-from r2b.engines.files.progress import PassProgress
+from r2b.engines.files import PassProgress
 from r2b.errors import DataWarning, FileFormatError, InputError, ParameterError, R2BError
 
 DONE = 0
@@ -142,8 +142,7 @@ class RowMeter(Meter):
         if isinstance(step, Progress):
             super().__call__(step)
         elif self.shown:
-            kept = f", {step.taken_over:,} files taken over" if step.taken_over else ""
-            self._update(f"{self._what}, {step.rows:,} rows{kept}", step.share)
+            self._update(f"{self._what}, {step.rows:,} rows", step.share)
 
 
 def _bar() -> Any:

@@ -16,7 +16,8 @@ from r2b._files.arrow import pyarrow, pyarrow_compute
 from r2b.errors import EmptyError, InputError, MissingValueError, ProbabilityError
 
 Result = TypeVar("Result")
-PIECE_ROWS = 1 << 20
+PIECE_ROWS = 1 << 20  # of a batch
+RELABELLED_ROWS = 1 << 18  # of a batch that gets new labels, of which several copies are held
 PIECE_ENTRIES = 1 << 22  # numbers of a piece where its columns hold lists
 _FILL = "Fill or drop such rows."
 # as people of many countries write a number

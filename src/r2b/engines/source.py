@@ -28,7 +28,7 @@ from r2b._solve.oracle import Blocks
 from r2b._solve.oracle.blocks import BlockTask
 from r2b.engines.batch import (
     PIECE_ENTRIES,
-    PIECE_ROWS,
+    RELABELLED_ROWS,
     Batch,
     lists_to_matrix,
     one_array,
@@ -130,7 +130,8 @@ class Relabel:
             or self.decode.roles.soft
             or (self.form == "round" and self.borders is None)
         )
-        return max(1024, PIECE_ENTRIES // len(self.decode.schema.classes)) if wide else PIECE_ROWS
+        most = PIECE_ENTRIES // len(self.decode.schema.classes) if wide else RELABELLED_ROWS
+        return max(1024, min(most, RELABELLED_ROWS))
 
     def __call__(self, batch: Batch) -> NewColumns:
         """Make the new columns of a batch; one without rows has them too."""
@@ -371,9 +372,7 @@ class Source(ABC):
     def frame(self, relabel: Relabel) -> Any:
         """Give the table with new columns, of the kind that came in."""
 
-    def write(
-        self, relabel: Relabel, path: str, *, force: bool = False, resume: bool = False
-    ) -> None:
+    def write(self, relabel: Relabel, path: str, *, force: bool = False) -> None:
         """Write the table with new columns to files."""
         raise InputError(
             f"{self.subject} is not a file, so there is nothing that says how to write it.",

@@ -19,7 +19,7 @@ import numpy as np
 
 from r2b._data.arrays import Array
 from r2b._data.compute import ahead
-from r2b._files.staging import refuse_little_room, refused_path
+from r2b._files.paths import refuse_little_room, refused_path
 from r2b._solve.oracle import Block
 from r2b._solve.oracle.blocks import BlockTask, Sums
 from r2b.engines.roles import Decode

@@ -186,11 +186,9 @@ class TableRows(LabelRows):
         """Give the table with its fair labels in new columns, of the kind that came in."""
         return self.source.frame(self.relabel(rule, **asked))
 
-    def write(
-        self, rule: Rule, path: str, *, force: bool = False, resume: bool = False, **asked: Any
-    ) -> None:
+    def write(self, rule: Rule, path: str, *, force: bool = False, **asked: Any) -> None:
         """Write the table with its fair labels in new columns."""
-        self.source.write(self.relabel(rule, **asked), path, force=force, resume=resume)
+        self.source.write(self.relabel(rule, **asked), path, force=force)
 
     def realised_as(
         self, rule: Rule, proof: Certificate, form: Any, seed: int, key: Any

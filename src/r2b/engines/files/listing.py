@@ -1,4 +1,4 @@
-"""Which files a path, a pattern, a folder or a list stands for, in order, what their folders say of their rows, and whether they fit."""
+"""Which files a path, a pattern, a folder or a list stands for, and what their folders say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -23,8 +23,7 @@ from r2b._files.formats import (
     opened,
     refuse_foreign,
 )
-from r2b._files.staging import is_device, local_path, refused_path
-from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS
+from r2b._files.paths import is_device, local_path, refused_path
 from r2b.engines.spool import copied
 from r2b.engines.tally import plain_type, same_values
 from r2b.errors import InputError, ParameterError
@@ -35,10 +34,11 @@ if TYPE_CHECKING:
 STANDARD = "-"
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-_REMEDY = "Say which files with a pattern, such as 'people/*.parquet'."
+_PATTERN = "Say which files with a pattern, such as 'people/*.parquet'."
 _BY_LOG = {
     "Delta Lake": "r2b.scan(deltalake.DeltaTable({root!r})), polars.scan_delta({root!r}), or Spark",
-    "Iceberg": "r2b.scan(table) with a table of pyiceberg, DuckDB's iceberg_scan({root!r}), or Spark",
+    "Iceberg": "r2b.scan(table) with a table of pyiceberg, DuckDB's iceberg_scan({root!r}), or "
+    "Spark",
     "Hudi": "Spark: spark.read.format('hudi').load({root!r})",
 }
 
@@ -56,7 +56,7 @@ class Part:
     keys : tuple of (str, str or None)
         What its folders say, such as (("year", "2024"),); None for a missing value.
     held : object or None
-        Keeps the file there, where it is a copy of a stream.
+        Keeps the file in existence, where it is a copy of a stream.
     """
 
     path: str
@@ -79,11 +79,9 @@ class Listing:
         In the order of their paths.
     format : Format
     many : bool
-        Whether a folder, a pattern or a list was given: the table then leaves as a folder.
+        Whether a folder, a pattern or a list was given: the table is then written as a folder.
     whole : bool
         Whether all files of the folder are meant, so that nothing may be written into it.
-    taken_over : int
-        Of files that were written: how many a write that was stopped had finished.
     """
 
     name: str
@@ -92,7 +90,6 @@ class Listing:
     format: Format
     many: bool
     whole: bool = False
-    taken_over: int = 0
 
 
 def list_files(
@@ -105,8 +102,8 @@ def list_files(
 
     Parameters
     ----------
-    given : path, pattern, list of paths, or a Listing, which is what it is
-        A folder stands for all files below it, but for those whose names begin with a dot or an
+    given : path, pattern, list of paths, or a Listing, which is returned
+        A folder stands for all files below it, except those whose names begin with a dot or an
         underscore; "-" is standard input.
     format : str, optional
         Such as "csv" or "csv.gz"; what the names say by default, for standard input what its first
@@ -123,85 +120,68 @@ def list_files(
     """
     if isinstance(given, Listing):
         return given
-    if isinstance(given, (str, os.PathLike)) and (stream is not None or given == STANDARD):
-        return _streamed(os.fspath(given), format, stream, scratch)
     if not isinstance(given, (str, os.PathLike)):
         paths = [local_path(each) for each in given]
         if not paths:
             raise ParameterError("The list of files is empty.", remedy="Name at least one file.")
-        refuse_lake(_there(paths), _shared(paths))
-        return _several(paths, _shared(paths), f"{len(paths):,} files", format)
+        _refuse_unlisted(paths)
+        root = _shared_folder(paths)
+        refuse_lake(paths, root)
+        return _several(paths, root, f"{len(paths):,} files", format)
+    if stream is not None or given == STANDARD:
+        return _streamed(os.fspath(given), format, stream, scratch)
     place = local_path(given)
     if os.path.isdir(place):
         refuse_lake([], place)
         found = _below(place)
         refuse_lake(found, place)
-        return replace(_several(found, place, Path(place).name or place, format), whole=True)
+        return _several(found, place, Path(place).name or place, format, whole=True)
     if os.path.exists(place):
-        if is_device(Path(place)):
-            with _readable(place) as device:
-                return _streamed(place, format, device, scratch)
-        _readable(place).close()
+        with _readable(place) as file:
+            if is_device(Path(place)):
+                return _streamed(place, format, file, scratch)
         refuse_lake([place], place)
-        return Listing(
-            Path(place).name,
-            place,
-            (Part(place, Path(place).name),),
-            _format([place], format),
-            False,
-        )
+        name = Path(place).name
+        return Listing(name, place, (Part(place, name),), _format([place], format), False)
     if not place:
-        raise ParameterError(
-            "The name of the file is empty.",
-            remedy="Pass a path, or - for standard input.",
-            path=place,
-        )
+        problem, remedy = "The name of the file is empty.", "Pass a path, or - for standard input."
+        raise ParameterError(problem, remedy=remedy, path=place)
     if not glob.has_magic(place):
         raise ParameterError(f"There is no file {place!r}.", remedy="Check the path.", path=place)
     # A pattern with ** twice finds a file once for every way to it.
-    found = [
-        each for each in dict.fromkeys(glob.glob(place, recursive=True)) if os.path.isfile(each)
-    ]
+    found = [each for each in {*glob.glob(place, recursive=True)} if os.path.isfile(each)]
     if not found:
         raise ParameterError(f"No file matches {place!r}.", remedy="Check the pattern.", path=place)
     refuse_lake(found, place)
-    # A pattern that goes down into all folders would meet what is written below it the next time.
-    return replace(_several(found, _fixed(place), place, format), whole="**" in Path(place).parts)
+    fixed = list(takewhile(lambda piece: not glob.has_magic(piece), Path(place).parts[:-1]))
+    root = os.path.join(*fixed) if fixed else "."
+    # A pattern that goes down into all folders would find what is written below it the next time.
+    return _several(found, root, place, format, whole="**" in Path(place).parts)
 
 
 def refuse_lake(paths: Sequence[str], given: str) -> None:
-    """Refuse files that belong to a table with a log, and say how it is read.
-
-    Raises
-    ------
-    ParameterError
-        Names what was given, the kind of the table and its folder.
-    """
-    folders = {os.path.dirname(os.path.abspath(path)) for path in paths} | (
-        {os.path.abspath(given)} if os.path.isdir(given) else set()
-    )
+    """Refuse files that belong to a table with a log, and say how it is read."""
+    folders = {os.path.dirname(os.path.abspath(path)) for path in paths}
+    if os.path.isdir(given):
+        folders.add(os.path.abspath(given))
     for folder in sorted(
         {above for each in folders for above in (Path(each), *Path(each).parents)}
     ):
         kind = kind_of_lake(folder)
-        # A folder called metadata may stand anywhere; the files of Iceberg lie in another beside
-        # it.
-        own = (folder, folder / "data")
-        if kind is None or (
-            kind == "Iceberg"
-            and not any(
-                Path(each) == own[0] or Path(each).is_relative_to(own[1]) for each in folders
+        if kind == "Iceberg":
+            # A folder called metadata may stand anywhere; the files of Iceberg lie in data, beside.
+            own = (Path(each) for each in folders)
+            if not any(each == folder or each.is_relative_to(folder / "data") for each in own):
+                kind = None
+        if kind is not None:
+            raise ParameterError(
+                f"{given} is part of a table of {kind} in {folder}, whose log says which files "
+                "count; read as plain files it would have rows that were removed.",
+                remedy=f"Read it by its log: {_BY_LOG[kind].format(root=str(folder))}.",
+                path=given,
+                kind=kind,
+                root=str(folder),
             )
-        ):
-            continue
-        raise ParameterError(
-            f"{given} is part of a table of {kind} in {folder}, whose log says which files count; read as plain files it would have rows "
-            "that were removed.",
-            remedy=f"Read it by its log: {_BY_LOG[kind].format(root=str(folder))}.",
-            path=given,
-            kind=kind,
-            root=str(folder),
-        )
 
 
 def kind_of_lake(folder: Path) -> str | None:
@@ -218,26 +198,19 @@ def _readable(place: str) -> BinaryIO:
     try:
         return open(place, "rb")
     except OSError as cause:
-        raise refused_path(
-            place,
-            f"{place} cannot be read: {cause.strerror or cause}.",
-            "Check the path and the permissions.",
-        ) from cause
+        problem = f"{place} cannot be read: {cause.strerror or cause}."
+        raise refused_path(place, problem, "Check the path and the permissions.") from cause
 
 
 def _streamed(
     place: str, format: str | None, stream: BinaryIO | None, scratch: str | None
 ) -> Listing:
-    """Copy a stream to a file that has no name, and tell its format from its first bytes where neither name nor user does."""
+    """Copy a stream to a file without a name; its first bytes may tell its format."""
     name = "standard input" if place == STANDARD else Path(place).name
     shape = _format([place], format) if place != STANDARD or format is not None else None
+    read = _from_standard_input if stream is None else stream.read
     # A stream that is handed in was in memory before.
-    path, held = copied(
-        name,
-        _from_standard_input if stream is None else stream.read,
-        scratch,
-        in_memory=stream is not None,
-    )
+    path, held = copied(name, read, scratch, in_memory=stream is not None)
     if shape is None:
         with open(path, "rb") as file:
             compression = compression_seen(file.read(8))
@@ -250,65 +223,46 @@ def _streamed(
 
 
 def _from_standard_input(n_bytes: int) -> bytes:
+    remedy = "Pass the name of a file, or send the table to standard input."
     if sys.stdin is None:
-        raise ParameterError(
-            "Standard input is closed.",
-            remedy="Pass the name of a file, or send the table to standard input.",
-        )
+        raise ParameterError("Standard input is closed.", remedy=remedy)
     stream: Any = sys.stdin.buffer
     try:
         return bytes(stream.read1(n_bytes))
     except OSError as cause:
-        raise ParameterError(
-            f"Standard input cannot be read: {cause.strerror or cause}.",
-            remedy="Pass the name of a file.",
-        ) from cause
+        problem = f"Standard input cannot be read: {cause.strerror or cause}."
+        raise ParameterError(problem, remedy=remedy) from cause
 
 
-def _there(paths: list[str]) -> list[str]:
-    for path in paths:
-        if not os.path.isfile(path):
-            remedy = (
-                "A list names files; pass a folder alone, or a pattern."
-                if os.path.isdir(path)
-                else "Check the path."
-            )
-            kind = "a folder" if os.path.isdir(path) else "not there"
-            raise ParameterError(
-                f"{path!r}, which the list names, is {kind}.", remedy=remedy, path=path
-            )
-    twice = next((path for path, times in Counter(paths).items() if times > 1), None)
-    if twice is not None:
-        raise ParameterError(
-            f"The file {twice!r} is named twice.", remedy="Name each file once.", path=twice
-        )
-    return paths
+def _refuse_unlisted(paths: list[str]) -> None:
+    for path, times in Counter(paths).items():
+        if os.path.isfile(path) and times == 1:
+            continue
+        kind, remedy = "not there", "Check the path."
+        if os.path.isdir(path):
+            kind = "a folder"
+            remedy = "A list names files; pass a folder alone, or a pattern."
+        problem = f"{path!r}, which the list names, is {kind}."
+        if os.path.isfile(path):
+            problem, remedy = f"The file {path!r} is named twice.", "Name each file once."
+        raise ParameterError(problem, remedy=remedy, path=path)
 
 
-def _shared(paths: list[str]) -> str:
+def _shared_folder(paths: list[str]) -> str:
     try:
         return os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in paths])
     except ValueError:
-        raise ParameterError(
-            "The files share no folder.", remedy="Name files below one folder."
-        ) from None
-
-
-def _fixed(pattern: str) -> str:
-    """Give the folder in front of the first part of a pattern that is not a plain name."""
-    kept = list(takewhile(lambda piece: not glob.has_magic(piece), Path(pattern).parts[:-1]))
-    return os.path.join(*kept) if kept else "."
+        remedy = "Name files below one folder."
+        raise ParameterError("The files share no folder.", remedy=remedy) from None
 
 
 def _below(folder: str) -> list[str]:
     found: list[str] = []
     for here, folders, files in os.walk(folder):
-        linked = next((name for name in folders if os.path.islink(os.path.join(here, name))), None)
-        if linked is not None:
-            path = os.path.join(here, linked)
-            raise ParameterError(
-                f"{path} is a link to a folder, which is not followed.", remedy=_REMEDY, path=path
-            )
+        for path in (os.path.join(here, name) for name in folders):
+            if os.path.islink(path):
+                problem = f"{path} is a link to a folder, which is not followed."
+                raise ParameterError(problem, remedy=_PATTERN, path=path)
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         found += [os.path.join(here, name) for name in files if not name.startswith((".", "_"))]
     if not found:
@@ -317,26 +271,20 @@ def _below(folder: str) -> list[str]:
     return found
 
 
-def _several(paths: list[str], root: str, name: str, format: str | None) -> Listing:
+def _several(
+    paths: list[str], root: str, name: str, format: str | None, *, whole: bool = False
+) -> Listing:
     names = {path: Path(os.path.relpath(path, root)).as_posix() for path in paths}
     ordered = sorted(paths, key=lambda path: names[path].split("/"))
     parts = tuple(Part(path, names[path], _keys(names[path])) for path in ordered)
-    _refuse_linked(ordered)
-    _refuse_uneven(parts)
-    return Listing(name, root, parts, _format(ordered, format), True)
-
-
-def _refuse_linked(paths: Sequence[str]) -> None:
-    """Refuse a file that is there under two names: its rows would count twice."""
     seen: dict[str, str] = {}
-    for path in paths:
+    for path in ordered:  # the rows of a file that has two names would count twice
         other = seen.setdefault(os.path.realpath(path), path)
         if other != path:
-            raise ParameterError(
-                f"{other!r} and {path!r} are one file, by a link.",
-                remedy=f"Remove the link. {_REMEDY}",
-                path=path,
-            )
+            problem = f"{other!r} and {path!r} are one file, by a link."
+            raise ParameterError(problem, remedy=f"Remove the link. {_PATTERN}", path=path)
+    _refuse_uneven(parts)
+    return Listing(name, root, parts, _format(ordered, format), True, whole)
 
 
 def _keys(name: str) -> tuple[tuple[str, str | None], ...]:
@@ -350,11 +298,13 @@ def _refuse_uneven(parts: Sequence[Part]) -> None:
     first = parts[0]
     columns = [key for key, _ in first.keys]
     for part in parts:
-        if [key for key, _ in part.keys] != columns or len(set(columns)) < len(columns):
-            named = ", ".join(repr(key) for key, _ in part.keys) or "none"
+        mine = [key for key, _ in part.keys]
+        if mine != columns or len(set(columns)) < len(columns):
+            one, two = (", ".join(map(repr, each)) or "none" for each in (columns, mine))
             raise ParameterError(
-                f"The folders of {first.name} tell the columns {', '.join(map(repr, columns)) or 'none'}, those of {part.name} {named}.",
-                remedy="Give all files the same levels of folders, such as year=2024/part-0.parquet.",
+                f"The folders of {first.name} tell the columns {one}, those of {part.name} {two}.",
+                remedy="Give all files the same levels of folders, such as "
+                "year=2024/part-0.parquet.",
                 path=part.path,
             )
 
@@ -369,32 +319,33 @@ def _format(paths: Sequence[str], format: str | None) -> Format:
         if shape is None:
             if len(paths) == 1:
                 refuse_foreign(name)
+            remedy = "Say which it is, such as `format='csv'`."
+            remedy = f"{remedy} {_PATTERN}" if len(paths) > 1 else remedy
             problem = f"The name {name!r} does not tell a format."
-            remedy = f"Say which it is with format='csv' or the like. {_REMEDY if len(paths) > 1 else ''}".strip()
             raise ParameterError(problem, remedy=remedy, path=path)
         found.setdefault(shape, path)
     if len(found) > 1:
         (one, first), (other, second) = list(found.items())[:2]
         problem = f"{Path(first).name} is {one} and {Path(second).name} is {other}."
-        raise refused_path(second, problem, f"A table has one format. {_REMEDY}")
+        raise refused_path(second, problem, f"A table has one format. {_PATTERN}")
     return next(iter(found))
 
 
 def key_values(parts: Sequence[Part]) -> dict[str, tuple[Any, list[Any]]]:
-    """Give for every column that folders tell its Arrow type, and its value in each file.
+    """Return the Arrow type of every column that folders name, and its value in each file.
 
-    Whole numbers without leading zeros are numbers, where a column has no others; everything else
-    is text.
+    A column is of numbers if all its values are whole numbers without leading zeros, else of text.
     """
     arrow = pyarrow()
     found: dict[str, tuple[Any, list[Any]]] = {}
     for place, (column, _) in enumerate(parts[0].keys):
         texts = [part.keys[place][1] for part in parts]
-        whole = all(text is None or _is_whole(text) for text in texts) and any(
-            text is not None for text in texts
-        )
-        values = [None if text is None else int(text) if whole else text for text in texts]
-        found[column] = (arrow.int64() if whole else arrow.string(), values)
+        known = [text for text in texts if text is not None]
+        if known and all(map(_is_whole, known)):
+            numbers = [None if text is None else int(text) for text in texts]
+            found[column] = (arrow.int64(), numbers)
+        else:
+            found[column] = (arrow.string(), texts)
     return found
 
 
@@ -405,36 +356,13 @@ def _is_whole(text: str) -> bool:
         return False
 
 
-def piece_rows(schema: Any, columns: Sequence[str] | None) -> int:
-    """Give how many rows of these columns may be held at once: fewer where they hold lists."""
-    types, kinds = (
-        pyarrow().types,
-        [column.type for column in schema if columns is None or column.name in columns],
-    )
-    width = sum(
-        int(kind.list_size)
-        if types.is_fixed_size_list(kind)
-        else 16
-        if types.is_nested(kind)
-        else 1
-        for kind in kinds
-    )
-    return max(1024, min(PIECE_ROWS, PIECE_ENTRIES // max(width, 1)))
-
-
 def refuse_other_columns(files: Sequence[Stored], shape: Format) -> None:
-    """Refuse files whose columns are not those of the first; text may be laid out in any way, such as codes in one file only.
-
-    Raises
-    ------
-    InputError
-        Names the column, both files and, where it has one in both, its types.
-    """
+    """Refuse files whose columns are not those of the first, however text is laid out."""
     first = files[0]
     mine = {each.name: each.type for each in first.schema}
-    one = first.part.name
-    for other in files:
-        two, others = other.part.name, {each.name: each.type for each in other.schema}
+    for other in files[1:]:
+        others = {each.name: each.type for each in other.schema}
+        one, two = first.part.name, other.part.name
         for name in [*mine, *others]:
             if name not in others:
                 problem = f"{two} has no column {name!r}, which {one} has."
@@ -446,35 +374,30 @@ def refuse_other_columns(files: Sequence[Stored], shape: Format) -> None:
                 )
             else:
                 continue
-            raise InputError(
-                problem,
-                remedy=_remedy(shape),
-                column=name,
-                path=other.part.path,
-                first=first.part.path,
-            )
-
-
-def _remedy(shape: Format) -> str:
-    remedy = "Give all files the same columns, or read those that belong together"
-    if shape.kind == "arrow":
-        return f"{remedy}."
-    reader = "read_csv" if shape.is_text else "read_parquet"
-    return f"{remedy}; or let DuckDB make one table of them, and scan its relation: FROM {reader}('...', union_by_name=true)."
+            remedy = "Give all files the same columns, or read those that belong together"
+            if shape.kind != "arrow":
+                reader = "read_csv" if shape.is_text else "read_parquet"
+                remedy += (
+                    "; or let DuckDB make one table of them, and scan its relation: "
+                    f"FROM {reader}('...', union_by_name=true)"
+                )
+            facts = {"column": name, "path": other.part.path, "first": first.part.path}
+            raise InputError(problem, remedy=f"{remedy}.", **facts)
 
 
 def uneven_columns(files: Sequence[Stored]) -> dict[str, Any]:
-    """Give the columns that files lay out in different ways, and the type that all of them can have."""
+    """Return the columns that files lay out in different ways, and a type for all of them."""
     arrow, names = pyarrow(), files[0].schema.names
     found: dict[str, Any] = {}
-    for column in [each for each in files[0].schema if names.count(each.name) == 1]:
-        if len({file.schema.field(column.name).type for file in files}) > 1:
-            kind = plain_type(column.type)
-            found[column.name] = (
-                arrow.large_string()
-                if "string" in str(kind)
-                else arrow.large_binary()
-                if "binary" in str(kind)
-                else kind
-            )
+    for column in files[0].schema:
+        if names.count(column.name) > 1 or all(
+            file.schema.field(column.name).type == column.type for file in files
+        ):
+            continue
+        kind = plain_type(column.type)
+        if "string" in str(kind):
+            kind = arrow.large_string()
+        elif "binary" in str(kind):
+            kind = arrow.large_binary()
+        found[column.name] = kind
     return found

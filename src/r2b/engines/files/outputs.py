@@ -1,0 +1,254 @@
+"""Files that are being written, in the form of the file that they come from."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from r2b._files.arrow import pyarrow
+from r2b._files.formats import Format, LeftOpen, dialect_of, squeezed
+from r2b._files.workbook import SheetWriter
+from r2b.engines.files.delimited import DelimitedStored
+from r2b.engines.files.reading import Stored, TextStored
+from r2b.engines.files.typed import ArrowStored, ParquetStored, WorkbookStored, parquet
+from r2b.engines.source import Relabel
+from r2b.errors import InputError
+
+_HELD_BYTES = 1 << 28  # of a row group that is put together; a larger one is split
+_GROUP_ROWS = 1 << 20  # of row groups where the input has none
+
+
+class Out:
+    """A file that is being written.
+
+    Parameters
+    ----------
+    target : Path or binary file
+        A new file, or a stream that stays open.
+    compression : str
+    """
+
+    def __init__(self, target: Path | BinaryIO, compression: str) -> None:
+        self._own = isinstance(target, Path)
+        self._raw: Any = open(target, "xb") if isinstance(target, Path) else LeftOpen(target)  # noqa: SIM115
+        self._file = squeezed(self._raw, compression)
+        self._writer: Any = None
+
+    def take(self, piece: Any) -> None:
+        """Write some rows: bytes of text, or record batches with their places."""
+        for _, record in piece:
+            self._writer.take(record)
+
+    def finish(self) -> None:
+        """End the file, and bring it to the disk."""
+        if self._writer is not None:
+            self._writer.close()
+        if self._file is not self._raw:
+            self._file.close()
+        self._raw.flush()
+        if self._own:
+            os.fsync(self._raw.fileno())
+            self._raw.close()
+
+    def abandon(self) -> None:
+        """Close the file as it is."""
+        for each in (self._writer, self._file, self._raw):
+            with suppress(Exception):  # the disk may be full; what is there is thrown away
+                each.close()
+
+
+class TextOut(Out):
+    """A text file, from UTF-8 to its own encoding; ``mark`` is what it begins with (BOM)."""
+
+    def __init__(
+        self, target: Path | BinaryIO, compression: str, encoding: str = "utf-8", mark: bytes = b""
+    ) -> None:
+        super().__init__(target, compression)
+        self.encoding, self._encoder = encoding, codecs.getincrementalencoder(encoding)()
+        self._file.write(mark)
+
+    def take(self, piece: bytes) -> None:
+        """Write some lines."""
+        try:
+            self._file.write(
+                piece if self.encoding == "utf-8" else self._encoder.encode(piece.decode())
+            )
+        except UnicodeEncodeError as cause:
+            letter = cause.object[cause.start]
+            raise InputError(
+                f"The character {letter!r} cannot be written in the encoding {self.encoding}.",
+                remedy="Write Parquet or Arrow, or convert the file to UTF-8 first.",
+                encoding=self.encoding,
+            ) from cause
+
+
+class ParquetOut(Out):
+    """A Parquet file; ``file`` is what it comes from, ``schema`` has the new columns."""
+
+    def __init__(
+        self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored, relabel: Relabel
+    ) -> None:
+        super().__init__(target, compression)
+        self.schema = schema
+        self._held: list[Any] = []
+        self._place = ""
+        self._keep_groups = isinstance(file, ParquetStored)
+        options = _like(file.metadata(), relabel) if isinstance(file, ParquetStored) else {}
+        self._writer = parquet().ParquetWriter(self._file, schema, **options)
+
+    def take(self, piece: list[tuple[str, Any]]) -> None:
+        """Write some rows; those of one row group of the input stay together."""
+        for place, record in piece:
+            full = sum(each.nbytes for each in self._held) > _HELD_BYTES
+            if self._keep_groups:
+                full = full or place != self._place
+            else:
+                full = full or sum(each.num_rows for each in self._held) >= _GROUP_ROWS
+            if full:
+                self._flush()
+            self._place = place
+            self._held.append(fitted(record, self.schema))
+
+    def _flush(self) -> None:
+        if self._held:
+            table = pyarrow().Table.from_batches(self._held, self.schema)
+            self._held = []
+            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+
+    def finish(self) -> None:
+        """Write the footer."""
+        self._flush()
+        super().finish()
+
+
+class ArrowOut(Out):
+    """An Arrow file or stream; ``file`` is what it comes from, ``schema`` has the new columns."""
+
+    def __init__(
+        self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored
+    ) -> None:
+        super().__init__(target, compression)
+        ipc, like = pyarrow().ipc, file if isinstance(file, ArrowStored) else None
+        # An Arrow file holds one dictionary per column, and each row group of Parquet has its own.
+        self.schema = _decoded(schema) if like is None else schema
+        codec = None if like is None else like.codec
+        make = ipc.new_stream if like is not None and like.streamed else ipc.new_file
+        options = ipc.IpcWriteOptions(compression=codec, use_threads=False)
+        self._writer = make(self._file, self.schema, options=options)
+
+    def take(self, piece: list[tuple[str, Any]]) -> None:
+        """Write some rows."""
+        for _, record in piece:
+            self._writer.write_batch(fitted(record, self.schema))
+
+
+class WorkbookOut(Out):
+    """A workbook with one sheet."""
+
+    def __init__(
+        self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored
+    ) -> None:
+        super().__init__(target, compression)
+        title = file.sheet if isinstance(file, WorkbookStored) else "Sheet1"
+        self._writer = SheetWriter(self._file, schema.names, title)
+
+
+def open_output(
+    target: Path | BinaryIO, file: Stored, schema: Any, shape: Format, relabel: Relabel
+) -> Out:
+    """Open a file that is written from another.
+
+    Parameters
+    ----------
+    target : Path or binary file
+    file : Stored
+        What it comes from.
+    schema : pyarrow.Schema
+        Its columns and the new ones.
+    shape : Format
+    relabel : Relabel
+    """
+    if shape.kind == "parquet":
+        return ParquetOut(target, shape.compression, schema, file, relabel)
+    if shape.kind == "arrow":
+        return ArrowOut(target, shape.compression, schema, file)
+    if shape.kind == "xlsx":
+        return WorkbookOut(target, shape.compression, schema, file)
+    same = isinstance(file, TextStored) and file.format.kind == shape.kind
+    own = (file.encoding, file.mark) if isinstance(file, TextStored) and same else ()
+    out = TextOut(target, shape.compression, *own)
+    try:
+        out.take(_header(file, schema.names, relabel.names, shape))
+    except BaseException:
+        out.abandon()
+        raise
+    return out
+
+
+def _header(file: Stored, names: list[str], new: tuple[str, ...], shape: Format) -> bytes:
+    """Return the first line: that of the file where it is of the same kind, with the new names."""
+    if shape.kind == "jsonl":
+        return b""
+    if isinstance(file, DelimitedStored) and file.format.kind == shape.kind:
+        dialect, raw = file.dialect, file.header.raw
+        body = raw.rstrip("\r\n")
+        added = dialect.joined([list(new)])[0]
+        return f"{body}{dialect.delimiter}{added}{raw[len(body) :] or dialect.newline}".encode()
+    return f"{dialect_of(shape).joined([names])[0]}\n".encode()
+
+
+def fitted(record: Any, schema: Any) -> Any:
+    """Return a record with the types of a schema."""
+    if record.schema.equals(schema):
+        return record
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(record.columns, schema, strict=True)
+    ]
+    return pyarrow().RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _decoded(schema: Any) -> Any:
+    """Return a schema with the values of dictionaries in their place."""
+    types = pyarrow().types
+    plain = [
+        field.with_type(field.type.value_type) if types.is_dictionary(field.type) else field
+        for field in schema
+    ]
+    return pyarrow().schema(plain, schema.metadata)
+
+
+def _like(footer: Any, relabel: Relabel) -> dict[str, Any]:
+    """Read from a footer how a file was written."""
+    options: dict[str, Any] = {"store_schema": b"ARROW:schema" in (footer.metadata or {})}
+    if footer.num_row_groups == 0:
+        return options
+    group, roles = footer.row_group(0), relabel.decode.roles
+    columns = [group.column(place) for place in range(group.num_columns)]
+    codecs = {
+        each.path_in_schema: "NONE" if each.compression == "UNCOMPRESSED" else each.compression
+        for each in columns
+    }
+    label = next((codecs[name] for name in roles.label if name in codecs), None)
+    label = label or next(iter(codecs.values()), "snappy")
+    coded = [
+        each.path_in_schema
+        for each in columns
+        if any("DICTIONARY" in encoding for encoding in each.encodings)
+    ]
+    if relabel.form != "soft" or not roles.soft:  # new columns of few values
+        coded += relabel.names
+    version = footer.format_version
+    options |= {
+        "compression": codecs | dict.fromkeys(relabel.names, label),
+        "use_dictionary": coded,
+        "write_statistics": any(each.is_stats_set for each in columns),
+        "use_deprecated_int96_timestamps": any(each.physical_type == "INT96" for each in columns),
+        "version": version if version in ("1.0", "2.4", "2.6") else "2.6",
+    }
+    if group.sorting_columns and relabel.form != "expand":
+        options["sorting_columns"] = group.sorting_columns
+    return options

@@ -1,0 +1,466 @@
+"""Tables in files as a source: read part by part in a fixed order, by several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from os import PathLike
+from time import monotonic
+from typing import Any, BinaryIO
+
+from r2b._constraints.families.request import is_a
+from r2b._data.compute import ahead, give_back
+from r2b._files.arrow import pyarrow, unfolded_bytes
+from r2b._files.paths import local_path
+from r2b._files.text import did_you_mean, listed_names, refuse_growth
+from r2b._solve.oracle import Blocks
+from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS, Batch, evened, numbers_of
+from r2b.engines.files.delimited import DelimitedStored
+from r2b.engines.files.listing import (
+    Listing,
+    key_values,
+    list_files,
+    refuse_other_columns,
+    uneven_columns,
+)
+from r2b.engines.files.reading import ReadJob, Stored, open_stored
+from r2b.engines.roles import Decode
+from r2b.engines.source import Relabel, Source, joined, list_length_of
+from r2b.engines.spool import spooled
+from r2b.engines.tally import Tally
+from r2b.errors import EmptyError, InputError, ParameterError
+
+EMPTY = ("",)
+"""Text that means missing by default: empty fields."""
+
+_LIST_WIDTH = 16  # entries assumed of lists whose type does not tell their length
+
+
+@dataclass(frozen=True)
+class PassProgress:
+    """How far a pass over files is, reading or writing.
+
+    Attributes
+    ----------
+    rows : int
+        Done so far.
+    share : float or None
+        From 0 to 1, by rows where their number is known, else by bytes of text; else None.
+    seconds : float
+        Time since the pass began.
+
+    Examples
+    --------
+    >>> print(PassProgress(250_000, 0.25, 10.0))
+    250,000 rows, 25 %, 30 s left
+    """
+
+    rows: int
+    share: float | None
+    seconds: float
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate of the time that it still takes."""
+        return self.seconds * (1.0 - self.share) / self.share if self.share else None
+
+    def __str__(self) -> str:
+        share = "" if self.share is None else f", {100 * self.share:.0f} %"
+        left = "" if self.seconds_left is None else f", {self.seconds_left:,.0f} s left"
+        return f"{self.rows:,} rows{share}{left}"
+
+
+@dataclass(frozen=True, eq=False)
+class FileSource(Source):
+    r"""A table in files.
+
+    Attributes
+    ----------
+    listing : Listing
+    files : tuple of Stored
+    keys : dict of str to (type, list)
+        Columns that folders name, such as ``year=2024/``: their types, and their values file by
+        file.
+    numbers : frozenset of str
+        Columns of text that are read as numbers.
+    spelled : bool
+        Whether text may stand for numbers in formats with types as well, as it does after CSV was
+        written as Parquet.
+    threads : int or None
+        All cores by default.
+    scratch : str or None
+        Folder for what is decoded; that of the system by default.
+    watch : callable or None
+        Called with a :class:`PassProgress` after every piece.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, r2b
+    >>> place = pathlib.Path(tempfile.mkdtemp()) / "people.csv"
+    >>> _ = place.write_text("sex,job\nf,a\nf,b\nm,b\nm,b\n")
+    >>> fair = r2b.scan(place).debias("job", sensitive_features="sex")
+    >>> fair.write(place.with_name("fair.csv"), "round")
+    >>> place.with_name("fair.csv").read_text().splitlines()[0]
+    'sex,job,job_fair'
+    """
+
+    listing: Listing
+    files: tuple[Stored, ...]
+    keys: dict[str, tuple[Any, list[Any]]] = field(default_factory=dict)
+    numbers: frozenset[str] = frozenset()
+    spelled: bool = False
+    threads: int | None = None
+    scratch: str | None = None
+    watch: Callable[[PassProgress], object] | None = None
+    ordered: bool = field(default=True, init=False)
+    name: str = field(init=False)
+    names: tuple[str, ...] = field(init=False)
+    _seen: tuple[tuple[int, int], ...] = field(init=False, repr=False)
+    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.listing.name)
+        object.__setattr__(self, "names", (*self.files[0].schema.names, *self.keys))
+        object.__setattr__(self, "_seen", tuple(file.seen() for file in self.files))
+
+    @classmethod
+    def open(
+        cls,
+        path: str | PathLike[str] | Sequence[str | PathLike[str]] | Listing,
+        format: str | None = None,
+        delimiter: str | None = None,
+        *,
+        na: str | Sequence[str] = EMPTY,
+        encoding: str = "utf-8",
+        sheet: str | None = None,
+        threads: int | None = None,
+        scratch: str | None = None,
+        stream: BinaryIO | None = None,
+        progress: Callable[[PassProgress], object] | None = None,
+    ) -> FileSource:
+        """Find the files and read their names and types.
+
+        Parameters
+        ----------
+        path : path, pattern, folder, list of paths, or Listing ("-" is standard input)
+        format : str, optional
+            Such as "csv" or "csv.gz"; what the names say by default, for standard input what its
+            first bytes say.
+        delimiter, na
+            Of CSV and TSV: what separates fields (seen from the header by default), and texts that
+            mean missing (empty fields by default).
+        encoding : str
+            Of text.
+        sheet : str, optional
+            Of a workbook, where several have cells.
+        threads : int, optional
+            Threads that read; all cores by default.
+        scratch : str, optional
+            Folder for scratch files; the system's by default.
+        stream : binary file, optional
+            Read instead of opening the path, which then is a name only.
+        progress : callable, optional
+            Called with how far every pass is, reading and writing: rows, share and seconds left;
+            ``print`` will do.
+
+        Raises
+        ------
+        ParameterError
+            No file is there, or its format is not known.
+        InputError
+            A file is damaged, or its columns are not those of the first.
+        """
+        if threads is not None and not (is_a(Integral, threads) and int(threads) >= 1):
+            remedy = "Pass a whole number of at least 1, or leave it out for all cores."
+            raise ParameterError(f"threads is {threads!r}.", remedy=remedy, threads=threads)
+        na = (na,) if isinstance(na, str) else tuple(na)  # one text, not its letters
+        if delimiter is not None and (
+            len(delimiter) != 1 or delimiter in '\r\n"' or ord(delimiter) > 127
+        ):
+            problem = f"The delimiter is {delimiter!r}."
+            remedy = "Pass one character, such as `delimiter=';'`."
+            raise ParameterError(problem, remedy=remedy, delimiter=delimiter)
+        listing = list_files(path, format, stream, scratch)
+        shape = listing.format
+        if na != EMPTY and shape.kind not in ("csv", "tsv"):
+            raise ParameterError(
+                f"{listing.name} is {shape}, which says itself what is missing; text that means it "
+                "(na) is for CSV and TSV.",
+                remedy="Leave it out, and make what should count as missing null in the table.",
+                na=na,
+            )
+        if sheet is not None and shape.kind != "xlsx":
+            problem = f"{listing.name} is {shape}, which has no sheets."
+            raise ParameterError(problem, remedy="Leave the sheet out.", sheet=sheet)
+        files = tuple(
+            open_stored(part, shape, delimiter, na, encoding, scratch, sheet)
+            for part in listing.parts
+        )
+        refuse_other_columns(files, shape)
+        keys, first = key_values(listing.parts), listing.parts[0]
+        for name in keys:
+            if name in files[0].schema.names:
+                problem = (
+                    f"The column {name!r} is in {first.name} and is named by its folder as well."
+                )
+                remedy = "Leave it out of the files, or rename one of the two."
+                raise InputError(problem, remedy=remedy, column=name, path=first.path)
+        return cls(listing, files, keys, threads=threads, scratch=scratch, watch=progress)
+
+    def with_numbers(self, wanted: Sequence[str]) -> FileSource:
+        """Return the same files with some columns of text read as numbers."""
+        if not (self.listing.format.is_text or self.spelled):
+            return self
+        own = {name for name in wanted if name not in self.keys}
+        text = {name for name in own if "string" in str(self.kind_of(name))}
+        if self.numbers.issuperset(text):
+            return self
+        made = replace(self, numbers=self.numbers | text)
+        object.__setattr__(made, "_known", self._known)
+        return made
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows, where it is known: Parquet says it, text has to be read once."""
+        counts = [file.n_rows for file in self.files]
+        if None in counts:
+            return self._known.get("rows")
+        return sum(rows for rows in counts if rows is not None)
+
+    @property
+    def n_bytes(self) -> int:
+        """The size of all files."""
+        return sum(file.n_bytes for file in self.files)
+
+    def kind_of(self, column: str) -> Any:
+        """Return the Arrow type of a column."""
+        known = self.keys.get(column)
+        return self.files[0].schema.field(column).type if known is None else known[0]
+
+    def first_list_length(self, column: str) -> int | None:
+        """Return the length of the first list; None where the column holds no lists."""
+        kind = self.kind_of(column)
+
+        def first() -> Any:
+            batch = next(self.batches([column]), None)
+            empty = pyarrow().array([], kind)
+            return empty if batch is None else batch.columns[column].slice(0, 1)
+
+        return list_length_of(kind, column, first)
+
+    def check(self, wanted: Sequence[str], what: str) -> None:
+        """Refuse columns that are not there, or more than once."""
+        for name in wanted:
+            if name not in self.names:
+                file = self.files[0]
+                remedy = file.header.remedy_for(name) if isinstance(file, DelimitedStored) else ""
+                remedy = remedy or did_you_mean(name, self.names)
+                remedy = remedy or f"Its columns are {listed_names(self.names)}."
+                problem = f"{self.name} has no column {name!r} ({what})."
+                raise ParameterError(problem, remedy=remedy, column=name, columns=self.names)
+        self.refuse_twice(wanted)
+
+    def refuse_twice(self, wanted: Sequence[str]) -> None:
+        """Refuse names that several columns share."""
+        for name in wanted:
+            places = [place + 1 for place, each in enumerate(self.names) if each == name]
+            if len(places) > 1:
+                problem = (
+                    f"{self.name} has {len(places)} columns called {name!r} (columns "
+                    f"{', '.join(map(str, places))})."
+                )
+                remedy = "Give each a name of its own."
+                raise InputError(problem, remedy=remedy, column=name, places=places)
+
+    def place(self, row: int) -> str:
+        """Return where a row is, for errors: its file, its number and, in text, its line.
+
+        Rows count from 0, lines from 1; IndexError where there is none.
+        """
+        before, last = 0, -1
+        for number, job in self.jobs([]):
+            before = before if number == last else 0
+            last = number
+            if row < job.n_rows:
+                line = "" if job.chunk is None else f" (line {job.chunk.line_of(row)})"
+                file = f"{self.files[number].part.name}, " if self.listing.many else ""
+                return f"{file}row {before + row}{line}"
+            row, before = row - job.n_rows, before + job.n_rows
+        raise IndexError(row)
+
+    def columns(self, names: Sequence[str]) -> dict[str, Any]:
+        """Read whole columns into memory; text that means missing is null.
+
+        Raises
+        ------
+        EmptyError
+            There are no rows.
+        FileTooLargeError
+            They grow beyond the limit of :mod:`r2b._files.formats`.
+        """
+        kinds, records, total = uneven_columns(self.files), [], 0
+        for batch in self.batches(names):
+            records.append(evened(batch, kinds).record)
+            total += unfolded_bytes(records[-1])
+            refuse_growth(self.name, self.n_bytes, total)
+        if not records:
+            header = " a header and" if self.listing.format.kind in ("csv", "tsv", "xlsx") else ""
+            problem, remedy = f"{self.name} has{header} no rows.", "Pass at least one row."
+            raise EmptyError(problem, remedy=remedy, path=self.listing.root)
+        table = pyarrow().Table.from_batches(records)
+        return {name: table.column(name) for name in dict.fromkeys(names)}
+
+    def batches(self, columns: Sequence[str] | None) -> Iterator[Batch]:
+        """Yield the rows in order while the next ones are read; None for all columns."""
+        return self.run(columns, lambda batch: batch, coded=False)
+
+    def run(
+        self,
+        columns: Sequence[str] | None,
+        work: Callable[[Batch], Any],
+        *,
+        coded: bool = True,
+        most_rows: int = PIECE_ROWS,
+    ) -> Iterator[Any]:
+        """Run work on every batch, in several threads; results come in the order of the batches.
+
+        Where ``coded`` is true, text may come as a dictionary, which is faster to count.
+        """
+        wanted = None if columns is None else tuple(dict.fromkeys(columns))
+
+        def read(item: tuple[int, ReadJob]) -> list[Any]:
+            number, job = item
+            return [work(self.completed(each, wanted, number)) for each in job.read() if len(each)]
+
+        jobs = self.jobs(wanted, coded=wanted or () if coded else (), most_rows=most_rows)
+        total, told = 0, self.teller()
+        for (_, job), results in ahead(lambda item: (item, read(item)), jobs, self.threads):
+            yield from results
+            total += job.n_rows
+            told(job)
+        self._known["rows"] = total
+        give_back()
+
+    def teller(self) -> Callable[[ReadJob], None]:
+        """Return what is called with every job of a pass, and reports progress."""
+        begun, total, size = monotonic(), self.n_rows, self.n_bytes
+        rows = passed = last = 0
+
+        def told(job: ReadJob) -> None:
+            nonlocal rows, passed, last
+            # Where the bytes that were read begin anew there is another file.
+            read = 0 if job.chunk is None else job.chunk.consumed
+            passed, last, rows = passed + (last if read < last else 0), read, rows + job.n_rows
+            share = rows / total if total else (passed + read) / size if read else None
+            if self.watch is not None:
+                share = None if share is None else min(share, 1.0)
+                self.watch(PassProgress(rows, share, monotonic() - begun))
+
+        return told
+
+    def jobs(
+        self,
+        columns: Sequence[str] | None,
+        *,
+        coded: Collection[str] = (),
+        most_rows: int = PIECE_ROWS,
+    ) -> Iterator[tuple[int, ReadJob]]:
+        """Yield what reads all files, piece by piece, with the numbers of their files."""
+        self.refuse_twice(columns or ())
+        first = 0
+        mine = None if columns is None else [name for name in columns if name not in self.keys]
+        for number, file in enumerate(self.files):
+            self._refuse_changed(number)
+            rows = min(_piece_rows(file.schema, mine), most_rows)
+            for job in file.jobs(mine, first, coded=coded, rows=rows):
+                yield number, job
+                first += job.n_rows
+
+    def _refuse_changed(self, number: int) -> None:
+        """Refuse a file that is not what it was when the table was opened."""
+        file = self.files[number]
+        try:
+            if file.seen() == self._seen[number]:
+                return
+        except OSError:
+            pass
+        raise InputError(
+            f"{file.part.name} was changed or removed while the table was read.",
+            remedy="Leave the files alone until it is done, and start again.",
+            path=file.part.path,
+        )
+
+    def completed(self, batch: Batch, columns: Sequence[str] | None, number: int) -> Batch:
+        """Return a batch with what the folders say, and with text as numbers where wanted."""
+        names = self.names if columns is None else columns
+        own = [name for name in names if name not in self.keys]
+        record = batch.record
+        if own and record.schema.names != own:  # files may hold their columns in another order
+            record = record.select(own)
+        if self.keys or self.numbers:
+            arrow, read, found = pyarrow(), iter(record.columns), []
+            for name in names:
+                if name in self.keys:
+                    kind, values = self.keys[name]
+                    found.append(arrow.repeat(arrow.scalar(values[number], kind), len(batch)))
+                else:
+                    found.append(self._as_numbers(name, next(read), batch))
+            fields = [arrow.field(name, each.type) for name, each in zip(names, found, strict=True)]
+            schema = arrow.schema(fields, record.schema.metadata)
+            record = arrow.RecordBatch.from_arrays(found, schema=schema)
+        return batch if record is batch.record else replace(batch, record=record)
+
+    def _as_numbers(self, name: str, column: Any, batch: Batch) -> Any:
+        if name not in self.numbers:
+            return column
+        try:
+            return numbers_of(column, name, delimited=self.listing.format.kind in ("csv", "tsv"))
+        except InputError as error:
+            row = batch.first + int(str(error.facts["row"]))
+            table = "" if self.listing.many else f"{self.name}, "
+            where = f"In the column {name!r} of {table}{self.place(row)}"
+            fault = error.problem.partition(": ")[2]
+            raise error.changed(problem=f"{where} {fault}", row=row) from error
+
+    def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
+        """Count the rows of every combination of values; what was counted once is kept."""
+        asked = (tuple(keys), weight)
+        if asked not in self._known:
+            source = self.with_numbers(() if weight is None else (weight,))
+            self._known[asked] = super(FileSource, source).tally(keys, weight)
+        found: Tally = self._known[asked]
+        return found
+
+    def blocks(self, decode: Decode) -> AbstractContextManager[Blocks]:
+        """Decode all rows once into a scratch file; what was made for them is gone at the end."""
+        return spooled(self.with_numbers(decode.roles.numbers), decode)
+
+    def frame(self, relabel: Relabel) -> Iterator[Any]:
+        """Return an iterator of Arrow batches: all columns, then the new ones."""
+        source = self.with_numbers(relabel.decode.roles.numbers)
+        kinds = uneven_columns(self.files)
+
+        def made(batch: Batch) -> Any:
+            even = evened(batch, kinds)
+            return joined(even.record, relabel, even)
+
+        return source.run(None, made, coded=False, most_rows=relabel.rows_at_once)
+
+    def write(self, relabel: Relabel, path: str, *, force: bool = False) -> None:
+        """Write the files with new columns: one as one, several as a folder."""
+        from r2b.engines.files.writing import write_files
+
+        write_files(self, relabel, local_path(path), force=force)
+
+
+def _piece_rows(schema: Any, columns: Sequence[str] | None) -> int:
+    """Return how many rows of these columns may be held at once: fewer where they hold lists."""
+    types, width = pyarrow().types, 0
+    for column in schema:
+        if columns is None or column.name in columns:
+            fixed = types.is_fixed_size_list(column.type)
+            nested = _LIST_WIDTH if types.is_nested(column.type) else 1
+            width += int(column.type.list_size) if fixed else nested
+    return max(1024, min(PIECE_ROWS, PIECE_ENTRIES // max(width, 1)))
