@@ -91,7 +91,7 @@ def test_a_header_split_at_the_wrong_mark_is_told_the_right_one(
         of(text, name).check(["sex"], "--sensitive")
     assert (
         refused.value.remedy
-        == f"Fields seem to be separated by '{spelled}': delimiter='{spelled}', --delimiter '{spelled}' on the command line."
+        == f"Fields seem to be separated by '{spelled}': pass `delimiter='{spelled}'`."
     )
     assert len(column(of(text, name, delimiter=mark), "sex")) == text.count("\n") - 1
 
@@ -103,7 +103,7 @@ def test_a_ragged_line_that_another_mark_would_mend_is_told_so() -> None:
         column(of(PEOPLE), " now")
     assert (
         refused.value.remedy
-        == "Fields seem to be separated by ';': delimiter=';', --delimiter ';' on the command line."
+        == "Fields seem to be separated by ';': pass `delimiter=';'`."
     )
     with pytest.raises(InputError, match="Correct the line"):
         column(of("a,b\n1,2\n3\n"), "a")

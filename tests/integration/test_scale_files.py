@@ -149,7 +149,7 @@ def test_threads_and_the_size_of_pieces_do_not_show(
     place = WAYS[way](PEOPLE, tmp_path)
     wanted = framed(r2b.scan(place, threads=1).debias("job", sensitive_features="sex"), "round")
     monkeypatch.setattr("r2b.engines.batch.PIECE_ROWS", 64)
-    monkeypatch.setattr("r2b.engines.files.piece_rows", lambda schema, columns: 64)
+    monkeypatch.setattr("r2b.engines.files.source._piece_rows", lambda schema, columns: 64)
     assert (
         framed(r2b.scan(place, threads=3).debias("job", sensitive_features="sex"), "round")
         == wanted

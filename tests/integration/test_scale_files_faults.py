@@ -184,7 +184,7 @@ def test_what_waits_is_bounded_and_an_error_ends_it() -> None:
 
 def little_room(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
     monkeypatch.setattr(
-        "r2b._files.staging.shutil.disk_usage",
+        "r2b._files.paths.shutil.disk_usage",
         lambda path: shutil._ntuple_diskusage(10**9, 10**9 - free, free),
     )
 
@@ -309,13 +309,13 @@ import ast, os, signal, sys
 from functools import partial
 import forked
 from r2b.cli import main
-from r2b.engines.files import typed, writing
+from r2b.engines.files import outputs
 from r2b.engines.files.reading import TextStored
 
 TextStored.size = 4_000  # several pieces of a short file
 
 def stopped(number, kind, words):
-    owner = typed if hasattr(typed, kind) else writing
+    owner = outputs
     took = getattr(owner, kind).take
     taken = 0
 

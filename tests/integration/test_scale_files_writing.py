@@ -262,7 +262,7 @@ def test_long_batches_get_their_labels_part_by_part(
     )
     fair = fair_of(given)
     fair.write(tmp_path / "whole.parquet", form, random_state=2)
-    monkeypatch.setattr("r2b.engines.files.writing._ROWS", 50)
+    monkeypatch.setattr("r2b.engines.source.RELABELLED_ROWS", 50)
     fair.write(tmp_path / "parts.parquet", form, random_state=2)
     whole, parts = (pq.ParquetFile(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
     assert whole.read().equals(parts.read())
@@ -277,8 +277,8 @@ def test_a_row_group_that_is_too_large_to_hold_is_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pq.write_table(PEOPLE, tmp_path / "p.parquet")
-    monkeypatch.setattr("r2b.engines.files.typed._HELD_BYTES", 1 << 15)
-    monkeypatch.setattr("r2b.engines.files.piece_rows", lambda schema, columns: 500)
+    monkeypatch.setattr("r2b.engines.files.outputs._HELD_BYTES", 1 << 15)
+    monkeypatch.setattr("r2b.engines.files.source._piece_rows", lambda schema, columns: 500)
     fair = fair_of(tmp_path / "p.parquet")
     fair.write(tmp_path / "q.parquet", "round")
     assert pq.ParquetFile(tmp_path / "q.parquet").num_row_groups > 1
