@@ -101,10 +101,7 @@ def test_a_ragged_line_that_another_mark_would_mend_is_told_so() -> None:
         InputError, match=r"Line 2 of t\.csv has 1 field, but the header has 2"
     ) as refused:
         column(of(PEOPLE), " now")
-    assert (
-        refused.value.remedy
-        == "Fields seem to be separated by ';': pass `delimiter=';'`."
-    )
+    assert refused.value.remedy == "Fields seem to be separated by ';': pass `delimiter=';'`."
     with pytest.raises(InputError, match="Correct the line"):
         column(of("a,b\n1,2\n3\n"), "a")
 
