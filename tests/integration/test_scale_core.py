@@ -6,7 +6,6 @@ import datetime
 import pickle
 from collections import Counter as Plain
 from fractions import Fraction
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,7 @@ from scale_cases import cases
 
 import r2b
 from r2b._data.arrays import as_float, exact_sums
-from r2b._labels.forms import rounding as counting
-from r2b._labels.forms.keyed import BITS, draws_of, key_words, row_numbers, uniforms_of
-from r2b._labels.forms.rounding import Look, Search, picked, whole_counts
+from r2b._labels.draws import draws_of, key_words, row_numbers, uniforms_of
 from r2b._solve.oracle import blocks
 from r2b.engines import tally as tallying
 from r2b.engines.batch import Batch, in_batches, lists_to_matrix
@@ -226,44 +223,6 @@ def test_several_columns_make_one_key_and_their_order_counts() -> None:
 def test_a_seed_that_is_no_whole_number_is_refused(bad: Any) -> None:
     with pytest.raises(ParameterError, match="random_state is"):
         draws_of(row_numbers(0, 2), bad)
-
-
-@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(2, 5))
-def test_whole_counts_are_handed_out_exactly(seed: int, n_cells: int, n_classes: int) -> None:
-    rng = np.random.default_rng(seed)
-    pairs = rng.integers(0, n_cells * n_classes, 500)
-    channel = rng.dirichlet(np.full(n_classes, 0.5), (n_cells, n_classes))
-    rows = np.bincount(pairs, minlength=n_cells * n_classes).reshape(n_cells, n_classes)
-    whole = whole_counts(rows, channel, seed)
-    fair = rows[:, :, None] * channel
-    for axis in ((), (1,), (2,)):
-        assert np.abs((whole - fair).sum(axis=axis)).max() < 1.0 + 1e-9
-    draws = draws_of(row_numbers(0, 500), seed)
-    found: Any = Search.of(whole.reshape(-1, n_classes))
-    while isinstance(found, Search):
-        parts = [
-            found.look(pairs[start : start + 70], draws[start : start + 70])
-            for start in range(0, 500, 70)
-        ]
-        found = found.borders(reduce(Look.merge, parts))
-    new = picked(pairs, draws, found)
-    made = np.zeros_like(whole)
-    np.add.at(made, (pairs // n_classes, pairs % n_classes, new), 1)
-    assert np.array_equal(made, whole)
-
-
-def test_a_border_outside_its_window_takes_another_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "_DEVIATIONS", 0.0)
-    counts = np.array([[3_000, 5_000, 2_000]])
-    # all in the first eighth: windows are elsewhere
-    draws = np.sort(np.random.default_rng(0).integers(0, 1 << (BITS - 3), 10_000))
-    pairs = np.zeros(10_000, np.int64)
-    found: Any = Search.of(counts)
-    passes = 0
-    while isinstance(found, Search):
-        found, passes = found.borders(found.look(pairs, draws)), passes + 1
-    assert passes == 2
-    assert np.bincount(picked(pairs, draws, found)).tolist() == [3_000, 5_000, 2_000]
 
 
 def test_keys_that_rows_share_cannot_keep_counts_and_are_refused() -> None:

@@ -15,7 +15,7 @@ import sqlglot
 from databases import Database, open_database, quoted
 
 import r2b
-from r2b._labels.forms.keyed import draws_of, key_words
+from r2b._labels.draws import draws_of, key_words
 from r2b.engines.sql.answers import _draw_borders
 from r2b.engines.sql.dialects import DIALECTS
 from r2b.engines.sql.hashing import drawn
@@ -474,8 +474,8 @@ def test_dialects_that_are_not_run_can_at_least_be_parsed(dialect: str) -> None:
 
 
 def test_borders_of_draws_are_where_memory_changes_class() -> None:
-    from r2b._labels.forms.keyed import uniforms_of
-    from r2b._labels.forms.sampling import sample_table
+    from r2b._labels.draws import uniforms_of
+    from r2b._labels.sampling import sample_table
 
     rng = np.random.default_rng(0)
     table = rng.dirichlet(np.full(6, 0.3), 200)

@@ -245,7 +245,7 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (
         imports_flow_one_way,
         "r2b._solve.certificate",
-        "def late():\n    from .._labels.forms.rounding import f",
+        "def late():\n    from .._labels.rounding import f",
     ),
     (imports_flow_one_way, "r2b._data.dataset", "from .._solve.problem import Problem"),
     (imports_flow_one_way, "r2b._data.dataset", "from r2b import metrics"),
@@ -272,7 +272,7 @@ PLANTED: list[tuple[Rule, str, str]] = [
     (few_modules_walk_rows, "r2b._solve.solvers.newton", "def f():\n    import numba"),
     (
         nothing_takes_argmax_on_the_way_out,
-        "r2b._labels.forms.rounding",
+        "r2b._labels.rounding",
         "labels = x.argmax(axis=1)",
     ),
     (nothing_takes_argmax_on_the_way_out, "r2b.engines.source", "labels = np.argmax(x, axis=1)"),

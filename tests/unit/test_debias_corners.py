@@ -108,7 +108,7 @@ def test_the_largest_changes_are_those_of_the_whole_channel(monkeypatch):
     flow = [each for each in sorted(flow, key=lambda each: -each[0]) if each[0] > 1e-6]
     assert [change.weight for change in wanted] == pytest.approx([each[0] for each in flow])
     assert [(c.group, c.old, c.new) for c in wanted[:5]] == [each[1:] for each in flow[:5]]
-    monkeypatch.setattr("r2b._labels.account._PART", 1)  # part by part, the same
+    monkeypatch.setattr("r2b._labels.summary.FLOWS_AT_ONCE", 1)  # part by part, the same
     assert fair.largest_changes(1000) == wanted and fair.largest_changes(4) == wanted[:4]
     assert fair.largest_changes(0) == fair.largest_changes(-1) == []
 

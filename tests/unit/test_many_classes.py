@@ -11,11 +11,11 @@ from problems import KNOWN, Case
 from test_many_classes_oracle import rows_of
 
 import r2b
-import r2b._labels.rows as output_rows
 from r2b._constraints.families import Request
 from r2b._constraints.parity import OverallBound, Parity, RangeBound
 from r2b._data import read
 from r2b._data.merge import merge
+from r2b._labels import forms
 from r2b._labels.debiasing import Settings
 from r2b._labels.task import MemoryTask
 from r2b._solve.certificate import Problem, certify
@@ -262,7 +262,6 @@ def test_labels_leave_the_same_whether_their_table_is_held_or_made_in_parts(monk
         ]
 
     held = outputs()
-    monkeypatch.setattr(output_rows, "_HELD", 100)
-    monkeypatch.setattr(output_rows, "_PART", 200)
+    monkeypatch.setattr(forms, "HELD_ENTRIES", 100)
     for one, other in zip(held, outputs(), strict=True):
         assert np.array_equal(one, other)

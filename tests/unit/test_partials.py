@@ -12,12 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import r2b
-from r2b._labels.forms import rounding
-from r2b._labels.forms.keyed import draws_of, row_numbers
-from r2b._labels.forms.rounding import Look, Search, picked
 from r2b._solve.oracle import Block
 from r2b.engines.sample import ALL, Draw, First, share_limit
-from r2b.errors import InputError
 
 pa = pytest.importorskip("pyarrow")
 
@@ -87,72 +83,3 @@ def test_probabilities_of_few_different_rows_are_solved_from_the_sample_alone() 
         scores, sensitive_features={"sex": [f"s{each}" for each in sex]}, epsilon=0.01
     )
     np.testing.assert_allclose(small.prices, known.prices, atol=1e-9)
-
-
-@settings(deadline=None)
-@given(st.integers(0, 10_000), st.integers(1, 6), st.integers(2, 4))
-def test_borders_are_the_same_however_few_draws_may_come_home(
-    seed: int, n_pairs: int, n_classes: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    pairs, draws = rng.integers(0, n_pairs, 400), draws_of(row_numbers(0, 400), seed)
-    counts = np.array(
-        [
-            rng.multinomial(rows, rng.dirichlet(np.ones(n_classes)))
-            for rows in np.bincount(pairs, minlength=n_pairs)
-        ]
-    )
-    known, passes = None, 0
-    with pytest.MonkeyPatch.context() as patched:
-        for most, at_once in ((1 << 24, 1 << 18), (60, 50), (1, 7)):
-            patched.setattr(rounding, "_MOST_DRAWS", most)
-            # borders are found a few slots at a time
-            patched.setattr(rounding, "_AT_ONCE", at_once)
-            patched.setattr(rounding, "_FINE_ENTRIES", 16 * n_pairs)
-            found: Any = Search.of(counts)
-            passes = 0
-            while isinstance(found, Search):
-                parts = [
-                    found.look(pairs[start : start + 130], draws[start : start + 130])
-                    for start in range(0, 400, 130)
-                ]
-                passes += 1
-                assert not found.look.path or sum(len(part[1]) for part in parts) <= max(
-                    most, 4 * len(found.sizes)
-                )
-                found = found.borders(reduce(Look.merge, parts))
-            known = found if known is None else known
-            assert np.array_equal(found, known)
-            made = np.zeros_like(counts)
-            np.add.at(made, (pairs, picked(pairs, draws, found)), 1)
-            assert np.array_equal(made, counts)
-
-
-def test_passes_grow_with_the_digits_of_the_rows_and_not_with_the_rows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(rounding, "_MOST_DRAWS", 400)
-    monkeypatch.setattr(rounding, "_FINE_ENTRIES", 1 << 10)
-    passes = []
-    for rows in (4_000, 64_000):
-        pairs, draws = np.arange(rows) % 20, draws_of(row_numbers(0, rows), 0)
-        counts = np.tile([rows // 80, rows // 40, rows // 80], (20, 1))
-        found: Any = Search.of(counts)
-        passes.append(0)
-        while isinstance(found, Search):
-            found, passes[-1] = found.borders(found.look(pairs, draws)), passes[-1] + 1
-        assert np.bincount(picked(pairs, draws, found)).tolist() == counts.sum(axis=0).tolist()
-    assert passes[0] <= passes[1] <= passes[0] + 1 <= 4
-
-
-def test_rows_that_are_not_those_counted_before_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounding, "_MOST_DRAWS", 10)
-    draws, pairs = draws_of(row_numbers(0, 4_000), 0), np.arange(4_000) % 4
-    for gone in (0, 1):  # in the first pass, and in the second
-        found: Any = Search.of(np.tile([500, 500], (4, 1)))
-        for _ in range(gone):
-            found = found.borders(found.look(pairs, draws))
-        # the row at a border, in a bin that is looked at
-        kept = np.arange(4_000) != 4 * np.argsort(draws[::4])[500]
-        with pytest.raises(InputError, match="not those that were counted before"):
-            found.borders(found.look(pairs[kept], draws[kept]))

@@ -18,7 +18,7 @@ from r2b._audit.resampling import FamilyRows, PlaceSums
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.compute import parts_of, refuse_beyond_memory
-from r2b._labels.forms.keyed import draws_of, row_numbers
+from r2b._labels.draws import draws_of, row_numbers
 
 MOST_EXACT = 1 << 20  # numbers of a table whose rows are handed about one by one
 _SAMPLE = 1 << 20  # numbers of the sample of rows, all parts together

@@ -1,9 +1,10 @@
-"""The object that ``debias`` returns: prices with their evidence, and labels in every form that keeps parity."""
+"""The result of ``debias``: prices with their evidence, and labels in every form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Integral
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
@@ -11,30 +12,62 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
+from r2b._constraints.families import Families
+from r2b._constraints.families.request import one_of
+from r2b._data import Dataset, Schema
 from r2b._data.arrays import Array, Floats
 from r2b._data.compute import seed_of
-from r2b._data.frames import Backend, frame_of
-from r2b._labels.account import account, no_rows
-from r2b._labels.plots import plot_means
+from r2b._data.frames import Backend, frame_of, records
 from r2b._labels.realised import Realised
-from r2b._labels.rule import LabelRows
-from r2b._labels.summary import Form as Form
-from r2b._labels.summary import Summary
-from r2b._labels.unseen import Unseen, read_known_or_new
-from r2b.errors import ParameterError
+from r2b._labels.rows import Form as Form
+from r2b._labels.rows import LabelRows, MemoryRows, check_form, read_new
+from r2b._labels.rule import Rule, Unseen, widened
+from r2b._labels.summary import (
+    Change,
+    ConstraintCost,
+    costliest_constraints,
+    counted,
+    has_flows,
+    no_rows,
+    plot_means,
+    summarize,
+)
+from r2b._solve.certificate import Certificate
+from r2b._solve.oracle.reference import Responses
+from r2b._solve.solvers import Progress, Status
+from r2b.errors import ParameterError, RowsUnavailableError, UnseenError
 
 if TYPE_CHECKING:
     from r2b.engines.sql import SQL
+    from r2b.report import Report
 
 RandomState = int | np.random.Generator | None
+Part = Literal["means", "families", "changes", "constraints", "certificate"]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known about the labels of a rule.
+
+    Attributes
+    ----------
+    status : Status
+    certificate : Certificate
+    residual : float
+    history : sequence of Progress
+    """
+
+    status: Status
+    certificate: Certificate
+    residual: float
+    history: Sequence[Progress] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FairLabels(Summary):
+class FairLabels:
     """Fair labels, what they cost, and the proof.
 
     Every engine returns this: rows in memory, in files, on Polars, DuckDB, Dask, Spark or a device.
-    It is made of three parts.
 
     Attributes
     ----------
@@ -44,12 +77,13 @@ class FairLabels(Summary):
     evidence : Evidence
         ``status``, ``certificate``, ``residual`` and ``history``.
     rows : LabelRows or None
-        The rows, wherever they live; None for an object loaded from a file.
+        The rows, wherever they are stored; None for an object loaded from a file.
 
     Examples
     --------
     >>> import r2b
-    >>> fair = r2b.debias(["a", "b", "b", "a", "a", "a"], sensitive_features=["f", "f", "f", "m", "m", "m"], epsilon=0)
+    >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+    >>> fair = r2b.debias(y, sensitive_features=sex, epsilon=0)
     >>> fair.soft_labels.round(3)
     array([[1. , 0. ],
            [0.4, 0.6],
@@ -61,18 +95,122 @@ class FairLabels(Summary):
     4
     """
 
-    def __repr__(self) -> str:
+    rule: Rule
+    evidence: Evidence
+    rows: LabelRows | None = field(default=None, repr=False)
+
+    @property
+    def schema(self) -> Schema:
+        """Classes and groups, as they came in."""
+        return self.rule.schema
+
+    @property
+    def families(self) -> Families:
+        """Which groups agree with each other, and how closely."""
+        return self.rule.families
+
+    @property
+    def prices(self) -> Floats:
+        """The price of each group and class, of shape (n_groups, n_classes).
+
+        The new label of a row is ``P((y - prices[s]) / lam)``, P the projection onto the simplex;
+        the prices of a row in several groups add up. For agreement lam is 0 and these are the
+        prices that prove it.
+        """
+        return self.rule.prices
+
+    @property
+    def lam(self) -> float:
+        """The weight of the size of new labels against agreement with the old; 0 for agreement."""
+        return self.rule.lam
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the labels are returned as they came in, bit for bit."""
+        return self.rule.unchanged
+
+    @property
+    def costs(self) -> Floats | None:
+        """The cost of turning one class into another, of shape (n_classes, n_classes)."""
+        return self.rule.costs
+
+    @property
+    def table(self) -> Floats | None:
+        """The channel of every cell for agreement with class labels, where prices leave ties."""
+        return self.rule.table
+
+    @property
+    def splits(self) -> Responses | None:
+        """Prices and a small lam that determine the labels, for agreement with probabilities."""
+        return self.rule.splits
+
+    @property
+    def status(self) -> Status:
+        """What happened; ``status.advice`` says what to do, ``status.ok`` means proven optimal."""
+        return self.evidence.status
+
+    @property
+    def certificate(self) -> Certificate:
+        """The proof, computed from the data and the returned labels."""
+        return self.evidence.certificate
+
+    @property
+    def residual(self) -> float:
+        """How far the prices are from optimal, in units of group means."""
+        return self.evidence.residual
+
+    @property
+    def history(self) -> Sequence[Progress]:
+        """The steps of the solver."""
+        return self.evidence.history
+
+    @property
+    def classes(self) -> Array:
+        """Names of the classes, with the dtype they came in."""
+        return self.rule.classes
+
+    @property
+    def groups(self) -> Array:
+        """Names of the groups, family after family."""
+        return self.families.names
+
+    @property
+    def cells(self) -> Array:
+        """Names of the cells, the crossings of all sensitive and control columns.
+
+        For one family of crossings these are the groups.
+        """
+        return self.schema.names
+
+    @property
+    def disparity(self) -> float:
+        """The largest difference between two group means of a family in any class, certified."""
+        return self.certificate.disparity
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon that was asked for or, from ``smallest_epsilon``, found.
+
+        If it differs by class or family it is the largest; ``certificate.epsilon`` has it by class.
+        Infinite if no class is bounded.
+        """
         proof = self.certificate
-        size = f"{len(self.classes)} classes, {len(self.groups)} group{'s' if len(self.groups) > 1 else ''}"
-        return f"<FairLabels: {self.status.value}, parity {proof.disparity_before:.4f} -> {proof.disparity:.4f}, {size}>"
+        every = [family.epsilon for family in proof.families] or [proof.epsilon]
+        bounded = [float(each) for each in np.concatenate(every) if np.isfinite(each)]
+        return max(bounded, default=np.inf)
 
-    def _repr_html_(self) -> str:
-        from r2b.report.notebook import fair_html
+    @cached_property
+    def channel(self) -> Floats:
+        """P(new class | old class, cell), of shape (n_cells, n_classes, n_classes).
 
-        return fair_html(self)
+        For probabilities: what a row certain of its class becomes.
+        """
+        return self.rule.response(self.schema).channel()
 
-    def __str__(self) -> str:
-        return account(self)
+    @property
+    def dataset(self) -> Dataset | None:
+        """The rows if they are in memory."""
+        return self.rows.dataset if isinstance(self.rows, MemoryRows) else None
 
     @property
     def weighted(self) -> bool | None:
@@ -80,8 +218,43 @@ class FairLabels(Summary):
         return None if self.rows is None else self.rows.weighted
 
     @property
+    def _rows(self) -> LabelRows:
+        if self.rows is None:
+            raise no_rows()
+        return self.rows
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        if self._rows.n_rows is None:
+            raise RowsUnavailableError(
+                "These labels are of a table whose rows were not counted.",
+                remedy="Count them where they are; len() makes no pass over them.",
+            )
+        return self._rows.n_rows
+
+    def __bool__(self) -> bool:
+        return True  # an object without rows has no length, but it is not empty
+
+    def __repr__(self) -> str:
+        proof = self.certificate
+        size = f"{len(self.classes)} classes, {counted(len(self.groups), 'group')}"
+        parity = f"parity {proof.disparity_before:.4f} -> {proof.disparity:.4f}"
+        return f"<FairLabels: {self.status.value}, {parity}, {size}>"
+
+    def _repr_html_(self) -> str:
+        from r2b.report.notebook import fair_html
+
+        return fair_html(self)
+
+    def __str__(self) -> str:
+        return summarize(self)
+
+    @property
     def soft_labels(self) -> Array:
-        """The matrix of fair labels, of shape (N, n_classes), as certified: float64, or the old matrix itself if nothing changed."""
+        """The matrix of fair labels, of shape (N, n_classes), as certified.
+
+        float64, or the old matrix itself if nothing changed.
+        """
         return self.soft()
 
     @overload
@@ -110,13 +283,13 @@ class FairLabels(Summary):
         Parameters
         ----------
         dtype : floating-point data type, optional
-            float64 by default, which is what the certificate speaks of. float32 halves the memory
+            float64 by default, which is what the certificate describes. float32 halves the memory
             and rounds at 6e-8.
         as_frame : bool
-            A frame with the classes as columns, and the index of pandas labels, instead of an
-            array.
+            Return a frame with the classes as columns, and the index of pandas labels, instead of
+            an array.
         backend : {"pandas", "polars", "pyarrow"}, optional
-            Of the frame, as for :meth:`to_frame`.
+            Library of the frame, as for :meth:`to_frame`.
         """
         if not as_frame:
             return self._rows.soft(self.rule, dtype)
@@ -127,11 +300,12 @@ class FairLabels(Summary):
     def iter_soft(
         self, block_rows: int = 65_536, dtype: DTypeLike | None = None
     ) -> Iterator[Array]:
-        """Give the matrix of fair labels a block of rows at a time, for tables whose matrix would not fit in memory."""
+        """Iterate over the matrix of fair labels in blocks of rows, for tables beyond memory."""
         if not isinstance(block_rows, Integral) or isinstance(block_rows, bool) or block_rows < 1:
-            remedy = "Pass how many rows a block has, a whole number of at least 1."
             raise ParameterError(
-                f"block_rows is {block_rows!r}.", remedy=remedy, block_rows=block_rows
+                f"block_rows is {block_rows!r}.",
+                remedy="Pass how many rows a block has, a whole number of at least 1.",
+                block_rows=block_rows,
             )
         return self._rows.iter_soft(self.rule, int(block_rows), dtype)
 
@@ -144,10 +318,10 @@ class FairLabels(Summary):
         Parameters
         ----------
         random_state : int, Generator or None
-            The same number gives the same draw; None a new one each time.
+            The same number returns the same draw; None a new one each time.
         key : array-like of shape (N,), or list of such, optional
             What tells rows apart; their numbers by default. The draw of a row follows from its key
-            and ``random_state`` alone, wherever the rows live: :meth:`frame` draws the same.
+            and ``random_state`` alone, wherever the rows are stored: :meth:`frame` draws the same.
 
         Returns
         -------
@@ -164,22 +338,22 @@ class FairLabels(Summary):
     def round(self, random_state: RandomState = 0, *, key: Any = None) -> Any:
         """Pick one class per row so that parity survives.
 
-        Without weights every class count of every cell is its fair value rounded up or down, so
-        each group mean is within c/n_s of the optimum, n_s the rows of the group and c its cells (1
-        where groups are the crossings of all columns), and parity within 1/n_s + 1/n_t of its
-        certified value. The chance that a row gets a class is its fair probability exactly. With
-        weights whole rows cannot match a mean that closely: each weighted mean is then within c (L
-        - 1) times the largest row weight over the group's weight. Rows with a continuous or
+        Without weights every class count of every cell is its fair value rounded up or down. So
+        each group mean is within c/n_s of the optimum (n_s rows in the group, c cells; c is 1 if
+        groups are the crossings of all columns), and the disparity within 1/n_s + 1/n_t of its
+        certified value. The probability that a row gets a class is its fair probability exactly.
+        With weights whole rows cannot match a mean that closely: each weighted mean is then within
+        c (L - 1) times the largest row weight over the group's weight. Rows with a continuous or
         uncertain attribute are rounded in its order, so that every stretch of it keeps its class
         counts to within L - 1 rows at either end.
 
         Parameters
         ----------
         random_state : int, Generator or None
-            The same number gives the same labels; None new ones each time.
+            The same number returns the same labels; None new ones each time.
         key : array-like of shape (N,), or list of such, optional
             As for :meth:`sample`. Probabilities and weighted rows are rounded one after the other:
-            with a key in the order of their draws, which is the same wherever the rows live,
+            with a key in the order of their draws, which is the same wherever the rows are stored,
             without one in the order of the rows.
 
         Returns
@@ -189,56 +363,18 @@ class FairLabels(Summary):
         """
         return self._rows.round(self.rule, seed_of(random_state), key)
 
-    def realised(self, labels: Any) -> Realised:
-        """Measure labels of the fitted rows, as :meth:`round`, :meth:`sample` or a learner gave them, by the same families and bounds.
-
-        Parameters
-        ----------
-        labels : array-like of shape (N,) or (N, n_classes)
-            Classes, or probabilities.
-
-        Returns
-        -------
-        Realised
-            Its ``parity`` is that of these labels, where ``certificate.disparity`` is that of the
-            distributions.
-
-        Raises
-        ------
-        UnseenError
-            A class is not among the fitted ones.
-        LengthError
-            There are more or fewer labels than rows.
-        """
-        return self._rows.in_memory().realised(self.rule, self.certificate, labels)
-
-    def realised_as(
-        self, form: Form, random_state: RandomState = 0, *, key: Any = None
-    ) -> Realised:
-        """Measure the parity that labels of one class per row have as they leave.
-
-        Parameters
-        ----------
-        form : {"round", "sample"}
-            The other forms have the parity of the certificate.
-        random_state, key
-            As for :meth:`round`.
-        """
-        if form not in ("round", "sample"):
-            remedy = "Pass 'round' or 'sample'; the certificate speaks of 'soft' and 'expand'."
-            raise ParameterError(f"form is {form!r}.", remedy=remedy, form=form)
-        return self._rows.realised_as(self.rule, self.certificate, form, seed_of(random_state), key)
-
     @property
     def rounding_bound(self) -> Floats:
-        """How far each group mean of :meth:`round` may be from the certified one, of shape (n_groups,).
+        """How far each group mean of :meth:`round` may be from the certified one.
 
-        Infinite for uncertain groups and moments, which count rows in part.
+        Of shape (n_groups,); infinite for uncertain groups and moments, which count rows in part.
         """
         return self._rows.in_memory().rounding_bound(self.rule)
 
     def expand(self, X: Any = None) -> tuple[Any, Any, Floats]:
-        """Repeat each row for its classes of positive probability, with weights: exact parity for any learner with ``sample_weight``.
+        """Repeat each row for its classes of positive probability, with weights.
+
+        Any learner with ``sample_weight`` then trains on exact parity.
 
         Parameters
         ----------
@@ -254,6 +390,44 @@ class FairLabels(Summary):
         """
         return self._rows.expand(self.rule, X)
 
+    def realised(self, labels: Any) -> Realised:
+        """Measure what labels of the fitted rows achieve, by the same families and bounds.
+
+        Parameters
+        ----------
+        labels : array-like of shape (N,) or (N, n_classes)
+            Classes or probabilities: from :meth:`round` or :meth:`sample`, or a learner's.
+
+        Returns
+        -------
+        Realised
+            Its ``disparity`` is that of these labels; ``certificate.disparity`` is that of the
+            distributions.
+
+        Raises
+        ------
+        UnseenError
+            A class is not among the fitted ones.
+        LengthError
+            There are more or fewer labels than rows.
+        """
+        return self._rows.in_memory().realised(self.rule, self.certificate, labels)
+
+    def realised_as(
+        self, form: Form, random_state: RandomState = 0, *, key: Any = None
+    ) -> Realised:
+        """Measure what labels of one class per row achieve, without returning them.
+
+        Parameters
+        ----------
+        form : {"round", "sample"}
+            The other forms achieve what the certificate says.
+        random_state, key
+            As for :meth:`round`.
+        """
+        one_of("form", form, ("round", "sample"))
+        return self._rows.realised_as(self.rule, self.certificate, form, seed_of(random_state), key)
+
     def frame(
         self,
         form: Form = "soft",
@@ -262,7 +436,7 @@ class FairLabels(Summary):
         key: Any = None,
         new_column: str | None = None,
     ) -> Any:
-        """Give a scanned table with its fair labels in new columns, of the kind that came in.
+        """Return a scanned table with its fair labels in new columns, of the kind that came in.
 
         Parameters
         ----------
@@ -291,10 +465,11 @@ class FairLabels(Summary):
         Raises
         ------
         RowsUnavailableError
-            The labels are not of a table that was scanned: take the methods that give labels alone.
+            The labels are not of a table that was scanned.
         """
+        seed = seed_of(random_state)
         return self._rows.frame(
-            self.rule, form=form, random_state=seed_of(random_state), key=key, new_column=new_column
+            self.rule, form=form, random_state=seed, key=key, new_column=new_column
         )
 
     def write(
@@ -307,24 +482,19 @@ class FairLabels(Summary):
         new_column: str | None = None,
         force: bool = False,
     ) -> None:
-        """Write a table of files with its fair labels, in the format it came in; a folder as a folder.
+        """Write a table of files with its fair labels, in its format; a folder as a folder.
 
         Parameters
         ----------
         path : path-like
-            Must not be there, unless ``force``. It appears whole or not at all.
+            Must not exist, unless ``force``. It appears whole or not at all.
         form, random_state, key, new_column
             As for :meth:`frame`.
         force : bool
             Replace what is there.
         """
-        asked = {
-            "form": form,
-            "random_state": seed_of(random_state),
-            "key": key,
-            "new_column": new_column,
-        }
-        self._rows.write(self.rule, fspath(path), force=force, **asked)
+        asked = {"form": form, "random_state": seed_of(random_state), "key": key}
+        self._rows.write(self.rule, fspath(path), force=force, new_column=new_column, **asked)
 
     def sql(
         self,
@@ -335,7 +505,9 @@ class FairLabels(Summary):
         random_state: RandomState = 0,
         **asked: Any,
     ) -> SQL:
-        """Write statements that count a table of a database and give its rows their fair labels there; for class labels only.
+        """Return statements that count a table of a database and give its rows fair labels there.
+
+        For class labels only.
 
         Parameters
         ----------
@@ -353,11 +525,11 @@ class FairLabels(Summary):
         **asked
             ``key``: columns of whole numbers that tell rows apart, for "round" and "sample".
             ``label``, ``sensitive_features``, ``control_features``, ``sample_weight``: names of
-            columns, where they are not those that the prices were found on. ``counts`` (and
-            ``count``, the name of its column): for "round" of another table than that, what its
-            counting query gave. ``new_column``: as for :meth:`frame`. ``columns``: old columns that
-            leave; all of them, or for draws key, label and attributes. ``into``: a table to create.
-            ``answers``: a table that holds what is joined, where that is not to be part of the
+            columns, if they are not those that the prices were found on. ``counts`` (and ``count``,
+            the name of its column): for "round" of another table than that, what its counting query
+            returned. ``new_column``: as for :meth:`frame`. ``columns``: old columns to return; by
+            default all of them, or for draws key, label and attributes. ``into``: a table to
+            create. ``answers``: a table that holds what is joined, if that is not to be part of the
             statement.
 
         Returns
@@ -373,7 +545,8 @@ class FairLabels(Summary):
         Examples
         --------
         >>> import r2b
-        >>> fair = r2b.debias(["a", "b", "b", "b"], sensitive_features={"sex": ["f", "f", "m", "m"]})
+        >>> y, sex = ["a", "b", "b", "b"], {"sex": ["f", "f", "m", "m"]}
+        >>> fair = r2b.debias(y, sensitive_features=sex)
         >>> fair.sql("duckdb", table="people", label="job").select.splitlines()[-2]
         'FROM "people" AS old'
         """
@@ -400,7 +573,7 @@ class FairLabels(Summary):
         y, sensitive_features, control_features, sample_weight, normalize
             As for ``debias``. Values of continuous attributes may be new.
         form : {"soft", "round", "sample", "expand"}
-            The form in which labels leave, as the methods of these names give it for the fitted
+            The form in which labels are returned, as the methods of these names do for the fitted
             rows.
         random_state : int, Generator or None
             For "round" and "sample".
@@ -418,51 +591,206 @@ class FairLabels(Summary):
         UnseenError
             A class or group is new.
         """
-        if form not in get_args(Form):
-            raise ParameterError(
-                f"form is {form!r}.",
-                remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.",
-                form=form,
-            )
-        rule, rows = read_known_or_new(
-            self,
-            self.rows,
-            unseen,
-            y,
-            sensitive_features,
-            control_features,
-            sample_weight,
-            normalize,
-        )
+        check_form(form)
+        one_of("unseen", unseen, get_args(Unseen))
+        rule, data = self.rule, (y, sensitive_features, control_features, sample_weight, normalize)
+        try:
+            rows = read_new(rule, *data) if self.rows is None else self.rows.read(rule, *data)
+        except UnseenError:
+            if unseen == "error":
+                raise
+            classes = None if self.schema.is_soft else y
+            rule = widened(self, classes, sensitive_features, control_features)
+            rows = read_new(rule, *data)
         if form in ("soft", "expand"):
             return rows.soft(rule, np.float64) if form == "soft" else rows.expand(rule, None)
-        seed = seed_of(random_state)
-        return rows.round(rule, seed, None) if form == "round" else rows.sample(rule, seed, None)
+        method = rows.round if form == "round" else rows.sample
+        return method(rule, seed_of(random_state), None)
 
     def in_memory(self) -> FairLabels:
-        """Give the same labels with their rows in memory: those on a device or in a table are read into it."""
+        """Return the same labels with their rows read into memory."""
         return replace(self, rows=self._rows.in_memory())
 
+    def largest_changes(self, n: int = 10) -> list[Change]:
+        """List the heaviest flows from an old to a new label; for class labels only."""
+        return self._rows.largest_changes(self.rule, n)
+
+    def costliest_constraints(self, n: int = 10) -> list[ConstraintCost]:
+        """List the groups and classes whose bounds cost most."""
+        return costliest_constraints(self, n)
+
+    def to_frame(self, part: Part = "means", *, backend: Backend | None = None) -> Any:
+        """Return one part of what is known as a frame, one fact per row.
+
+        Parameters
+        ----------
+        part : {"means", "families", "changes", "constraints", "certificate"}
+            Means of every class in every group, before and after (of continuous attributes the
+            moments); what the bound of every family limits; flows from old to new labels, the
+            heaviest first, for class labels; the cost of every bounded mean, the costliest first;
+            the numbers of the certificate.
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            By default the library that the data came in; of data that came in none, pandas or, if
+            it is not installed, Polars.
+
+        Returns
+        -------
+        frame
+
+        Raises
+        ------
+        ParameterError
+            There is no such part, or no flows: probabilities, and rows that are in several groups,
+            have means alone.
+        RowsUnavailableError
+            The flows of an object that was loaded from a file.
+        MissingExtraError
+            Neither pandas nor Polars is installed, or not the backend.
+
+        Examples
+        --------
+        >>> import r2b
+        >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+        >>> fair = r2b.debias(y, sensitive_features=sex, epsilon=0)
+        >>> changes = fair.to_frame("changes", backend="pyarrow")
+        >>> changes.select(["group", "old", "new"]).to_pylist()
+        [{'group': 'm', 'old': 'a', 'new': 'b'}, {'group': 'f', 'old': 'b', 'new': 'a'}]
+        """
+        one_of("part", part, get_args(Part))
+        came_as = "" if self.rows is None else self.rows.came_as
+        columns: dict[str, Any]
+        if part == "certificate":
+            columns = self.certificate.columns()
+        elif part == "changes":
+            if not has_flows(self):
+                raise ParameterError(
+                    "These labels have no flows: they are probabilities, or rows are in several "
+                    "groups.",
+                    remedy="Take to_frame('means'), which has every group before and after.",
+                    part=part,
+                )
+            n = len(self.cells) * len(self.classes) ** 2
+            columns = records(Change, self.largest_changes(n))
+        elif part == "constraints":
+            columns = records(ConstraintCost, self.costliest_constraints(self.prices.size))
+        else:
+            columns = self._means() if part == "means" else self._families()
+        renamed = {"class" if name == "label" else name: each for name, each in columns.items()}
+        return frame_of(renamed, backend, came_as)
+
+    def _means(self) -> dict[str, Any]:
+        n_classes, proof = len(self.classes), self.certificate
+        names = [(m.name, m.groups.stop - m.groups.start) for m in self.families.members]
+        return {
+            "family": [name for name, n_groups in names for _ in range(n_groups * n_classes)],
+            "group": np.repeat(self.groups, n_classes),
+            "label": np.tile(self.classes, len(self.groups)),
+            "before": proof.means_before.ravel(),
+            "after": proof.means.ravel(),
+        }
+
+    def _families(self) -> dict[str, Any]:
+        found, n_classes = self.certificate.families, len(self.classes)
+
+        def stacked(name: str) -> Floats:
+            return np.concatenate([np.zeros(0), *(getattr(family, name) for family in found)])
+
+        return {
+            "family": [family.name for family in found for _ in range(n_classes)],
+            "bound": [family.bound for family in found for _ in range(n_classes)],
+            "label": np.tile(self.classes, len(found)),
+            "epsilon": stacked("epsilon"),
+            "before": stacked("measure_before"),
+            "after": stacked("measure"),
+        }
+
+    def report(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        form: Form = "soft",
+        random_state: int | None = 0,
+        key: Any = None,
+        labels: Any = None,
+        output: str | PathLike[str] | None = None,
+        audit: Any = None,
+        frontier: Any = None,
+        **options: Any,
+    ) -> Report:
+        """Write a report for people who did not run the code.
+
+        It shows before and after, what it cost, the proof, and how to check it. Everything said of
+        the labels you used is measured on those labels.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            A page (``.html``), Markdown (``.md``) or all facts (``.json``). An existing file is
+            replaced. Without a path nothing is written, and a notebook shows what is returned.
+        form, random_state, key
+            The form of the labels you used, as for :meth:`r2b.FairLabels.round`.
+        labels : array-like, optional
+            The labels you used, if ``form`` and ``random_state`` do not return them again.
+        output : path-like, optional
+            The file or folder that holds them; its checksums are stated.
+        audit : Audit, optional
+            Of the old labels; by default the bounded families are audited.
+        frontier : Frontier, optional
+            What other bounds would have cost, from :func:`r2b.frontier`.
+        **options
+            ``label_name``: what the label is called. ``date``: a datetime or a text to be stated,
+            or False for none; by default now, or what SOURCE_DATE_EPOCH says. The same input and
+            date return the same bytes. ``suppress_below``: figures of cells of fewer rows are left
+            out, with as many others as it takes that they do not follow; 0 for none. ``verify``:
+            shown as the way to check the report, instead of the Python lines. ``n_permutations``,
+            ``n_boot``, ``level``: as for :func:`r2b.audit`.
+
+        Returns
+        -------
+        r2b.report.Report
+
+        Raises
+        ------
+        RowsUnavailableError
+            The labels were loaded from a file.
+        ParameterError
+            A path that ends in something else, or an option that does not exist.
+
+        Examples
+        --------
+        >>> import r2b
+        >>> y, sex = ["a", "b", "b", "a", "a", "a"], {"sex": ["f", "f", "f", "m", "m", "m"]}
+        >>> fair = r2b.debias(y, sensitive_features=sex, epsilon=0.1)
+        >>> fair.report(form="round", label_name="job")
+        <Report: job by sex, 6 rows; round, parity 0.6667 -> 0.0000>
+        """
+        from r2b.report.results import report_of_labels
+
+        drawn = form, random_state, key
+        report = report_of_labels(self, drawn, labels, output, audit, frontier, **options)
+        if path is not None:
+            report.save(path)
+        return report
+
     def plot(self, ax: Any = None, *, family: str | None = None) -> Any:
-        """Draw the means of the groups of a family before and after; of many classes those that differed most.
+        """Draw the means of the groups of a family before and after.
+
+        Of many classes those that differed most are drawn.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; it is given back.
+            Where to draw; it is returned.
         family : str, optional
             Its name; by default the family whose means differed most.
         """
         return plot_means(self, ax, family)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write everything but the rows to a JSON file that ``r2b.load`` reads; its layout is documented in docs/file-format.md."""
+        """Write everything but the rows to a JSON file that ``r2b.load`` reads.
+
+        Its layout is documented in docs/file-format.md.
+        """
         from r2b._labels.storage import save
 
         save(self, path)
-
-    @property
-    def _rows(self) -> LabelRows:
-        if self.rows is None:
-            raise no_rows()
-        return self.rows

@@ -1,4 +1,4 @@
-"""A result in one JSON file, versioned, without pickle (docs/file-format.md)."""
+"""A result in one JSON file, with a version and without pickle (docs/file-format.md)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,52 @@ from typing import Any
 import numpy as np
 
 from r2b._constraints.families import Families
-from r2b._constraints.parity import RangeBound
 from r2b._data import Schema
 from r2b._data.arrays import Floats
-from r2b._labels.account import FORMAT, VERSION, content_of
-from r2b._labels.labels import FairLabels
-from r2b._labels.rule import Evidence, Rule
+from r2b._data.values import json_value
+from r2b._labels.labels import Evidence, FairLabels
+from r2b._labels.rule import Rule
 from r2b._solve.certificate import Certificate
 from r2b._solve.oracle.reference import Responses
 from r2b._solve.solvers import Progress, Status
 from r2b.errors import FileFormatError
 
+FORMAT = "r2b-solution"
+VERSION = 1
+
+
+def content_of(fair: FairLabels) -> dict[str, Any]:
+    """Return everything but the rows as plain values, as the file holds them."""
+    content: dict[str, Any] = json_value(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "schema": fair.schema.to_json(),
+            "families": fair.families.to_json(),
+            "prices": fair.prices,
+            "lam": fair.lam,
+            "unchanged": fair.unchanged,
+            "costs": fair.costs,
+            "table": fair.table,
+            "splits": fair.splits and fair.splits._asdict(),
+            "status": fair.status.value,
+            "residual": fair.residual,
+            "certificate": fair.certificate.to_json(),
+            "history": [
+                [step.iteration, step.stage, step.residual, step.seconds] for step in fair.history
+            ],
+        }
+    )
+    return content
+
 
 def save(fair: FairLabels, path: str | PathLike[str]) -> None:
-    """Write a solution; the file appears whole or not at all."""
+    """Write a result; the file appears whole or not at all."""
     content = content_of(replace(fair, rule=fair.rule.fitted))
     target = Path(path)
     beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
-        # "x" leaves the file's mode to the umask, as for any other file the user writes.
+        # "x" leaves the mode of the file to the umask, as for any other file of the user.
         with open(beside, "x", encoding="utf-8") as file:
             json.dump(content, file, allow_nan=False)
         os.replace(beside, target)
@@ -41,13 +68,13 @@ def save(fair: FairLabels, path: str | PathLike[str]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(beside)
         if isinstance(error, OSError) and error.filename is not None:
-            # The file beside it is nobody's business but ours.
+            # Name the file that was asked for, not the temporary one.
             raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
         raise
 
 
 def load(path: str | PathLike[str]) -> FairLabels:
-    """Read a solution that ``save`` wrote.
+    """Read a result that ``save`` wrote.
 
     Parameters
     ----------
@@ -56,12 +83,12 @@ def load(path: str | PathLike[str]) -> FairLabels:
     Returns
     -------
     FairLabels
-        Without rows: ``transform`` gives labels for the rows you pass.
+        Without rows: ``transform`` returns labels for the rows you pass.
 
     Raises
     ------
     FileFormatError
-        The file is not a saved solution, is damaged, or comes from a later release.
+        The file is not a saved result, is damaged, or comes from a later release.
 
     Examples
     --------
@@ -81,67 +108,52 @@ def load(path: str | PathLike[str]) -> FairLabels:
 
 
 def solution_of(content: Any, path: str | PathLike[str]) -> FairLabels:
-    """Give the solution that was stored as these plain values; the path is where they come from."""
+    """Return the result stored as these plain values; ``path`` is named in errors."""
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise _refusal(path, "is not a saved solution")
-    if type(content.get("version")) is not int or not 1 <= content["version"] <= VERSION:
-        problem = f"{os.fspath(path)} has version {content.get('version')!r} of the format; this release reads versions 1 to {VERSION}."
-        remedy = "Install the release that wrote it, or a later one."
+    version = content.get("version")
+    if type(version) is not int or version != VERSION:
         raise FileFormatError(
-            problem, remedy=remedy, path=os.fspath(path), version=content.get("version")
+            f"{os.fspath(path)} has version {version!r} of the format; this release reads version "
+            f"{VERSION}.",
+            remedy="Install the release that wrote it, or a later one.",
+            path=os.fspath(path),
+            version=version,
         )
     try:
-        return _restored(_upgraded(content) if content["version"] == 1 else content)
+        return _restored(content)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
         raise _refusal(path, f"is damaged: {type(cause).__name__} ({cause})") from cause
-
-
-def _upgraded(content: dict[str, Any]) -> dict[str, Any]:
-    """Say in words of version 2 what version 1 could only mean: one family whose groups are the cells, a range, no costs."""
-    layout = Schema.from_json(content["schema"])
-    proof = content["certificate"]
-    # Version 1 did not keep the groups' weights; none of what a loaded object does needs them.
-    share = np.full(layout.n_cells, 1.0 / layout.n_cells)
-    epsilon = np.array(proof["epsilon"], dtype=np.float64)
-    families = Families.of_cells(layout, " x ".join(layout.columns), RangeBound(epsilon), share)
-    return content | {
-        "families": families.to_json(),
-        "costs": None,
-        "table": None,
-        "certificate": proof | {"families": []},
-    }
 
 
 def _restored(content: dict[str, Any]) -> FairLabels:
     schema = Schema.from_json(content["schema"])
     families = Families.from_json(content["families"], schema)
-    shape = (len(families.names), len(schema.classes))
-    prices = np.array(content["prices"], dtype=np.float64)
+    n_classes = len(schema.classes)
+    shape, square = (len(families.names), n_classes), (n_classes, n_classes)
+    prices = _array(content["prices"], shape)
+    costs = None if content["costs"] is None else _array(content["costs"], square)
+    table = content["table"]
+    if table is not None:
+        table = _array(table, (len(schema.table), *square))
+    splits = content["splits"]
+    if splits is not None:
+        splits = Responses(_array(splits["prices"], shape), float(splits["lam"]))
     lam, residual, unchanged = (
         float(content["lam"]),
         float(content["residual"]),
         content["unchanged"],
     )
-    if (
-        prices.shape != shape
-        or not np.isfinite(prices).all()
-        or not 0 <= lam < math.inf
-        or math.isnan(residual)
-    ):
-        raise ValueError(
-            f"prices of shape {prices.shape}, lam {lam} or residual {residual} cannot be"
-        )
-    if not isinstance(unchanged, bool):
-        raise ValueError(f"unchanged is {unchanged!r}")
-    costs, table = (_array(content[name]) for name in ("costs", "table"))
-    square = (shape[1], shape[1])
-    if (costs is not None and costs.shape != square) or (
-        table is not None and table.shape != (len(schema.table), *square)
-    ):
-        raise ValueError("costs or table of the wrong shape")
-    splits = _splits(content.get("splits"), shape)
-    if lam == 0 and table is None and splits is None and not unchanged:
-        raise ValueError("lam is 0 and there are no table and no splits")
+    sound = {
+        "lam": 0 <= lam < math.inf,
+        "residual": not math.isnan(residual),
+        "unchanged": isinstance(unchanged, bool),
+        "splits": splits is None or 0 < splits.lam < math.inf,
+        "table": lam > 0 or unchanged is True or table is not None or splits is not None,
+    }
+    wrong = next((name for name, right in sound.items() if not right), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong} is {content[wrong]!r}"[:200])
     history = tuple(
         Progress(int(i), str(stage), float(residual), float(s))
         for i, stage, residual, s in content["history"]
@@ -151,21 +163,10 @@ def _restored(content: dict[str, Any]) -> FairLabels:
     return FairLabels(rule, Evidence(Status(content["status"]), proof, residual, history))
 
 
-def _splits(stored: Any, shape: tuple[int, int]) -> Responses | None:
-    prices, lam = (
-        (None, 1.0) if stored is None else (_array(stored["prices"]), float(stored["lam"]))
-    )
-    if (prices is not None and prices.shape != shape) or not 0 < lam < math.inf:
-        raise ValueError("splits of the wrong shape, or with a lam that cannot be")
-    return None if prices is None else Responses(prices, lam)
-
-
-def _array(stored: Any) -> Floats | None:
-    if stored is None:
-        return None
+def _array(stored: Any, shape: tuple[int, ...]) -> Floats:
     array = np.array(stored, dtype=np.float64)
-    if not np.isfinite(array).all():
-        raise ValueError("a number that is not finite")
+    if array.shape != shape or not np.isfinite(array).all():
+        raise ValueError(f"an array of shape {array.shape}, not {shape}, or not finite")
     return array
 
 

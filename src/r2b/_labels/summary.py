@@ -1,247 +1,441 @@
-"""What a result says of itself in numbers and in frames."""
+"""A summary of a result: which labels change, which constraints cause it, in text and in numbers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, get_args
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from r2b._data import Dataset
-from r2b._data.arrays import Floats
-from r2b._data.frames import Backend, frame_of, records
-from r2b._labels.account import Change, ConstraintCost, costliest_constraints, has_flows, no_rows
-from r2b._labels.rule import LabelRows, MemoryRows, Solution
-from r2b.errors import ParameterError, RowsUnavailableError
+from r2b._constraints.families.doubts import listed
+from r2b._constraints.parity import MomentBound
+from r2b._data.arrays import Array, Floats, Places
+from r2b._data.attributes import CATEGORICAL
+from r2b._data.compute import parts_of
+from r2b._data.values import written
+from r2b._labels.realised import Realised, promised_parity
+from r2b._plot import group_means, one_of, percent, shortened
+from r2b._solve.certificate import PROVEN
+from r2b.errors import RowsUnavailableError
 
 if TYPE_CHECKING:
-    from r2b.report import Report
+    from r2b._labels.labels import FairLabels
 
-Form = Literal["soft", "round", "sample", "expand"]
-Part = Literal["means", "families", "changes", "constraints", "certificate"]
+MEASURES = {
+    "range": "largest difference",
+    "to_overall": "largest distance from all",
+    "ratio": "shortfall of the ratio",
+    "target": "twice the distance from the target",
+    "moments": "largest moment",
+}
+
+FLOWS_AT_ONCE = 1 << 20  # flows computed together: 8 MB
+NEGLIGIBLE = 1e-9  # of the weight: smaller flows are rounding
+SHOWN_CHANGES = 5
+SHOWN_FAMILIES = 12
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Summary(Solution):
-    """A result with its rows, and what it says of itself.
+@dataclass(frozen=True)
+class Change:
+    """Weight of one group that is expected to change from one class to another.
 
     Attributes
     ----------
-    rows : LabelRows or None
-        The rows, wherever they live; None for an object loaded from a file.
+    group, old, new : object
+        Names as they came in.
+    weight : float
+        Rows (or their weight) expected to change.
+    share : float
+        The same as a share of the group's rows with the old label.
     """
 
-    rows: LabelRows | None = field(default=None, repr=False)
+    group: Any
+    old: Any
+    new: Any
+    weight: float
+    share: float
 
-    @property
-    def dataset(self) -> Dataset | None:
-        """The rows where they are in memory."""
-        return self.rows.dataset if isinstance(self.rows, MemoryRows) else None
 
-    def __len__(self) -> int:
-        """Give the number of rows."""
-        if self.rows is None:
-            raise no_rows()
-        if self.rows.n_rows is None:
-            remedy = "Count them where they live; len() makes no pass over them."
-            raise RowsUnavailableError(
-                "These labels are of a table whose rows were not counted.", remedy=remedy
-            )
-        return self.rows.n_rows
+@dataclass(frozen=True)
+class MeanChange:
+    """The mean of one class in one group, before and after; of a continuous attribute a moment.
 
-    def __bool__(self) -> bool:
-        return True  # an object without rows has no length, and is there all the same
+    Attributes
+    ----------
+    family : str
+    group, label : object
+        Names as they came in.
+    before, after : float
+    """
 
-    @property
-    def disparity(self) -> float:
-        """The largest difference between the means of two groups of a family in any class, as certified."""
-        return self.certificate.disparity
+    family: str
+    group: Any
+    label: Any
+    before: float
+    after: float
 
-    @property
-    def epsilon(self) -> float:
-        """The epsilon that was asked for or, from ``smallest_epsilon``, found; ``certificate.epsilon`` has it by class.
 
-        Where it differs by class or family it is the largest: nothing that is bounded exceeds it.
-        Infinite where no class is bounded.
-        """
-        every = [family.epsilon for family in self.certificate.families] or [
-            self.certificate.epsilon
+@dataclass(frozen=True)
+class ConstraintCost:
+    """What it costs to bound the mean of one class in one group.
+
+    Attributes
+    ----------
+    family, group, label : object
+        Names as they came in.
+    price : float
+        Positive if the bound keeps the class down in this group, negative if it brings it up.
+    rate : float
+        How fast the objective falls, per unit of weight, as this one mean is let go: the price
+        times the group's share. The squared distance falls twice as fast if lam is 1. Letting go of
+        only one of several bounds that depend on each other gains less.
+    """
+
+    family: str
+    group: Any
+    label: Any
+    price: float
+    rate: float
+
+
+def heaviest_flows(
+    answers: Callable[[Places, Places], Floats],
+    weights: Floats,
+    groups: Array,
+    classes: Array,
+    n: int,
+) -> list[Change]:
+    """List the ``n`` heaviest flows between classes, in little memory.
+
+    Parameters
+    ----------
+    answers : callable
+        From cells and old classes, arrays of shape (m,), to the distributions of their new
+        classes, of shape (m, n_classes).
+    weights : ndarray of shape (n_cells, n_classes)
+        Weight of each (cell, old class).
+    groups, classes : ndarray
+        Names.
+    n : int
+
+    Examples
+    --------
+    >>> channel, names = np.array([[[0.75, 0.25], [0.0, 1.0]]]), np.array(["no", "yes"])
+    >>> weights, all_rows = np.array([[8.0, 2.0]]), np.array(["all"])
+    >>> heaviest_flows(lambda cells, old: channel[cells, old], weights, all_rows, names, 1)[0].weight
+    2.0
+    """
+    (cells, old), n_classes, total = np.nonzero(weights), len(classes), float(weights.sum())
+    flows, places = np.zeros(0), np.zeros(0, dtype=np.int64)
+    for part in parts_of(len(cells), max(1, FLOWS_AT_ONCE // n_classes)):
+        flow = answers(cells[part], old[part]) * weights[cells[part], old[part]][:, None]
+        flow[np.arange(len(flow)), old[part]] = 0.0
+        flows = np.append(flows, flow)
+        places = np.append(places, np.arange(flow.size) + part.start * n_classes)
+        kept = np.flatnonzero(flows > NEGLIGIBLE * total)
+        kept = kept[largest_first(flows[kept], n, total)]
+        flows, places = flows[kept], places[kept]
+    pairs, new = np.divmod(places, n_classes)
+    return [
+        Change(
+            _name(groups, cell),
+            _name(classes, before),
+            _name(classes, after),
+            weight,
+            weight / float(weights[cell, before]),
+        )
+        for cell, before, after, weight in zip(
+            cells[pairs], old[pairs], new, flows.tolist(), strict=True
+        )
+    ]
+
+
+def largest_first(values: Floats, n: int, scale: float = 1.0) -> Places:
+    """Return the places of the ``n`` largest values, the earliest of equal ones first.
+
+    Values that differ by less than 1e-12 of the scale are equal: which of them comes out larger
+    depends on the processor. The two groups of a family, for example, have the same cost.
+
+    Examples
+    --------
+    >>> largest_first(np.array([0.1, 0.3, 0.2, 0.1 + 0.2]), 2)
+    array([1, 3])
+    """
+    return np.argsort(-np.round(values / scale, 12), kind="stable")[: max(n, 0)]
+
+
+def mean_changes(fair: FairLabels, n: int) -> list[MeanChange]:
+    """List the ``n`` group means that change most; if there are only moments, the moments."""
+    moments, proof = _only_moments(fair), fair.certificate
+    places = np.concatenate(
+        [
+            np.arange(each.groups.start, each.groups.stop)
+            for each in fair.families.members
+            if moments or not isinstance(each.bound, MomentBound)
         ]
-        bounded = [float(each) for each in np.concatenate(every) if np.isfinite(each)]
-        return max(bounded, default=np.inf)
-
-    def largest_changes(self, n: int = 10) -> list[Change]:
-        """List the heaviest flows from an old to a new label; for class labels only."""
-        if self.rows is None:
-            raise no_rows()
-        return self.rows.largest_changes(self.rule, n)
-
-    def costliest_constraints(self, n: int = 10) -> list[ConstraintCost]:
-        """List the groups and classes whose means cost most to hold."""
-        return costliest_constraints(self, n)
-
-    def to_frame(self, part: Part = "means", *, backend: Backend | None = None) -> Any:
-        """Give one part of what is known as a frame, one fact per row.
-
-        Parameters
-        ----------
-        part : {"means", "families", "changes", "constraints", "certificate"}
-            Means of every class in every group, before and after (of continuous attributes the
-            moments); what the bound of every family limits; flows from old to new labels, the
-            heaviest first, for class labels; what it costs to hold each mean, the costliest first;
-            the numbers of the certificate.
-        backend : {"pandas", "polars", "pyarrow"}, optional
-            By default the library that the data came in; of data that came in none, pandas or,
-            where it is not installed, Polars.
-
-        Returns
-        -------
-        frame
-
-        Raises
-        ------
-        ParameterError
-            There is no such part, or no flows: probabilities, and rows that are in several groups,
-            have means alone.
-        RowsUnavailableError
-            The flows of an object that was loaded from a file.
-        MissingExtraError
-            Neither pandas nor Polars is installed, or not the backend.
-
-        Examples
-        --------
-        >>> import r2b
-        >>> fair = r2b.debias(["a", "b", "b", "a", "a", "a"], sensitive_features=["f", "f", "f", "m", "m", "m"], epsilon=0)
-        >>> fair.to_frame("changes", backend="pyarrow").select(["group", "old", "new"]).to_pylist()
-        [{'group': 'm', 'old': 'a', 'new': 'b'}, {'group': 'f', 'old': 'b', 'new': 'a'}]
-        """
-        if part not in get_args(Part):
-            raise ParameterError(
-                f"part is {part!r}.",
-                remedy=f"Choose among {', '.join(map(repr, get_args(Part)))}.",
-                part=part,
-            )
-        came_as = "" if self.rows is None else self.rows.came_as
-        if part == "certificate":
-            return frame_of(self.certificate.columns(), backend, came_as)
-        if part == "changes":
-            return frame_of(records(Change, self._flows()), backend, came_as)
-        if part == "constraints":
-            columns = records(ConstraintCost, self.costliest_constraints(self.prices.size))
-        else:
-            columns = self._means() if part == "means" else self._families()
-        return frame_of(
-            {"class" if name == "label" else name: values for name, values in columns.items()},
-            backend,
-            came_as,
+    )
+    size = np.abs(proof.means - proof.means_before)[places]
+    row, label = np.unravel_index(largest_first(size.ravel(), n), size.shape)
+    return [
+        MeanChange(
+            *_names(fair, group, k),
+            float(proof.means_before[group, k]),
+            float(proof.means[group, k]),
         )
+        for group, k in zip(places[row].tolist(), label.tolist(), strict=True)
+        if abs(proof.means[group, k] - proof.means_before[group, k]) > NEGLIGIBLE
+    ]
 
-    def report(
-        self,
-        path: str | PathLike[str] | None = None,
-        *,
-        form: Form = "soft",
-        random_state: int | None = 0,
-        key: Any = None,
-        labels: Any = None,
-        output: str | PathLike[str] | None = None,
-        audit: Any = None,
-        frontier: Any = None,
-        **options: Any,
-    ) -> Report:
-        """Write a report for people who did not run the code: before and after, what it cost, the proof, and how to check it.
 
-        Everything said of the labels that left is measured on those labels.
+def costliest_constraints(fair: FairLabels, n: int) -> list[ConstraintCost]:
+    """List the ``n`` entries of the prices that cost most."""
+    rate = np.abs(fair.prices) * fair.families.share[:, None]
+    groups, labels = np.unravel_index(largest_first(rate.ravel(), n), rate.shape)
+    return [
+        ConstraintCost(*_names(fair, group, k), float(fair.prices[group, k]), float(rate[group, k]))
+        for group, k in zip(groups.tolist(), labels.tolist(), strict=True)
+        if rate[group, k] > 0
+    ]
 
-        Parameters
-        ----------
-        path : path-like, optional
-            Where it goes: a page (``.html``), Markdown (``.md``) or all facts (``.json``). A file
-            that is there is replaced. Without a path nothing is written, and a notebook shows what
-            is returned.
-        form, random_state, key
-            How the labels left, as for :meth:`r2b.FairLabels.round`.
-        labels : array-like, optional
-            The labels that left, where they are not what ``form`` and ``random_state`` give again.
-        output : path-like, optional
-            The file, or folder, that they left in; its checksums are stated.
-        audit : Audit, optional
-            Of the old labels; by default the families that are bounded are audited.
-        frontier : Frontier, optional
-            What other bounds would have cost, from :func:`r2b.frontier`.
-        **options
-            ``label_name``: what the label is called. ``date``: a datetime or a text to be stated,
-            or False for none; by default now, or what SOURCE_DATE_EPOCH says. The same input and
-            date give the same bytes. ``suppress_below``: figures of cells of fewer rows are left
-            out, with as many others as it takes that they do not follow; 0 for none. ``verify``:
-            shown as the way to check the report, instead of the Python lines. ``n_permutations``,
-            ``n_boot``, ``level``: as for :func:`r2b.audit`.
 
-        Returns
-        -------
-        r2b.report.Report
+def _name(names: Array, place: int) -> Any:
+    return names[place : place + 1].tolist()[0]
 
-        Raises
-        ------
-        RowsUnavailableError
-            The labels were loaded from a file.
-        ParameterError
-            A path that ends in something else, or an option that does not exist.
 
-        Examples
-        --------
-        >>> import r2b
-        >>> fair = r2b.debias(["a", "b", "b", "a", "a", "a"], sensitive_features={"sex": ["f", "f", "f", "m", "m", "m"]}, epsilon=0.1)
-        >>> fair.report(form="round", label_name="job")
-        <Report: job by sex, 6 rows; round, parity 0.6667 -> 0.0000>
-        """
-        from r2b.report.results import report_of_labels
+def _names(fair: FairLabels, group: int, label: int) -> tuple[str, Any, Any]:
+    """Return the names of a group's family, of the group and of a class."""
+    members = fair.families.members
+    family = next(m.name for m in members if m.groups.start <= group < m.groups.stop)
+    return family, _name(fair.groups, group), _name(fair.classes, label)
 
-        report = report_of_labels(
-            self, (form, random_state, key), labels, output, audit, frontier, **options
+
+def largest_changes(fair: FairLabels, n: int) -> tuple[list[Change], list[MeanChange]]:
+    """List the heaviest flows or, if there are none, the group means that change most."""
+    if has_flows(fair):
+        return [] if fair.rows is None else fair.rows.largest_changes(fair.rule, n), []
+    return [], mean_changes(fair, n)
+
+
+def has_flows(fair: FairLabels) -> bool:
+    """Return whether labels change from one class to another.
+
+    A row of probabilities has no old class, and a row of uncertain group or with a number for an
+    attribute is a cell of its own.
+    """
+    return set(fair.schema.kinds) == {CATEGORICAL} and not fair.schema.is_soft
+
+
+def no_rows() -> RowsUnavailableError:
+    """Return the error for what needs rows, of an object that was loaded from a file."""
+    return RowsUnavailableError(
+        "This object was loaded from a file, which holds prices and certificate but no rows.",
+        remedy="Pass the rows to transform(y, sensitive_features=...).",
+    )
+
+
+def means_of(fair: FairLabels) -> str:
+    """Name what changes if there are no flows."""
+    return "moments" if _only_moments(fair) else "group means"
+
+
+def _only_moments(fair: FairLabels) -> bool:
+    return all(isinstance(member.bound, MomentBound) for member in fair.families.members)
+
+
+def summarize(fair: FairLabels, drawn: tuple[str, Realised] | None = None) -> str:
+    """Describe in a few lines what was done, what holds and what it cost.
+
+    Parameters
+    ----------
+    fair : FairLabels
+    drawn : tuple (str, Realised), optional
+        The form of one class per row in which labels are returned, and what holds for them. By
+        default probabilities are described.
+    """
+    proof, rows = fair.certificate, None if fair.rows is None else fair.rows.n_rows
+    sizes = [] if rows is None else [counted(rows, "row")]
+    sizes += [f"{len(fair.classes):,} classes", counted(len(fair.groups), "group")]
+    lines = [
+        f"Fair labels: {', '.join(sizes)}",
+        f"  status            {fair.status.value}. {fair.status.advice}",
+        *_parity(fair, drawn),
+        *_families(fair, None if drawn is None else drawn[1]),
+        f"  squared distance  {proof.distance:.6f} per row",
+        f"  expected changes  {100 * proof.expected_changes:.2f} % of labels",
+        f"  certificate       gap {abs(proof.relative_gap):.0e}, above epsilon {proof.excess:.0e}, "
+        f"off the simplex {proof.simplex_violation:.0e}",
+        *_notes(fair),
+        *_changes(fair),
+    ]
+    return "\n".join(lines)
+
+
+def counted(n: int, one: str, several: str | None = None) -> str:
+    """Write a number and its noun.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2_000, "row"), counted(2, "class", "classes")
+    ('1 row', '2,000 rows', '2 classes')
+    """
+    return f"{n:,} {one if n == 1 else several or one + 's'}"
+
+
+def _parity(fair: FairLabels, drawn: tuple[str, Realised] | None) -> list[str]:
+    proof = fair.certificate
+    # With one family and the paper's bound this line says it all.
+    bound = f"  (epsilon {format_epsilon(proof.epsilon)})" if _is_plain(fair) else ""
+    start = f"  parity            {proof.disparity_before:.4f} ->"
+    if drawn is None:
+        return [f"{start} {proof.disparity:.4f}{bound}"]
+    form, found = drawn
+    lines = [
+        f"{start} {found.disparity:.4f} in these labels, one class per row ({form})",
+        f"{'':20}{proof.disparity:.4f} as probabilities{bound}",
+    ]
+    if found.excess > PROVEN:
+        lines.append(f"{'':20}{found.excess:.4f} above the bound: {_why(fair, form)}")
+    return lines
+
+
+def _why(fair: FairLabels, form: str) -> str:
+    """Explain why labels of one class per row are not where the probabilities are."""
+    if form == "sample":
+        return (
+            "drawn labels are in parity on average; 'round' is nearer, 'soft' and 'expand' are "
+            "exact"
         )
-        if path is not None:
-            report.save(path)
-        return report
+    try:
+        promised = promised_parity(fair.families, fair.certificate, fair.rounding_bound)
+    except RowsUnavailableError:
+        promised = np.inf
+    # Every disparity is below 1.
+    until = f"; parity up to {promised:.4f} is promised" if promised < 1 else ""
+    return f"whole rows cannot match probabilities exactly{until}; 'soft' and 'expand' are exact"
 
-    def _means(self) -> dict[str, Any]:
-        n_classes, proof = len(self.classes), self.certificate
+
+def _is_plain(fair: FairLabels) -> bool:
+    families = fair.certificate.families
+    return len(families) < 2 and all(f.bound == "range" and f.offsets is None for f in families)
+
+
+def _families(fair: FairLabels, found: Realised | None) -> list[str]:
+    if _is_plain(fair):
+        return []
+    lines, every = ["  families"], fair.certificate.families
+    for place, family in enumerate(every[:SHOWN_FAMILIES]):
+        after = f"{family.measure.max():.4f}"
+        if found is not None:
+            after = f"{found.families[place].measure.max():.4f}, {after} as probabilities"
+        offsets = "" if family.offsets is None else " of means with their offsets"
+        lines.append(
+            f"    {written(family.name)}: {MEASURES[family.bound]}{offsets} "
+            f"{family.measure_before.max():.4f} -> {after}  "
+            f"(epsilon {format_epsilon(family.epsilon)})"
+        )
+    more = len(every) - SHOWN_FAMILIES
+    return lines + ([f"    and {more} more"] if more > 0 else [])
+
+
+def _notes(fair: FairLabels) -> list[str]:
+    families, proof, notes = fair.families, fair.certificate, {}
+    free = np.all([np.isinf(family.epsilon) for family in proof.families or (proof,)], axis=0)
+    if free.any():
+        names = listed(map(written, fair.classes[free]))
+        notes["not bound"] = f"{free.sum()} of {len(free)} classes: {names}"
+    if families.left_out > 0:
+        whose = "rows" if fair.weighted is False else "weight"
+        # Without a price the closest labels are the old ones, unless lam or costs change even
+        # those.
+        keeps = fair.costs is None and (fair.lam == 1 or (fair.lam < 1 and not fair.schema.is_soft))
+        kept = ", with labels as they were" if keeps else ""
+        notes["left out"] = f"{100 * families.left_out:.2f} % of the {whose}, in no group{kept}"
+    if families.excluded:
+        notes["too small"] = listed(map(written, families.excluded), "; ")
+    if families.absent:
+        absent = (f"{written(each.group)} in {written(each.stratum)}" for each in families.absent)
+        notes["absent"] = listed(absent, "; ")
+    return [f"  {name:18}{text}" for name, text in notes.items()]
+
+
+def _changes(fair: FairLabels) -> list[str]:
+    if fair.rows is None:
+        return []
+    changes, means = largest_changes(fair, SHOWN_CHANGES)
+    # Names of groups of several columns include the columns.
+    alone = fair.schema.columns[0] if fair.schema.kinds == (CATEGORICAL,) else ""
+    start = f"    {written(alone)}=" if alone else "    "
+    lines = [start + _flow(each, weighted=fair.rows.weighted) for each in changes]
+    lines += [start + _mean(each) for each in means]
+    return [f"  largest changes{f' of {means_of(fair)}' if means else ''}", *lines] if lines else []
+
+
+def _mean(c: MeanChange) -> str:
+    before, after = (round(mean, 4) + 0.0 for mean in (c.before, c.after))  # no -0.0000
+    return f"{written(c.group)}: {written(c.label)} {before:.4f} -> {after:.4f}"
+
+
+def _flow(c: Change, *, weighted: bool) -> str:
+    # Flows between many classes are far smaller than a row each.
+    moved = f"{c.weight:,.1f}" if c.weight >= 0.05 else f"{c.weight:.2g}"
+    amount = f"weight {moved}" if weighted else f"{moved} rows"
+    share = f"{100 * c.share:.1f} % of that cell"
+    return f"{written(c.group)}: {written(c.old)} -> {written(c.new)}, {amount} ({share})"
+
+
+def format_epsilon(values: Iterable[Any]) -> str:
+    """Write the epsilons of the classes: one number if they are the same."""
+    numbers = [float(value) for value in values]
+    bounded = [number for number in numbers if math.isfinite(number)]
+    if 0 < len(bounded) < len(numbers):
+        return f"{format_epsilon(bounded)}, for {len(bounded)} of {len(numbers)} classes"
+    low, high = min(numbers), max(numbers)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g} by class"
+
+
+def plot_means(fair: FairLabels, ax: Any, family: str | None) -> Any:
+    """Draw the groups of one family, by default the one farthest from parity.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+    >>> fair = r2b.debias(y, sensitive_features=sex, epsilon=0)
+    >>> print(plot_means(fair, None, None).get_title("left"))
+    Group means, before and after
+    parity 66.67 % before, 0.00 % after; 33.33 % of labels change
+    """
+    proof, found = fair.certificate, fair.certificate.families
+
+    def apart(means: Floats, place: int) -> Floats:
+        own, moments = means[found[place].groups], found[place].bound == "moments"
+        return np.asarray(np.abs(own).max(axis=0) if moments else np.ptp(own, axis=0))
+
+    if family is None:
+        # Moments are no disparities: they are drawn if nothing else is there, or by name.
         sizes = [
-            (member.name, member.groups.stop - member.groups.start)
-            for member in self.families.members
+            float(apart(proof.means_before, place).max()) - (each.bound == "moments")
+            for place, each in enumerate(found)
         ]
-        return {
-            "family": [name for name, n_groups in sizes for _ in range(n_groups * n_classes)],
-            "group": np.repeat(self.groups, n_classes),
-            "label": np.tile(self.classes, len(self.groups)),
-            "before": proof.means_before.ravel(),
-            "after": proof.means.ravel(),
-        }
-
-    def _families(self) -> dict[str, Any]:
-        found, n_classes = self.certificate.families, len(self.classes)
-
-        def stacked(name: str) -> Floats:
-            return np.concatenate([np.zeros(0), *(getattr(family, name) for family in found)])
-
-        return {
-            "family": [family.name for family in found for _ in range(n_classes)],
-            "bound": [family.bound for family in found for _ in range(n_classes)],
-            "label": np.tile(self.classes, len(found)),
-            "epsilon": stacked("epsilon"),
-            "before": stacked("measure_before"),
-            "after": stacked("measure"),
-        }
-
-    def _flows(self) -> list[Change]:
-        if not has_flows(self):
-            problem = (
-                "These labels have no flows: they are probabilities, or rows are in several groups."
-            )
-            raise ParameterError(
-                problem,
-                remedy="Take to_frame('means'), which has every group before and after.",
-                part="changes",
-            )
-        return self.largest_changes(len(self.cells) * len(self.classes) ** 2)
+        place = int(largest_first(np.array(sizes), 1)[0])
+    else:
+        place = one_of([each.name for each in found], family)
+    chosen, before = found[place], apart(proof.means_before, place)
+    moments = chosen.bound == "moments"
+    numbers = [
+        f"{each.max():.4f}" if moments else percent(float(each.max()))
+        for each in (before, apart(proof.means, place))
+    ]
+    name = f" by {shortened(chosen.name)}" if chosen.name not in ("", "groups") else ""
+    lines = [
+        f"{'Moments' if moments else 'Group means'}{name}, before and after",
+        f"{'largest moment' if moments else 'parity'} {numbers[0]} before, {numbers[1]} after; "
+        f"{percent(proof.expected_changes)} of labels change",
+    ]
+    tables = {"before": proof.means_before[chosen.groups], "after": proof.means[chosen.groups]}
+    groups = fair.groups[chosen.groups].tolist()
+    return group_means(
+        ax, "FairLabels", lines, fair.classes, groups, tables, before, moments=moments
+    )

@@ -21,9 +21,10 @@ from r2b._data.compute import one_blas_thread, workers
 from r2b._data.merge import Extent, Rows, merge
 from r2b._data.numbers import read_costs
 from r2b._labels.debiasing import Settings
-from r2b._labels.labels import FairLabels
+from r2b._labels.labels import Evidence, FairLabels
 from r2b._labels.realised import means_by_cell
-from r2b._labels.rule import Evidence, MemoryRows, Rule
+from r2b._labels.rows import MemoryRows
+from r2b._labels.rule import Rule
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import (
     ClassOracle,

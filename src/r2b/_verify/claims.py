@@ -13,10 +13,11 @@ from typing import Any, get_args
 import r2b
 from r2b._data.values import json_value, written
 from r2b._labels import FairLabels
-from r2b._labels.account import MEASURES, content_of
 from r2b._labels.debiasing import DEFAULTS
-from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
+from r2b._labels.rows import Form
+from r2b._labels.storage import content_of
+from r2b._labels.summary import MEASURES
 from r2b._solve.certificate import PROVEN
 from r2b._verify.record import VERSION, Record
 from r2b.engines.roles import ColumnRoles
@@ -53,7 +54,7 @@ class Verification:
     checks : tuple of Check
     claim : dict or None
         What the certificate claims, as plain values; None where it cannot be followed.
-    disdisparity_before, parity : float or None
+    disparity_before, disparity : float or None
         Of the labels that came in, and of the distributions; None where it did not come to that.
     realised : Realised or None
         Of one class per row, as it stands in the output.

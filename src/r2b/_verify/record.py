@@ -23,9 +23,9 @@ from r2b._data.values import json_value
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import Format, as_text
 from r2b._labels import FairLabels
-from r2b._labels.account import content_of
-from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
+from r2b._labels.rows import Form
+from r2b._labels.storage import content_of
 from r2b.engines.batch import PIECE_ENTRIES, Batch, numbers_of, taken_rows
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.roles import ColumnRoles, Decode

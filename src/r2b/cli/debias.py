@@ -18,9 +18,9 @@ import click
 from r2b import FairLabels
 from r2b._files import AtomicWriter
 from r2b._files.paths import is_device
-from r2b._labels.account import account
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised
+from r2b._labels.summary import summarize
 from r2b._verify.record import Record, beside, reads_again, record_of
 from r2b.cli import completing, options
 from r2b.cli.costs import cost_files
@@ -311,7 +311,7 @@ def _print_result(
         )
     if quiet or (err and not sys.stderr.isatty()):
         return
-    text = account(fair, None if found is None else (form, found)).replace(
+    text = summarize(fair, None if found is None else (form, found)).replace(
         fair.status.advice, as_options(fair.status.advice)
     )
     print_text(text, err=err)

@@ -10,7 +10,7 @@ import numpy as np
 from r2b._audit.moments import MOST_EXACT, LabelMoments, MomentSums
 from r2b._data import Dataset
 from r2b._data.dataset import Labels
-from r2b._labels.forms.keyed import draws_of, row_numbers
+from r2b._labels.draws import draws_of, row_numbers
 from r2b._solve.oracle import Block
 from r2b.engines.batch import PIECE_ENTRIES, Batch
 from r2b.engines.roles import ColumnRoles, Decode

@@ -13,7 +13,8 @@ from r2b._data.arrays import Floats, Whole
 from r2b._files.arrow import first_line, pyarrow
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, takes_options
-from r2b._labels.rule import MemoryRows, Rule
+from r2b._labels.rows import MemoryRows
+from r2b._labels.rule import Rule
 from r2b.engines.batch import one_array
 from r2b.engines.lazy import HeldSource
 from r2b.engines.roles import refuse_columns

@@ -15,7 +15,7 @@ from r2b._data.columns import column_of
 from r2b._data.numbers import WHAT as WEIGHTS
 from r2b._data.numbers import read_weight
 from r2b._files.text import did_you_mean, listed_names
-from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
+from r2b._labels.draws import draws_of, key_words, row_numbers
 from r2b._solve.oracle import Block
 from r2b.engines.batch import Batch, lists_to_matrix, one_array
 from r2b.errors import InputError, ParameterError

@@ -19,10 +19,9 @@ from r2b._data.arrays import Array, Whole, smallest_unsigned
 from r2b._data.merge import joint_codes
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import as_text
-from r2b._labels.forms.rounding import padded, past
-from r2b._labels.forms.turns import round_rows
+from r2b._labels.forms import FairRows, Response
 from r2b._labels.labels import Form
-from r2b._labels.rows import FairRows, Response
+from r2b._labels.rounding import classes_after, padded, round_rows
 from r2b._labels.rule import Rule
 from r2b._solve.oracle import Blocks
 from r2b._solve.oracle.blocks import BlockTask
@@ -70,7 +69,7 @@ class Relabel:
         For "round" and "sample".
     borders : ndarray of shape (n_cells * n_classes, n_classes - 1), optional
         For "round" of class labels without weights: draws at which new classes end, see
-        :mod:`r2b._labels.forms.rounding`.
+        :mod:`r2b._labels.rounding`.
     decided : ndarray of shape (n_rows,), optional
         For "round" of other rows: their classes, decided one after the other, in the order of the
         rows.
@@ -195,7 +194,7 @@ class Relabel:
         if self.response.unchanged and not data.labels.is_soft:
             return data.labels.array
         if self.borders is not None:
-            return past(joint_codes(data), draws, self._ends, data.n_classes)
+            return classes_after(joint_codes(data), draws, self._ends, data.n_classes)
         if self.decided is not None:
             mine: Any = slice(batch.first, batch.first + len(batch))
             return self.decided[mine if self.draws is None else np.searchsorted(self.draws, draws)]

@@ -15,9 +15,8 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 
 from r2b._files.text import did_you_mean
 from r2b._labels import FairLabels
-from r2b._labels.account import content_of
 from r2b._labels.debiasing import refuse_unknown
-from r2b._labels.storage import solution_of
+from r2b._labels.storage import content_of, solution_of
 from r2b.engines.tables import scan
 from r2b.errors import ParameterError
 

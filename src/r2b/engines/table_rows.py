@@ -16,12 +16,12 @@ from r2b._data.compute import give_back, refuse_beyond_memory
 from r2b._data.dataset import Labels
 from r2b._data.merge import cell_sums, class_weights, joint_codes
 from r2b._labels import FairLabels
-from r2b._labels.forms.keyed import draws_of, key_words, row_numbers
-from r2b._labels.forms.rounding import Found, Look, Search, whole_counts
-from r2b._labels.forms.turns import Turns
+from r2b._labels.draws import draws_of, key_words, row_numbers
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised, realised
-from r2b._labels.rule import LabelRows, MemoryRows, Rule, applied
+from r2b._labels.rounding import BorderSearch, Found, Look, RowRounding, whole_counts
+from r2b._labels.rows import LabelRows, MemoryRows
+from r2b._labels.rule import Rule, applied
 from r2b._solve.certificate import Certificate
 from r2b.engines.batch import Batch
 from r2b.engines.gathering import read_rows
@@ -280,13 +280,13 @@ class TableRows(LabelRows):
             return decided_in_order(source, relabel, self.total or 0)
         if self.roles.weight is not None:
             heaviest = source.reduce(self.roles.used, Heaviest(decode))
-        turns = Turns(
+        turns = RowRounding(
             len(relabel.rule.schema.classes), relabel.random_state, heaviest, compiled=True
         )
         for first, data, draws, weight in source.run(
             relabel.needed, partial(decode.drawn, relabel.random_state)
         ):
-            turns.take(data.cells.codes, draws, weight, first, relabel.rows(data).of_rows)
+            turns.add(data.cells.codes, draws, weight, first, relabel.rows(data).of_rows)
         return turns.finish()
 
     def _decided_by_draws(self, relabel: Relabel) -> Relabel:
@@ -328,12 +328,12 @@ class TableRows(LabelRows):
             )
         give_back()  # what the solve has left
         counts = class_weights(self.counts, ignore_weight=True)
-        found: Whole | Search = Search.of(
+        found: Whole | BorderSearch = BorderSearch.of(
             whole_counts(counts, relabel.response.channel(), relabel.random_state).reshape(
                 -1, n_classes
             )
         )
-        while isinstance(found, Search):
+        while isinstance(found, BorderSearch):
             found = found.borders(
                 self.source.reduce(
                     relabel.needed, BorderDraws(relabel.decode, found.look, relabel.random_state)

@@ -22,9 +22,8 @@ from r2b._data import Continuous, Dataset, Membership, Schema
 from r2b._data.dataset import read_labels
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
-from r2b._labels.rule import Rule
+from r2b._labels.rule import Rule, Unseen, widened
 from r2b._labels.task import MemoryTask, Task
-from r2b._labels.unseen import Unseen, widened
 from r2b.engines.audits import added_up, cells_for_audit
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.gathering import gathered

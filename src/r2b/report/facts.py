@@ -18,8 +18,8 @@ from r2b._data.arrays import Array, Floats
 from r2b._data.merge import class_weights
 from r2b._data.values import json_value
 from r2b._labels import FairLabels
-from r2b._labels.account import largest_changes, means_of
 from r2b._labels.realised import Realised
+from r2b._labels.summary import largest_changes, means_of
 from r2b._labels.task import MemoryTask
 from r2b._solve.certificate import Certificate
 from r2b.errors import ParameterError

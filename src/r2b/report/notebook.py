@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from r2b._data.arrays import plain_value
-from r2b._labels.account import largest_changes, means_of
+from r2b._labels.summary import largest_changes, means_of
 from r2b.report import svg, views, words
 from r2b.report.html import environment, source
 

@@ -15,7 +15,7 @@ from r2b._data import Dataset
 from r2b._files import AtomicWriter
 from r2b._labels import FairLabels
 from r2b._labels.realised import Realised
-from r2b._labels.rule import MemoryRows
+from r2b._labels.rows import MemoryRows
 from r2b.engines.table_rows import TableRows
 from r2b.engines.tables import rows_for_audit
 from r2b.errors import ParameterError

@@ -8,7 +8,7 @@ from typing import Any
 from r2b._audit.text import plural
 from r2b._constraints.families.doubts import FEWEST
 from r2b._data.values import directions_kept, directions_shown
-from r2b._labels.account import format_epsilon
+from r2b._labels.summary import format_epsilon
 from r2b._solve.certificate import PROVEN
 from r2b.metrics.chance import format_p_value
 

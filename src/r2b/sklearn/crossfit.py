@@ -14,7 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.columns import column_of, refuse_lengths
-from r2b._labels.forms.sampling import take_rows
+from r2b._labels.sampling import take_rows
 from r2b.errors import InputError, ParameterError
 from r2b.sklearn.forms import TrainingRows, indexable, train
 from r2b.sklearn.learners import kind_of

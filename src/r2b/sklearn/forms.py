@@ -17,8 +17,8 @@ from sklearn.utils.validation import _check_method_params
 
 from r2b._data.arrays import Array, plain_value
 from r2b._labels import FairLabels
-from r2b._labels.forms.sampling import take_rows
 from r2b._labels.labels import Form
+from r2b._labels.sampling import take_rows
 from r2b.errors import InputError, ParameterError
 from r2b.sklearn.labels import class_order, part_of
 from r2b.sklearn.learners import (

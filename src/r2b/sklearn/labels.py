@@ -18,7 +18,7 @@ from r2b._data.mixtures import Mixtures
 from r2b._data.numbers import read_weight
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import DEFAULTS, debias, lives_on_a_device, refuse_unknown
-from r2b._labels.forms.sampling import take_rows
+from r2b._labels.sampling import take_rows
 from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
 
 WITHOUT = ("progress",)

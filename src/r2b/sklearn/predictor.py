@@ -21,8 +21,8 @@ from r2b._data.arrays import Array, Floats
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import generator, seed_of
 from r2b._labels.debiasing import DEFAULTS, request_and_settings
-from r2b._labels.forms.sampling import sample_rows
 from r2b._labels.labels import Form
+from r2b._labels.sampling import sample_rows
 from r2b.errors import InputError, NotFairWarning, ParameterError
 from r2b.metrics.criteria import CRITERIA
 from r2b.metrics.promise import parity_promise

@@ -24,8 +24,8 @@ from r2b._constraints.parity.offsets import OffsetBound
 from r2b._data.arrays import Array, Floats
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
-from r2b._labels.forms.keyed import draws_of, key_words, uniforms_of
-from r2b._labels.forms.sampling import sample_rows, take_rows
+from r2b._labels.draws import draws_of, key_words, uniforms_of
+from r2b._labels.sampling import sample_rows, take_rows
 from r2b._labels.task import MemoryTask, open_job
 from r2b.errors import InputError, NotSolvedWarning
 from r2b.sklearn.forms import indexable

@@ -19,7 +19,7 @@ import numpy as np
 from r2b._data import Cells, Mixtures
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.attributes import CATEGORICAL
-from r2b._labels.forms.turns import Turns
+from r2b._labels.rounding import RowRounding
 from r2b.engines.batch import Batch
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source
@@ -93,7 +93,7 @@ def decided_in_order(source: Source, relabel: Relabel, n_rows: int) -> Array:
     weights = (
         None if decode.roles.weight is None else np.array([heaviest[strand] for strand in strands])
     )
-    turns = Turns(n_classes, relabel.random_state, weights, compiled=True)
+    turns = RowRounding(n_classes, relabel.random_state, weights, compiled=True)
     folder = getattr(source, "scratch", None) or tempfile.gettempdir()
     with ExitStack() as stack, keeping(folder, "Rows on their way to whole labels"):
         files = [
@@ -114,7 +114,7 @@ def decided_in_order(source: Source, relabel: Relabel, n_rows: int) -> Array:
                 np.ascontiguousarray(own[:, 1]).view(np.int64),
                 None if weights is None else own[:, 2],
             )
-            turns.take(groups, draws, weight, done, answers.__getitem__)
+            turns.add(groups, draws, weight, done, answers.__getitem__)
             file.seek(0)
             file.truncate()
             # all that is still needed of the rows: their numbers

@@ -12,11 +12,11 @@ from r2b._data import Dataset, Vocabulary
 from r2b._data.arrays import Array, Whole, plain_value
 from r2b._data.merge import class_weights
 from r2b._files.arrow import pyarrow
-from r2b._labels.forms.keyed import BITS, uniforms_of
-from r2b._labels.forms.rounding import whole_counts
-from r2b._labels.forms.sampling import expanded
+from r2b._labels.draws import BITS, uniforms_of
 from r2b._labels.labels import Form
+from r2b._labels.rounding import whole_counts
 from r2b._labels.rule import Rule
+from r2b._labels.sampling import expanded
 from r2b.engines.sql.dialects import Kind
 from r2b.errors import ParameterError
 
@@ -139,7 +139,7 @@ def _stretches(ends: Whole, totals: Whole) -> Iterator[tuple[int, ...]]:
 def _draw_borders(table: Array) -> Whole:
     """Give the first draw that belongs to the next class, for every class of every distribution.
 
-    Draws are whole numbers and the test of :func:`r2b._labels.forms.sampling.sample_table` rises
+    Draws are whole numbers and the test of :func:`r2b._labels.sampling.sample_table` rises
     with them, so that the border is found by halving: a database then compares whole numbers, and
     rounds nothing.
     """

@@ -1,4 +1,4 @@
-"""The draw of a row from its key, in SQL: the bits of :func:`r2b._labels.forms.keyed.draws_of`, by arithmetic that every database has.
+"""The draw of a row from its key, in SQL: the bits of :func:`r2b._labels.draws.draws_of`, by arithmetic that every database has.
 
 A word of 64 bits is kept as two halves of 32. No product is longer than 48 bits and no sum longer
 than 50, so that nothing overflows where whole numbers have a sign. Each step is a query of its own
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from r2b._labels.forms.keyed import BITS, FIRST, GOLDEN, SECOND, seed_word
+from r2b._labels.draws import BITS, FIRST, GOLDEN, SECOND, seed_word
 from r2b.engines.sql.dialects import Dialect
 
 _HALF = (1 << 32) - 1

@@ -20,7 +20,8 @@ from r2b._data.dataset import Labels, read_known_labels, together
 from r2b._data.merge import Extent
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
-from r2b._labels.rule import LabelRows, MemoryRows, Rule, floating
+from r2b._labels.rows import LabelRows, MemoryRows, floating
+from r2b._labels.rule import Rule
 from r2b._labels.task import Task, by_row, open_job
 from r2b.engines.torch import reading
 from r2b.engines.torch.oracle import DeviceOracle

@@ -1,0 +1,324 @@
+"""The forms in which fair labels are returned: soft, sampled, rounded, expanded.
+
+The new label of a row is a function of its old label, its cell and the prices. The matrix of all
+rows is built only on request. No form takes the most probable class of a row, which would undo
+parity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from r2b._data import Cells, Dataset, Mixtures
+from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
+from r2b._data.attributes import CATEGORICAL
+from r2b._data.compute import in_order, parts_of, refuse_beyond_memory
+from r2b._data.merge import class_weights, joint_codes
+from r2b._labels.draws import uniforms_of
+from r2b._labels.rounding import (
+    COMPILE_FROM,
+    RowRounding,
+    assign_in_order,
+    rows_by_code,
+    whole_counts_of_cell,
+)
+from r2b._labels.sampling import Expansion, block_length, expanded, sample_rows, sample_table
+from r2b._solve.oracle.reference import Responses, respond
+
+HELD_ENTRIES = 1 << 26  # most entries of a table of answers: 512 MB
+WRITTEN_ENTRIES = 1 << 18  # entries of the matrix that one thread writes at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """The map from (old label, cell) to the distribution of the new label.
+
+    Attributes
+    ----------
+    shifts : ndarray of shape (n_cells, n_classes)
+        The sum of the prices of its groups, for each cell.
+    lam : float
+        0 for agreement, where the table or the splits decide.
+    unchanged : bool
+        Labels stay as they came in.
+    costs : ndarray of shape (n_classes, n_classes), optional
+        Cost of turning one class into another.
+    table : ndarray of shape (n_cells, n_classes, n_classes), optional
+        P(new class | old class, cell), where prices do not determine it.
+    splits : Responses, optional
+        Shifts of cells and the small lambda at which they determine the labels, where those above
+        leave ties.
+    overall : ndarray of shape (n_cells, n_classes), optional
+        What rows of new classes, and all rows of cells without prices, get.
+    priced : ndarray of shape (n_cells,), optional
+        Which cells have prices, if ``overall`` is given.
+
+    Examples
+    --------
+    >>> Response(np.array([[0.2, -0.2]]), 1.0).of_rows(np.array([[1.0, 0.0]]), np.array([0]))
+    array([[0.8, 0.2]])
+    """
+
+    shifts: Floats
+    lam: float
+    unchanged: bool = False
+    costs: Floats | None = None
+    table: Floats | None = None
+    splits: Responses | None = None
+    overall: Floats | None = None
+    priced: Array | None = None
+
+    def of_rows(self, labels: Array, cells: Array) -> Array:
+        """Return the new label of rows of probabilities; columns of new classes are last."""
+        n_classes = self.shifts.shape[1]
+        known = labels[:, :n_classes]
+        if self.unchanged:
+            found = known
+        else:
+            worth = known if self.costs is None else known @ -self.costs
+            found = respond(worth, cells, *(self.splits or (self.shifts, self.lam)))
+        new = (labels[:, n_classes:] > 0).any(axis=1)
+        return self._with_overall(found, cells, new, labels.shape[1])
+
+    def of_classes(self, classes: Array, cells: Array, n_classes: int) -> Array:
+        """Return the new label of rows of class labels, of shape (m, n_classes)."""
+        if self.table is None:
+            one_hot = np.zeros((len(cells), n_classes))
+            one_hot[np.arange(len(cells)), classes] = 1.0
+            return self.of_rows(one_hot, cells)
+        last = self.table.shape[1] - 1
+        found = self.table[np.minimum(cells, len(self.table) - 1), np.minimum(classes, last)]
+        return self._with_overall(found, cells, classes > last, n_classes)
+
+    def _with_overall(self, found: Array, cells: Array, new: Any, n_classes: int) -> Array:
+        if self.overall is None or self.priced is None:
+            return found
+        out = np.zeros((len(found), n_classes), found.dtype)
+        known = found.shape[1]
+        unknown = new | ~self.priced[cells]
+        out[:, :known] = np.where(unknown[:, None], self.overall[cells], found)
+        return out
+
+    def channel(self, n_classes: int | None = None) -> Floats:
+        """Return P(new class | old class, cell) of all cells; new classes are last."""
+        if self.table is not None and self.overall is None:
+            return self.table
+        n_cells = len(self.shifts)
+        n_classes = self.shifts.shape[1] if n_classes is None else n_classes
+        refuse_beyond_memory(
+            n_cells * n_classes**2 * 8,
+            f"The table of {n_cells:,} cells and {n_classes:,} x {n_classes:,} classes",
+            "Use iter_soft(), sample() or round(), which need no such table, or put rare classes "
+            "and small groups together.",
+        )
+        channel = np.empty((n_cells, n_classes, n_classes))
+        for cell in range(n_cells):
+            every = np.arange(n_classes)
+            channel[cell] = self.of_classes(every, np.full(n_classes, cell), n_classes)
+        return channel
+
+
+@dataclass(frozen=True, eq=False)
+class FairRows:
+    """The rows of a table with the response that gives their new labels.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    response : Response
+        For the cells of this dataset.
+    """
+
+    dataset: Dataset
+    response: Response
+
+    def of_rows(self, mine: Array | slice) -> Array:
+        """Return the new labels of some rows."""
+        data = self.dataset
+        labels, cells = data.labels.array[mine], data.cells.codes[mine]
+        if data.labels.is_soft:
+            return self.response.of_rows(labels, cells)
+        if self._answers is None:
+            return self.answers(cells, labels)
+        table, place = self._answers
+        return table[place[cells.astype(np.intp) * data.n_classes + labels]]
+
+    def answers(self, cells: Array, classes: Array) -> Array:
+        """Return the new labels of class labels in these cells."""
+        return self.response.of_classes(classes, cells, self.dataset.n_classes)
+
+    @cached_property
+    def _answers(self) -> tuple[Floats, Whole] | None:
+        """The answers to the pairs (cell, class) that occur, and the place of each pair.
+
+        None for probabilities, and where there are too many answers to be held.
+        """
+        data = self.dataset
+        if data.labels.is_soft:
+            return None
+        n_pairs = data.n_cells * data.n_classes
+        there = np.flatnonzero(np.bincount(joint_codes(data), minlength=n_pairs))
+        if len(there) * data.n_classes > HELD_ENTRIES:
+            return None
+        place = np.zeros(n_pairs, np.intp)
+        place[there] = np.arange(len(there))
+        return self.answers(*np.divmod(there, data.n_classes)), place
+
+    def _parts(self) -> Iterator[tuple[slice, Array | None, Array]]:
+        """Iterate over blocks of rows: the rows, the place of their answers, and the answers.
+
+        The place is None where every row has its own answer.
+        """
+        data = self.dataset
+        if self._answers is not None:
+            table, place = self._answers
+            yield slice(0, data.n_rows), place[joint_codes(data)], table
+            return
+        for part in parts_of(data.n_rows, block_length(data.n_classes)):
+            yield part, None, self.of_rows(part).astype(np.float64, copy=False)
+
+    def blocks(self, size: int, dtype: DTypeLike) -> Iterator[Array]:
+        """Iterate over the matrix of fair labels, ``size`` rows at a time."""
+        for part in parts_of(self.dataset.n_rows, size):
+            out = np.empty((part.stop - part.start, self.dataset.n_classes), dtype)
+            self._write(out, part)
+            yield out
+
+    def matrix(self, dtype: DTypeLike) -> Array:
+        """Build the whole matrix of fair labels."""
+        n_rows, n_classes = self.dataset.n_rows, self.dataset.n_classes
+        refuse_beyond_memory(
+            n_rows * n_classes * np.dtype(dtype).itemsize,
+            f"The matrix of {n_rows:,} rows and {n_classes:,} classes",
+            "Use iter_soft(), which returns it a block at a time, sample(), round() or expand(), "
+            "or soft(dtype='float32') for half of it.",
+        )
+        out = np.empty((n_rows, n_classes), dtype)
+        parts = parts_of(n_rows, max(1, WRITTEN_ENTRIES // n_classes))
+        for _ in in_order(lambda part: self._write(out[part], part), parts):
+            pass
+        return out
+
+    def _write(self, out: Array, part: slice) -> None:
+        if self._answers is None or out.dtype != np.float64:
+            out[...] = self.of_rows(part)
+            return
+        table, place = self._answers
+        rows = place[joint_codes(self.dataset, part.start, part.stop)]
+        # Places are in range by construction; "clip" spares NumPy a buffer and a check.
+        np.take(table, rows, axis=0, out=out, mode="clip")
+
+    def sample(self, draws: Whole) -> Array:
+        """Draw one class per row by the random number that belongs to it."""
+        data, uniforms = self.dataset, uniforms_of(draws)
+        drawn = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
+        for mine, index, table in self._parts():
+            own = uniforms[mine]
+            drawn[mine] = (
+                sample_rows(table, own) if index is None else sample_table(index, table, own)
+            )
+        return drawn
+
+    def expand(self) -> Expansion:
+        """Repeat each row for its classes, with weights."""
+        weight, parts = self.dataset.weight, []
+        for mine, index, table in self._parts():
+            own = None if weight is None else weight[mine]
+            row, code, part = expanded(table, index, own)
+            parts.append((row + mine.start, code, part))
+        rows, codes, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return rows, codes, weights
+
+    def round(self, draws: Whole, seed: int, *, keyed: bool = False) -> Array:
+        """Pick one class per row so that group means stay as close to the optimum as possible.
+
+        Rows of class labels without weights get whole counts for every cell, assigned by rising
+        draw. Other rows are rounded one after the other: with keys in the order of their draws,
+        which is the same wherever the rows are stored, otherwise in their own order.
+        """
+        data = self.dataset
+        if self.response.unchanged and not data.labels.is_soft:
+            return data.labels.array
+        categorical = set(data.cells.kinds) == {CATEGORICAL}
+        if categorical and not data.labels.is_soft and data.weight is None:
+            return self._round_counts(draws, seed)
+        order = np.argsort(draws, kind="stable") if keyed else np.arange(data.n_rows)
+        if categorical:
+            groups = data.cells.codes[order]
+        else:
+            order, groups = _attribute_order(data.cells, order)
+        weight = None if data.weight is None else data.weight[order]
+        heaviest = None
+        if weight is not None:
+            heaviest = np.zeros(int(groups.max(initial=0)) + 1)
+            np.maximum.at(heaviest, groups, weight)
+        large = data.n_rows * data.n_classes > COMPILE_FROM
+        rounding = RowRounding(data.n_classes, seed, heaviest, compiled=large)
+        rounding.add(groups, draws[order], weight, 0, lambda rows: self.of_rows(order[rows]))
+        codes = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
+        codes[order] = rounding.finish()
+        return codes
+
+    def _round_counts(self, draws: Whole, seed: int) -> Array:
+        data = self.dataset
+        n_classes = data.n_classes
+        counts = class_weights(data, ignore_weight=True)
+        codes = np.empty(data.n_rows, smallest_unsigned(n_classes))
+        for mine in rows_by_code(data.cells.codes):
+            cell = int(data.cells.codes[mine[0]])
+            there = np.flatnonzero(counts[cell])
+            answers = self.answers(np.full(len(there), cell), there)
+            whole = whole_counts_of_cell(counts[cell, there], answers, cell, seed)
+            pairs = np.searchsorted(there, data.labels.array[mine])
+            codes[mine] = assign_in_order(whole, pairs, draws[mine])
+        return codes
+
+    def sampling_variance(self) -> tuple[Floats, float]:
+        """Return the variance of the sum of drawn labels of each cell, and the total weight.
+
+        The variance has the shape (n_cells, n_classes). Both are in units of the heaviest row:
+        squares of very large or small weights leave the range of floating point.
+        """
+        data = self.dataset
+        variance = np.zeros((data.n_cells, data.n_classes))
+        weights = np.ones(data.n_rows) if data.weight is None else data.weight / data.weight.max()
+        for mine, index, table in self._parts():
+            # Projected labels leave [0, 1] by rounding errors, and a variance below 0 has no root.
+            each, cells = np.maximum(table * (1.0 - table), 0.0), data.cells.codes[mine]
+            squares = weights[mine] ** 2
+            if index is not None:
+                squares, of_rows = np.bincount(index, squares, len(table)), cells
+                cells = np.zeros(len(table), np.intp)
+                cells[index] = of_rows
+            np.add.at(variance, cells, squares[:, None] * each)
+        return variance, float(weights.sum())
+
+
+def _attribute_order(cells: Cells, order: Array) -> tuple[Array, Array]:
+    """Return an order of the rows, and a number for each row in it: its categories.
+
+    Rows of the same categories are in the order of their continuous and uncertain attributes; equal
+    rows keep the given order. A continuous attribute leaves few rows to a cell. Rounded in its
+    order, rows pass what they lack on to their neighbours, so every stretch of the attribute keeps
+    its counts and its moments hardly change.
+    """
+    ranks, fixed = [], np.zeros(cells.n_cells, dtype=np.int64)
+    for column, (vocabulary, kind) in enumerate(zip(cells.vocabularies, cells.kinds, strict=True)):
+        codes = cells.table[:, column]
+        if kind == CATEGORICAL:
+            fixed = fixed * vocabulary.n_codes + codes
+        elif isinstance(vocabulary, Mixtures):  # in the order in which they were met
+            ranks += list(vocabulary.matrix[codes].T[::-1])
+        else:  # distinct values are in order
+            ranks.append(codes)
+    rising = np.lexsort((*ranks, fixed))
+    place = np.empty(cells.n_cells, dtype=np.int64)
+    place[rising] = np.arange(cells.n_cells)
+    rows = order[np.argsort(place[cells.codes[order]], kind="stable")]
+    return rows, np.unique(fixed[cells.codes[rows]], return_inverse=True)[1]

@@ -1,0 +1,743 @@
+"""Rounding of probabilities to one class per row: class counts are kept, and nothing changes on average.
+
+The method is dependent rounding (Gandhi, Khuller, Parthasarathy and Srinivasan, J. ACM 53, 2006).
+Rows and classes are the two sides of a bipartite graph; its edges are the entries strictly between
+0 and full. Along a cycle every row and every class meets two edges, so adding a mass to every other
+edge and subtracting it from the rest changes no sum. The mass is the largest that keeps all entries
+in range, up or down, with the probabilities under which nothing changes on average; at least one
+entry settles. Undecided entries therefore form a forest. Rows are added one at a time.
+
+Class labels without weights need no rounding row by row: the table of counts (old class by new
+class) of each cell is rounded, and the rows of an old class get their new classes in the order of
+their draws (:mod:`r2b._labels.draws`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from r2b._data.arrays import Array, Floats, Whole, ends_passed, smallest_unsigned
+from r2b._data.compute import compiled, parts_of
+from r2b._labels.draws import BITS, SeededStream, entry_uniforms, uniforms_of
+from r2b._labels.sampling import (
+    block_length,
+    positive_entries,
+    sample_rows,
+)
+from r2b.errors import InputError, ParameterError
+
+# Lists of Python numbers when interpreted (four times as fast as arrays there), arrays when
+# compiled; the results are the same.
+Vector = Any
+
+COMPILE_FROM = 200_000  # entries (rows times classes) from which compiling is faster
+SNAP = 1e-9  # targets and probabilities this close to an integer are that integer
+ROW_SUM_TOLERANCE = 1e-6  # largest distance of the sum of a row of targets from an integer
+SURE = 1e-12  # a row with an entry this close to 1 is decided
+NEGLIGIBLE = 1e-150  # smaller shares and relative weights are 0: their products would underflow
+DEVIATIONS = 5.0  # half the width of the window around a border, in standard deviations
+SHARED_KEYS = 0.01  # share of equal draws far beyond what chance makes of different keys
+COPIES = 8  # rows with a shared key that are never too many
+
+
+class Uniforms(Protocol):
+    """A source of numbers in [0, 1): a NumPy generator or :class:`r2b._labels.draws.SeededStream`."""
+
+    def random(self, n: int, /) -> Floats:
+        """Return the next ``n`` numbers."""
+        ...
+
+
+def settle(
+    start: Vector,
+    classes: Vector,
+    masses: Vector,
+    owners: Vector,
+    sizes: Vector,
+    uniforms: Vector,
+    capped: bool,
+    n_classes: int,
+    forest: tuple[Vector, ...],
+    full: tuple[Vector, Vector],
+) -> int:
+    """Add rows to the forest, entry by entry, and return how many entries became full.
+
+    Owners and classes of full entries are listed in ``full``. Nodes are the classes 0..L-1, then
+    the slots of undecided rows; ``value[node]`` is the entry on the edge from ``node`` to
+    ``parent[node]`` (-1 at a root). ``degree[slot]`` counts the unsettled entries of a row, those
+    not yet added included. Without ``capped`` an entry settles only at 0, and a row of one class
+    fills its last entry. With ``capped`` entries also settle at 1, and rows may hold more than one
+    full entry.
+    """
+    parent, value, degree, owner, size, free, n_free, cycle = forest
+    hits = 0
+    for i in range(len(owners)):
+        n_free[0] -= 1
+        slot = free[n_free[0]]
+        row = n_classes + slot
+        degree[slot] = start[i + 1] - start[i]
+        owner[slot] = owners[i]
+        size[slot] = sizes[i]
+        parent[row] = -1
+        for e in range(start[i], start[i + 1]):
+            if degree[slot] == 1:
+                # The other entries settled together; the sum of the row is whole, so this entry is
+                # whole but for rounding errors.
+                if masses[e] + masses[e] > size[slot]:
+                    full[0][hits] = owner[slot]
+                    full[1][hits] = classes[e]
+                    hits += 1
+                degree[slot] = 0
+                free[n_free[0]] = slot
+                n_free[0] += 1
+                break
+            _make_root(row, parent, value)
+            length = 0
+            node = classes[e]
+            while node >= 0:
+                cycle[length] = node
+                length += 1
+                node = parent[node]
+            parent[row] = classes[e]
+            value[row] = masses[e]
+            # Otherwise two trees became one.
+            if cycle[length - 1] == row:
+                hits = _shift_mass(length, uniforms[e], capped, n_classes, forest, full, hits)
+    return hits
+
+
+def _make_root(row: int, parent: Vector, value: Vector) -> None:
+    """Make a row the root of its tree by turning the edges above it."""
+    below = -1
+    carried = 0.0
+    node = row
+    while node >= 0:
+        above = parent[node]
+        next_carried = value[node]
+        parent[node] = below
+        value[node] = carried
+        below = node
+        carried = next_carried
+        node = above
+
+
+def _shift_mass(
+    length: int,
+    uniform: float,
+    capped: bool,
+    n_classes: int,
+    forest: tuple[Vector, ...],
+    full: tuple[Vector, Vector],
+    hits: int,
+) -> int:
+    """Shift mass around a cycle (class, row, class, row, ...) until an entry settles.
+
+    The edges of each pair (class, row) are two entries of that row. Return how many entries are
+    full then.
+    """
+    parent, value, degree, owner, size, free, n_free, cycle = forest
+    up = np.inf
+    down = np.inf
+    for j in range(0, length, 2):
+        a = value[cycle[j]]
+        b = value[cycle[j + 1]]
+        up = min(up, a)
+        down = min(down, b)
+        if capped:
+            up = min(up, 1.0 - b)
+            down = min(down, 1.0 - a)
+    # up with probability down / (up + down), otherwise down: no change on average.
+    step = up if uniform * (up + down) < down else -down
+    for j in range(0, length, 2):
+        k = cycle[j]
+        r = cycle[j + 1]
+        slot = r - n_classes
+        # Exactly 0 or 1 where the step is the distance to 0 or 1, in floating point too: x - x, and
+        # x + (1 - x) for x in [0, 1].
+        a = value[k] - step
+        b = value[r] + step
+        value[k] = a
+        value[r] = b
+        a_done = a <= 0.0 or (capped and a >= 1.0)
+        b_done = b <= 0.0 or (capped and b >= 1.0)
+        degree[slot] -= int(a_done) + int(b_done)
+        if degree[slot] == 1 and a_done != b_done:
+            # The last entry of a row of whole sum is whole but for rounding errors.
+            a_done = True
+            b_done = True
+            degree[slot] = 0
+        if a_done:
+            if a + a > size[slot]:
+                full[0][hits] = owner[slot]
+                full[1][hits] = k
+                hits += 1
+            parent[k] = -1
+        if b_done:
+            if b + b > size[slot]:
+                full[0][hits] = owner[slot]
+                full[1][hits] = parent[r]
+                hits += 1
+            parent[r] = -1
+        if degree[slot] == 0:
+            free[n_free[0]] = slot
+            n_free[0] += 1
+    return hits
+
+
+@cache
+def _compiled_settle() -> Callable[..., int] | None:
+    """Return the compiled kernel, or None without numba."""
+    try:
+        return compiled(settle, parts=(_make_root, _shift_mass))
+    except ImportError:
+        return None
+
+
+class DependentRounding:
+    """The undecided entries of the rows added so far.
+
+    Parameters
+    ----------
+    n_classes : int
+    n_slots : int
+        Most rows that can be undecided at once. Without ``capped`` fewer rows than classes are
+        undecided, so ``n_classes`` slots are enough.
+    capped : bool
+        Whether an entry also settles at 1 while its row continues with the rest.
+    compiled : bool
+        Whether to use the compiled kernel if there is one. The results are the same.
+
+    Examples
+    --------
+    >>> forest = DependentRounding(n_classes=2, n_slots=2, capped=False, compiled=False)
+    >>> halves = np.array([0.5, 0.5, 0.5, 0.5])
+    >>> start, classes = np.array([0, 2, 4]), np.array([0, 1, 0, 1])
+    >>> owners, chosen = forest.add(
+    ...     start, classes, halves, np.array([7, 8]), np.ones(2), np.zeros(4)
+    ... )
+    >>> sorted(owners.tolist()), sorted(chosen.tolist())
+    ([7, 8], [0, 1])
+    """
+
+    def __init__(self, n_classes: int, n_slots: int, *, capped: bool, compiled: bool) -> None:
+        self.n_classes, self.capped = n_classes, capped
+        kernel = _compiled_settle() if compiled else None
+        self._kernel: Callable[..., int] = settle if kernel is None else kernel
+        self._listed = kernel is None
+        n_nodes = n_classes + n_slots
+        parent, value = np.full(n_nodes, -1, np.int64), np.zeros(n_nodes)
+        degree, owner, size = (np.zeros(n_slots, kind) for kind in (np.int64, np.int64, float))
+        free, n_free = np.arange(n_slots)[::-1], np.array([n_slots])
+        cycle = np.zeros(n_nodes + 1, np.int64)
+        state = (parent, value, degree, owner, size, free, n_free, cycle)
+        self._state = tuple(map(self._vector, state))
+
+    def _vector(self, array: Array) -> Vector:
+        # Contiguous, because the kernel is compiled once per memory layout.
+        return array.tolist() if self._listed else np.ascontiguousarray(array)
+
+    def add(
+        self,
+        start: Whole,
+        classes: Whole,
+        masses: Floats,
+        owners: Whole,
+        sizes: Floats,
+        uniforms: Floats,
+    ) -> tuple[Whole, Whole]:
+        """Add rows; return owner and class of the entries, of any row so far, that became full.
+
+        Row i is called ``owners[i]``, is full at ``sizes[i]``, and has the entries ``start[i]`` to
+        ``start[i + 1]`` (two or more, all strictly between 0 and full) of ``classes`` and
+        ``masses``.
+        """
+        room = np.zeros(len(masses) + len(self._state[0]), np.int64)
+        full = self._vector(room), self._vector(room.copy())
+        given = [self._vector(array) for array in (start, classes, masses, owners, sizes, uniforms)]
+        hits = self._kernel(*given, self.capped, self.n_classes, self._state, full)
+        return np.array(full[0][:hits], np.int64), np.array(full[1][:hits], np.int64)
+
+    def undecided(self) -> tuple[Whole, Whole, Floats]:
+        """Return owner, class and mass of the entries that have not settled."""
+        parent, value, _, owner = (np.asarray(each) for each in self._state[:4])
+        node = np.flatnonzero(parent >= 0)
+        above = parent[node]
+        # One end of each edge is a class, the other a row; rows have the higher numbers.
+        owner = owner[np.maximum(node, above) - self.n_classes]
+        return owner, np.minimum(node, above), value[node]
+
+
+def round_table(targets: ArrayLike, rng: Uniforms) -> Whole:
+    """Round a table of counts at random so that sums stay and nothing changes on average.
+
+    Parameters
+    ----------
+    targets : array of shape (M, L)
+        Nonnegative counts whose row sums are integers to 1e-6. Entries within 1e-9 of an integer
+        are that integer.
+    rng : Uniforms
+
+    Returns
+    -------
+    counts : int64 array of shape (M, L)
+        Each entry is the floor or the ceiling of its target, each row sum is exact, each column sum
+        is the floor or the ceiling of the real column sum, and the expected value is ``targets``.
+
+    Raises
+    ------
+    ParameterError
+        An entry is negative or infinite, or a row sum is not an integer.
+
+    Examples
+    --------
+    >>> counts = round_table([[1.5, 0.5], [2.5, 0.5]], np.random.default_rng(0))
+    >>> counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()
+    ([2, 3], [4, 1])
+    """
+    table = np.asarray(targets, dtype=np.float64)
+    if not (np.isfinite(table).all() and (table >= -SNAP).all()):
+        raise ParameterError(
+            "targets has negative, infinite or missing entries.",
+            remedy="Pass real counts that are not negative.",
+        )
+    n_classes = table.shape[1]
+    floor = np.floor(table)
+    raw = table - floor
+    _check_row_sums(table, raw)
+    ups = raw > 1 - SNAP
+    parts = np.where(ups | (raw < SNAP), 0.0, raw)
+    _complete_rows(parts)
+    # One more row makes every column sum whole, so that paths need no treatment beside cycles.
+    sums, tolerance = parts.sum(axis=0), SNAP + np.abs(parts + ups - raw).sum(axis=0)
+    near = np.abs(sums - np.rint(sums)) <= np.minimum(tolerance, ROW_SUM_TOLERANCE)
+    parts = np.vstack([parts, np.where(near, 0.0, np.ceil(sums) - sums)])
+    counts = np.vstack([floor.astype(np.int64) + ups, np.zeros((1, n_classes), np.int64)])
+    counts += parts >= 1
+    owner, column = np.nonzero((parts > 0) & (parts < 1))
+    owners, lengths = np.unique(owner, return_counts=True)
+    start = np.concatenate([[0], np.cumsum(lengths)])
+    rounding = DependentRounding(
+        n_classes, len(parts), capped=True, compiled=parts.size > COMPILE_FROM
+    )
+    masses, ones = parts[owner, column], np.ones(len(owners))
+    counts[rounding.add(start, column, masses, owners, ones, rng.random(len(owner)))] += 1
+    # All sums are whole, so what is left is whole but for rounding errors.
+    row, column, mass = rounding.undecided()
+    counts[row, column] += mass > 0.5
+    return counts[:-1]
+
+
+def _check_row_sums(table: Floats, raw: Floats) -> None:
+    sums = raw.sum(axis=1)
+    off = np.abs(sums - np.rint(sums))
+    # Counts of 1e9 carry errors of 1e-7 each.
+    bad = np.flatnonzero(off > ROW_SUM_TOLERANCE + 4 * np.finfo(np.float64).eps * table.sum(axis=1))
+    if bad.size:
+        row, total = int(bad[0]), float(table[bad[0]].sum())
+        raise ParameterError(
+            f"Row {row} of targets sums to {total:.9g}, which is not an integer.",
+            remedy="Pass one row per class whose entries sum to the number of rows of that class.",
+            row=row,
+            total=total,
+        )
+
+
+def _complete_rows(parts: Floats) -> None:
+    """Spread what each row lacks to an integer sum over its fractional entries, inside [0, 1]."""
+    sums = parts.sum(axis=1)
+    gap = np.rint(sums) - sums
+    # In proportion to the room left. That suffices: the nearest integer lies between 0 and the
+    # number of fractional entries.
+    room = np.where(gap[:, None] > 0, 1 - parts, parts) * (parts > 0)
+    parts += room * (gap / np.maximum(room.sum(axis=1), np.finfo(np.float64).tiny))[:, None]
+    np.clip(parts, 0, 1, out=parts)
+
+
+def whole_counts(counts: Array, channel: Floats, random_state: int) -> Whole:
+    """Round how many rows of each cell and old class become each new class.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_cells, n_classes)
+        Rows of each pair of cell and old class.
+    channel : ndarray of shape (n_cells, n_classes, n_classes)
+        P(new class | old class, cell).
+    random_state : int
+
+    Returns
+    -------
+    ndarray of shape (n_cells, n_classes, n_classes)
+        Every class count of a cell is its fair value rounded up or down.
+    """
+    # Filled cell by cell: a list of tables would be held beside it.
+    whole = np.empty(channel.shape, np.int64)
+    for cell, mine in enumerate(counts):
+        whole[cell] = whole_counts_of_cell(mine, channel[cell], cell, random_state)
+    return whole
+
+
+def whole_counts_of_cell(counts: Array, channel: Floats, cell: int, random_state: int) -> Whole:
+    """Round the counts of one cell; arguments as for :func:`whole_counts`, of this cell."""
+    return round_table(counts[:, None] * channel, SeededStream(random_state, cell))
+
+
+def assign_in_order(whole: Whole, pairs: Array, draws: Whole) -> Array:
+    """Assign new classes to rows in memory: per pair as many as its counts say, by rising draw.
+
+    Rows of one pair with equal draws get the same class.
+
+    Examples
+    --------
+    >>> assign_in_order(np.array([[1, 2]]), np.zeros(3, int), np.array([9, 4, 7])).tolist()
+    [1, 0, 1]
+    """
+    n_classes = whole.shape[1]
+    kind = smallest_unsigned(n_classes)
+    order = np.lexsort((draws, pairs))
+    chosen = np.repeat(np.tile(np.arange(n_classes, dtype=kind), len(whole)), whole.ravel())
+    same = (np.diff(draws[order]) == 0) & (np.diff(pairs[order]) == 0)
+    if same.any():
+        _refuse_shared(int(same.sum()), len(draws))
+        last = np.flatnonzero(np.append(~same, True))
+        chosen = chosen[last[np.searchsorted(last, np.arange(len(order)))]]
+    codes = np.empty(len(order), kind)
+    codes[order] = chosen
+    return codes
+
+
+Found = tuple[Whole, Array, Whole]
+"""Rows before each window, and pair and draw of the rows inside a window."""
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """A pass over rows that counts the draws before each window and collects those inside.
+
+    Attributes
+    ----------
+    low, high : ndarray of shape (n_pairs, width)
+        Where the windows of each pair begin and end, rising; see :func:`padded`.
+    """
+
+    low: Whole
+    high: Whole
+
+    def __call__(self, pairs: Array, draws: Whole) -> Found:
+        """Look at some rows."""
+        rows = pairs.astype(np.intp)
+        begun, ended = ends_passed(self.low, rows, draws), ends_passed(self.high, rows, draws)
+        counts = np.bincount(rows * self.low.shape[1] + begun, minlength=self.low.size)
+        inside = np.flatnonzero(begun > ended)
+        return counts, pairs[inside].astype(np.int32), draws[inside]
+
+    @staticmethod
+    def merge(one: Found, other: Found) -> Found:
+        """Add the counts and join the draws."""
+        counts, pairs, draws = zip(one, other, strict=True)
+        return counts[0] + counts[1], np.concatenate(pairs), np.concatenate(draws)
+
+
+@dataclass(frozen=True, eq=False)
+class BorderSearch:
+    """A search for the draws at which new classes begin, in few passes over rows anywhere.
+
+    Draws are uniform, so the draw of rank r among n lies near r / n. A pass collects the draws in a
+    window of five standard deviations around each border and counts those before it. A border
+    outside its window, which takes keys that are not unique, is searched in a wider one.
+
+    Attributes
+    ----------
+    known : ndarray of shape (n_pairs, n_classes - 1)
+        The borders; those in ``places`` are not found yet.
+    places : ndarray of shape (n_open,)
+        Flat places of open borders, one for each different border of a pair.
+    column : ndarray of shape (n_open,)
+        The window of each open border among those of its pair.
+    ends : ndarray of shape (n_pairs, n_classes - 1)
+        Rows of a pair before each border.
+    rows : ndarray of shape (n_pairs,)
+    look : Look
+        The next pass.
+    width : float
+        Half the width of the windows, in standard deviations.
+    """
+
+    known: Whole
+    places: Whole
+    column: Whole
+    ends: Whole
+    rows: Whole
+    look: Look
+    width: float
+
+    @classmethod
+    def of(cls, counts: Whole) -> BorderSearch | Whole:
+        """Plan the search for the borders of whole counts, of shape (n_pairs, n_classes)."""
+        rows, ends = counts.sum(axis=1), np.cumsum(counts, axis=1)[:, :-1]
+        known = np.where(ends > 0, np.int64(1) << BITS, np.int64(0))
+        new = (ends > 0) & (ends < rows[:, None]) & (np.diff(ends, axis=1, prepend=0) > 0)
+        return cls._planned(known, np.flatnonzero(new), ends, rows, DEVIATIONS)
+
+    @classmethod
+    def _planned(
+        cls, known: Whole, places: Whole, ends: Whole, rows: Whole, width: float
+    ) -> BorderSearch | Whole:
+        if not len(places):
+            # Borders of classes without rows are those of the class before.
+            same = np.diff(ends, axis=1, prepend=0) == 0
+            same[:, :1] = False
+            for k in np.flatnonzero(same.any(axis=0)):
+                known[same[:, k], k] = known[same[:, k], k - 1]
+            return known
+        pair = places // known.shape[1]
+        column = np.arange(len(places)) - np.searchsorted(pair, pair)
+        middle = ends.ravel()[places] / rows[pair]
+        half = width * (np.sqrt(middle * (1.0 - middle) / rows[pair]) + 1.0 / rows[pair])
+        low, high = (np.zeros((len(rows), int(column.max()) + 1)) for _ in range(2))
+        low[:], high[:] = np.inf, np.inf
+        low[pair, column], high[pair, column] = middle - half, middle + half
+        # Both rise with the border.
+        low = np.minimum.accumulate(low[:, ::-1], axis=1)[:, ::-1]
+        high = np.maximum.accumulate(high, axis=1)
+        scale = float(1 << BITS)
+        limits = [np.clip(each, 0.0, 1.0) * scale for each in (low, high)]
+        look = Look(*(padded(each.astype(np.int64)) for each in limits))
+        return cls(known, places, column, ends, rows, look, width)
+
+    def borders(self, found: Found) -> Whole | BorderSearch:
+        """Return the borders, or plan another pass for those outside their window."""
+        counted, pairs, draws = found
+        counts = counted.reshape(self.look.low.shape)
+        if not np.array_equal(counts.sum(axis=1), self.rows):
+            raise InputError(
+                "The rows of a group and class are not those that were counted before.",
+                remedy="Leave the table alone until its labels are written: write it to files, or "
+                "persist it.",
+            )
+        pair = self.places // self.known.shape[1]
+        low, high = (each[pair, self.column] for each in (self.look.low, self.look.high))
+        # One stable sort puts every window before the draws that it begins with.
+        pairs, both = np.concatenate([pair, pairs]), np.concatenate([low, draws])
+        order = np.lexsort((both, pairs))
+        drawn = order >= len(pair)
+        first = np.empty(len(pair), np.int64)
+        first[order[~drawn]] = np.cumsum(drawn)[~drawn]
+        pairs, draws = pairs[order][drawn], both[order][drawn]
+        shared = (np.diff(pairs) == 0) & (np.diff(draws) == 0)
+        _refuse_shared(int(shared.sum()), len(draws))
+        rank = self.ends.ravel()[self.places] - np.cumsum(counts, axis=1)[pair, self.column]
+        place = first + rank
+        inside = (rank >= 0) & (place < np.searchsorted(pairs, pair, side="right"))
+        draw = draws[np.where(inside, place, 0)] if len(draws) else np.zeros(len(place), np.int64)
+        inside &= draw < high
+        self.known.ravel()[self.places[inside]] = draw[inside]
+        left = self.places[~inside]
+        return self._planned(self.known, left, self.ends, self.rows, 8.0 * self.width)
+
+
+def _refuse_shared(n_shared: int, n_seen: int) -> None:
+    """Refuse keys that many rows share: those rows would all get the same new class."""
+    # Among few rows a pair of copies may be chance, which says nothing of the table.
+    if n_shared > SHARED_KEYS * n_seen and n_shared > min(COPIES, n_seen // 4):
+        raise InputError(
+            f"Of {n_seen:,} rows that were looked at, {n_shared:,} have a key that another row of "
+            "their group and class has too.",
+            remedy="Name columns that tell every row apart, such as `key='id'` or "
+            "`key=['person', 'year']`.",
+            n_shared=n_shared,
+            n_seen=n_seen,
+        )
+
+
+def padded(borders: Whole) -> Whole:
+    """Pad the borders of each pair to a power of two, for :func:`classes_after`."""
+    width = 1 << max(borders.shape[1].bit_length(), 1)
+    ends = np.full((len(borders), width), np.iinfo(np.int64).max)
+    ends[:, : borders.shape[1]] = borders
+    return ends
+
+
+def classes_after(pairs: Array, draws: Whole, ends: Whole, n_classes: int) -> Array:
+    """Return the new class of rows: how many padded borders of their pair their draw has passed.
+
+    Examples
+    --------
+    >>> classes_after(np.array([0, 0, 1]), np.array([3, 9, 0]), padded(np.array([[5], [0]])), 2)
+    array([0, 1, 1], dtype=uint8)
+    """
+    return ends_passed(ends, pairs.astype(np.intp), draws).astype(smallest_unsigned(n_classes))
+
+
+def rows_by_code(codes: Array) -> list[Array]:
+    """Return the rows of each code that occurs, in order.
+
+    Examples
+    --------
+    >>> [rows.tolist() for rows in rows_by_code(np.array([3, 1, 3]))]
+    [[1], [0, 2]]
+    """
+    rows = np.argsort(codes, kind="stable")
+    cuts = np.flatnonzero(np.diff(codes[rows].astype(np.int64))) + 1
+    return np.split(rows, cuts) if len(rows) else []
+
+
+class _GroupRounding:
+    """Decides the classes of the rows of one group in order, however they are cut into blocks."""
+
+    def __init__(self, n_classes: int, stream: Uniforms, heaviest: float, compiled: bool) -> None:
+        self.n_classes, self.stream = n_classes, stream
+        self.heaviest = max(heaviest, np.finfo(np.float64).tiny)
+        self._rounding = DependentRounding(n_classes, n_classes, capped=False, compiled=compiled)
+
+    def add(
+        self, block: Array, numbers: Whole, draws: Whole, weight: Floats | None
+    ) -> tuple[Whole, Whole]:
+        """Add rows; return number and class of the rows, of this or an earlier block, decided now."""
+        values = np.ones(len(block)) if weight is None else weight / self.heaviest
+        first = int(numbers[0]) if len(numbers) else 0
+        row, column, chance = positive_entries(block, first, above=NEGLIGIBLE)
+        heavy = values >= NEGLIGIBLE
+        weightless = np.flatnonzero(~heavy)
+        drawn = sample_rows(block[weightless], uniforms_of(draws[weightless])).astype(np.int64)
+        sure = (chance >= 1 - SURE) & heavy[row]
+        heavy[row[sure]] = False
+        decided, classes = [weightless, row[sure]], [drawn, column[sure]]
+        open_ = heavy[row]
+        row, column, chance = row[open_], column[open_], chance[open_]
+        counts = np.bincount(row, minlength=len(block))
+        owners = np.flatnonzero(counts)
+        start = np.concatenate([[0], np.cumsum(counts[owners])])
+        # One uniform per entry that follows from the row's draw and the class alone.
+        uniforms, masses = entry_uniforms(draws[row], column), chance * values[row]
+        full = self._rounding.add(start, column, masses, numbers[owners], values[owners], uniforms)
+        done = np.concatenate([numbers[np.concatenate(decided)], full[0]])
+        return done, np.concatenate([*classes, full[1]])
+
+    def finish(self) -> tuple[Whole, Whole]:
+        """Decide the rows that are left, fewer than there are classes."""
+        owner, column, mass = self._rounding.undecided()
+        last, place = np.unique(owner, return_inverse=True)
+        table = np.zeros((last.size, self.n_classes))
+        table[place, column] = mass
+        if not last.size:
+            return last, last
+        chosen = round_table(table / table.sum(axis=1, keepdims=True), self.stream)
+        return last, chosen @ np.arange(self.n_classes)
+
+
+class RowRounding:
+    """Rounds rows of several groups, each group in the order in which its rows come.
+
+    Parameters
+    ----------
+    n_classes : int
+    seed : int
+    heaviest : ndarray of shape (n_groups,), optional
+        Weight of the heaviest row of each group; None without weights.
+    compiled : bool
+        Whether to use the compiled kernel if there is one. The results are the same.
+
+    Examples
+    --------
+    >>> halves, draws = np.full((4, 2), 0.5), np.array([5, 1, 7, 3])
+    >>> whole, cut = RowRounding(2, 0), RowRounding(2, 0)
+    >>> whole.add(np.zeros(4, int), draws, None, 0, lambda rows: halves[rows])
+    >>> cut.add(np.zeros(1, int), draws[:1], None, 0, lambda rows: halves[rows])
+    >>> cut.add(np.zeros(3, int), draws[1:], None, 1, lambda rows: halves[rows])
+    >>> whole.finish().tolist() == cut.finish().tolist()
+    True
+    """
+
+    def __init__(
+        self, n_classes: int, seed: int, heaviest: Floats | None = None, *, compiled: bool = False
+    ) -> None:
+        self.n_classes, self.seed, self.heaviest = n_classes, seed, heaviest
+        self.compiled = compiled
+        self._groups: dict[int, _GroupRounding] = {}
+        self._codes = np.zeros(0, smallest_unsigned(n_classes))
+        self._n_rows = 0
+
+    def add(
+        self,
+        groups: Array,
+        draws: Whole,
+        weight: Floats | None,
+        first: int,
+        rows_of: Callable[[Whole], Array],
+    ) -> None:
+        """Add a batch whose first row has the number ``first``; ``rows_of`` returns distributions."""
+        self._n_rows = first + len(groups)
+        missing = self._n_rows - len(self._codes)
+        if missing > 0:
+            self._codes = np.pad(self._codes, (0, max(missing, len(self._codes))))
+        for mine in rows_by_code(groups):
+            group = int(groups[mine[0]])
+            if group not in self._groups:
+                heaviest = 1.0 if self.heaviest is None else float(self.heaviest[group])
+                stream = SeededStream(self.seed, group)
+                self._groups[group] = _GroupRounding(
+                    self.n_classes, stream, heaviest, self.compiled
+                )
+            for part in parts_of(len(mine), block_length(self.n_classes)):
+                rows = mine[part]
+                own = None if weight is None else weight[rows]
+                decided, classes = self._groups[group].add(
+                    rows_of(rows), rows + first, draws[rows], own
+                )
+                self._codes[decided] = classes
+
+    def finish(self) -> Array:
+        """Decide the rows that are left, and return the classes of all rows."""
+        for group in self._groups.values():
+            decided, classes = group.finish()
+            self._codes[decided] = classes
+        return self._codes[: self._n_rows]
+
+
+def round_rows(rows: ArrayLike, draws: Whole, weight: ArrayLike | None = None) -> Array:
+    """Round the rows of one group to one class each, so that the group's class shares stay.
+
+    Row i gets class k with probability ``rows[i, k]`` (to 1e-9), and only classes of positive
+    probability. Without weights the count of each class is the floor or the ceiling of its column
+    sum. With weights the weighted column sums are kept until at most L-1 rows are undecided, which
+    are then rounded without weights: every weighted share is within (L - 1) times the heaviest
+    row's weight over the total of its mean.
+
+    Parameters
+    ----------
+    rows : array of shape (n, L)
+        Distributions of one group; each is rescaled to its own sum.
+    draws : int64 array of shape (n,)
+        Random numbers of the rows, of 53 bits: see :mod:`r2b._labels.draws`.
+    weight : array of shape (n,), optional
+        Weight of each row. Rows without weight are sampled.
+
+    Returns
+    -------
+    codes : array of shape (n,)
+        Class of each row, in the smallest unsigned integer type.
+
+    Raises
+    ------
+    ProbabilityError
+        A row is not a distribution.
+
+    Examples
+    --------
+    >>> rows = [[0.5, 0.5], [0.5, 0.5], [0.25, 0.75], [0.75, 0.25]]
+    >>> np.bincount(round_rows(rows, np.array([5, 1, 7, 3]))).tolist()
+    [2, 2]
+    """
+    matrix = np.asarray(rows)
+    values = None if weight is None else np.asarray(weight, np.float64)
+    heaviest = None if values is None else np.array([values.max(initial=0.0)])
+    seed, large = int(draws[0]) if len(matrix) else 0, matrix.size > COMPILE_FROM
+    rounding = RowRounding(matrix.shape[1], seed, heaviest, compiled=large)
+    rounding.add(np.zeros(len(matrix), np.intp), draws, values, 0, lambda mine: matrix[mine])
+    return rounding.finish()

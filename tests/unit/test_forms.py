@@ -1,0 +1,597 @@
+"""Labels of one class per row and repeated rows: exact sums, unchanged expectations."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import reduce
+from math import ceil, floor, fsum
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from r2b._labels import rounding
+from r2b._labels.draws import BITS, SeededStream, draws_of, entry_uniforms, row_numbers
+from r2b._labels.rounding import (
+    BorderSearch,
+    Look,
+    assign_in_order,
+    classes_after,
+    padded,
+    round_rows,
+    round_table,
+    whole_counts,
+)
+from r2b._labels.sampling import expanded, sample_rows, sample_table
+from r2b.errors import InputError, ParameterError, ProbabilityError
+
+KINDS = ["dirichlet", "ties", "thirds", "sparse", "onehot", "near", "tiny", "copies"]
+SAFE_Z = 5.0  # One entry in 1.7 million goes beyond this by chance, and the seeds are fixed.
+
+
+def make_rows(kind: str, n: int, n_classes: int, seed: int) -> np.ndarray:
+    """Distributions of a kind that has broken a rounding somewhere."""
+    rng = np.random.default_rng(seed)
+    # Many entries hit 0 or 1 at once, exactly (quarters) or but for rounding errors (thirds).
+    if kind in ("ties", "thirds"):
+        parts = 4 if kind == "ties" else 3
+        return rng.multinomial(parts, np.full(n_classes, 1 / n_classes), size=n) / parts
+    if kind == "onehot":
+        return np.eye(n_classes)[rng.integers(0, n_classes, n)]
+    rows = rng.dirichlet(np.ones(n_classes), size=n)
+    if kind == "sparse":
+        rows = (
+            rows * (rng.random(rows.shape) < 0.3)
+            + 1e-3 * np.eye(n_classes)[rng.integers(0, n_classes, n)]
+        )
+    if kind == "near":
+        rows = 5e-10 * rows + np.eye(n_classes)[rng.integers(0, n_classes, n)]
+    if kind == "tiny":
+        rows = np.where(rng.random(rows.shape) < 0.5, 1e-13 * rows, rows)
+    if kind == "copies":
+        rows = rows[np.zeros(n, np.intp)]
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def assert_rounded(found: int, target: float, tolerance: float) -> None:
+    """An integer target must be met; any other may be rounded down or up."""
+    assert floor(target + tolerance) <= found <= ceil(target - tolerance)
+
+
+def assert_counts(codes: np.ndarray, rows: np.ndarray) -> None:
+    rows = rows / rows.sum(axis=1, keepdims=True)
+    counts = np.bincount(codes, minlength=rows.shape[1])
+    for k in range(rows.shape[1]):
+        assert_rounded(counts[k], fsum(rows[:, k]), 1e-8)
+    assert (rows[np.arange(len(rows)), codes] > 0).all()
+
+
+def assert_close_to_chance(frequency: np.ndarray, chance: np.ndarray, draws: int) -> None:
+    spread = np.sqrt(np.maximum(chance * (1 - chance), 1e-12) / draws)
+    assert np.abs((frequency - chance) / spread).max() < SAFE_Z
+
+
+def assert_frequencies(chance: np.ndarray, draws: int, draw: Callable[[], np.ndarray]) -> None:
+    frequency = np.zeros(chance.shape)
+    for _ in range(draws):
+        frequency[np.arange(len(chance)), draw()] += 1 / draws
+    assert_close_to_chance(frequency, chance, draws)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.sampled_from(KINDS),
+    st.integers(0, 12),
+    st.integers(1, 30),
+    st.sampled_from([1, 3, 1000, 10**6]),
+    st.integers(0, 2**32),
+)
+def test_table_is_rounded_down_or_up_with_exact_rows(
+    kind: str, n_rows: int, n_classes: int, scale: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    totals = rng.integers(0, scale + 1, n_rows)
+    targets = make_rows(kind, n_rows, n_classes, seed) * totals[:, None]
+    result = round_table(targets, rng)
+    assert result.dtype == np.int64 and result.shape == targets.shape
+    assert result.sum(axis=1).tolist() == totals.tolist()
+    for found, target in zip(result.ravel(), targets.ravel(), strict=True):
+        assert_rounded(found, target, 1e-9)
+    for k in range(n_classes):
+        assert_rounded(result[:, k].sum(), fsum(targets[:, k]), 1e-9 if scale < 10**6 else 1e-8)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_table_of_huge_counts(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    totals = rng.integers(10**9, 4 * 10**9, 6)
+    targets = rng.dirichlet(np.ones(16), size=6) * totals[:, None]
+    result = round_table(targets, rng)
+    assert result.sum(axis=1).tolist() == totals.tolist()
+    assert (np.abs(result - targets) <= 1).all()
+    assert (np.abs(result.sum(axis=0) - targets.sum(axis=0)) <= 1 + 1e-5).all()
+
+
+@pytest.mark.parametrize("error", [-9e-7, -1e-8, 1e-8, 9e-7])
+def test_table_rows_off_by_a_little_still_come_out_exact(error: float) -> None:
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        targets = rng.dirichlet(np.ones(5), size=7) * 10
+        targets[:, 0] += error
+        result = round_table(targets, rng)
+        assert (result.sum(axis=1) == 10).all()
+        assert (np.abs(result - targets) < 1 + 1e-6).all()
+
+
+class Stubborn:
+    """A generator that always draws the same number."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def random(self, size: int) -> np.ndarray:
+        return np.full(size, self.number)
+
+
+@pytest.mark.parametrize("number", [0.0, 0.5, 1 - 2.0**-53])
+@pytest.mark.parametrize("n_rows", [3, 30])
+def test_table_keeps_whole_sums_under_the_least_likely_draws(number: float, n_rows: int) -> None:
+    for seed in range(20):
+        # A table and its mirror image: whole sums of columns but for rounding errors, which no draw
+        # may turn into a count.
+        half = np.random.default_rng(seed).dirichlet([1.0, 1.0], size=n_rows) * 7
+        result = round_table(np.vstack([half, half[:, ::-1]]), Stubborn(number))
+        assert result.sum(axis=0).tolist() == [7 * n_rows, 7 * n_rows]
+        assert (result.sum(axis=1) == 7).all()
+
+
+@pytest.mark.slow
+def test_table_changes_nothing_on_average() -> None:
+    targets = np.array(
+        [
+            [0.3, 0.5, 1.2, 0.0],
+            [2.1, 0.15, 0.75, 1.0],
+            [0.02, 0.5, 0.18, 0.3],
+            [0.25, 0.25, 0.25, 0.25],
+        ]
+    )
+    rng = np.random.default_rng(11)
+    mean = sum(round_table(targets, rng) for _ in range(6000)) / 6000
+    assert_close_to_chance(mean - np.floor(targets), targets - np.floor(targets), 6000)
+
+
+def draws_for(n: int, seed: int) -> np.ndarray:
+    return draws_of(row_numbers(0, n), seed)
+
+
+@settings(deadline=None, max_examples=250)
+@given(
+    st.sampled_from(KINDS),
+    st.integers(0, 60),
+    st.integers(1, 30),
+    st.sampled_from([np.float32, np.float64]),
+    st.integers(0, 2**32),
+)
+def test_class_counts_are_column_sums_rounded(
+    kind: str, n: int, n_classes: int, dtype: type, seed: int
+) -> None:
+    rows = make_rows(kind, n, n_classes, seed).astype(dtype)
+    codes = round_rows(rows, draws_for(len(rows), seed))
+    assert codes.dtype == np.uint8
+    assert_counts(codes, rows.astype(np.float64))
+
+
+def test_many_rows_and_many_classes() -> None:
+    rows = make_rows("sparse", 3000, 300, 1)
+    codes = round_rows(rows, draws_for(len(rows), 1))
+    assert codes.dtype == np.uint16
+    assert_counts(codes, rows)
+
+
+MIXED = np.array(
+    [
+        [0.2, 0.3, 0.5],
+        [0.6, 0.4, 0.0],
+        [0.0, 0.05, 0.95],
+        [1.0, 0.0, 0.0],
+        [1 / 3, 1 / 3, 1 / 3],
+        [0.01, 0.98, 0.01],
+    ]
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", [None, [1.0, 2.0, 0.1, 5.0, 30.0, 0.0]])
+def test_rows_get_classes_with_their_probabilities(weight: list[float] | None) -> None:
+    rng = np.random.default_rng(5)
+    assert_frequencies(
+        MIXED, 6000, lambda: round_rows(MIXED, rng.integers(2**53, size=len(MIXED)), weight)
+    )
+
+
+def test_equal_weights_are_no_weights() -> None:
+    rows = make_rows("dirichlet", 200, 5, 4)
+    plain, weighted = (
+        round_rows(rows, draws_for(len(rows), 0), weight) for weight in (None, np.full(200, 3.7))
+    )
+    assert np.array_equal(plain, weighted)
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [[1e300, 1.0, 1e-300], [5e-324, 5e-324, 1e-310], [0.0, 0.0, 0.0], [1.0, 1e-149, 1e-151]],
+)
+def test_extreme_weights(weight: list[float]) -> None:
+    rows = np.array([[0.5, 0.5, 0.0], [0.0, 1e-140, 1.0], [0.3, 0.3, 0.4]])
+    for seed in range(50):
+        codes = round_rows(rows, draws_for(len(rows), seed), weight)
+        assert (rows[np.arange(3), codes] > 0).all()
+
+
+@pytest.fixture
+def run_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Callable[[], np.ndarray]], list[np.ndarray]]:
+    """Run a function compiled, then interpreted."""
+    pytest.importorskip("numba")
+
+    def run(function: Callable[[], np.ndarray]) -> list[np.ndarray]:
+        results = []
+        for threshold in (-1, sys.maxsize):
+            monkeypatch.setattr(rounding, "COMPILE_FROM", threshold)
+            results.append(function())
+        return results
+
+    return run
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_compiled_rows_equal_interpreted_rows(
+    kind: str, weighted: bool, run_both: Callable
+) -> None:
+    rows = make_rows(kind, 2000, 9, 7)
+    weight = np.random.default_rng(8).lognormal(0, 2, 2000) if weighted else None
+    compiled, interpreted = run_both(lambda: round_rows(rows, draws_for(len(rows), 9), weight))
+    assert np.array_equal(compiled, interpreted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiled_table_equals_interpreted_table(kind: str, run_both: Callable) -> None:
+    targets = make_rows(kind, 30, 20, 7) * 17
+    compiled, interpreted = run_both(lambda: round_table(targets, np.random.default_rng(9)))
+    assert np.array_equal(compiled, interpreted)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_block_size_does_not_matter(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.vstack([make_rows(kind, 40, 6, 1) for kind in KINDS])
+    rng = np.random.default_rng(2)
+    weight = rng.random(len(rows)) * (rng.random(len(rows)) < 0.8) if weighted else None
+    results = []
+    for length in (1, 7, 10**6):
+        monkeypatch.setattr(rounding, "block_length", lambda n_classes, length=length: length)
+        results.append(round_rows(rows, draws_for(len(rows), 3), weight))
+    assert all(np.array_equal(result, results[0]) for result in results)
+
+
+def test_streams_are_the_same_however_they_are_asked_and_apart_by_place() -> None:
+    one, other = SeededStream(5, 1), SeededStream(5, 1)
+    assert np.array_equal(
+        np.concatenate([one.random(3), one.random(0), one.random(700)]), other.random(703)
+    )
+    apart = np.concatenate(
+        [SeededStream(seed, place).random(500) for seed in range(4) for place in range(4)]
+    )
+    assert len(np.unique(apart)) == len(apart) and abs(apart.mean() - 0.5) < 0.02
+
+
+def test_draws_are_those_of_the_first_release() -> None:
+    # Labels that were written are drawn again by r2b verify: these numbers must never change.
+    assert draws_of(row_numbers(0, 3), 0).tolist() == [
+        7423912196166763,
+        7956156453446585,
+        2454567507334121,
+    ]
+    assert (SeededStream(0, 2).random(2) * 2**53).astype(np.int64).tolist() == [
+        5238972636649460,
+        6759544592394296,
+    ]
+    assert (entry_uniforms(np.array([1, 1]), np.array([0, 3])) * 2**53).astype(
+        np.int64
+    ).tolist() == [3316356330981164, 6236995356031757]
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from(KINDS),
+    st.integers(1, 60),
+    st.integers(1, 20),
+    st.sampled_from([0.0, 1.0, 5.0]),
+    st.integers(0, 2**32),
+)
+def test_weighted_shares_stay_within_the_stated_bound(
+    kind: str, n: int, n_classes: int, spread: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rows = make_rows(kind, n, n_classes, seed)
+    weight = rng.lognormal(0, spread, n) * (rng.random(n) < 0.9)
+    weight[0] = 1.0  # some row has weight
+    codes = round_rows(rows, rng.integers(2**53, size=n), weight)
+    found = np.bincount(codes, weight, n_classes)
+    bound = (n_classes - 1) * weight.max() + 1e-10 * weight.sum()
+    assert np.abs(found - weight @ rows).max() <= bound
+    assert (rows[np.arange(n), codes] > 0).all()
+
+
+@pytest.mark.parametrize("targets", [[[0.5, 0.4]], [[1.5, -0.5]], [[np.nan, 1.0]], [[np.inf, 1.0]]])
+def test_table_that_cannot_be_rounded_is_refused(targets: Any) -> None:
+    with pytest.raises(ParameterError):
+        round_table(targets, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "rows", [[[0.5, 0.5], [0.5, 0.4]], [[0.5, 0.5], [1.5, -0.5]], [[0.5, 0.5], [np.nan, 0.5]]]
+)
+def test_rows_that_are_no_distributions_are_refused_by_number(rows: Any) -> None:
+    for refuse in (
+        lambda: round_rows(rows, draws_for(2, 0)),
+        lambda: sample_rows(rows, [0.1, 0.1]),
+        lambda: sample_table([0], rows, [0.1]),
+        lambda: expanded(rows),
+    ):
+        with pytest.raises(ProbabilityError, match="Row 1 "):
+            refuse()
+
+
+def test_without_numba_the_same_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = make_rows("dirichlet", 300, 5, 0)
+    expected = round_rows(rows, draws_for(len(rows), 0))
+    monkeypatch.setattr(rounding, "COMPILE_FROM", -1)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    rounding._compiled_settle.cache_clear()
+    try:
+        assert np.array_equal(round_rows(rows, draws_for(len(rows), 0)), expected)
+    finally:
+        rounding._compiled_settle.cache_clear()
+
+
+def searched(counts: np.ndarray, pairs: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, int]:
+    """Find borders in passes over batches of rows, as where rows are elsewhere."""
+    found, passes = BorderSearch.of(counts), 0
+    while isinstance(found, BorderSearch):
+        parts = [
+            found.look(pairs[k : k + 130], draws[k : k + 130]) for k in range(0, len(pairs), 130)
+        ]
+        found, passes = found.borders(reduce(Look.merge, parts)), passes + 1
+    return classes_after(pairs, draws, padded(found), counts.shape[1]), passes
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.integers(0, 10_000), st.integers(1, 4), st.integers(2, 6), st.sampled_from([0.5, 5.0, 50.0])
+)
+def test_whole_counts_are_met_in_memory_and_elsewhere(
+    seed: int, n_cells: int, n_classes: int, width: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, n_cells * n_classes, 500)
+    channel = rng.dirichlet(np.full(n_classes, 0.5), (n_cells, n_classes))
+    rows = np.bincount(pairs, minlength=n_cells * n_classes).reshape(n_cells, n_classes)
+    whole, fair = whole_counts(rows, channel, seed), rows[:, :, None] * channel
+    for axis in ((), (1,), (2,)):
+        assert np.abs((whole - fair).sum(axis=axis)).max() < 1.0 + 1e-9
+    draws, counts = draws_for(500, seed), whole.reshape(-1, n_classes)
+    codes = assign_in_order(counts, pairs, draws)
+    made = np.zeros_like(counts)
+    np.add.at(made, (pairs, codes), 1)
+    assert np.array_equal(made, counts) and codes.dtype == np.uint8
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rounding, "DEVIATIONS", width)
+        assert np.array_equal(searched(counts, pairs, draws)[0], codes)
+
+
+def test_one_pass_finds_the_borders_of_many_rows() -> None:
+    pairs, draws = np.arange(64_000) % 20, draws_for(64_000, 0)
+    counts = np.tile([800, 1_600, 800], (20, 1))
+    look = BorderSearch.of(counts).look
+    assert len(look(pairs, draws)[1]) < 30_000
+    assert searched(counts, pairs, draws)[1] == 1
+
+
+def test_a_border_outside_its_window_takes_another_pass() -> None:
+    # All draws in the first eighth: the windows are elsewhere.
+    draws = np.sort(np.random.default_rng(0).integers(0, 1 << (BITS - 3), 10_000))
+    new, passes = searched(np.array([[3_000, 5_000, 2_000]]), np.zeros(10_000, int), draws)
+    assert passes > 1
+    assert np.bincount(new).tolist() == [3_000, 5_000, 2_000]
+
+
+def test_rows_that_are_not_those_counted_before_are_refused() -> None:
+    draws, pairs = draws_for(4_000, 0), np.arange(4_000) % 4
+    found: Any = BorderSearch.of(np.tile([500, 500], (4, 1)))
+    with pytest.raises(InputError, match="not those that were counted before"):
+        found.borders(found.look(pairs[1:], draws[1:]))
+
+
+def test_rows_of_one_draw_get_one_class_and_many_are_refused() -> None:
+    draws = np.array([5, 5, 9, 1])
+    assert assign_in_order(np.array([[2, 2]]), np.zeros(4, int), draws).tolist() == [1, 1, 1, 0]
+    with pytest.raises(InputError, match="have a key that another row"):
+        assign_in_order(np.array([[50, 50]]), np.zeros(100, int), np.arange(100) // 2)
+
+
+def test_every_row_of_an_old_class_has_the_same_chance() -> None:
+    old = np.array([0, 1, 0, 0, 1, 0], dtype=np.int8)
+    table = np.array([[1, 3, 0], [0, 1, 1]])
+    rng = np.random.default_rng(3)
+    drawn = (table / table.sum(axis=1, keepdims=True))[old]
+    assert_frequencies(
+        drawn, 5000, lambda: assign_in_order(table, old, rng.integers(2**53, size=6))
+    )
+
+
+HIGHEST = 1 - 2.0**-53  # The largest float64 below 1.
+
+
+def class_by_definition(row: np.ndarray, uniform: float) -> int:
+    reached = 0.0
+    total = 0.0
+    for chance in row:  # one by one: from Python 3.12 on, sum() makes up for the rounding of floats
+        total += float(chance)
+    for k, chance in enumerate(row):
+        reached += float(chance)
+        if uniform * total < reached:
+            return k
+    raise AssertionError("no class reached")
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.integers(0, 40),
+    st.integers(1, 30),
+    st.sampled_from([np.float32, np.float64]),
+    st.integers(0, 2**32),
+)
+def test_class_of_the_uniform_number(n: int, n_classes: int, dtype: type, seed: int) -> None:
+    rows = make_rows("sparse", n, n_classes, seed).astype(dtype)
+    uniforms = np.random.default_rng(seed).random(n)
+    uniforms[::5] = HIGHEST
+    uniforms[1::5] = 0.0
+    codes = sample_rows(rows, uniforms)
+    assert codes.dtype == np.uint8
+    assert codes.tolist() == [
+        class_by_definition(row, u) for row, u in zip(rows, uniforms, strict=True)
+    ]
+    assert (rows[np.arange(n), codes] > 0).all()
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(0, 100), st.integers(1, 20), st.integers(1, 40), st.integers(0, 2**32))
+def test_sampled_table_gives_what_its_rows_give(
+    n: int, n_table: int, n_classes: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    table = make_rows("sparse", n_table, n_classes, seed)
+    index = rng.integers(0, n_table, n).astype(np.uint8)
+    uniforms = rng.random(n)
+    uniforms[::5] = HIGHEST
+    uniforms[1::5] = 0.0
+    assert np.array_equal(sample_table(index, table, uniforms), sample_rows(table[index], uniforms))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1 - 1e-16, 1 - 1e-6, 1 + 1e-6])
+def test_sums_off_one_never_reach_an_impossible_class(scale: float) -> None:
+    row = np.array([0.0, 0.1, 0.0, 0.2, 0.7, 0.0, 0.0]) * scale
+    uniforms = np.array([0.0, np.nextafter(0.1, 0), 0.11, 0.299, 0.31, HIGHEST])
+    expected = [1, 1, 3, 3, 4, 4]
+    assert sample_rows(np.tile(row, (6, 1)), uniforms).tolist() == expected
+    assert sample_table(np.zeros(6, np.int64), row[None], uniforms).tolist() == expected
+
+
+def test_frequencies_are_the_probabilities() -> None:
+    table = make_rows("sparse", 4, 5, 1)
+    draws = 20_000
+    index = np.repeat(np.arange(4), draws)
+    codes = sample_table(index, table, np.random.default_rng(4).random(index.size))
+    found = np.zeros(table.shape)
+    np.add.at(found, (index, codes), 1 / draws)
+    spread = np.sqrt(np.maximum(table * (1 - table), 1e-12) / draws)
+    assert np.abs((found - table) / spread).max() < 5
+
+
+def test_large_tables_keep_the_last_digits_of_the_uniforms() -> None:
+    # Searching index + uniform in one long list would lose 1e-14 of 0.5 at row 5,000 and answer 1.
+    table = np.full((5001, 2), 0.5)
+    assert sample_table([5000], table, [np.nextafter(0.5, 0)]).tolist() == [0]
+    assert sample_table([5000], table, [HIGHEST]).tolist() == [1]
+
+
+def test_more_than_256_classes() -> None:
+    assert sample_rows(np.eye(300)[[299, 0]], [0.5, 0.5]).tolist() == [299, 0]
+    assert sample_table([299, 0], np.eye(300), [0.5, 0.5]).dtype == np.uint16
+
+
+def by_definition(rows: np.ndarray, weight: np.ndarray) -> list[tuple[int, int, float]]:
+    return [
+        (i, k, float(rows[i, k]) / float(rows[i].astype(np.float64).sum()) * weight[i])
+        for i in range(rows.shape[0])
+        for k in range(rows.shape[1])
+        if rows[i, k] > 0
+    ]
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    st.integers(0, 30),
+    st.integers(1, 30),
+    st.sampled_from([np.float32, np.float64]),
+    st.integers(0, 2**32),
+)
+def test_entries_are_those_of_the_definition(
+    n: int, n_classes: int, dtype: type, seed: int
+) -> None:
+    rows = make_rows("tiny", n, n_classes, seed).astype(dtype)
+    weight = np.random.default_rng(seed).lognormal(0, 3, n)
+    row_index, class_codes, weights = expanded(rows, weight=weight)
+    assert (row_index.dtype, class_codes.dtype, weights.dtype) == (np.int64, np.uint8, np.float64)
+    expected = by_definition(rows, weight)
+    assert list(zip(row_index.tolist(), class_codes.tolist(), strict=True)) == [
+        entry[:2] for entry in expected
+    ]
+    np.testing.assert_allclose(weights, [entry[2] for entry in expected], rtol=1e-12)
+    np.testing.assert_allclose(np.bincount(row_index, weights, n), weight, rtol=1e-12)
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    st.integers(0, 100),
+    st.integers(1, 12),
+    st.integers(1, 30),
+    st.booleans(),
+    st.integers(0, 2**32),
+)
+def test_expanded_table_gives_what_its_rows_give(
+    n: int, n_table: int, n_classes: int, weighted: bool, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    table = make_rows("tiny", n_table, n_classes, seed)
+    index = rng.integers(0, n_table, n).astype(np.uint8)
+    weight = rng.random(n) if weighted else None
+    for found, expected in zip(
+        expanded(table, index, weight), expanded(table[index], weight=weight), strict=True
+    ):
+        assert found.dtype == expected.dtype
+        assert np.array_equal(found, expected)
+
+
+def test_weighted_class_shares_are_kept() -> None:
+    rows = make_rows("tiny", 1000, 7, 0)
+    weight = np.random.default_rng(0).lognormal(0, 2, 1000)
+    _, class_codes, weights = expanded(rows, weight=weight)
+    np.testing.assert_allclose(np.bincount(class_codes, weights, 7), weight @ rows, rtol=1e-12)
+
+
+def test_rows_without_weight_keep_their_entries() -> None:
+    row_index, class_codes, weights = expanded([[0.5, 0.5], [1.0, 0.0]], weight=[0.0, 2.0])
+    assert (row_index.tolist(), class_codes.tolist(), weights.tolist()) == (
+        [0, 0, 1],
+        [0, 1, 0],
+        [0.0, 0.0, 2.0],
+    )
+
+
+def test_no_rows_give_empty_arrays_of_the_right_types() -> None:
+    for row_index, class_codes, weights in (
+        expanded(np.zeros((0, 300))),
+        expanded(np.eye(300), np.zeros(0, np.int64)),
+    ):
+        assert (row_index.size, class_codes.size, weights.size) == (0, 0, 0)
+        assert (row_index.dtype, class_codes.dtype, weights.dtype) == (
+            np.int64,
+            np.uint16,
+            np.float64,
+        )
