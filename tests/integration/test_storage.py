@@ -344,5 +344,3 @@ def test_no_pickle():
     assert not {"pickle", "marshal", "shelve", "joblib"} & {
         name.name.split(".")[0] for node in imported for name in node.names
     }
-
-
