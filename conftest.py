@@ -15,7 +15,6 @@ NEEDS = {
     "src/r2b/_solve/oracle/compiled.py": ["numba"],
     "src/r2b/_solve/oracle/design_compiled.py": ["numba"],
     "src/r2b/_solve/oracle/classes_compiled.py": ["numba"],
-    "src/r2b/_solve/oracle/soft_bands.py": ["numba"],
     "src/r2b/_solve/oracle/curvature_compiled.py": ["numba"],
     "src/r2b/_solve/oracle/descent.py": ["numba"],
     "src/r2b/_solve/solvers/soft.py": ["numba"],

@@ -1,4 +1,4 @@
-"""A matrix of zeros and ones is classes to the solver, and probabilities to whoever brought it; narrow bands are reached by a path."""
+"""A matrix of zeros and ones is classes to the solver, and probabilities to whoever brought it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 import r2b
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._solve.solvers import fitting, plan
 
 
 def heavy(seed, classes=20, groups=6, n=400):
@@ -65,13 +64,3 @@ def test_a_column_that_no_row_has_stays_a_class():
     matrix = np.eye(22)[y]
     fair = r2b.debias(matrix, sensitive_features=groups, epsilon=0.01)
     assert fair.status.ok and fair.soft_labels.shape == matrix.shape
-
-
-def test_a_narrow_band_is_reached_by_narrowing_where_no_interior_point_fits(monkeypatch):
-    # Thresholds stop short of it from the labels themselves.
-    monkeypatch.setattr(fitting, "_INTERIOR_ENTRIES", 0)
-    monkeypatch.setattr(plan, "_narrow_for_many", lambda *_: False)
-    y, groups, weight = heavy(0, classes=150, groups=25, n=1500)
-    fair = r2b.debias(y, sensitive_features=groups, sample_weight=weight, lam=0.3, epsilon=1e-4)
-    assert fair.status.ok and fair.certificate.holds
-    assert any(step.stage.startswith("narrow") for step in fair.history)

@@ -9,6 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 from problems import lumpy_rows, spread_weights, tied_rows
+from r2b._solve.solvers.general import GeneralInterior
+from r2b._solve.solvers.systems import fold
 
 from r2b._constraints.parity import (
     Bound,
@@ -26,11 +28,9 @@ from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import MemoryOracle
 from r2b._solve.oracle.reference import folded_cells
 from r2b._solve.solvers import Limits, Outcome, Stage, run, solve
-from r2b._solve.solvers.general import GeneralInterior
 from r2b._solve.solvers.interior import Interior
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.plan import _STARTS, _by_interior
-from r2b._solve.solvers.systems import fold
 
 BOUNDS = ("range", "to_overall", "ratio", "target")
 DESIGNS = (

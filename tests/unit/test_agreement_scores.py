@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from r2b._solve.oracle.screening import screened
 from scipy import sparse
 from scipy.optimize import linprog
 
@@ -12,7 +13,6 @@ from r2b._constraints.families import Request
 from r2b._labels.debiasing import Settings
 from r2b._labels.task import open_job
 from r2b._solve.oracle.reference import evaluated
-from r2b._solve.oracle.screening import screened
 
 GROUPS = {"disjoint": None, "uncertain": "soft", "one-hot membership": "hard"}
 

@@ -21,8 +21,6 @@ from r2b._labels.task import MemoryTask
 from r2b._solve.oracle import DesignOracle, MemoryOracle
 from r2b._solve.oracle.reference import evaluated, folded_curvature, inspected
 from r2b._solve.oracle.thinning import calibrated
-from r2b._solve.solvers import faces
-from r2b._solve.solvers.newton import Newton
 
 KERNELS = ["numpy", "compiled"]
 
@@ -169,19 +167,6 @@ def test_where_few_of_many_prices_matter_the_others_are_not_multiplied(
         np.testing.assert_allclose(
             np.where(both, mine, 0.0), np.where(both, other, 0.0), rtol=0, atol=1e-12
         )
-
-
-def test_a_step_is_the_same_in_one_table_and_class_by_class(monkeypatch):
-    rows, parity = a_table(300, "soft")
-    newton = Newton(DesignOracle.of(rows, parity, "numpy"), parity, 0.3)
-    state = newton.start(np.random.default_rng(3).normal(size=(5, 5)) * 0.05)
-    state = replace(state, curvature=newton._curvature(newton.oracle, state.prices))
-    found = []
-    for most in (0, 10_000):
-        monkeypatch.setattr(faces, "_DENSE", most)
-        found.append(newton._steps(state)(1e-3))
-    assert np.abs(found[0]).max() > 1e-3
-    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -36,12 +34,11 @@ from r2b._solve.oracle import (
     oracle_of,
 )
 from r2b._solve.oracle.blocks import chosen_kernel
-from r2b._solve.oracle.memory import label_blocks
-from r2b._solve.oracle.reference import Answers, GroupOracle, Responses, respond
+from r2b._solve.oracle.reference import Answers, GroupOracle, Responses
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
-from r2b._solve.solvers.sharpening import sharpen
-from r2b.errors import InputError, MissingExtraError, NotSolvedWarning, ParameterError
+from r2b._solve.solvers.settings import SETTINGS
+from r2b.errors import InputError, NotSolvedWarning, ParameterError
 
 _ROUNDING = 1e-12
 _MOST_PLAUSIBLE = 1000
@@ -136,10 +133,16 @@ class Task:
 
     def problem(self, parity: Parity) -> Problem:
         """Give the problem under a bound of this shape."""
-        lam = 0.0 if self.settings.objective == "agreement" else float(self.settings.lam)
+        lam = self._agreement_lam if self.settings.objective == "agreement" else self.settings.lam
         return Problem(
-            self.rows, parity, lam, 0.0 if self.costs is None else float(self.costs.max())
+            self.rows, parity, float(lam), 0.0 if self.costs is None else float(self.costs.max())
         )
+
+    @property
+    def _agreement_lam(self) -> float:
+        """The lam of agreement: 0 for class labels of cells, whose answer is a table; else small."""
+        tabled = not self.schema.is_soft and not isinstance(self.oracle, GroupOracle)
+        return 0.0 if tabled else SETTINGS.agreement_lam
 
     def solve(
         self, parity: Parity | None = None, start: Floats | None = None, *, stacklevel: int = 3
@@ -348,18 +351,6 @@ class MemoryTask(Task):
             response.shifts, response.lam, answers=response.splits or self._answers(fair)
         ).means
 
-    def _leaving(self, splits: Responses) -> Answers:
-        """Give labels as they leave: kernels may round otherwise, and at the smallest lambdas that tells."""
-        if splits.lam >= _BLURRED:
-            return splits
-        cells, shifts = self.rows.cells, self.families.shifts(self.groups, splits.prices)
-        answers = np.empty((len(cells), self.rows.n_classes))
-        for part, labels in label_blocks(
-            self.rows, slice(0, len(cells)), max(1, _BLOCK_ENTRIES // self.rows.n_classes)
-        ):
-            answers[part] = respond(labels, cells[part], shifts, splits.lam)
-        return answers
-
     def _answers(self, fair: FairLabels) -> Floats | None:
         return (
             None
@@ -372,31 +363,7 @@ class MemoryTask(Task):
 
     def _agree(self, problem: Problem, limits: Limits) -> Agreed:
         slim = without_implied(problem.parity)
-        if self.schema.is_soft or isinstance(self.oracle, DesignOracle):
-            begun = time.perf_counter()
-            sharpened = outcome, *_ = self._sharpened(problem, slim, limits)
-            if (
-                outcome.status in _SHORT
-                and not self.schema.is_soft
-                and self.rows.entries * problem.n_classes <= _SMALL
-            ):
-                # Rows that hardly differ in how they count are split apart at prices of more digits
-                # than there are: a table tells them.
-                left = (
-                    None
-                    if limits.time_limit is None
-                    else max(0.0, limits.time_limit - (time.perf_counter() - begun))
-                )
-                with suppress(MissingExtraError):
-                    found, answers, table, _ = self._tabled(problem, slim, left)
-                    proof = certify(
-                        problem, self.oracle, found.prices, self.before, answers=answers
-                    )
-                    if proof.holds:
-                        found.history = outcome.history
-                        return found, answers, table, proof
-            return sharpened
-        return self._tabled(problem, slim, self.settings.time_limit)
+        return self._tabled(problem, slim, limits.time_limit)
 
     def _tabled(self, problem: Problem, slim: Slim, time_limit: float | None) -> Agreed:
         """Solve the linear programme, whose answer is a table: prices prove it, and do not tell it."""
@@ -408,43 +375,6 @@ class MemoryTask(Task):
         )
         answers = self.oracle.labels if found.answers is None else found.answers
         return outcome, answers, self._table(answers, problem.parity.shifts(outcome.prices)), None
-
-    def _sharpened(self, problem: Problem, slim: Slim, limits: Limits) -> Agreed:
-        """Follow lambda to 0, which gives prices that tell the labels of new rows as well."""
-
-        def whole(splits: Responses) -> Responses:
-            return splits._replace(prices=slim.whole(splits.prices))
-
-        last: list[tuple[Floats, Responses, Certificate]] = []
-
-        def prove(prices: Floats, splits: Responses) -> Certificate:
-            proof = certify(
-                problem,
-                self.oracle,
-                slim.whole(prices),
-                self.before,
-                answers=self._leaving(whole(splits)),
-            )
-            last[:] = [(prices, splits, proof)]
-            return proof
-
-        walked = (
-            self.oracle.among(slim.places) if isinstance(self.oracle, DesignOracle) else self.oracle
-        )
-        if isinstance(walked, ClassOracle):
-            walked = MemoryOracle(self.rows, walked.kernel_choice, walked.threads)
-        found = sharpen(
-            replace(problem, parity=slim.parity), walked, prove, self.settings.tol, limits
-        )
-        # The last proof is about what goes out, unless the path ended without one.
-        proofs = [
-            proof
-            for prices, splits, proof in last
-            if prices is found.outcome.prices and splits is found.splits
-        ]
-        proof = proofs[0] if proofs else prove(found.outcome.prices, found.splits)
-        found.outcome.prices = slim.whole(found.outcome.prices)
-        return found.outcome, whole(found.splits), None, proof
 
     def _table(self, answers: Floats, shifts: Floats) -> Floats:
         """Give the channel of every cell: as found for what occurs, else the best response to the prices."""

@@ -1,7 +1,6 @@
-"""Problems to prices: solvers are settings, one driver loop decides when to stop."""
+"""Problems to prices: three solvers, one loop around them, and the plan that chooses."""
 
 from r2b._solve.solvers.driver import (
-    TOLERANCE,
     Limits,
     Outcome,
     Progress,
@@ -11,6 +10,7 @@ from r2b._solve.solvers.driver import (
     run,
 )
 from r2b._solve.solvers.plan import solve
+from r2b._solve.solvers.settings import TOLERANCE
 
 __all__ = [
     "TOLERANCE",

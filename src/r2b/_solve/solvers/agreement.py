@@ -18,7 +18,7 @@ from r2b._constraints.parity.constraint import proves_infeasible, surely_feasibl
 from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
-from r2b._solve.solvers.systems import layout_of
+from r2b._solve.solvers.linear import entries_of
 from r2b.errors import MissingExtraError, require
 
 # What SciPy's numbers mean: a limit of steps or time is only ever met because a time limit was
@@ -131,7 +131,7 @@ class _Programme:
         self.row, self.column = np.nonzero(allowed & unknown[:, None])
         self.worth = weight[self.row] * rows.labels[self.row, self.column]
         self.limit = {} if time_limit is None else {"time_limit": time_limit}
-        sides = layout_of(self.parity)
+        sides = entries_of(self.parity)
         # Shares add up to 1: where a family is closed in all classes, the last follows from the
         # others. Said twice, rounding contradicts.
         implied = sides.equal.all(axis=1, keepdims=True) & (

@@ -1,12 +1,12 @@
-"""Class labels by their structure: Newton on the thresholds of the rows, with the prices of every class found exactly for given thresholds.
+"""Newton's method on the thresholds of class labels, for the paper's constraint.
 
-The dual is a minimum over prices and thresholds together. For given prices each row has its best
-threshold; for given thresholds each class has its best prices, whatever those of the others
-(``balanced``), bounds included. What is left to find is which thresholds go together. There Newton
-works well: the curvature of a row is its weight times the number of classes it gives to, which
-changes little when one more class joins. By prices it would jump by orders of magnitude, from the
-weight of a class to that of all rows that begin to give to it. The step solves one linear system by
-conjugate gradients, with products that cost a few cumulative sums (``classes``).
+The dual is a minimum over prices and over the thresholds at which rows are projected onto the
+simplex. For given thresholds each class has its best prices, whatever those of the others, bounds
+included (the ``balanced`` kernel). What is left to find is which thresholds go together. There
+Newton's method works well: the curvature of a row is its weight times the number of classes that it
+gives to, which changes little when one more class joins. By prices it would jump by orders of
+magnitude. A step solves one linear system by conjugate gradients, whose products cost a few
+cumulative sums.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,56 +21,37 @@ from r2b._constraints.parity import Parity
 from r2b._data.arrays import Floats
 from r2b._solve.oracle.memory import ClassOracle, Supports
 from r2b._solve.solvers.driver import State
+from r2b._solve.solvers.settings import SETTINGS, TOLERANCE
 
-_GAMMA = 0.95  # of lam, as in Newton: the residuals of both are the same
-_SHORTEST = 0.3  # a step is cut to no less; below that damping is the better remedy
-_LEAST, _WORTHWHILE, _MOST = 1e-9, 1e-3, 1e3  # damping, in units of a class's mean over lam
-# factors of the damping after a failure, and after a success that took several tries
-_GENTLER, _RECOVERED = 10.0, 3.0
-# a step is stretched while this part of its slope is left
-_STRAIGHT, _STRETCH, _LONGEST = 0.98, 8.0, 1e9
-_NOISE = 1e-14  # of the dual
-_FALLS = 1e-11  # by how much the dual must fall for a step to count where the residual stays
-_SOLVED = 1e-8  # residual at which a problem on the path has done its part
-# residual from which rounding may hide the rest, and steps without any gain there
-_NEAR, _LAST_TRIES = 1e-10, 5
-_PATIENCE = 60  # steps for a problem on the path, and without any gain at its end
-_FACTOR = 0.7  # from one lam on the path to the next, at first
-# powers and limits of the factor between neighbours on the path
-_SLOWER, _FASTER, _WIDEST, _STUCK = 0.4, 1.5, 0.5, 1.0 - 1e-6
+_DAMPING = (1e-9, 1e3)  # least and most, in units of a class's mean over lam
+_SLOPE = 0.9  # a step must leave less than this part of the slope along it
+_STRETCH = 8.0  # factor of a step while its slope hardly changes
+_NOISE = 1e-14  # differences of the dual below this are rounding
 
 
 @dataclass(frozen=True, eq=False)
 class ThresholdState(State):
-    """Where the iteration stands; the residual is as Newton's, for the problem asked for.
+    """Where the iteration stands; the residual is the largest entry of E, as in Newton's method.
 
     Attributes
     ----------
     level : ndarray of the shape of the prices
         Threshold of the row of each class.
-    lam : float
-        Of the problem on the path that is being solved.
-    home : tuple
-        Thresholds and lam of the last one solved.
-    factor : float
-        From one lam to the next.
     damping : float
     levels : ndarray of shape (n_classes,)
         Of the means of the classes, to start the next search from.
     dual : float
-        Of the problem on the path.
-    taken, best : int, float
-        Steps since the last gain, and the smallest residual so far.
+    idle : int
+        Steps since the last gain.
+    best : float
+        The smallest residual so far.
     """
 
     level: Floats
-    lam: float
-    home: tuple[Floats, float]
-    factor: float
     damping: float
     levels: Floats
     dual: float
-    taken: int = 0
+    idle: int = 0
     best: float = np.inf
 
 
@@ -109,45 +89,31 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
-    """Settings for one problem.
+    """The method for one problem.
 
-    Parameters
+    Attributes
     ----------
     oracle : ClassOracle
     parity : Parity
         The paper's constraint, every group with weight.
     lam : float
-    path : bool
-        Below 1 rows may keep their labels whole, and nothing tells how far prices are from making
-        them move. The few problems that fail for it are solved along a path: smaller and smaller
-        lam in turn, each from the last.
     """
 
     oracle: ClassOracle
     parity: Parity
     lam: float
-    path: bool = False
     name: str = "thresholds"
-    gain: ClassVar[float] = 0.9  # a step must leave less than this part of the slope along it
-    rougher: ClassVar[float] = 30.0  # factor of the damping after a success
 
     def start(self, prices: Floats) -> ThresholdState:
-        """Begin at these prices, or at the labels as they are where a path leads away from them."""
-        if self.path:
-            prices = np.zeros_like(prices)
-        begin = max(self.lam, 1.0) if self.path else self.lam
-        seen = self.look(prices, begin)
+        """Start at these prices."""
+        seen = self.look(prices)
         # As far from giving as the costliest class is from taking.
         level = np.where(seen.level > _top(prices), 0.5 * (seen.level + _top(prices)), seen.level)
-        residual = seen.residual if begin == self.lam else self.look(prices, self.lam).residual
         levels = np.full(prices.shape[1], np.nan)
-        return ThresholdState(
-            prices, residual, level, begin, (level, begin), _FACTOR, _LEAST, levels, seen.dual
-        )
+        return ThresholdState(prices, seen.residual, level, _DAMPING[0], levels, seen.dual)
 
     def step(self, state: ThresholdState) -> ThresholdState:
-        """One accepted step on the thresholds, and on along the path where its problem is solved."""
-        before = state.dual
+        """Take one accepted step on the thresholds."""
         with np.errstate(all="ignore"):  # a step beyond floating point is caught here
             there, seen, damping = self._try(state)
         if not np.isfinite(seen.residual):
@@ -156,154 +122,115 @@ class Thresholds:
         # would make it give.
         top = _top(seen.prices)
         level = np.where(seen.level > top, np.clip(there.level, top, seen.level), seen.level)
-        state = replace(
-            state,
-            prices=seen.prices,
-            level=level,
-            damping=damping,
-            levels=there.levels,
-            dual=seen.dual,
+        falls = state.dual - seen.dual > 1e-11 and state.best > TOLERANCE
+        idle = 0 if seen.residual < 0.5 * state.best or falls else state.idle + 1
+        return ThresholdState(
+            seen.prices,
+            seen.residual,
+            level,
+            damping,
+            there.levels,
+            seen.dual,
+            idle,
+            min(seen.residual, state.best),
+            stalled=idle >= (5 if state.best <= TOLERANCE else 60),
         )
-        return self._along(state, seen.residual, falls=before - seen.dual > _FALLS)
 
     def _try(self, state: ThresholdState) -> tuple[Point, Seen, float]:
         """Give a better point, what is seen there, and the damping for the next step."""
-        here = self.point(state.level, state.lam, state.levels, -state.prices)
+        here = self.point(state.level, state.levels, -state.prices)
         damping, first = state.damping, True
         while True:
-            worth, level = self._direction(here, state.lam, damping)
-            there, length, gained = self._along_line(here, worth, level, state.lam)
-            if gained or damping >= _MOST:
-                seen = self.look(-there.worth, state.lam)
+            worth, level = self._direction(here, damping)
+            there, length, gained = self._along_line(here, worth, level)
+            if gained or damping >= _DAMPING[1]:
+                seen = self.look(-there.worth)
                 if length == 1.0:
-                    seen = seen.better(self.look(-(here.worth + worth), state.lam))
-                if seen.dual <= state.dual + _NOISE or damping >= _MOST:
-                    eased = 1.0 if length < 1.0 else self.rougher if first else _RECOVERED
-                    return there, seen, max(damping / eased, _LEAST)
-            damping, first = max(damping * _GENTLER, _WORTHWHILE), False
+                    seen = seen.better(self.look(-(here.worth + worth)))
+                if seen.dual <= state.dual + _NOISE or damping >= _DAMPING[1]:
+                    eased = 1.0 if length < 1.0 else 30.0 if first else 3.0
+                    return there, seen, max(damping / eased, _DAMPING[0])
+            damping, first = max(damping * 10.0, 1e-3), False
 
-    def _along_line(
-        self, here: Point, worth: Floats, level: Floats, lam: float
-    ) -> tuple[Point, float, bool]:
+    def _along_line(self, here: Point, worth: Floats, level: Floats) -> tuple[Point, float, bool]:
         """Go along a direction to where its slope is small: give the point, the length, and whether it is."""
         slope, length = self._slope(here, level), 1.0
-        there = self.point(here.level + level, lam, here.levels, here.worth + worth)
+        there = self.point(here.level + level, here.levels, here.worth + worth)
         ahead = self._slope(there, level)
-        if ahead > self.gain * abs(slope):
-            length = max(-slope / (ahead - slope), _SHORTEST)
+        if ahead > _SLOPE * abs(slope):
+            length = max(-slope / (ahead - slope), 0.3)
             there = self.point(
-                here.level + length * level, lam, here.levels, here.worth + length * worth
+                here.level + length * level, here.levels, here.worth + length * worth
             )
-            return there, length, self._slope(there, level) <= self.gain * abs(slope)
+            return there, length, self._slope(there, level) <= _SLOPE * abs(slope)
         # Where nothing bends, as between rows that keep their labels, only a bound of a class ends
         # the way.
-        while ahead < -_STRAIGHT * abs(slope) and length < _LONGEST:
-            further = self.point(
-                here.level + _STRETCH * length * level, lam, here.levels, here.worth
-            )
+        while ahead < -0.98 * abs(slope) and length < 1e9:
+            further = self.point(here.level + _STRETCH * length * level, here.levels, here.worth)
             ahead = self._slope(further, level)
-            if ahead > self.gain * abs(slope):
+            if ahead > _SLOPE * abs(slope):
                 break
             there, length = further, _STRETCH * length
         return there, length, True
 
-    def _along(self, state: ThresholdState, residual: float, *, falls: bool) -> ThresholdState:
-        if state.lam == self.lam:
-            gained = residual < 0.5 * state.best or (falls and state.best > _NEAR)
-            taken = 0 if gained else state.taken + 1
-            return replace(
-                state,
-                residual=residual,
-                taken=taken,
-                best=min(residual, state.best),
-                stalled=taken >= (_LAST_TRIES if state.best <= _NEAR else _PATIENCE),
-            )
-        state = replace(
-            state, residual=self.look(state.prices, self.lam).residual, taken=state.taken + 1
-        )
-        if residual > _SOLVED and state.taken < _PATIENCE:
-            return state
-        if residual <= _SOLVED:
-            # The next problem begins with these thresholds as they are: a Newton step from there
-            # follows the path.
-            home, factor = (
-                (state.level, state.lam),
-                max(state.factor**_FASTER, _WIDEST) if state.lam < 1 else state.factor,
-            )
-        else:
-            home, factor = state.home, state.factor**_SLOWER
-        lam = home[1] * factor
-        lam = self.lam if lam < self.lam * (1.0 + 1e-4) else lam
-        return replace(
-            state,
-            level=home[0],
-            lam=lam,
-            home=home,
-            factor=factor,
-            damping=_LEAST,
-            dual=np.inf,
-            taken=0,
-            stalled=factor > _STUCK,
-        )
-
-    def look(self, prices: Floats, lam: float) -> Seen:
+    def look(self, prices: Floats) -> Seen:
         """Evaluate prices."""
         # Rounding leaves some classes out of balance; what has no price stays without one.
         priced = prices != 0
         total = self.parity.share @ priced
         prices = prices - priced * (self.parity.share @ prices) / np.where(total > 0, total, 1.0)
-        _, level, means, value = self.oracle.respond(prices, lam)
+        _, level, means, value = self.oracle.respond(prices, self.lam)
         dual = self.parity.support(self.parity.settle(prices)) - float(self.parity.share @ value)
         return Seen(
             prices,
             dual,
             level,
-            lambda: means - self.parity.project(means + prices / (_GAMMA * lam)).means,
+            lambda: means - self.parity.project(means + prices / (SETTINGS.step_length * self.lam)).means,
         )
 
-    def point(self, level: Floats, lam: float, levels: Floats, worth: Floats) -> Point:
+    def point(self, level: Floats, levels: Floats, worth: Floats) -> Point:
         """Give the best prices for these thresholds; levels and worth are near them."""
         weight, epsilon = self.oracle.weight, self.parity.bound.epsilon
         worth, levels = self.oracle.kernel.balanced(
-            level, weight, self.parity.share, lam, epsilon, levels
+            level, weight, self.parity.share, self.lam, epsilon, levels
         )
-        supports, excess = self.oracle.supports_at(worth, level, lam)
+        supports, excess = self.oracle.supports_at(worth, level, self.lam)
         return Point(level, worth, levels, supports, excess)
 
     def _slope(self, at: Point, level: Floats) -> float:
         """How fast the dual changes along a change of the thresholds."""
         return -float(self.parity.share @ (self.oracle.weight * at.excess * level).sum(axis=1))
 
-    def _direction(self, at: Point, lam: float, damping: float) -> tuple[Floats, Floats]:
+    def _direction(self, at: Point, damping: float) -> tuple[Floats, Floats]:
         """Give the changes of worth and thresholds that bring every row to a sum of 1 and keep every class in balance, to first order."""
-        worth = self._within_reach(at, self.change(at, lam, damping), lam)
-        return worth, self._moved(at, worth, lam)
+        worth = self._within_reach(at, self.change(at, damping))
+        return worth, self._moved(at, worth)
 
-    def _within_reach(self, at: Point, worth: Floats, lam: float) -> Floats:
+    def _within_reach(self, at: Point, worth: Floats) -> Floats:
         """Let no class that no row gives to rise further than where rows would: they hold it there, of which the supports know nothing."""
         there = at.worth + worth
         given = at.supports.given > 0
         held = np.where(given, there, -np.inf).max(axis=1, keepdims=True)
-        held = np.maximum(held, there.min(axis=1, keepdims=True) + 1.0 - lam)
+        held = np.maximum(held, there.min(axis=1, keepdims=True) + 1.0 - self.lam)
         return np.where(given, worth, np.minimum(worth, np.maximum(held - at.worth, 0.0)))
 
-    def change(self, at: Point, lam: float, damping: float) -> Floats:
+    def change(self, at: Point, damping: float) -> Floats:
         """Give the change of worth of such a direction."""
         supports = at.supports
         free = (at.worth != 0) | (self.parity.bound.epsilon == 0)
         precise = float(np.clip(1e-3 * np.abs(at.excess).max(), 1e-10, 1e-4))
         return supports.solution(
-            supports.spread(at.excess), free, self.parity.share, self.damped(damping, lam), precise
+            supports.spread(at.excess), free, self.parity.share, self.damped(damping), precise
         )
 
-    def damped(self, damping: float, lam: float) -> Floats:
+    def damped(self, damping: float) -> Floats:
         """Give what damping adds to the curvature of each class."""
         mean = self.parity.share @ self.oracle.weight
-        return np.asarray(damping * np.maximum(mean, 1e-9 * mean.max()) / lam)
+        return np.asarray(damping * np.maximum(mean, 1e-9 * mean.max()) / self.lam)
 
-    def _moved(self, at: Point, worth: Floats, lam: float) -> Floats:
+    def _moved(self, at: Point, worth: Floats) -> Floats:
         """Give the change of thresholds that brings every row to a sum of 1 where the worth of classes changes so."""
-        counts = at.supports.counts
+        counts, lam = at.supports.counts, self.lam
         moved = at.supports.averages(worth) + lam * at.excess / np.maximum(counts, 1.0)
         if lam >= 1.0:
             return np.asarray(moved)
