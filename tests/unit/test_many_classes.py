@@ -12,7 +12,7 @@ from test_many_classes_oracle import rows_of
 
 import r2b
 from r2b._constraints.families import Request
-from r2b._constraints.parity import OverallBound, Parity, RangeBound
+from r2b._constraints.parity import Parity, RangeBound
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._labels import forms
@@ -20,8 +20,7 @@ from r2b._labels.debiasing import Settings
 from r2b._labels.task import MemoryTask
 from r2b._solve.certificate import Problem, certify
 from r2b._solve.oracle import ClassOracle, MemoryOracle, oracle_of
-from r2b._solve.solvers import Limits, Stage, Status, fitting, plan, run, solve
-from r2b._solve.solvers.newton import Newton
+from r2b._solve.solvers import Limits, Stage, Status, run, solve
 from r2b._solve.solvers.thresholds import Thresholds
 
 KERNELS = ["numpy", "compiled"]
@@ -49,12 +48,10 @@ def problem_of(weight: np.ndarray, epsilon: float | np.ndarray, lam: float) -> P
     )
 
 
-def by_thresholds(problem: Problem, kernel: str = "numpy", path: bool = False):
+def by_thresholds(problem: Problem, kernel: str = "numpy"):
     if kernel == "compiled":
         pytest.importorskip("numba")
-    solver = Thresholds(
-        ClassOracle(problem.rows_in_memory, kernel), problem.parity, problem.lam, path
-    )
+    solver = Thresholds(ClassOracle(problem.rows_in_memory, kernel), problem.parity, problem.lam)
     outcome = run(
         [Stage(solver, 1e-12, 300), Stage(solver, 1e-10, 0)],
         np.zeros((problem.n_groups, problem.n_classes)),
@@ -120,18 +117,6 @@ def test_answers_known_in_advance_are_found(case: Case):
     assert answers == pytest.approx(case.answer, abs=1e-8)
 
 
-@pytest.mark.slow
-def test_the_path_to_a_small_lam_ends_where_the_direct_way_does():
-    problem = problem_of(zipf(3, 30), 1e-3, 0.2)
-    direct, along = by_thresholds(problem), by_thresholds(problem, path=True)
-    assert direct.status is along.status is Status.SOLVED
-    oracle = MemoryOracle(problem.rows_in_memory, "numpy")
-    one, other = (
-        oracle.evaluate(outcome.prices, 0.2, curvature=False).means for outcome in (direct, along)
-    )
-    assert one == pytest.approx(other, abs=1e-8)
-
-
 @pytest.mark.parametrize("epsilon", [0.0, 0.001])
 def test_a_thousand_classes_are_solved_and_their_matrix_is_never_made(epsilon):
     weight = zipf(3, 1000)
@@ -155,18 +140,6 @@ def test_labels_that_are_fair_already_make_no_matrix_either():
     job = MemoryTask.of(read(arguments.pop("y"), **arguments), Request(epsilon=0.0), Settings())
     assert job.solve().status is Status.ALREADY_FAIR
     assert "labels" not in vars(job.rows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lam", [0.2, 1.0, 5.0])
-def test_kernels_give_the_same_labels(lam):
-    pytest.importorskip("numba")
-    weight = zipf(2, 300)
-    plain, compiled = (
-        r2b.debias(**table(weight), epsilon=0.001, lam=lam, kernel=kernel) for kernel in KERNELS
-    )
-    assert plain.status is compiled.status is Status.SOLVED
-    np.testing.assert_allclose(plain.channel, compiled.channel, rtol=0, atol=1e-7)
 
 
 def test_permuted_classes_and_groups_give_permuted_labels():
@@ -211,35 +184,6 @@ def test_rows_to_which_changes_have_costs_are_walked_one_by_one():
         r2b.debias(**table(small), epsilon=0.01, costs=1.0 - np.eye(20)),
     )
     np.testing.assert_allclose(dear.channel, free.channel, rtol=0, atol=1e-7)
-
-
-def test_where_matrices_would_not_fit_nothing_else_is_tried(monkeypatch):
-    problem = problem_of(zipf(2, 40), 0.001, 0.5)
-    oracle = ClassOracle(problem.rows_in_memory, "numpy")
-    monkeypatch.setattr(fitting, "_INTERIOR_ENTRIES", 1000)
-    stages = list(
-        plan.exact_plan(problem, oracle, None, 1e-10, Newton(oracle, problem.parity, problem.lam))
-    )
-    # Newton only judges; every step is on thresholds.
-    assert {type(stage.solver) for stage in stages if stage.max_iter} == {Thresholds}
-    assert (
-        all(stage.max_iter == 0 for stage in stages if isinstance(stage.solver, Newton))
-        and len(stages) >= 4
-    )
-
-
-def test_another_bound_or_another_oracle_goes_to_the_general_methods():
-    problem = problem_of(zipf(2, 40), 0.001, 1.0)
-    oracle = ClassOracle(problem.rows_in_memory, "numpy")
-    assert plan._by_structure(problem, oracle)
-    assert not plan._by_structure(problem, MemoryOracle(problem.rows_in_memory, "numpy"))
-    overall = replace(
-        problem,
-        parity=Parity.of_groups(
-            OverallBound(np.full(40, 0.001)), problem.rows_in_memory.group_weight
-        ),
-    )
-    assert not plan._by_structure(overall, oracle)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

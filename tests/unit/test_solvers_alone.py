@@ -85,9 +85,10 @@ class Small:
     @cached_property
     def task(self):
         """The problem and its oracle."""
-        return task_of(self.drawn.arguments["y"], {
-            name: value for name, value in self.drawn.arguments.items() if name != "y"
-        })
+        return task_of(
+            self.drawn.arguments["y"],
+            {name: value for name, value in self.drawn.arguments.items() if name != "y"},
+        )
 
     @property
     def problem(self) -> Problem:
@@ -250,9 +251,9 @@ def a_point(case: Small, seed: int = 0) -> tuple[InteriorPoint, Point]:
 def lagrangian(case: Small, method: InteriorPoint, at: Point) -> float:
     """Objective of the rows, and what the prices charge for means outside their sides."""
     rows, entries, parity = method.rows, method.entries, case.task.parity
-    cost = rows.weight @ (
-        0.5 * case.lam * at.x**2 - at.x * method.worth - at.x * at.z
-    ).sum(axis=1) - rows.weight @ (at.t * (at.x.sum(axis=1) - 1.0))
+    cost = rows.weight @ (0.5 * case.lam * at.x**2 - at.x * method.worth - at.x * at.z).sum(
+        axis=1
+    ) - rows.weight @ (at.t * (at.x.sum(axis=1) - 1.0))
     means = entries.centred(parity.means(rows.means(at.x)))
     c = at.c[entries.family]
     above = means - entries.high_slope * c - entries.high

@@ -205,47 +205,6 @@ def test_the_next_stage_begins_at_the_best_prices(final):
     assert begun == [3.0] and float(outcome.prices[0, 0]) == 3.0
 
 
-def test_prices_that_end_a_run_are_those_that_leave_it():
-    """Others had as small a residual before them, but a certificate would not have borne them out."""
-
-    class Even(_Place):
-        residual = 5e-11
-
-    class Doubting(_Wanderer):
-        def start(self, prices):
-            return Even(prices)
-
-        def step(self, state):
-            return Even(state.prices + 1.0)
-
-        def doubts(self, state):
-            return float(state.prices[0, 0]) < 4.0
-
-    outcome = run([Stage(Doubting(), 1e-10, 9)], np.zeros((1, 1)), Limits())
-    assert outcome.status is Status.SOLVED and float(outcome.prices[0, 0]) == 4.0
-
-
-def test_steps_that_were_taken_from_the_same_prices_are_not_taken_again():
-    solver, best = _Wanderer(), np.full((1, 1), 3.0)
-    again = run(
-        [Stage(solver, -1.0, 5), Stage(solver, -1.0, 5), Stage(solver, -1.0, 2)], best, Limits()
-    )
-    assert len(again.history) == 5 and float(again.prices[0, 0]) == 3.0
-    # more of them are
-    assert len(run([Stage(solver, -1.0, 5), Stage(solver, -1.0, 6)], best, Limits()).history) == 11
-    # and those of another solver
-    assert (
-        len(run([Stage(solver, -1.0, 5), Stage(_Wanderer(), -1.0, 5)], best, Limits()).history)
-        == 10
-    )
-
-
-def test_steps_that_are_dear_are_taken_near_the_answer_only():
-    far = run([Stage(_Wanderer(), -1.0, 5, near=1.0)], np.zeros((1, 1)), Limits())
-    assert not far.history and far.residual == 3.0
-    assert run([Stage(_Wanderer(), -1.0, 5, near=3.0)], np.zeros((1, 1)), Limits()).history
-
-
 def _started(call):
     """How many threads a call starts."""
     count, start = [], threading.Thread.start
@@ -260,22 +219,6 @@ def _started(call):
     finally:
         threading.Thread.start = start
     return len(count)
-
-
-@pytest.mark.parametrize(("threads", "most"), [(1, 0), (2, 2)])
-def test_threads_reach_the_interior_point(threads, most):
-    rng = np.random.default_rng(0)
-    y, groups = rng.integers(0, 110, 600), rng.integers(0, 4, 600)
-    y[:110] = np.arange(110)
-    fairs = []
-
-    def call():
-        return fairs.append(
-            r2b.debias(y, sensitive_features=groups, lam=0.3, kernel="numpy", threads=threads)
-        )
-
-    assert _started(call) <= most
-    assert fairs[0].status.ok and any(step.stage == "interior" for step in fairs[0].history)
 
 
 def test_workers_are_started_once_and_results_stay_in_order():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -27,8 +28,9 @@ def stages(
 ) -> Iterator[Stage]:
     """Yield the stages of a solve, in the order in which they are tried.
 
-    Thresholds for class labels under the paper's constraint; then the interior-point method where
-    the rows fit in memory a few times over, and Newton's method for long tables; then the other.
+    Thresholds for class labels under the paper's constraint. Then Newton's method for long tables:
+    many rows for each price make the problem nearly smooth. Then the interior-point method, where
+    the rows fit in memory a few times over; and Newton's method again.
     """
     newton = Newton(oracle, problem.parity, float(problem.lam))
     if warm:  # from prices that are near the answer
@@ -36,14 +38,23 @@ def stages(
     if takes_thresholds(problem, oracle):
         thresholds = Thresholds(oracle, problem.parity, float(problem.lam))
         yield Stage(thresholds, 0.01 * tol, SETTINGS.threshold_steps)
+    by_newton = _by_newton(newton, samples, tol, warm=warm)
     if not fits_interior(problem):
-        yield from _by_newton(newton, samples, tol, warm=warm)
-        return
+        attempts = [by_newton]
+    elif len(problem.rows_in_memory.cells) > SETTINGS.rows_per_price * problem.n_prices:
+        attempts = [by_newton, _by_interior(problem, newton, tol)]
+    else:
+        attempts = [_by_interior(problem, newton, tol)]
+    yield from chain(*attempts)
+    yield Stage(newton, tol, 10 * SETTINGS.newton_steps)
+
+
+def _by_interior(problem: Problem, newton: Newton, tol: float) -> Iterator[Stage]:
+    """Yield the interior-point method from every start, each followed by Newton's method."""
     for start_at in SETTINGS.starts:
         interior = InteriorPoint(problem, newton, tol, start_at)
         yield Stage(interior, 0.0, SETTINGS.interior_steps, final=False)
         yield Stage(newton, tol, SETTINGS.newton_steps // 2)
-    yield Stage(newton, tol, 10 * SETTINGS.newton_steps)
 
 
 def _by_newton(
@@ -61,7 +72,7 @@ def _by_newton(
         yield Stage(sampled, SETTINGS.near, steps // 3, final=False)
         estimated = replace(newton, sample=samples.large, name="newton, sampled curvature")
         yield Stage(estimated, tol, steps // 4)
-    yield Stage(newton, tol, 10 * steps)
+    yield Stage(newton, tol, steps)
 
 
 def takes_thresholds(problem: Problem, oracle: AnyOracle) -> bool:
@@ -87,7 +98,7 @@ def refuse_large_systems(problem: Problem) -> None:
     ------
     MemoryLimitError
     """
-    if problem.n_prices <= SETTINGS.dense_prices or entries_of(problem.parity).disjoint:
+    if entries_of(problem.parity).disjoint:
         return
     remedy = (
         "Bound the differences between groups (`bound='range'`), which is solved group by group; "

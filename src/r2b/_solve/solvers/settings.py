@@ -14,8 +14,10 @@ class SolverSettings:
     Attributes
     ----------
     interior_entries : int
-        Rows times classes up to which the interior-point method is tried first. It keeps about ten
-        arrays of this size.
+        Rows times classes up to which the interior-point method is used. It keeps about ten arrays
+        of this size.
+    rows_per_price : float
+        Rows for each price above which Newton's method is tried first: it then takes fewer steps.
     dense_prices : int
         Prices that are solved for together where groups share rows: a matrix of 200 MB.
     starts : tuple of (float, float)
@@ -53,6 +55,7 @@ class SolverSettings:
     """
 
     interior_entries: int = 2_000_000
+    rows_per_price: float = 10.0
     dense_prices: int = 5_000
     starts: tuple[tuple[float, float], ...] = ((0.7, 5.0), (0.7, 0.05), (1.0, 0.5))
     interior_steps: int = 300

@@ -185,7 +185,10 @@ class Thresholds:
             prices,
             dual,
             level,
-            lambda: means - self.parity.project(means + prices / (SETTINGS.step_length * self.lam)).means,
+            lambda: (
+                means
+                - self.parity.project(means + prices / (SETTINGS.step_length * self.lam)).means
+            ),
         )
 
     def point(self, level: Floats, levels: Floats, worth: Floats) -> Point:
