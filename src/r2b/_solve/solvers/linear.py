@@ -97,17 +97,23 @@ def entries_of(parity: Parity) -> Entries:
     first = np.array([member.groups.start for member in parity.members], dtype=np.intp)
     share = parity.share[:, None]
     total = np.add.reduceat(share, first)
-    by_entry = [each[family] for each in (low, high, low_slope, high_slope)]
+    low, high, low_slope, high_slope, bound, equal = (
+        each[family] for each in (low, high, low_slope, high_slope, bound, equal)
+    )
     if parity.shift is not None:
         # A shifted mean is within its sides where the mean is within theirs less the shift; around
         # a mean that is shifted as well.
         mean = np.where(level == "mean", np.add.reduceat(share * parity.shift, first) / total, 0.0)
-        by_entry[:2] = [each - (parity.shift - mean[family]) for each in by_entry[:2]]
-    flags = [each[family] for each in (bound, equal, bound & ~equal)]
+        low, high = (each - (parity.shift - mean[family]) for each in (low, high))
     alone = parity.design is None or int(parity.touching.sum()) == parity.n_groups
     return Entries(
-        *by_entry,
-        *flags,
+        low=low,
+        high=high,
+        low_slope=low_slope,
+        high_slope=high_slope,
+        bound=bound,
+        equal=equal,
+        band=bound & ~equal,
         family=family,
         leveled=leveled,
         averaged=averaged,

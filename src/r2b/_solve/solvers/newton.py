@@ -147,24 +147,19 @@ class Newton:
         return start + BlockSystem(entries, blocks, held).solve(right, balance)[0]
 
     def _together(self, state: NewtonState, curvature: Floats, damping: float) -> Floats:
-        parity, (n_groups, n_classes) = self.parity, state.prices.shape
+        parity, gap, target = self.parity, state.gap, state.target
         matrix = curvature / parity.share[:, None, None, None]
-        groups, classes = np.ix_(np.arange(n_groups), np.arange(n_classes))
-        matrix[groups, classes, groups, classes] += damping
-        right = state.gap.copy()
+        np.einsum("gkgk->gk", matrix)[:] += damping
         for member in parity.members:
-            mine = member.groups
-            face = Projected(*(each[mine] for each in _parts(state.target)))
-            along = member.bound.derivative(face, parity.share[mine])
-            leaving = np.eye(along.shape[1]) - along
+            mine, share = member.groups, parity.share[member.groups]
+            face = Projected(target.means[mine], target.clipped[mine], target.slope[mine])
+            along = member.bound.derivative(face, share)
+            leaving = np.eye(len(share)) - along
             matrix[mine] = np.einsum("kgh,hkal->gkal", leaving, matrix[mine], optimize=True)
-            places = np.arange(mine.start, mine.stop)
-            for class_ in range(n_classes):
-                matrix[np.ix_(places, [class_], places, [class_])] += (
-                    along[class_][:, None, :, None] / self.gamma
-                )
-        found = np.linalg.solve(matrix.reshape(right.size, -1), right.ravel())
-        return np.asarray(found.reshape(right.shape))
+            of_class = np.einsum("gkhk->kgh", matrix[mine, :, mine])
+            of_class += along / self.gamma
+        found = np.linalg.solve(matrix.reshape(gap.size, -1), gap.ravel())
+        return np.asarray(found.reshape(gap.shape))
 
     @cached_property
     def _entries(self) -> Entries:
@@ -216,7 +211,3 @@ class Newton:
         size = max(abs(merit), 0.5 * self.lam / prices.shape[1])
         residual = max(float(np.abs(gap).max()), _GAP * abs(unpaid) / size)
         return NewtonState(prices, residual, seen.means, gap, target, merit, unpaid, damping)
-
-
-def _parts(target: Projected) -> tuple[Floats, Floats, Floats]:
-    return target.means, target.clipped, target.slope

@@ -35,7 +35,7 @@ def stages(
     newton = Newton(oracle, problem.parity, float(problem.lam))
     if warm:  # from prices that are near the answer
         yield Stage(newton, tol, SETTINGS.newton_steps // 4)
-    if takes_thresholds(problem, oracle):
+    if isinstance(oracle, ClassOracle) and takes_thresholds(problem):
         thresholds = Thresholds(oracle, problem.parity, float(problem.lam))
         yield Stage(thresholds, 0.01 * tol, SETTINGS.threshold_steps)
     by_newton = _by_newton(newton, samples, tol, warm=warm)
@@ -75,11 +75,9 @@ def _by_newton(
     yield Stage(newton, tol, steps)
 
 
-def takes_thresholds(problem: Problem, oracle: AnyOracle) -> bool:
-    """Whether these are class labels under the paper's constraint, every group with weight."""
-    if not isinstance(oracle, ClassOracle) or not problem.parity.simple:
-        return False
-    return bool((problem.parity.share > 0).all())
+def takes_thresholds(problem: Problem) -> bool:
+    """Whether this is the paper's constraint, every group with weight."""
+    return problem.parity.simple and bool((problem.parity.share > 0).all())
 
 
 def fits_interior(problem: Problem) -> bool:
