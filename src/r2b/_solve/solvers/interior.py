@@ -92,10 +92,10 @@ def curvature_of(rows: MergedRows, parity: Parity, d: Floats, *, disjoint: bool)
     counted = design[rows.cell] * np.sqrt(rows.weight)[:, None]
     ranked = counted[:, :, None] * (d / np.sqrt(d.sum(axis=1))[:, None])[:, None, :]
     flat = ranked.reshape(len(d), -1)
-    whole: Floats = -(flat.T @ flat).reshape(n_groups, n_classes, n_groups, n_classes)
+    whole = -(flat.T @ flat).reshape(n_groups, n_classes, n_groups, n_classes)
     for class_ in range(n_classes):
         whole[:, class_, :, class_] += counted.T @ (d[:, class_, None] * counted)
-    return whole
+    return np.asarray(whole)
 
 
 @dataclass(frozen=True, eq=False)
