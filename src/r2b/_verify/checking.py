@@ -22,6 +22,7 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import realised
 from r2b._solve.certificate import PROVEN
+from r2b._solve.solvers.settings import SETTINGS
 from r2b._verify.claims import (
     Check,
     Verification,
@@ -238,7 +239,9 @@ class _Checking:
                 f"sha256 {found[:12]}{'' if found == wanted else f', not {wanted[:12]}'}",
             )
         request, settings = request_and_settings(record.options)
-        lam = 0.0 if settings.objective == "agreement" else float(settings.lam)
+        lam = float(settings.lam)
+        if settings.objective == "agreement":  # a table of lam 0, or the small lam of probabilities
+            lam = SETTINGS.agreement_lam if fair.table is None and not fair.unchanged else 0.0
         families, parity, cells = self._settled(sums, groups, request)
         proof = sums.certificate(fair, parity, lam)
         stated = {
