@@ -66,7 +66,6 @@ OPTIONAL = {
     "polars",
     "pyarrow",
     "numba",
-    "scipy",
     "sklearn",
     "matplotlib",
     "dask",

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
 
 from r2b._constraints.parity import RatioBound
 from r2b._constraints.parity.constraint import proves_infeasible, surely_feasible
@@ -19,7 +21,6 @@ from r2b._data.arrays import Flags, Floats, Places
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
 from r2b._solve.solvers.linear import entries_of
-from r2b.errors import MissingExtraError, require
 
 # What SciPy's numbers mean: a limit of steps or time is only ever met because a time limit was
 # given.
@@ -56,20 +57,7 @@ class Agreement:
 def most_agreement(
     problem: Problem, time_limit: float | None = None, among: Flags | None = None
 ) -> Agreement:
-    """Maximise ``sum_i w_i <x_i, y_i>`` over rows of the simplex in parity; with ``among``, over the entries that it names.
-
-    Raises
-    ------
-    MissingExtraError
-        SciPy is not installed.
-    """
-    instead = ", or use the distance with a small lam, such as 0.05"
-    require(
-        "scipy.optimize",
-        "The agreement objective needs SciPy",
-        extra="agreement",
-        otherwise=instead,
-    )
+    """Maximise ``sum_i w_i <x_i, y_i>`` over rows of the simplex in parity; with ``among``, over the entries that it names."""
     programme = _Programme(problem, time_limit, among=among)
     found = programme.solve()
     if found.status not in _DOUBTFUL or among is not None:
@@ -92,14 +80,9 @@ def infeasible(problem: Problem) -> bool:
     """Tell whether the labels that miss the bound they miss most by least have prices which prove that none miss nothing.
 
     A solver sees that from prices that grow without end, and may stop before they are large enough.
-    Tables beyond a size, and those of whom one distribution meets every bound, are not asked, and
-    without SciPy none.
+    Tables beyond a size, and those of whom one distribution meets every bound, are not asked, .
     """
     if problem.rows.entries > _FEW_ENTRIES or surely_feasible(problem.parity):
-        return False
-    try:
-        require("scipy.optimize", "The agreement objective needs SciPy", extra="agreement")
-    except MissingExtraError:
         return False
     return proves_infeasible(problem.parity, _Programme(problem, _SECONDS).least_violation())
 
@@ -253,8 +236,6 @@ class _Programme:
         level: Floats,
         presolve: bool,
     ) -> Any:
-        from scipy.optimize import linprog
-
         free = slice(len(self.worth), len(self.worth) + self.n_levels)
         low, high = np.zeros(len(cost)), np.full(len(cost), np.inf)
         low[free] = self.lowest
@@ -303,8 +284,6 @@ class _Block(NamedTuple):
 
 
 def _stacked(blocks: Sequence[_Block], n_columns: int) -> Any:
-    from scipy import sparse
-
     ends = np.cumsum([block.n_rows for block in blocks])
     row = np.concatenate(
         [block.row + end - block.n_rows for block, end in zip(blocks, ends, strict=True)]
