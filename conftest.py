@@ -19,7 +19,6 @@ NEEDS = {
     "src/r2b/_solve/oracle/descent.py": ["numba"],
     "src/r2b/_solve/solvers/soft.py": ["numba"],
     "src/r2b/datasets/adult.py": ["pandas"],
-    "src/r2b/_solve/solvers/agreement.py": ["scipy"],
     "src/r2b/sklearn": ["sklearn"],
     "src/r2b/_labels/plots.py": ["matplotlib"],
     "src/r2b/app": ["starlette", "uvicorn"],
