@@ -276,7 +276,7 @@ def test_audits_are_the_same_from_one_file_and_from_several(shell: Shell) -> Non
     for place in (one, several):
         part = shell("audit", place, *words).facts
         assert {**part, "data": ""} == {**whole, "data": ""}
-    assert shell("audit", several, *words, "--max-parity", "0.0001").code == 1
+    assert shell("audit", several, *words, "--max-disparity", "0.0001").code == 1
 
 
 @pytest.mark.parametrize("weight", [None, "w"])
@@ -348,7 +348,7 @@ def test_what_cannot_be_done_is_refused_with_a_remedy(
 def test_rows_are_counted_on_a_terminal_and_nowhere_else(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("r2b.cli.printing._MOMENT", -1.0)
+    monkeypatch.setattr("r2b.cli.output._DELAY", -1.0)
     place = given("parquet", shell.folder)
     words = (
         "debias",

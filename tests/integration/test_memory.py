@@ -7,7 +7,7 @@ import pytest
 
 import r2b
 from r2b._data import compute as memory
-from r2b.cli.printing import WRONG_USE, code_of
+from r2b.cli.output import WRONG_USE, code_of
 from r2b.errors import MemoryLimitError
 
 

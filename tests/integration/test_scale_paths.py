@@ -80,7 +80,7 @@ def test_a_folder_in_a_list_is_called_one(file: Path) -> None:
 def test_what_is_there_is_not_replaced_and_the_remedy_is_an_argument(file: Path) -> None:
     fair = r2b.scan(file).debias("job", **ASK)
     fair.write(file.parent / "a.parquet")
-    with pytest.raises(ParameterError, match=r"is there already.*replace it with force=True"):
+    with pytest.raises(ParameterError, match=r"is there already.*replace it with .force=True."):
         fair.write(file.parent / "a.parquet")
     fair.write(file.parent / "a.parquet", force=True)
 

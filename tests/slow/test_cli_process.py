@@ -150,7 +150,7 @@ def test_a_kill_at_any_moment_leaves_the_target_absent_or_whole_and_the_input_al
 ) -> None:
     columns = people(4000)
     (folder / "people.csv").write_bytes(csv_of(columns))
-    words = ["debias", "people.csv", *ASK, "--kernel", "numpy", "--output", "fair.csv"]
+    words = ["debias", "people.csv", *ASK, "--output", "fair.csv"]
     done = run_program(KILLS, *words, cwd=folder)
     assert done.returncode == 0, done.stderr
     killed, landed = map(int, done.stdout.split())
@@ -175,7 +175,7 @@ def test_a_terminal_sees_progress_with_the_time_left_and_a_heading_that_stands_o
 ) -> None:
     # A solve of this size is over within a moment, so the moment is taken away.
     words = ["debias", "people.csv", *ASK, "-o", "fair.csv"]
-    program = f"import r2b.cli.printing as meter; meter._MOMENT = -1.0; from r2b.cli import main; main({words!r})"
+    program = f"import r2b.cli.output as meter; meter._DELAY = -1.0; from r2b.cli import main; main({words!r})"
     seen = on_a_terminal(folder, program)
     assert b"Solving, residual" in seen
     assert b"left" in seen

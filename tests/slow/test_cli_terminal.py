@@ -15,7 +15,7 @@ import pytest
 from cli_calls import ENVIRONMENT, R2B, Shell, csv_of, on_a_terminal, people
 
 import r2b
-from r2b.cli.printing import format_error, spelled
+from r2b.cli.output import spelled
 from r2b.engines.files import PassProgress
 from r2b.errors import InputError
 
@@ -57,7 +57,7 @@ def through(
 
 def called(*commands: list[str]) -> str:
     """Give a program that runs commands, with a line of dashes after each; no bar comes, however slow the machine is."""
-    begin = "import r2b.cli.printing as meter; meter._MOMENT = 1e9; from r2b.cli import main"
+    begin = "import r2b.cli.output as meter; meter._DELAY = 1e9; from r2b.cli import main"
     return "; ".join(
         [begin, *(f"main({words!r}); print('{DASHES}', flush=True)" for words in commands)]
     )
@@ -378,7 +378,7 @@ def test_what_was_checked_is_green_or_red_on_a_terminal_alone(folder: Path, shel
 
 
 def test_the_bar_of_a_first_pass_has_percent_and_time_left(folder: Path) -> None:
-    watched = "import r2b.cli.printing as p; p._MOMENT = 0; from r2b.engines.files.reading import TextStored as t; t.size = 1000; "
+    watched = "import r2b.cli.output as p; p._DELAY = 0; from r2b.engines.files.reading import TextStored as t; t.size = 1000; "
     words = ["audit", "people.csv", *ASK, "--permutations", "0"]
     shown = on_a_terminal(folder, f"{watched}from r2b.cli import main; main({words!r})").decode()
     seen = [int(each) for each in re.findall(r"Reading, [\d,]+ rows .*?(\d+)%.*?left", shown)]

@@ -356,9 +356,9 @@ def _read_attribute(attribute: Attribute, missing: str) -> tuple[Array, AnyVocab
         if missing != "error":
             raise
         choices = (
-            "missing='exclude'"
+            "`missing='exclude'`"
             if attribute.kind == CONTINUOUS
-            else "missing='group' or missing='exclude'"
+            else "`missing='group'` or `missing='exclude'`"
         )
         remedy = f"{error.remedy} To keep them, use {choices} where it is offered."
         raise MissingValueError(error.problem, remedy=remedy, **error.facts) from None

@@ -49,7 +49,7 @@ class Wording:
 CLASSES = Wording(
     "class",
     "Pass one column of class names, or one numeric column of probabilities per class.",
-    "Divide each row by its sum, which normalize=True does.",
+    "Divide each row by its sum, which `normalize=True` does.",
 )
 
 

@@ -115,7 +115,7 @@ def verify(
     if not os.path.exists(path):
         raise ParameterError(f"There is no file {path!r}.", remedy="Check the path.", path=path)
     if not os.path.exists(proof):
-        remedy = "Name the one that r2b debias wrote beside its output with certificate=..."
+        remedy = "Name the one that r2b debias wrote beside its output with `certificate=...`."
         raise ParameterError(f"There is no certificate {proof!r}.", remedy=remedy, path=proof)
     try:
         fair, record = read_record(proof)
@@ -167,7 +167,7 @@ def _opened(
     old = (*record.columns.used, *record.columns.key)
     gone = next((name for name in old if name not in table.names), None)
     if data is None and gone is not None:
-        remedy = "Pass the table that was debiased with data=..."
+        remedy = "Pass the table that was debiased with `data=...`."
         raise ParameterError(
             f"{own.name} no longer has the column {gone!r}, which was read.",
             remedy=remedy,

@@ -1,5 +1,5 @@
-"""The command line: files in, files out, one clear paragraph where something is wrong. It holds no mathematics of fairness."""
+"""The command line: files in, files out, and one paragraph for every error."""
 
-from r2b.cli.root import main
+from r2b.cli.commands import main
 
 __all__ = ["main"]

@@ -293,7 +293,10 @@ def new_names(
 
 
 NO_LABEL = "Every row needs a label: fill in those that are missing, or drop their rows."
-NO_ATTRIBUTE = "Fill or drop such rows, or make them a group of their own with missing='group', or leave them out with missing='exclude'."
+NO_ATTRIBUTE = (
+    "Fill or drop such rows, or make them a group of their own with `missing='group'`, "
+    "or leave them out with `missing='exclude'`."
+)
 
 
 class Source(ABC):

@@ -348,7 +348,7 @@ def refuse_taken(names: tuple[str, ...], source: Source) -> None:
     taken = next((name for name in names if name in source.names or names.count(name) > 1), None)
     if taken is not None:
         problem = f"The new column {taken!r} would have the name of a column of {source.name}."
-        raise ParameterError(problem, remedy="Choose another name with new_column.", column=taken)
+        raise ParameterError(problem, remedy="Choose another name with `new_column`.", column=taken)
 
 
 def refuse_gaps(source: Source, tally: Tally, roles: ColumnRoles, missing: str) -> None:

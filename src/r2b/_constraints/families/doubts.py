@@ -190,7 +190,8 @@ def _of_families(groups: Cells, families: Families) -> Iterator[Doubt]:
         many = f"{len(small):,} groups have" if len(small) > 1 else "One group has"
         problem = f"{many} fewer than {FEWEST} rows, and shares that move far by chance: {shown}."
         remedy = (
-            f"Pass min_group_size={FEWEST} with small_groups='merge' or small_groups='exclude'."
+            f"Pass `min_group_size={FEWEST}` with `small_groups='merge'` "
+            "or `small_groups='exclude'`."
         )
         yield Doubt(
             "small groups",
@@ -216,7 +217,7 @@ def _of_values(where: str, name: str, values: list[Any]) -> Iterator[Doubt]:
             name,
             tuple(decimals),
             problem,
-            "Pass it as r2b.Continuous(column), or cut it into intervals.",
+            "Pass it as `r2b.Continuous(column)`, or cut it into intervals.",
         )
     yield from _of_names(where, name, values, _UNKNOWN)
 
@@ -227,7 +228,10 @@ def _of_names(where: str, name: str, values: list[Any], unknown: frozenset[str])
     ]
     if placeholders:
         problem = f"{where} holds {listed(map(repr, placeholders))}, which is taken as a value like any other."
-        remedy = "Where that stands for a value that is not known, make it missing and pass missing='group' or missing='exclude'."
+        remedy = (
+            "If that stands for a value that is not known, make it missing and pass "
+            "`missing='group'` or `missing='exclude'`."
+        )
         yield Doubt("placeholders", name, tuple(placeholders), problem, remedy)
     for alike in lookalikes(values):
         shown = " and ".join(repr(written(value)) for value in alike[:_SHOWN])

@@ -271,8 +271,8 @@ class _Builder:
         )
         if self.request.small_groups == "error":
             problem = f"The family {name!r} has {len(small)} group{'s' if len(small) > 1 else ''} of fewer than {fewest} rows: {listed}."
-            ways = "small_groups='merge' to put them together as 'other', small_groups='exclude' to leave them out"
-            raise InputError(problem, remedy=f"Pass {ways}, or lower min_group_size.", **facts)
+            ways = "`small_groups='merge'` to merge them into one, `small_groups='exclude'` to leave them out"
+            raise InputError(problem, remedy=f"Pass {ways}, or lower `min_group_size`.", **facts)
         if together < fewest:
             problem = f"The small groups of the family {name!r} have {together} rows even when put together as 'other': {listed}."
             raise InputError(

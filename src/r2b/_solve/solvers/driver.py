@@ -87,7 +87,7 @@ _ADVICE = {
     Status.SOLVED: "The labels are the optimum; the certificate proves it.",
     Status.ALREADY_FAIR: "The labels met epsilon as they came and are returned unchanged.",
     Status.ONE_GROUP: "There is one group, so any labels are in parity with themselves; they are returned unchanged.",
-    Status.OUT_OF_ITERATIONS: "Raise max_iter; the certificate says how far these labels are from the optimum.",
+    Status.OUT_OF_ITERATIONS: "Raise `max_iter`; the certificate says how far these labels are from the optimum.",
     Status.OUT_OF_TIME: "Raise time_limit; the certificate says how far these labels are from the optimum.",
     Status.INTERRUPTED: "The progress callback stopped the run; the certificate says how far these labels are from the optimum.",
     Status.STALLED: "No solver could improve further: the tolerance is below what this problem's scale allows. "

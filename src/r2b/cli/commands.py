@@ -1,0 +1,787 @@
+"""The commands, and how each ends: with an exit code, and one paragraph for an error."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+import r2b
+from r2b import Audit, FairLabels, Scan
+from r2b._files import AtomicWriter, did_you_mean, table_of
+from r2b._files.formats import format_for
+from r2b._files.paths import is_device
+from r2b._files.text import compress
+from r2b._labels.debiasing import request_and_settings
+from r2b._labels.realised import Realised
+from r2b._labels.summary import summarize
+from r2b._labels.task import MemoryTask
+from r2b._verify.record import beside, reads_again, record_of
+from r2b.cli import options, output
+from r2b.cli.options import argument, takes
+from r2b.cli.output import DONE, NOT_REACHED, Meter, one_line, print_json, print_text, spelled
+from r2b.cli.reading import (
+    columns_of,
+    command_line,
+    cost_files,
+    families_of,
+    named,
+    named_in,
+    on_lines,
+    open_table,
+    options_of,
+    per_class,
+    taken,
+)
+from r2b.engines.files import FileSource
+from r2b.engines.files.writing import kept_files, shape_of, write_into
+from r2b.engines.source import new_names
+from r2b.engines.table_rows import TableRows, refuse_taken
+from r2b.engines.tables import class_names, roles_of
+from r2b.errors import DataWarning, NotSolvedWarning, ParameterError, R2BError
+
+DATASETS = {
+    "adult": "48,842 people of the 1994 census of the United States: "
+    "education, income, sex, race, age (UCI, CC BY 4.0)."
+}
+_AUDIT_SOLVES = 27  # for a report: the one asked for, and those that show what it costs
+_NUMBERS = (
+    "disparity_before",
+    "disparity",
+    "distance",
+    "expected_changes",
+    "relative_gap",
+    "excess",
+)
+
+
+class Command(click.Command):
+    """A command that prints an error of r2b in its own options, and ends with its exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _notes(quiet=bool(ctx.params.get("quiet"))):
+            try:
+                return super().invoke(ctx)
+            except R2BError as error:
+                if "--debug" in ctx.obj:
+                    traceback.print_exc()
+                output.print_error(
+                    type(error).__name__,
+                    error.code,
+                    *output.rendered(error),
+                    as_json=bool(ctx.params.get("as_json")),
+                )
+                return output.code_of(error)
+
+
+@contextlib.contextmanager
+def _notes(*, quiet: bool) -> Iterator[None]:
+    """Print each warning about the data once, as a note."""
+    shown: set[str] = set()
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, *where: Any, **more: Any) -> None:
+            if not isinstance(message, DataWarning):
+                usual(message, *where, **more)
+            elif not quiet and str(message) not in shown:
+                shown.add(str(message))
+                text = " ".join(output.rendered(message))
+                click.echo(output.folded(f"Note: {text}", sys.stderr), err=True)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", DataWarning)
+        yield
+
+
+class Commands(click.Group):
+    """A group that suggests a command if none has the name that was typed."""
+
+    command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or name one that is spelled like it."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            known = self.list_commands(ctx)
+            hint = did_you_mean(args[0], known) or f"The commands are {', '.join(known)}."
+            raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    "r2b",
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(r2b.__version__, prog_name="r2b", message="%(prog)s %(version)s")
+def group() -> None:
+    """Measure how differently labels treat groups of people, and make the closest fair labels.
+
+    \b
+    Examples:
+      r2b datasets export adult adult.csv
+      r2b audit adult.csv --label education --sensitive sex
+      r2b debias adult.csv --label education --sensitive sex --epsilon 0.01 --output fair.csv
+      r2b verify fair.csv
+
+    \b
+    Exit codes:
+      0  done
+      1  parity was not reached, or verification failed
+      2  wrong use: an option, a column, a file, a library that is not installed
+      3  bad data
+    """  # noqa: D301
+
+
+@group.command("audit", short_help="Measure how far labels are from parity.")
+@argument("data")
+@takes(*options.ROLES, "normalize", *options.GROUPS, "clusters", *options.DRAWS, "largest")
+@takes("max_disparity", *options.REPORTS, "report_epsilon", "force", *options.READING)
+@takes("max_unpacked", *options.PRINTING)
+def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
+    """Measure how far the labels in DATA are from parity, for every family of groups.
+
+    DATA is a CSV, TSV, JSON Lines, Parquet, Arrow or Excel file, compressed or not; a folder or a
+    pattern of such files, which need not fit in memory; or - for standard input. DATA is not
+    changed.
+
+    \b
+    Examples:
+      r2b audit adult.csv --label education --sensitive sex
+      r2b audit adult.csv --label education --sensitive sex,race --html report.html
+      r2b audit adult.csv --label income --sensitive sex --na '?' --missing exclude
+      zcat scores.csv.gz | r2b audit - --label-columns 'p_*' --sensitive sex --json
+      r2b audit 'people/*.parquet' --label job --sensitive sex
+      r2b audit images.csv --label diagnosis --sensitive sex --clusters patient
+      r2b audit adult.csv --label education --sensitive sex --max-disparity 0.05
+    """  # noqa: D301
+    wanted, below = _reports(given)
+    force, epsilon, largest = (given.pop(name) for name in ("force", "epsilon", "largest"))
+    limit, clusters = given.pop("max_disparity"), given.pop("clusters")
+    asked_draws = taken(given, options.DRAWS)
+    draws = {
+        "n_permutations": asked_draws["permutations"],
+        "n_boot": asked_draws["bootstrap"],
+        "level": asked_draws["level"],
+        "random_state": asked_draws["random_state"],
+        "clusters": clusters,
+    }
+    with (
+        AtomicWriter(force=force) as writer,
+        Meter(n_solves=_AUDIT_SOLVES, quiet=quiet or as_json) as meter,
+    ):
+        source = open_table(data, given, meter)
+        writer.keep = kept_files(source)
+        for path in wanted.values():
+            writer.check(path)
+        columns = columns_of(source, given)
+        given["families"] = families_of(source.names, given, "both")
+        source.check([] if clusters is None else [clusters], "--clusters")
+        scan = Scan(source)
+        with on_lines(source):
+            found = scan.audit(**columns, **given, **draws, n_largest=largest)
+            if wanted:
+                progress = meter if meter.shown else None
+                solving = {**given, "epsilon": epsilon, "progress": progress}
+                facts = _facts(scan, columns, solving, draws, found, below)
+                _write_reports(writer, wanted, facts)
+        writer.commit()
+    if as_json:
+        print_json(found.to_json() | {"data": source.name})
+    elif not quiet:
+        print_text(str(found))
+        _print_files(wanted)
+    disparity = max((each.disparity for each in found.families), default=0.0)
+    return DONE if limit is None or disparity <= limit else NOT_REACHED
+
+
+@group.command("debias", short_help="Make the closest labels in parity.")
+@argument("data")
+@takes(*options.ROLES, "epsilon", *options.BOUNDS, *options.GROUPS, "new_table", "output_format")
+@takes("form", "random_state", "key", "new_column", "certificate", *options.REPORTS, "force")
+@takes(*options.SOLVER, *options.READING, "max_unpacked", *options.PRINTING)
+def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: Any) -> int:
+    """Make the closest labels in parity, and write DATA with them in new columns.
+
+    Rows keep their order and all other columns stay as they are. The certificate goes beside the
+    output; `r2b verify` checks it. DATA is a file, a folder or a pattern; - is standard input.
+    Files are read and written part by part, and may be larger than memory.
+
+    \b
+    Forms:
+      soft    one column of probabilities per class; parity is exact
+      round   one class per row; every class count is right to within a row
+      sample  one class per row, drawn; parity holds on average
+      expand  rows repeated with weights; parity is exact for learners that take weights
+
+    \b
+    Examples:
+      r2b debias adult.csv --label education --sensitive sex --epsilon 0.01 --output fair.csv
+      r2b debias adult.csv --label education --sensitive sex,race --form round -o fair.csv.gz
+      r2b debias adult.csv --label income --sensitive sex --bound ratio --epsilon 0.2 -o fair.parquet
+      r2b debias people/ --label job --sensitive sex --form round --key id --output fair/
+      cat people.jsonl | r2b debias - --label job --sensitive sex --output - > fair.jsonl
+    """  # noqa: D301
+    _refuse_two_on_output(output, as_json)
+    piped = output == "-" or is_device(Path(output))
+    wanted, below = _reports(given)
+    form, shape_name, new_column, force, random_state, keys, proof = (
+        given.pop(name)
+        for name in (
+            "form",
+            "output_format",
+            "new_column",
+            "force",
+            "random_state",
+            "key",
+            "certificate",
+        )
+    )
+    reading = {"encoding": given["encoding"], "na": given["na"]}
+    proof = beside(output) if proof is None and not piped else proof
+    paths = {"output": output, "certificate": proof, **wanted}
+    with ExitStack() as stack:
+        writer = stack.enter_context(AtomicWriter(force=force))
+        meter = stack.enter_context(Meter(tol=given["tol"], quiet=quiet or as_json))
+        source = open_table(data, given, meter)
+        writer.keep = (*kept_files(source), *cost_files(given["costs"]))
+        shape = shape_of(source, output, shape_name)
+        _check_paths(writer, paths, folder=source.listing.many)
+        scan = Scan(source)
+        with on_lines(source), warnings.catch_warnings():
+            # the exit code and the status say it
+            warnings.simplefilter("ignore", NotSolvedWarning)
+            columns = columns_of(source, given)
+            roles = roles_of(source, **columns)
+            classes = class_names(source, roles, given["missing"])
+            asked = options_of(source.names, given, classes)
+            keys = named(source.names, keys)
+            source.check(keys, "--key")
+            refuse_taken(new_names(form, new_column, roles, classes, ordered=True), source)
+            progress = meter if meter.shown else None
+            fair = scan.debias(**columns, **asked, progress=progress)
+            rows = fair.rows
+            assert isinstance(rows, TableRows)
+            meter.now("Preparing")
+            relabel = rows.relabel(
+                fair.rule,
+                form,
+                random_state=random_state,
+                key=tuple(keys) or None,
+                new_column=new_column,
+            )
+            meter.now("Writing")
+            target, aside = output, writer
+            if piped:  # the output is complete before its first byte is sent
+                target = f"{stack.enter_context(TemporaryDirectory())}/output.{shape}"
+                aside = stack.enter_context(AtomicWriter())
+            written = write_into(aside, source, relabel, target, str(shape))
+            meter.now("Measuring")
+            whole = form in ("round", "sample")
+            found = rows.measured(relabel, fair.certificate) if whole else None
+            trace = {}
+            if proof is not None:
+                meter.now("Checking")
+                how = reads_again(source, shape, reading["encoding"], reading["na"])
+                again = open_table(written, {**how, "sheet": None, "threads": asked["threads"]})
+                record = record_of(source, relabel, again, how, asked, command_line(), found)
+                writer.write(proof, record.encoded(fair))
+                trace = _trace(record.fingerprints["labels"], output, proof)
+            if wanted:
+                meter.now("Reporting")
+                shown = {
+                    "leaving": None if found is None else (form, found),
+                    "form": form,
+                    "trace": trace,
+                }
+                solving, draws = {**asked, "progress": progress}, {"random_state": random_state}
+                facts = _facts(scan, columns, solving, draws, None, below, **shown)
+                _write_reports(writer, wanted, facts)
+        if piped:
+            _copy(Path(written.root), output)
+        writer.commit()
+    files = {name: path for name, path in paths.items() if path is not None}
+    if as_json:
+        print_json(_result(fair, form, relabel.names, found, files))
+    else:
+        _print_result(fair, form, relabel.names, found, files, quiet=quiet)
+    return DONE if fair.status.ok else NOT_REACHED
+
+
+@group.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")
+@argument("data")
+@takes(*options.ROLES, "epsilons", "points", *options.GROUPS, *options.BOUNDS, *options.SOLVER)
+@takes("output", "output_format", "force", *options.READING, "max_unpacked", *options.PRINTING)
+def frontier_command(
+    data: str, output: str | None, as_json: bool, quiet: bool, **given: Any
+) -> int:
+    """Solve for several epsilons and show what each costs: squared distance and expected changes.
+
+    \b
+    Examples:
+      r2b frontier adult.csv --label education --sensitive sex
+      r2b frontier adult.csv --label education --sensitive sex --epsilons 0,0.01,0.02,0.05
+      r2b frontier adult.csv --label education --sensitive sex,race --output cost.csv
+      r2b frontier 'people/*.parquet' --label job --sensitive sex
+    """  # noqa: D301
+    path = _path(given.pop("epsilons"), given.pop("points"))
+    shape_name = given.pop("output_format")
+    n_solves = path if isinstance(path, int) else len(path)
+    with (
+        AtomicWriter(force=given.pop("force")) as writer,
+        Meter(tol=given["tol"], n_solves=n_solves, quiet=quiet or as_json) as meter,
+        warnings.catch_warnings(),
+    ):
+        # the points and the exit code say it
+        warnings.simplefilter("ignore", NotSolvedWarning)
+        source = open_table(data, given, meter)
+        writer.keep = (*kept_files(source), *cost_files(given["costs"]))
+        if output is not None:
+            writer.check(output)
+            shape = format_for(output, shape_name)
+        columns = columns_of(source, given)
+        with on_lines(source):
+            classes = class_names(source, roles_of(source, **columns), given["missing"])
+            asked = options_of(source.names, given, classes)
+            progress = meter if meter.shown else None
+            found = Scan(source).frontier(**columns, epsilons=path, progress=progress, **asked)
+        points = [asdict(point) for point in found]
+        if output is not None:
+            table = {name: [point[name] for point in points] for name in points[0]}
+            writer.write(output, compress(table_of(table, shape), shape.compression))
+            writer.commit()
+    if as_json:
+        print_json({"data": source.name, "points": points})
+    elif not quiet:
+        print_text(str(found))
+    return DONE if all(point.solved for point in found) else NOT_REACHED
+
+
+@group.command("verify", short_help="Check fair labels from the data alone.")
+@argument("output")
+@takes("certificate", "debiased", "claimed_label", "claimed_sensitive", "claimed_epsilon")
+@takes(*options.READING, "max_unpacked", *options.PRINTING)
+def verify_command(output: str, as_json: bool, quiet: bool, **given: Any) -> int:
+    """Check the fair labels in OUTPUT from the data: the bounds, and that no labels are closer.
+
+    No number in the certificate is trusted: it says what was asked for, and holds the prices, from
+    which everything is computed again. An edited label, price or number makes this fail with code
+    1. What is claimed is printed first: insist on what you were promised with --label, --sensitive
+    and --epsilon.
+
+    \b
+    Examples:
+      r2b verify fair.csv
+      r2b verify fair.csv --label education --sensitive sex --epsilon 0.01
+      r2b verify labels.parquet --data adult.parquet --certificate labels.parquet.r2b.json
+    """  # noqa: D301
+    certificate, epsilon = given["certificate"], given["epsilon"]
+    reading = taken(given, options.READING)
+    if reading["encoding"] == "utf-8":
+        reading["encoding"] = None  # as the certificate says
+    reading = {name: value for name, value in reading.items() if value}
+    if epsilon:
+        classes = r2b.load(certificate or beside(output)).classes.tolist()
+        reading["epsilon"] = per_class("--epsilon", epsilon, classes)
+    with Meter(quiet=quiet or as_json) as meter:
+        found = r2b.verify(
+            output,
+            certificate,
+            data=given["data"],
+            label=named_in([given["label"] or ""]),
+            sensitive_features=named_in(given["sensitive"]),
+            watch=meter,
+            **reading,
+        )
+    if as_json:
+        print_json(found.to_json())
+    elif not quiet or not found.ok:
+        print_text(str(found))
+    return DONE if found.ok else NOT_REACHED
+
+
+@group.group("datasets", cls=Commands, short_help="List and export the data that come with r2b.")
+def datasets_group() -> None:
+    """List and export the data that come with r2b. Nothing is downloaded.
+
+    \b
+    Examples:
+      r2b datasets list
+      r2b datasets export adult adult.csv
+    """  # noqa: D301
+
+
+@datasets_group.command("list", short_help="List the data sets.")
+@takes(*options.PRINTING)
+def list_command(as_json: bool, quiet: bool) -> None:
+    """List the data sets that can be exported.
+
+    \b
+    Example:
+      r2b datasets list
+    """  # noqa: D301
+    if as_json:
+        print_json(DATASETS)
+    elif not quiet:
+        for name, what in DATASETS.items():
+            click.echo(f"{name:10}{what}")
+
+
+@datasets_group.command("export", short_help="Write a data set to a file.")
+@click.argument("name", type=click.Choice(list(DATASETS)))
+@argument("output")
+@takes("output_format", "force", *options.PRINTING)
+def export_command(
+    name: str, output: str, output_format: str | None, force: bool, as_json: bool, quiet: bool
+) -> None:
+    """Write the data set NAME to the file OUTPUT; - is standard output.
+
+    \b
+    Examples:
+      r2b datasets export adult adult.csv
+      r2b datasets export adult - --output-format csv | head
+    """  # noqa: D301
+    _refuse_two_on_output(output, as_json)
+    shape = format_for("data.csv" if output == "-" else output, output_format)
+    table = r2b.datasets.load_adult()
+    content = compress(table_of(table.columns, shape), shape.compression)
+    if output == "-":
+        sys.stdout.buffer.write(content)
+        return
+    with AtomicWriter(force=force) as writer:
+        writer.write(output, content)
+        writer.commit()
+    if as_json:
+        columns = list(table.columns)
+        print_json({"name": name, "rows": len(table), "columns": columns, "output": output})
+    elif not quiet:
+        click.echo(f"{len(table):,} rows, {len(table.columns)} columns: {output}")
+
+
+@group.command("serve", short_help="Open the app in a browser.")
+@argument("data", required=False)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; only addresses of this machine are accepted.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Port; 0 takes a free one.",
+)
+@click.option("--browser/--no-browser", default=True, show_default=True, help="Open a browser.")
+@click.option(
+    "--max-upload",
+    type=click.IntRange(1),
+    default=200,
+    show_default=True,
+    metavar="MB",
+    help="Largest file that is accepted.",
+)
+@takes(*options.PRINTING)
+def serve_command(
+    data: str | None,
+    host: str,
+    port: int,
+    browser: bool,
+    max_upload: int,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Open the app on this machine, with the file DATA or without one. Ctrl-C stops it.
+
+    \b
+    Examples:
+      r2b serve
+      r2b serve adult.csv --port 8000 --no-browser
+    """  # noqa: D301
+    from r2b.app import serve
+
+    def announce(address: str) -> None:
+        if as_json:
+            print_json({"address": address})
+        elif not (quiet and browser):  # without a browser, only this line tells the address
+            click.echo(f"r2b runs at {address}")
+            if not quiet:
+                click.echo("The data stay on this machine and in memory. Ctrl-C stops it.")
+        sys.stdout.flush()
+
+    serve(host, port, path=data, open_browser=browser, max_upload=max_upload, announce=announce)
+
+
+def _refuse_two_on_output(output: str, as_json: bool) -> None:
+    if output == "-" and as_json:
+        raise ParameterError(
+            "Both --json and the table would go to standard output.",
+            remedy="Leave out --json, or write to a file.",
+        )
+
+
+def _check_paths(writer: AtomicWriter, paths: Mapping[str, str | None], *, folder: bool) -> None:
+    """Refuse targets before any work is done."""
+    targets = {name: path for name, path in paths.items() if path not in (None, "-")}
+    for name, path in targets.items():
+        writer.check(str(path), folder=folder and name == "output")
+    real = [os.path.realpath(str(path)) for path in targets.values()]
+    twice = next((path for path in real if real.count(path) > 1), None)
+    if twice is not None:
+        raise ParameterError(
+            f"Two files would be written to {twice}.",
+            remedy="Give each a name of its own.",
+            path=twice,
+        )
+
+
+def _path(epsilons: tuple[str, ...], points: int | None) -> int | list[float]:
+    """Return the epsilons of a frontier, or how many there are."""
+    if epsilons and points is not None:
+        raise ParameterError("Both --epsilons and --points are given.", remedy="Pass one of them.")
+    if not epsilons:
+        return points or 20
+    text = ",".join(epsilons)
+    try:
+        return [float(each) for each in text.split(",")]
+    except ValueError:
+        raise ParameterError(
+            f"--epsilons is {text!r}.",
+            remedy="Pass numbers of at least 0, such as 0,0.01,0.05.",
+            epsilons=text,
+        ) from None
+
+
+def _copy(written: Path, output: str) -> None:
+    """Send a table that is complete to standard output or to a device."""
+    with open(written, "rb") as table:
+        if output != "-":
+            with open(output, "wb") as device:
+                shutil.copyfileobj(table, device)
+            return
+        if sys.stdout.isatty() and b"\0" in table.read(4096):
+            raise ParameterError(
+                "The output is binary, and standard output is a terminal.",
+                remedy="Pass `output=...`, or send it to a pipe.",
+            )
+        table.seek(0)
+        shutil.copyfileobj(table, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+
+def _reports(given: dict[str, Any]) -> tuple[dict[str, str], int]:
+    """Take the options of reports: where each goes, and which cells are hidden."""
+    asked = taken(given, ("html", "markdown"))
+    return {name: path for name, path in asked.items() if path}, given.pop("suppress_below")
+
+
+def _facts(
+    scan: Scan,
+    columns: dict[str, Any],
+    asked: dict[str, Any],
+    draws: dict[str, Any],
+    found: Audit | None,
+    below: int,
+    *,
+    trace: Mapping[str, Any] | None = None,
+    **shown: Any,
+) -> dict[str, Any]:
+    """Gather the facts of a report: the audit (measured now if it is None), and the fair labels."""
+    from r2b import report
+
+    roles = roles_of(scan.source, **columns)
+    if found is None or asked["families"] != "both" or len(found.ranked) > report.LARGEST:
+        same = {name: asked[name] for name in (*report.SHARED, "normalize")}
+        listed = asked["families"] if isinstance(asked["families"], list) else "both"
+        found = scan.audit(**columns, **same, **draws, families=listed)
+    request, settings = request_and_settings(
+        {name: value for name, value in asked.items() if name not in ("costs", "normalize")}
+    )
+    data = found.data
+    assert data is not None
+    source = scan.source
+    listing = source.listing.parts if isinstance(source, FileSource) else ()
+    files = [part.path for part in listing if part.held is None]  # pipes have no checksum
+    mark = {
+        **report.mark_of(data, None if roles.soft or not roles.categorical else "counts"),
+        "files": report.files_of(files),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotSolvedWarning)
+        task = MemoryTask.of(data, request, settings, asked.get("costs"))
+        facts = report.gathered(
+            task,
+            found,
+            options=asked,
+            draws=draws,
+            label_name=roles.stem,
+            command=command_line(),
+            trace={"date": report.stamp(), "input": mark, **(trace or {})},
+            **shown,
+        )
+    return report.suppressed(facts, below, found)
+
+
+def _write_reports(writer: AtomicWriter, paths: dict[str, str], facts: dict[str, Any]) -> None:
+    from r2b import report
+
+    for name, path in paths.items():
+        text = report.to_html(facts) if name == "html" else report.to_markdown(facts)
+        writer.write(path, text.encode("utf-8"))
+
+
+def _trace(mark: str, output: str, proof: str) -> dict[str, Any]:
+    """Return the checksum of the new columns, and the command that checks them."""
+    certificate = "" if proof == beside(output) else f" --certificate {shlex.quote(proof)}"
+    name = spelled(os.path.basename(output.rstrip("/")))
+    return {
+        "output": {"sha256": mark, "of": f"the new columns of {name}"},
+        "verify": spelled(f"r2b verify {shlex.quote(output)}{certificate}"),
+    }
+
+
+def _result(
+    fair: FairLabels, form: str, new: Sequence[str], found: Realised | None, files: dict[str, str]
+) -> dict[str, Any]:
+    """Return what a debiasing found, for ``--json``."""
+    proof = fair.certificate
+    held = {"disparity": proof.disparity, "excess": proof.excess}
+    # The disparity is that of the labels in the file; that of their probabilities is beside it.
+    numbers = {name: getattr(proof, name) for name in _NUMBERS}
+    if found is not None:
+        numbers |= {"disparity": found.disparity, "excess": found.excess}
+    return {
+        "status": fair.status.value,
+        "ok": fair.status.ok,
+        "advice": fair.status.advice,
+        "form": form,
+        "columns": list(new),
+        "files": files,
+        "classes": fair.classes,
+        "groups": fair.groups,
+        **numbers,
+        "probabilities": held,
+        "realised": None if found is None else found.to_json(),
+        "certificate": proof.to_json(),
+    }
+
+
+def _print_result(
+    fair: FairLabels,
+    form: str,
+    new: Sequence[str],
+    found: Realised | None,
+    files: dict[str, str],
+    *,
+    quiet: bool,
+) -> None:
+    err = files["output"] == "-"
+    advice = as_typed(fair.status.advice)
+    if not fair.status.ok:
+        click.echo(f"Parity was not reached ({fair.status.value}). {advice}", err=True)
+    if quiet or (err and not sys.stderr.isatty()):
+        return
+    text = summarize(fair, None if found is None else (form, found))
+    print_text(text.replace(fair.status.advice, advice), err=err)
+    names = ", ".join(map(one_line, new[:4])) + (", ..." if len(new) > 4 else "")
+    click.echo(f"  form              {form}: {names}", err=err)
+    _print_files(files, err=err)
+
+
+def as_typed(advice: str) -> str:
+    """Write advice of the library with the options of this command."""
+    return output.rendered(R2BError("", remedy=advice))[1]
+
+
+def _print_files(files: Mapping[str, str], *, err: bool = False) -> None:
+    for name, path in files.items():
+        click.echo(f"  {name:18}{one_line(path)}", err=err)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    typed = list(sys.argv[1:] if arguments is None else arguments)
+    main_thread = threading.current_thread() is threading.main_thread()
+    # SIGTERM cleans up like Ctrl-C; by default it would leave files half written.
+    before = signal.signal(signal.SIGTERM, _terminate) if main_thread else None
+    try:
+        if sys.stdout is None:
+            raise click.UsageError("Standard output is closed. Send it to a file or to /dev/null")
+        code = group.main(
+            args=typed, prog_name="r2b", standalone_mode=False, obj=typed, color=output.colour()
+        )
+        sys.stdout.flush()
+        return code if isinstance(code, int) else DONE
+    except BrokenPipeError:  # a reader such as head goes away early
+        _give_up_output()
+        return DONE
+    except BaseException as error:
+        if "--debug" in typed and not isinstance(error, (SystemExit, click.exceptions.Exit)):
+            traceback.print_exc()
+        return _failed(error, as_json="--json" in typed)
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(output.TERMINATED)
+
+
+def _give_up_output() -> None:
+    # Python flushes once more on exit; that flush needs somewhere to go.
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _failed(error: BaseException, *, as_json: bool) -> int:
+    """Print an error that is not one of ours, and return the exit code."""
+    kind, code = type(error).__name__, output.WRONG_USE
+    if isinstance(error, click.exceptions.Exit):
+        return int(error.exit_code)
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else NOT_REACHED
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        click.echo("Stopped. Nothing was left half written.", err=True)
+        return output.INTERRUPTED
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return code
+    if isinstance(error, click.UsageError):
+        problem = one_line(error.format_message())
+        problem += "" if problem.endswith((".", "?", ")")) else "."
+        remedy = "" if error.ctx is None else f"See: {error.ctx.command_path} --help"
+        kind = "UsageError"
+    elif isinstance(error, OSError) and error.filename is None:  # files are named, so it is ours
+        _give_up_output()
+        problem = f"Standard output cannot be written: {error.strerror or error}."
+        remedy, as_json = "Write to a file, or make room.", False
+    elif isinstance(error, OSError):
+        name = one_line(str(error.filename))
+        problem = f"{name} cannot be used: {error.strerror or error}."
+        remedy = "Check the path and the disk."
+    else:
+        problem = f"r2b failed: {kind}: {one_line(str(error))}."
+        remedy = "This is a fault of r2b. Please report it, with what --debug prints."
+        kind, code = "Fault", output.FAULT
+    output.print_error(kind, kind.lower(), problem, remedy, as_json=as_json)
+    return code

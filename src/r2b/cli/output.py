@@ -1,0 +1,276 @@
+"""What the command line prints: text, strict JSON, notes, errors, and a progress bar."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import shutil
+import sys
+import textwrap
+import time
+from typing import Any, Self
+
+import click
+
+from r2b import Progress
+from r2b._data.values import json_value
+from r2b._solve.solvers import TOLERANCE
+from r2b.engines.files import PassProgress
+from r2b.errors import FileFormatError, InputError, MessageWithRemedy, R2BError
+
+DONE = 0
+NOT_REACHED = 1
+WRONG_USE = 2
+BAD_DATA = 3
+FAULT = 70
+INTERRUPTED = 130
+TERMINATED = 143
+
+_ALIASES = {
+    "y": "label",
+    "sensitive_features": "sensitive",
+    "control_features": "control",
+    "sample_weight": "weight",
+    "n_permutations": "permutations",
+    "n_boot": "bootstrap",
+    "n_largest": "largest",
+    "r2b.Continuous": "continuous",
+    "r2b.Membership": "membership",
+}
+"""Names of the library whose options have other names here."""
+
+_OUTCOMES = {"ok": "green", "Verified": "green", "FAIL": "red", "NOT VERIFIED": "red"}
+_NARROWEST = 30  # columns; lines are not broken for terminals that are narrower
+_DELAY = 0.7  # seconds before a progress bar appears: most runs are over by then
+
+
+def code_of(error: R2BError) -> int:
+    """Return the exit code of an error.
+
+    Examples
+    --------
+    >>> from r2b.errors import EmptyError, ParameterError
+    >>> code_of(EmptyError("No rows.", remedy="")), code_of(ParameterError("No file.", remedy=""))
+    (3, 2)
+    """
+    if isinstance(error, RuntimeError):
+        return NOT_REACHED
+    return BAD_DATA if isinstance(error, (InputError, FileFormatError)) else WRONG_USE
+
+
+def phrase(name: str, value: Any) -> str | None:
+    """Return an option of the library as it is typed here; None if this command does not have it."""
+    command = click.get_current_context().command
+    known = name.partition("(")[0].partition("[")[0]
+    known = _ALIASES.get(known, known)
+    option = next((each for each in command.params if each.name == known), None)
+    if not isinstance(option, click.Option):
+        return None
+    bare = value is None or value is True or value is ...
+    typed = "" if bare else f" {_typed(value)}"
+    return option.opts[0] + typed
+
+
+def _typed(value: Any) -> str:
+    if value is ...:
+        return "..."
+    if isinstance(value, dict):
+        return ",".join(f"{key}={_typed(each)}" for key, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_typed, value))
+    return shlex.quote(value) if isinstance(value, str) else str(value)
+
+
+def rendered(message: MessageWithRemedy) -> tuple[str, str]:
+    """Return problem and remedy of an error or warning, with the options of this command."""
+    path = click.get_current_context().command_path
+    problem, remedy = message.render(phrase, f"See: {path} --help")
+    return one_line(problem[:1].upper() + problem[1:] if _begins_ours(problem) else problem), (
+        one_line(remedy)
+    )
+
+
+def _begins_ours(problem: str) -> bool:
+    """Tell whether the first words are ours; names of files are shown as they are spelled."""
+    return problem.startswith("standard input ")
+
+
+def print_error(kind: str, code: str, problem: str, remedy: str, *, as_json: bool) -> None:
+    """Print an error as a paragraph on standard error, and as JSON if that was asked for."""
+    if as_json:
+        error = {"type": kind, "code": code, "problem": problem, "remedy": remedy}
+        print_json({"error": error})
+    head, text = "Error:", folded(f"Error: {problem} {remedy}".rstrip(), sys.stderr)
+    click.echo(click.style(head, fg="red", bold=True) + text[len(head) :], err=True, color=colour())
+
+
+def print_text(text: str, *, err: bool = False) -> None:
+    """Print a text; on a terminal its first line is bold, and outcomes of checks are coloured."""
+    text = folded(visible(text), sys.stderr if err else sys.stdout)
+    first, *rest = map(_coloured, text.split("\n"))
+    click.echo("\n".join([click.style(first, bold=True), *rest]), err=err, color=colour())
+
+
+def _coloured(line: str) -> str:
+    for word, tint in _OUTCOMES.items():
+        before, found, after = line.partition(word)
+        if found and not before.strip() and after[:1] in ("", " ", ":"):
+            # 39 ends the colour alone: the line may be bold
+            return f"{before}{click.style(word, fg=tint, reset=False)}\x1b[39m{after}"
+    return line
+
+
+def print_json(facts: Any) -> None:
+    """Print facts as strict JSON."""
+    click.echo(json.dumps(json_value(facts, spelled), ensure_ascii=False, allow_nan=False))
+
+
+def spelled(text: str) -> str:
+    r"""Spell out bytes of a name that are not text; no file and no JSON can hold them.
+
+    Examples
+    --------
+    >>> spelled("caf\udce9.csv")
+    'caf\\udce9.csv'
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def visible(text: str) -> str:
+    r"""Show control characters instead of obeying them; lines stay lines.
+
+    Examples
+    --------
+    >>> visible("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return "".join(
+        c if c in "\n\t" or c.isprintable() else c.encode("unicode_escape").decode()
+        for c in spelled(text)
+    )
+
+
+def one_line(text: str) -> str:
+    r"""Show control characters and line ends.
+
+    Examples
+    --------
+    >>> one_line("a\nb")
+    'a\\nb'
+    """
+    return visible(text.strip()).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def colour() -> bool | None:
+    """Return False if NO_COLOR or TERM=dumb asks for no colour, else None: the stream decides."""
+    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+
+
+def folded(text: str, stream: Any) -> str:
+    """Break long lines between words if the stream is a terminal; rows of tables stay whole."""
+    if stream is None or not stream.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, _NARROWEST)
+    return "\n".join(_fold(line, width) for line in text.split("\n"))
+
+
+def _fold(line: str, width: int) -> str:
+    if len(line) <= width or line.strip().count("   ") > 1:  # a table has several columns
+        return line
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.fill(
+        line,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+class Meter:
+    """A progress bar on standard error, for passes over rows and for the steps of a solver.
+
+    It appears on a terminal only, after a moment, and vanishes when the work is done.
+
+    Parameters
+    ----------
+    tol : float
+        Residual at which a solve is over.
+    n_solves : int
+    quiet : bool
+    """
+
+    def __init__(self, *, tol: float = TOLERANCE, n_solves: int = 1, quiet: bool = False) -> None:
+        self.shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
+        self.tol, self.n_solves = tol, n_solves
+        self._begun = time.monotonic()
+        self._what, self._solve, self._last, self._first = "Reading", 0, 0, math.nan
+        self._bar: Any = None
+        self._task: Any = None
+        self._done = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def now(self, what: str) -> None:
+        """Say what the next pass over the rows does."""
+        self._what = what
+
+    def __call__(self, step: PassProgress | Progress) -> None:
+        """Take note of some rows, or of a step of the solver."""
+        if not self.shown or time.monotonic() - self._begun < _DELAY:
+            return
+        if isinstance(step, PassProgress):
+            self._update(f"{self._what}, {step.rows:,} rows", step.share)
+            return
+        if step.iteration <= self._last:  # the next solve of a path
+            self._solve, self._first = min(self._solve + 1, self.n_solves - 1), math.nan
+        self._last = step.iteration
+        of = f" {self._solve + 1} of {self.n_solves}" if self.n_solves > 1 else ""
+        done = (self._solve + self._digits(step.residual)) / self.n_solves
+        self._update(f"Solving{of}, residual {step.residual:.0e}", done)
+
+    def _digits(self, residual: float) -> float:
+        """Return the digits of the residual that are gained, as a share of those wanted."""
+        if not 0 < residual < math.inf:
+            return 0.0
+        if math.isnan(self._first):
+            self._first = max(residual, 10 * self.tol)
+        share = math.log(self._first / residual) / math.log(self._first / self.tol)
+        return min(max(share, 0.0), 0.99)
+
+    def _update(self, what: str, done: float | None) -> None:
+        if self._bar is None:
+            self._bar = _bar()
+            self._task = self._bar.add_task(what)
+        if (done or 0.0) < self._done:  # a new pass: its time left starts anew
+            self._bar.reset(self._task)
+        self._done = done or 0.0
+        total = None if done is None else 1.0
+        self._bar.update(
+            self._task, description=what, total=total, completed=self._done, refresh=True
+        )
+
+
+def _bar() -> Any:
+    from rich import progress
+    from rich.console import Console
+
+    bar = progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.TaskProgressColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("left"),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    bar.start()
+    return bar

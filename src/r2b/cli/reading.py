@@ -1,0 +1,268 @@
+"""From options as they are typed to arguments of the library: tables, columns, classes, costs."""
+
+from __future__ import annotations
+
+import csv
+import math
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import click
+import numpy as np
+
+from r2b import Continuous, Membership
+from r2b._files import did_you_mean
+from r2b._files.formats import as_text
+from r2b.cli.options import READING, ROLES
+from r2b.cli.output import spelled
+from r2b.engines.batch import numbers_of
+from r2b.engines.files import EMPTY, FileSource, PassProgress
+from r2b.engines.roles import refuse_columns
+from r2b.errors import InputError, ParameterError
+
+
+def command_line() -> str:
+    """Return the command as it was typed, so that it can be typed again."""
+    return spelled(shlex.join(["r2b", *click.get_current_context().obj]))
+
+
+def taken(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Take options out of those given."""
+    return {name: given.pop(name) for name in names}
+
+
+def open_table(
+    data: Any,
+    given: dict[str, Any],
+    watch: Callable[[PassProgress], object] | None = None,
+) -> FileSource:
+    """Open a file, a folder, a pattern or standard input, with the options for reading."""
+    reading = taken(given, READING)
+    reading["na"] = tuple(reading["na"]) or EMPTY
+    source = FileSource.open(data, threads=given.get("threads"), **reading)
+    # numbers may be spelled as text in every format
+    return replace(source, watch=watch, spelled=True)
+
+
+@contextmanager
+def on_lines(source: FileSource) -> Iterator[None]:
+    """Let an error about a row of text say on which line of the file it is."""
+    try:
+        yield
+    except InputError as error:
+        row = error.facts.get("row")
+        if not isinstance(row, int) or row < 0:
+            raise
+        try:
+            line = source.place(row).partition("(line ")[2].removesuffix(")")
+        except (IndexError, InputError):
+            line = ""
+        if not line or "(line " in error.problem:
+            raise
+        problem = f"{error.problem} Row {row} is on line {line}."
+        raise error.changed(problem=problem, line=int(line)) from error
+
+
+def columns_of(source: FileSource, given: dict[str, Any]) -> dict[str, Any]:
+    """Take the options that name columns, and return the arguments that name them in Python.
+
+    Raises
+    ------
+    ParameterError
+        A column is not in the table, or has two roles.
+    """
+    role = taken(given, ROLES)
+    names, label = source.names, role["label"]
+    if (label is None) == (not role["label_columns"]):
+        raise ParameterError(
+            "There must be either a label or columns of probabilities.",
+            remedy="Pass `label=...` for classes, or `label_columns=...` for probabilities.",
+            code="no-label",
+        )
+    if label is not None and label not in names and set(named_in([label])) <= set(names):
+        raise ParameterError(
+            f"--label names several columns: {label!r}.",
+            remedy=f"For probabilities pass `label_columns={label!r}`.",
+            code="no-label",
+        )
+    if not (role["sensitive"] or role["continuous"] or role["membership"]):
+        raise ParameterError(
+            "No sensitive column is named.",
+            remedy="Pass `sensitive=...`, `continuous=...` or `membership=...`.",
+            code="no-sensitive",
+        )
+    labels = [label] if label is not None else named(names, role["label_columns"], patterns=True)
+    categories, numbers, controls = (
+        named(names, role[each]) for each in ("sensitive", "continuous", "control")
+    )
+    members = [_membership(names, each) for each in role["membership"]]
+    chosen = [
+        ("--label-columns" if label is None else "--label", labels),
+        ("--sensitive", categories),
+        ("--continuous", numbers),
+        *(("--membership", columns) for _, columns in members),
+        ("--control", controls),
+        ("--weight", [] if role["weight"] is None else [role["weight"]]),
+    ]
+    for option, columns in chosen:
+        source.check(columns, option)
+    refuse_columns(names, chosen, source.name)
+    if label is None and len(labels) < 2:
+        raise ParameterError(
+            f"--label-columns names one column, {labels[0]!r}; probabilities need one per class.",
+            remedy="Name them all, or pass `label=...` if the values are classes.",
+            code="no-label",
+        )
+    attributes = [
+        *categories,
+        *map(Continuous, numbers),
+        *(Membership(columns, name=name) for name, columns in members),
+    ]
+    return {
+        "label": labels if label is None else label,
+        "sensitive_features": attributes,
+        "control_features": controls or None,
+        "sample_weight": role["weight"],
+    }
+
+
+def named(names: Sequence[str], given: Sequence[str], *, patterns: bool = False) -> list[str]:
+    """Find columns: a name as it is, a list with commas, or a pattern if these are welcome."""
+    found: list[str] = []
+    for each in given:
+        for name in [each] if each in names else named_in([each]):
+            if patterns and name not in names:
+                found += [known for known in names if fnmatchcase(known, name)] or [name]
+            else:
+                found.append(name)
+    return list(dict.fromkeys(found))
+
+
+def named_in(given: Sequence[str]) -> list[str]:
+    """Return the names in options that may each hold several, with commas.
+
+    Examples
+    --------
+    >>> named_in(["sex,race", "age"])
+    ['sex', 'race', 'age']
+    """
+    return [name for each in given if each for name in next(csv.reader([each]), [each])]
+
+
+def _membership(names: Sequence[str], text: str) -> tuple[str, list[str]]:
+    name, equals, columns = text.partition("=")
+    if not name or not equals:
+        raise ParameterError(
+            f"--membership is {text!r}.",
+            remedy="Pass a name and its columns, such as sex=p_f,p_m.",
+            membership=text,
+        )
+    return name, named(names, [columns], patterns=True)
+
+
+def families_of(names: Sequence[str], given: dict[str, Any], default: str) -> Any:
+    """Take ``--families`` and ``--family``, and return the families in Python's form."""
+    choice, families = given.pop("families"), given.pop("family")
+    if choice is not None and families:
+        raise ParameterError("Both --families and --family are given.", remedy="Pass one of them.")
+    if not families:
+        return choice or default
+    return [[each] if each in names else named_in([each]) for each in families]
+
+
+def per_class(option: str, given: Sequence[str], classes: Sequence[Any]) -> Any:
+    """Read one number for all classes, or one per class.
+
+    A plain number beside ``class=number`` is for the classes that are not named.
+
+    Examples
+    --------
+    >>> per_class("--epsilon", ["0.1", "a=0.2"], ["a", "b"])
+    {'a': 0.2, 'b': 0.1}
+    """
+    known = {as_text([value], option)[0]: value for value in classes}
+    by_class: dict[Any, float] = {}
+    others: float | None = None
+    for text in given:
+        name, equals, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if math.isnan(value):
+            raise ParameterError(
+                f"{option} is {text!r}.",
+                remedy="Pass a number such as 0.01, or class=number.",
+                value=text,
+            )
+        if equals and name not in known:
+            listed = ", ".join(map(repr, list(known)[:10]))
+            more = ", ..." if len(known) > 10 else ""
+            raise ParameterError(
+                f"{option} names {name!r}, which is not a class.",
+                remedy=did_you_mean(name, list(known)) or f"The classes are {listed}{more}.",
+                code="unknown-class",
+                class_name=name,
+            )
+        if not equals and others is not None:
+            raise ParameterError(
+                f"{option} has two numbers for all classes.",
+                remedy="Pass one; write class=number for one class.",
+            )
+        if equals:
+            by_class[known[name]] = value
+        else:
+            others = value
+    if not by_class:
+        return others
+    return by_class if others is None else {name: by_class.get(name, others) for name in classes}
+
+
+def options_of(names: Sequence[str], given: dict[str, Any], classes: list[Any]) -> dict[str, Any]:
+    """Return the options of a debiasing, with those that name columns or classes read."""
+    asked = {**given, "families": families_of(names, given, "crossed")}
+    del asked["family"]
+    if "epsilon" in given:
+        asked["epsilon"] = per_class("--epsilon", given["epsilon"] or ["0"], classes)
+    target = given["target"]  # a word, or a share for each class
+    plain = len(target) == 1 and "=" not in target[0]
+    asked["target"] = target[0] if plain else per_class("--target", target, classes)
+    asked["costs"] = None if given["costs"] is None else _costs(given["costs"], classes)
+    return asked
+
+
+def cost_files(costs: str | None) -> tuple[str, ...]:
+    """Return the file that ``--costs`` names, if it names one."""
+    return () if costs is None or costs.partition("=")[0] == "ordinal" else (costs,)
+
+
+def _costs(given: str, classes: Sequence[Any]) -> Any:
+    """Read an order of the classes, or a table of costs with a row and a column per class."""
+    known = {as_text([value], "classes")[0]: value for value in classes}
+    word, equals, order = given.partition("=")
+    if word == "ordinal":
+        return {word: [known.get(name, name) for name in named_in([order])]} if equals else word
+    source, names = FileSource.open(given), list(known)
+    table = source.columns(source.names)
+    first, *columns = source.names
+    rows = as_text(table[first], first)
+    for where, found in (("columns", columns), ("rows", rows)):
+        odd = sorted(set(names) ^ set(found)) + [name for name in found if found.count(name) > 1]
+        if odd:
+            raise InputError(
+                f"The {where} of {source.name} are not the classes: {odd[0]!r} is only in one of "
+                "them, or there twice.",
+                remedy="Name every class once as a row and as a column: "
+                f"{', '.join(map(repr, names[:10]))}.",
+                path=given,
+                value=odd[0],
+            )
+    costs = [
+        numbers_of(table[name], name).to_numpy(zero_copy_only=False).astype(np.float64)
+        for name in names
+    ]
+    return np.column_stack(costs)[[rows.index(name) for name in names]]
