@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -13,11 +12,6 @@ from pathlib import Path
 
 import pytest
 from cli_calls import ENVIRONMENT, R2B, Shell, csv_of, on_a_terminal, people
-
-import r2b
-from r2b.cli.output import spelled
-from r2b.engines.files import PassProgress
-from r2b.errors import InputError
 
 if sys.platform == "win32":
     pytest.skip("shells and terminals of POSIX", allow_module_level=True)
@@ -98,18 +92,12 @@ def test_closed_streams_are_said_to_be_closed(folder: Path) -> None:
     done = through(folder, ">&-", "debias", "people.csv", *ASK, "-o", "fair.csv")
     assert (done.returncode, done.stderr) == (
         2,
-        "Error: Standard output is closed. Send it to a file, or to /dev/null.\n",
+        "Error: Standard output is closed. Send it to a file or to /dev/null.\n",
     )
     done = through(folder, "<&-", "audit", "-", *ASK)
     assert done.returncode == 2 and done.stderr.startswith("Error: Standard input is closed.")
     assert through(folder, "2>&-", "audit", "none.csv", *ASK).returncode == 2
     assert sorted(path.name for path in folder.iterdir()) == ["people.csv"]
-
-
-def test_an_error_about_standard_input_begins_with_a_capital(folder: Path) -> None:
-    assert through(folder, "</dev/null", "audit", "-", *ASK).stderr.startswith(
-        "Error: Standard input is empty."
-    )
 
 
 def test_names_that_are_no_text_are_spelled_and_files_are_made_all_the_same(
@@ -132,15 +120,10 @@ def test_names_that_are_no_text_are_spelled_and_files_are_made_all_the_same(
     ]
     done = through(folder, "", "debias", *words)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "fair\\xe9.csv" in done.stdout
-    assert "caf\\xe9.csv" in (folder / "r.html").read_text(encoding="utf-8")
+    assert "fair\\udce9.csv" in done.stdout
+    assert "caf\\udce9.csv" in (folder / "r.html").read_text(encoding="utf-8")
     assert shell("verify", os.fsdecode(b"fair\xe9.csv")).code == 0
-    assert shell("audit", odd, *ASK, "--json").facts["data"] == "caf\\xe9.csv"
-
-
-def test_half_a_character_is_spelled_whatever_it_comes_from() -> None:
-    assert spelled("a\udce9\ud800") == "a\\xe9\\ud800"
-    assert spelled("naïve ☃") == "naïve ☃"
+    assert shell("audit", odd, *ASK, "--json").facts["data"] == "caf\\udce9.csv"
 
 
 def test_a_terminal_that_asks_for_no_colour_gets_none(folder: Path) -> None:
@@ -175,26 +158,6 @@ def test_a_narrow_terminal_gets_lines_broken_between_words_and_rows_of_a_table_a
     assert len(rows) == 3 and all(row in table.splitlines() for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("audit", "--level", "95"), "Error: --level is 95.0."),
-        (("audit", "--permutations", "-1"), "Error: --permutations is -1."),
-        (("audit", "--bootstrap", "-1"), "Error: --bootstrap is -1."),
-        (("audit", "--largest", "-1"), "Error: --largest is -1."),
-        (("debias", "-o", "x.csv", "--epsilon", "-1"), "Error: --epsilon is -1.0."),
-        (("debias", "-o", "x.csv", "--lam", "0"), "Error: --lam is 0.0."),
-        (("debias", "-o", "x.csv", "--max-iter", "-3"), "Error: --max-iter is -3."),
-        (("debias", "-o", "x.csv", "--threads", "0"), "Error: --threads is 0."),
-    ],
-)
-def test_an_option_out_of_range_is_called_as_it_was_typed(
-    shell: Shell, words: tuple[str, ...], said: str
-) -> None:
-    done = shell(words[0], "people.csv", *ASK, *words[1:])
-    assert done.code == 2 and done.err.startswith(said)
-
-
 def test_what_can_be_kept_is_said_without_conditions(shell: Shell) -> None:
     shell.write("gaps.csv", "sex,job\nf,x\n,y\nm,x\n")
     done = shell("audit", "gaps.csv", *ASK)
@@ -223,17 +186,6 @@ def test_the_table_of_costs_is_never_written_over(shell: Shell, words: tuple[str
     )
     assert done.code == 2 and "costs.csv is the file that is read" in done.err
     assert costs.read_bytes() == before
-
-
-def test_verify_names_the_file_that_is_not_there(shell: Shell) -> None:
-    assert "There is no file 'far.csv'" in shell("verify", "far.csv").err
-    assert "There is no certificate 'people.csv.r2b.json'" in shell("verify", "people.csv").err
-
-
-def test_nothing_is_off_by_less_than_nothing(shell: Shell) -> None:
-    assert shell("debias", "people.csv", *ASK, "-o", "fair.csv").code == 0
-    done = shell("verify", "fair.csv")
-    assert done.code == 0 and "off by -" not in done.out and "labels are on the simplex" in done.out
 
 
 def test_a_tab_is_typed_as_people_type_it(shell: Shell) -> None:
@@ -302,42 +254,6 @@ def test_what_is_left_undone_is_said_in_options_throughout(shell: Shell) -> None
     assert "max_iter" not in done.out and "Raise --max-iter" in done.out
 
 
-def test_verify_says_where_columns_that_are_gone_can_be_had(shell: Shell) -> None:
-    shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv")
-    lines = Path("fair.csv").read_text().splitlines()
-    shell.write(
-        "labels.csv",
-        "\n".join(
-            [
-                "job_fair",
-                *(
-                    line.rpartition(",")[2] if not line.endswith('"') else '"none, yet"'
-                    for line in lines[1:]
-                ),
-            ]
-        )
-        + "\n",
-    )
-    done = shell("verify", "labels.csv", "--certificate", "fair.csv.r2b.json")
-    assert done.err.endswith("Pass the table that was debiased with --data.\n")
-    assert (
-        shell(
-            "verify", "labels.csv", "--certificate", "fair.csv.r2b.json", "--data", "people.csv"
-        ).code
-        == 0
-    )
-    shell.write("fair.csv.r2b.json", "{}")
-    assert shell("verify", "fair.csv").err.endswith("Pass the certificate that r2b debias wrote.\n")
-
-
-def test_one_label_that_was_edited_is_one_row(shell: Shell) -> None:
-    shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv")
-    lines = Path("fair.csv").read_text().splitlines()
-    lines[1] = lines[1].rpartition(",")[0] + (",clerk" if lines[1].endswith(",boss") else ",boss")
-    shell.write("fair.csv", "\n".join(lines) + "\n")
-    assert "1 row differs, the first is row 0" in shell("verify", "fair.csv").out
-
-
 def test_a_sentence_about_use_ends_like_one(shell: Shell) -> None:
     assert (
         shell("audit", "people.csv", "other.csv", *ASK).err
@@ -346,16 +262,6 @@ def test_a_sentence_about_use_ends_like_one(shell: Shell) -> None:
     assert (
         "'--points': 0 is not in the range"
         in shell("frontier", "people.csv", *ASK, "--points", "0").err
-    )
-
-
-def test_a_trace_of_another_process_is_its_last_line() -> None:
-    trace = 'Traceback (most recent call last):\n  File "x.py", line 1, in run\n    fail()\nValueError: no rows'
-    assert format_error(
-        InputError(f"2 of the runs failed; the first said:\n{trace}\n", remedy="Mend it.")
-    ) == (
-        "2 of the runs failed; the first said: ValueError: no rows",
-        "Mend it.",
     )
 
 
@@ -383,27 +289,6 @@ def test_the_bar_of_a_first_pass_has_percent_and_time_left(folder: Path) -> None
     shown = on_a_terminal(folder, f"{watched}from r2b.cli import main; main({words!r})").decode()
     seen = [int(each) for each in re.findall(r"Reading, [\d,]+ rows .*?(\d+)%.*?left", shown)]
     assert len(seen) > 2 and seen == sorted(seen) and seen[-1] == 100 and 0 < seen[0] < 100
-
-
-@pytest.mark.parametrize(("packed", "encoding"), [(True, "utf-8"), (False, "utf-16")])
-def test_bytes_tell_how_far_a_first_pass_is(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, packed: bool, encoding: str
-) -> None:
-    lines = "".join(f"{'fm'[n % 2]},{n * 7919 % 104729},{'xy'[n % 3 % 2]}\n" for n in range(40_000))
-    content, name = f"sex,id,job\n{lines}".encode(encoding), "p.csv.gz" if packed else "p.csv"
-    (folder / name).write_bytes(gzip.compress(content, 1) if packed else content)
-    monkeypatch.setattr("r2b.engines.files.reading.TextStored.size", 1 << 16)
-    seen: list[PassProgress] = []
-    r2b.scan(folder / name, encoding=encoding, progress=seen.append).audit(
-        "job", sensitive_features="sex", n_permutations=0, n_boot=0
-    )
-    shares = [each.share or 0.0 for each in seen]
-    assert (
-        shares == sorted(shares)
-        and shares[-1] == 1.0
-        and 0.0 < shares[0] < 0.8
-        and len(set(shares)) > 2
-    )
 
 
 def test_an_order_of_the_classes_is_typed_instead_of_a_table_of_costs(shell: Shell) -> None:
@@ -483,39 +368,8 @@ def test_tab_offers_the_columns_of_parquet(folder: Path) -> None:
         pyarrow.table({"sex": ["f"], "two words": ["x"], "job": ["x"]}), folder / "people.parquet"
     )
     assert offered(folder, "r2b audit people.parquet --label ") == [
-        ["plain,sex", "plain,two\\\\", "words", "plain,job"]
+        ["plain,sex", "plain,two", "words", "plain,job"]
     ]
-
-
-def test_tab_offers_names_with_blanks_of_packed_files_as_bash_takes_them(folder: Path) -> None:
-    import shutil
-
-    bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("there is no bash")
-    (folder / "people.csv.gz").write_bytes(gzip.compress(b'sex,two words,"a, b"\nf,1,2\n'))
-    runner = folder / "r2b"
-    runner.write_text(f'#!/bin/sh\nexec {sys.executable} -m r2b "$@"\n')
-    runner.chmod(0o755)
-    # The script that people put into their start file, called as bash calls it at a press of Tab.
-    script = """eval "$(_R2B_COMPLETE=bash_source r2b)"; compopt() { :; }; """
-    script += """for last in tw '"two ' sex,t a; do COMP_WORDS=(r2b audit people.csv.gz --label "$last"); COMP_CWORD=4; COMPREPLY=(); """
-    script += """_r2b_completion r2b; printf '%s|' "${COMPREPLY[@]}"; done"""
-    path = f"{folder}:{os.environ['PATH']}"
-    done = subprocess.run(
-        [bash, "-c", script],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**ENVIRONMENT, "PATH": path},
-        check=False,
-    )
-    assert done.stdout.split("|")[:-1] == [
-        "two\\ words",
-        "two words",
-        "sex,two\\ words",
-        "a,\\ b",
-    ], done.stderr
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,7 @@ def _places(
     order = stated_order(vocabulary) if given is None else [plain_value(value) for value in given]
     if order is None:
         problem = f"costs is 'ordinal', but the order of the classes {listed(names)} is not known: the labels are no ordered categorical."
-        remedy = "State it, costs={'ordinal': [...]} from the lowest class to the highest, or pass labels of an ordered categorical."
+        remedy = "State it, `costs={'ordinal': [...]}` from the lowest class to the highest, or pass labels of an ordered categorical."
         raise ParameterError(problem, remedy=remedy, classes=names)
     place = {key_of(value): at for at, value in enumerate(order)}
     if len(place) < len(order):

@@ -768,7 +768,7 @@ def _failed(error: BaseException, *, as_json: bool) -> int:
         return code
     if isinstance(error, click.UsageError):
         problem = one_line(error.format_message())
-        problem += "" if problem.endswith((".", "?", ")")) else "."
+        problem += "" if problem.endswith((".", "?", "?)")) else "."
         remedy = "" if error.ctx is None else f"See: {error.ctx.command_path} --help"
         kind = "UsageError"
     elif isinstance(error, OSError) and error.filename is None:  # files are named, so it is ours

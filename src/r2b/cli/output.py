@@ -177,7 +177,9 @@ def folded(text: str, stream: Any) -> str:
 
 
 def _fold(line: str, width: int) -> str:
-    if len(line) <= width or line.strip().count("   ") > 1:  # a table has several columns
+    if (
+        len(line) <= width or len([part for part in line.split("   ") if part.strip()]) > 2
+    ):  # a table has several columns
         return line
     indent = " " * (len(line) - len(line.lstrip()) + 2)
     return textwrap.fill(
@@ -248,7 +250,7 @@ class Meter:
     def _update(self, what: str, done: float | None) -> None:
         if self._bar is None:
             self._bar = _bar()
-            self._task = self._bar.add_task(what)
+            self._task = self._bar.add_task(what, total=None)
         if (done or 0.0) < self._done:  # a new pass: its time left starts anew
             self._bar.reset(self._task)
         self._done = done or 0.0
