@@ -1,6 +1,6 @@
-"""Fair labels as stages of Spark ML: an estimator that finds prices, a model that applies them, in a pipeline, saved with it.
+"""Fair labels as stages of Spark ML: an estimator finds prices, its model applies them.
 
-Imported only where Spark is: ``from r2b.engines.spark_ml import LabelDebiaser``.
+Import it where Spark is: ``from r2b.engines.spark_ml import LabelDebiaser``.
 """
 
 from __future__ import annotations
@@ -27,43 +27,22 @@ _DEFAULTS: dict[str, Any] = {"labelCol": "label", "controlCols": [], "keyCols": 
 _DEFAULTS |= {"form": "soft", "seed": 0, "unseen": "error"}
 
 
-def _param(name: str, told: str, kind: Any = None) -> Any:
-    return (
-        Param(Params._dummy(), name, told, kind)
-        if kind is not None
-        else Param(Params._dummy(), name, told)
-    )
+def _param(name: str, meaning: str, *kind: Any) -> Any:
+    return Param(Params._dummy(), name, meaning, *kind)
+
+
+_LIST, _TEXT = TypeConverters.toListString, TypeConverters.toString
 
 
 class _Columns(HasLabelCol, HasWeightCol, HasSeed):
-    """What the estimator and its model have in common."""
+    """The parameters that the estimator and its model share."""
 
-    sensitiveCols = _param(
-        "sensitiveCols", "columns of sensitive attributes", TypeConverters.toListString
-    )
-    controlCols = _param(
-        "controlCols",
-        "columns within whose values parity is asked for",
-        TypeConverters.toListString,
-    )
-    keyCols = _param(
-        "keyCols",
-        "columns that tell rows apart, for the forms round and sample",
-        TypeConverters.toListString,
-    )
-    form = _param(
-        "form",
-        "the form in which labels leave: soft, round, sample or expand",
-        TypeConverters.toString,
-    )
-    outputCol = _param(
-        "outputCol", "the new column, or what new names begin with", TypeConverters.toString
-    )
-    unseen = _param(
-        "unseen",
-        "rows of a class or group that was not fitted: error, or overall",
-        TypeConverters.toString,
-    )
+    sensitiveCols = _param("sensitiveCols", "columns of sensitive attributes", _LIST)
+    controlCols = _param("controlCols", "columns within whose values parity is asked for", _LIST)
+    keyCols = _param("keyCols", "columns that identify rows, for round and sample", _LIST)
+    form = _param("form", "the form of the labels: soft, round, sample or expand", _TEXT)
+    outputCol = _param("outputCol", "the new column, or what new names begin with", _TEXT)
+    unseen = _param("unseen", "for classes and groups not fitted: error, or overall", _TEXT)
 
     def _asked(self, name: str) -> Any:
         param = self.getParam(name)
@@ -84,11 +63,8 @@ def _set(stage: Any, given: dict[str, Any]) -> Any:
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
         problem = f"{type(stage).__name__} has no parameter {unknown!r}."
-        raise ParameterError(
-            problem,
-            remedy=did_you_mean(unknown, known) or f"Choose among {', '.join(known)}.",
-            parameter=unknown,
-        )
+        remedy = did_you_mean(unknown, known) or f"Choose among {', '.join(known)}."
+        raise ParameterError(problem, remedy=remedy, parameter=unknown)
     return stage._set(**given)
 
 
@@ -111,7 +87,7 @@ class LabelDebiaser(
     form : {"soft", "round", "sample", "expand"}
         The form in which labels leave the model, as for :meth:`r2b.FairLabels.frame`.
     keyCols : list of str, optional
-        What tells rows apart, for "round" and "sample".
+        Columns that identify rows, for "round" and "sample".
     outputCol : str, optional
         Name of the new column, or what new names begin with; "<label>_fair" by default.
     seed : int
@@ -148,19 +124,15 @@ class LabelDebiaser(
 class LabelDebiaserModel(
     Model, _Columns, DefaultParamsReadable["LabelDebiaserModel"], DefaultParamsWritable
 ):
-    """Prices, to be applied to the rows of a frame; made by :class:`LabelDebiaser`, and saved with its pipeline.
+    """Prices, to be applied to the rows of a frame: the model of :class:`LabelDebiaser`.
 
     Parameters
     ----------
     fair : FairLabels
-        From any engine: prices that were found elsewhere make a stage of a pipeline as well.
+        From any engine: prices that were found elsewhere make a stage of a pipeline too.
     """
 
-    prices = _param(
-        "prices",
-        "prices and their evidence, as FairLabels.save writes them",
-        TypeConverters.toString,
-    )
+    prices = _param("prices", "prices and evidence, as FairLabels.save writes them", _TEXT)
 
     def __init__(self, fair: FairLabels | None = None) -> None:
         super().__init__()
@@ -178,7 +150,7 @@ class LabelDebiaserModel(
         return solution_of(json.loads(self.getOrDefault("prices")), "the model")
 
     def _transform(self, dataset: Any) -> Any:
-        """Give the frame with fair labels; a frame without the label, which is one to be predicted, as it is."""
+        """Return the frame with fair labels; unchanged where it has no label, for prediction."""
         label = self.getOrDefault("labelCol")
         if label not in dataset.columns:
             return dataset
