@@ -78,6 +78,7 @@ class Run:
     rows: int = BATCH_ROWS
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Work on the rows of a partition."""
         return sent(map(self.work, in_place(records, self.names, self.rows)), part_number())
 
 
@@ -90,6 +91,7 @@ class Reduce:
     rows: int = BATCH_ROWS
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Work on the rows of a partition."""
         parts = map(self.partial.make, in_place(records, self.names, self.rows))
         return sent(_whole(self.partial, parts), part_number())
 
@@ -101,6 +103,7 @@ class Pass:
     task: BlockTask
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Work on the rows of a partition."""
         blocks: Iterator[Block] = (
             unpacked(content.as_buffer()) for record in records for content in record["result"]
         )
@@ -115,6 +118,7 @@ class Merge:
     at_once: int = MERGED_AT_ONCE
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Work on the rows of a partition."""
         rows = (
             (part.as_py() // self.at_once, content.as_buffer())
             for record in records
@@ -134,6 +138,7 @@ class Beside:
     rows: int | None = None
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Work on the rows of a partition."""
         for batch in in_place(records, self.names, self.rows):
             whole = joined(batch.record, self.relabel, batch)
             yield whole.rename_columns([f"c{place}" for place in range(whole.num_columns)])
