@@ -88,10 +88,6 @@ def known(form: str, table: Any = PEOPLE) -> list[dict[str, Any]]:
     return in_order(r2b.scan(table).debias("level", **ASKED).frame(form, **drawn(form)))
 
 
-def kinds(k: int) -> tuple[Any, ...]:
-    return {"a": k}, (k, "x"), k, -k
-
-
 @pytest.fixture(scope="module")
 def frame(spark: Any) -> Any:
     return spark.createDataFrame(PEOPLE).coalesce(2)
@@ -99,8 +95,10 @@ def frame(spark: Any) -> Any:
 
 def test_old_columns_keep_names_types_gaps_and_comments(spark: Any) -> None:
     rows = [
-        (k, "abc"[k * k % 3], k % 4, "fm"[k % 5 // 3], Decimal(k), datetime(2024, 3, 10, k % 24))
-        + kinds(k)
+        (
+            *(k, "abc"[k * k % 3], k % 4, "fm"[k % 5 // 3], Decimal(k)),
+            *(datetime(2024, 3, 10, k % 24), {"a": k}, (k, "x"), k, -k),
+        )
         for k in range(60)
     ]
     schema = (

@@ -205,7 +205,8 @@ def relabelled(part: Any, relabel: Relabel, dtype: Any) -> Any:
     kinds = ["float64"] * len(relabel.names)
     if relabel.form != "soft":
         kinds[0] = dtype
-    rows, values = part, [[] for _ in kinds]
+    rows: Any = part
+    values: list[Any] = [[] for _ in kinds]
     if len(part):
         place = f"the partition of index {part.index[0]!r} to {part.index[-1]!r}"
         new = relabel(Batch(record_of(part[list(relabel.needed)], place), 0, place))
