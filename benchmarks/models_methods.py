@@ -22,7 +22,8 @@ from sklearn.base import clone
 
 from benchmarks.models_cases import Array, Split
 from r2b.sklearn import ParityClassifier, ParityPostprocessor
-from r2b.sklearn.crossfit import columns_of, make_folds, out_of_fold, trained
+from r2b.sklearn.folds import code_probabilities, make_folds, out_of_fold
+from r2b.sklearn.training import train_on_classes
 
 PATH = (0.02, 0.05, 0.1)  # epsilons of ParityPostprocessor, for accuracy at the parity of others
 ALPHA = 0.001  # LinearPost's own default; its linear programme is solved by HiGHS
@@ -130,11 +131,11 @@ def _out_of_fold(learner: Any, split: Split, target: Array) -> tuple[Array, Arra
     folds, n = make_folds(strata, FOLDS, 0, split.clusters), int(target.max()) + 1
 
     def predict(left: Array, held: Array) -> tuple[Array, Any]:
-        model = trained(learner, split.X[left], target[left], None)
-        return columns_of(model, split.X[held], n), model
+        model = train_on_classes(learner, split.X[left], target[left], None)
+        return code_probabilities(model, split.X[held], n), model
 
     rows, _ = out_of_fold(predict, folds, n, None)
-    return rows, columns_of(trained(learner, split.X, target, None), split.X_test, n)
+    return rows, code_probabilities(train_on_classes(learner, split.X, target, None), split.X_test, n)
 
 
 def _scores(learner: Any, split: Split) -> dict[str, Array]:

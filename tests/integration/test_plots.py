@@ -302,7 +302,7 @@ def test_metrics_draw_themselves() -> None:
 
 def test_parity_of_predictions_is_drawn_beside_chance() -> None:
     pytest.importorskip("sklearn")
-    from r2b.sklearn.prediction_parity import measure
+    from r2b.sklearn.evidence import measure_predictions as measure
 
     soft = RNG.dirichlet(np.ones(3), 600)
     found = measure(
@@ -325,7 +325,7 @@ def test_parity_of_predictions_is_drawn_beside_chance() -> None:
 
 def test_a_model_that_cannot_predict_the_attribute_has_one_path() -> None:
     pytest.importorskip("sklearn")
-    from r2b.sklearn.price import ModelFrontier
+    from r2b.sklearn.evidence import ModelFrontier
 
     nothing, epsilons = np.full(3, np.nan), np.array([0.0, 0.1, 0.2])
     ax = ModelFrontier(

@@ -65,19 +65,19 @@ def fitted(learner, features=X, y=LABELS, **settings):
         (
             SGDClassifier(early_stopping=True, loss="log_loss", random_state=0),
             "sample",
-            "early stopping",
+            "splits its rows",
         ),
         (
             LogisticRegressionCV(
                 Cs=[1.0], cv=3, l1_ratios=(0,), use_legacy_attributes=False, scoring="accuracy"
             ),
             "sample",
-            "folds",
+            "splits its rows",
         ),
         (
             GridSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [2, 3]}),
             "sample",
-            "folds",
+            "splits its rows",
         ),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else value,
@@ -138,7 +138,7 @@ def test_regression_on_probabilities_is_least_squares_put_on_the_simplex():
 
 
 def test_a_classifier_that_refuses_probabilities_is_refused_with_a_remedy():
-    with pytest.raises(ParameterError, match=r"refused it .*KNeighborsRegressor"):
+    with pytest.raises(ParameterError, match=r"refused a matrix of probabilities"):
         fitted(KNeighborsClassifier(), form="soft")
 
 
@@ -196,7 +196,7 @@ def test_pairs_of_rows_cannot_be_repeated():
     weight = (np.arange(N) % 2).astype(float)
     for learner in (KernelRidge(kernel="precomputed"), SVR(kernel="precomputed")):
         assert fitted(learner, X @ X.T).form_ == "soft"
-        with pytest.raises(ParameterError, match=r"table of pairs.*Leave out rows of weight 0"):
+        with pytest.raises(ParameterError, match=r"table of pairs"):
             ParityClassifier(learner, **GIVEN).fit(
                 X @ X.T, LABELS, sensitive_features=GROUPS, sample_weight=weight
             )
@@ -413,14 +413,14 @@ def test_parity_of_predictions_is_reported_for_a_validation_set():
         validation=(X[half:], LABELS[half:], GROUPS[half:]),
     )
     held = {"sensitive_features": GROUPS[half:]}
-    assert model.parity_.probability == demographic_parity_difference(
+    assert model.report_.probability == demographic_parity_difference(
         model.predict_proba(X[half:]), **held
     )
-    assert model.parity_.hard == demographic_parity_difference(model.predict(X[half:]), **held)
-    assert model.parity_.accuracy == (model.predict(X[half:]) == LABELS[half:]).mean()
-    assert 0 < model.parity_.probability_level.mean < 0.2
-    assert "Parity of predictions on 150 rows" in str(model.parity_)
-    assert not hasattr(model.fit(X, LABELS, sensitive_features=GROUPS), "parity_")
+    assert model.report_.hard == demographic_parity_difference(model.predict(X[half:]), **held)
+    assert model.report_.accuracy == (model.predict(X[half:]) == LABELS[half:]).mean()
+    assert 0 < model.report_.probability_level.mean < 0.2
+    assert "Disparity of predictions on 150 rows" in str(model.report_)
+    assert not hasattr(model.fit(X, LABELS, sensitive_features=GROUPS), "report_")
 
 
 def test_a_learner_without_probabilities_is_measured_by_its_decisions():

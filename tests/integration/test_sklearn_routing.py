@@ -154,9 +154,9 @@ def test_a_batch_after_fit_takes_back_what_was_measured_on_the_model_before():
     model = ParityClassifier(GaussianNB(), **GIVEN).fit(
         X, LABELS, sensitive_features=GROUPS, validation=(X, LABELS, GROUPS)
     )
-    assert model.parity_.n_rows == N
+    assert model.report_.n_rows == N
     model.partial_fit(X[:100], LABELS[:100], sensitive_features=GROUPS[:100])
-    assert not hasattr(model, "parity_")
+    assert not hasattr(model, "report_")
 
 
 def test_batches_of_probabilities_train_a_regressor():

@@ -12,8 +12,9 @@ from families_qp import Rule, Table, limits, violation
 import r2b
 from r2b._constraints.families import Request
 from r2b._labels import FairLabels
-from r2b.sklearn.scores import ScoreTask, _shifted
-from r2b.sklearn.visible import CRITERIA, TrueGroups, true_groups
+from r2b.sklearn.rule import ScoreTask, _shifted
+from r2b.metrics.criteria import CRITERIA
+from r2b.sklearn.groups import TrueGroups, true_groups
 
 KINDS = ("decisions", "probabilities")
 SHAPES = ("flat", "sharp", "tied", "certain")
@@ -57,7 +58,7 @@ def drawn_scores(rng: np.random.Generator, draw: Draw) -> np.ndarray:
 def problem(draw: Draw) -> tuple[ScoreTask, TrueGroups, np.ndarray, np.ndarray, np.ndarray | None]:
     """Draw true groups and classes, scores, what is predicted of groups, and offsets that some scores would need."""
     rng = np.random.default_rng(
-        [draw.seed, CRITERIA.index(draw.criterion), draw.n_classes, draw.n_groups]
+        [draw.seed, list(CRITERIA).index(draw.criterion), draw.n_classes, draw.n_groups]
     )
     first = np.append(
         np.arange(draw.n_groups), rng.integers(0, draw.n_groups, draw.n - draw.n_groups)
@@ -103,7 +104,7 @@ def solved(draw: Draw) -> tuple[FairLabels, Table]:
     """Solve a draw, and write its problem out."""
     task, groups, scores, codes, offsets = problem(draw)
     parity = task.task.parity if offsets is None else _shifted(task.task.parity, offsets)
-    found = task._solved(parity)
+    found = task.solve(parity)
     rules, begun = [], 0
     for each in groups.comparisons:
         n_groups = len(each.groups)

@@ -25,7 +25,7 @@ from r2b.models.targets import (
 
 if TYPE_CHECKING:
     from r2b.models.booster import SoftBooster
-    from r2b.sklearn.visible_labels import GroupUse
+    from r2b.sklearn.fair_labels import GroupUse
 
 __all__ = [
     "SoftBooster",

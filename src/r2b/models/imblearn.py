@@ -14,8 +14,8 @@ from r2b._constraints.parity.bounds import Epsilon
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError, require
+from r2b.sklearn.fair_labels import GroupUse, fair_labels
 from r2b.sklearn.labels import WITHOUT, checked_labels, note_features, publish, store, without_rows
-from r2b.sklearn.visible_labels import GroupUse, fair_labels
 
 _BaseSampler: Any = require(
     "imblearn", "r2b.models.imblearn needs imblearn", extra="imblearn"

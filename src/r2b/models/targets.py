@@ -242,7 +242,7 @@ def made_fair(
         raise ParameterError(
             "sensitive_features were given beside labels that debias has made fair.", remedy=remedy
         )
-    from r2b.sklearn.visible_labels import fair_labels
+    from r2b.sklearn.fair_labels import fair_labels
 
     asked["group_estimator"] = (
         learner if asked["group_estimator"] is None else asked["group_estimator"]

@@ -74,7 +74,7 @@ from r2b.errors import InputError, ShapeError, require
 from r2b.models.targets import SoftTargets, made_fair, refuse_other_rows
 
 if TYPE_CHECKING:
-    from r2b.sklearn.visible_labels import GroupUse
+    from r2b.sklearn.fair_labels import GroupUse
 
 torch = require("torch", "r2b.models.torch needs torch", extra="torch")
 _Dataset: Any = torch.utils.data.Dataset

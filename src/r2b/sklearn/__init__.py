@@ -1,4 +1,4 @@
-"""Fair labels for scikit-learn: a transformer of labels, and a classifier that needs no sensitive attribute to predict.
+"""Fair labels and classifiers for scikit-learn; to predict, the attribute is not needed.
 
 Examples
 --------
@@ -18,13 +18,12 @@ from r2b.errors import require
 require("sklearn", "r2b.sklearn needs scikit-learn", extra="sklearn")
 
 from r2b.sklearn.classifier import ParityClassifier
+from r2b.sklearn.evidence import ModelFrontier, PredictionParity
+from r2b.sklearn.fair_labels import fair_labels, visible_groups
 from r2b.sklearn.postprocessor import ParityPostprocessor
-from r2b.sklearn.prediction_parity import PredictionParity
-from r2b.sklearn.price import ModelFrontier
+from r2b.sklearn.rule import FairScores
 from r2b.sklearn.scorers import accuracy_under, parity_scorer
-from r2b.sklearn.scores import FairScores
 from r2b.sklearn.transformer import LabelDebiaser
-from r2b.sklearn.visible_labels import fair_labels, visible_groups
 
 __all__ = [
     "FairScores",

@@ -1,4 +1,4 @@
-"""``ParityClassifier``: any learner, trained on labels that are fair by what it can see of the groups; it predicts from X alone."""
+"""``ParityClassifier``: any learner, trained on fair labels; it predicts from X alone."""
 
 from __future__ import annotations
 
@@ -9,38 +9,50 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from r2b._constraints.families.request import one_of
-from r2b._data.arrays import Array, Floats
+from r2b._data.arrays import Array, Floats, plain_value
+from r2b._data.columns import refuse_other_index, row_labels
 from r2b._data.compute import seed_of
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, takes_options
 from r2b._labels.labels import Form
-from r2b.errors import ParameterError
-from r2b.sklearn.batches import BatchTraining
-from r2b.sklearn.crossfit import require_probabilities
-from r2b.sklearn.fit_rows import FitRows
-from r2b.sklearn.forms import (
-    TrainingRows,
-    chosen_rows,
-    fresh_learner,
-    plain_rows,
-    train,
-    training_rows,
-)
+from r2b.errors import ParameterError, UnseenError
+from r2b.sklearn.fair_labels import GroupUse, debias_rows, groups_of
+from r2b.sklearn.groups import FitRows, choose_group_learner, codes_apart
 from r2b.sklearn.labels import (
     WITHOUT,
     check_same_rows,
+    checked_labels,
     class_order,
+    n_rows_of,
+    note_features,
     publish,
+    require_sensitive,
     solve,
     store,
+    weight_column,
     without_rows,
 )
-from r2b.sklearn.learners import gives_probabilities, probabilities_of, reads_pairs, scores_of
-from r2b.sklearn.predictor import AttributeUse
-from r2b.sklearn.scores import Kind
-from r2b.sklearn.training import codes_apart, params_for, scored, trained_on
-from r2b.sklearn.visible import group_learner
-from r2b.sklearn.visible_labels import GroupUse, labels_by, seen_by
+from r2b.sklearn.learners import (
+    FormChoice,
+    choose_form,
+    decision_scores,
+    gives_probabilities,
+    probabilities_of,
+    reads_pairs,
+    require_probabilities,
+)
+from r2b.sklearn.predictor import AttributeUse, FairPredictor
+from r2b.sklearn.rule import Kind
+from r2b.sklearn.training import (
+    TrainingRows,
+    fair_rows,
+    fresh_learner,
+    labels_as,
+    original_rows,
+    params_for,
+    train,
+    train_further,
+)
 
 Decisions = Literal["fair", "likeliest"]
 
@@ -51,8 +63,10 @@ def _gives_scores(self: Any) -> bool:
 
 
 @takes_options(without=WITHOUT)
-class ParityClassifier(BatchTraining):
-    """Train a learner on the closest labels in demographic parity, and predict in parity; the attribute is needed by ``fit`` alone.
+class ParityClassifier(FairPredictor):
+    """Train a learner on the closest labels in demographic parity, and predict in parity.
+
+    The attribute is needed by ``fit`` alone.
 
     Parameters
     ----------
@@ -61,9 +75,10 @@ class ParityClassifier(BatchTraining):
     groups : {"visible", "given", "both"}
         By which groups labels are made fair.
 
-        - "visible": by the groups as the features show them, predicted out of fold. The parity of a model is the parity of its labels
-          with respect to these.
-        - "given": by the true groups, the paper's way. Labels are fair, and the model keeps what the features show of the groups.
+        - "visible": by the groups that the features predict, out of fold. A model is as fair as its
+          labels are with respect to these.
+        - "given": by the true groups, the paper's way. Labels are fair, and the model can still
+          infer the group from the features.
         - "both": by both.
     group_estimator : classifier, optional
         Predicts the groups; a clone of ``estimator`` by default.
@@ -78,15 +93,17 @@ class ParityClassifier(BatchTraining):
         How the learner sees a distribution per row. None of them takes the most probable class,
         which would undo the parity.
 
-        - "expand": the row once for each class of positive probability, with weights. Exact; for learners with ``sample_weight``.
-        - "round": one class per row, picked so that the class counts of every group stay, to within one row.
+        - "expand": the row once for each class of positive probability, with weights. Exact; for
+          learners with ``sample_weight``.
+        - "round": one class per row, picked so that the class counts of every group stay, to within
+          one row.
         - "sample": one class per row, drawn; the counts stay in expectation.
-        - "soft": the probabilities themselves; a regressor of several outputs takes them at once, another is trained once per class, and
-          predictions are projected onto the simplex. Also for a classifier of yours whose ``fit``
-          takes them.
-        - "auto": "soft" for regressors, "expand" for classifiers with ``sample_weight``, "sample" for the others and for those that split
-          their rows by themselves, where copies of one row would land on both sides, resample them,
-          or balance classes by counting them.
+        - "soft": the probabilities themselves; a regressor of several outputs takes them at once,
+          another is trained once per class, and predictions are projected onto the simplex. Also
+          for a classifier of yours whose ``fit`` takes them.
+        - "auto": "soft" for regressors, "expand" for classifiers with ``sample_weight``, "round"
+          for boosted trees whose leaves are bounded by counts, and "sample" for the others and for
+          those that split their rows by themselves, resample them, or balance classes by counting.
     cv : int
         Folds, shuffled, for predictions that prices are found on.
     ensemble : bool
@@ -138,7 +155,7 @@ class ParityClassifier(BatchTraining):
     n_batches_ : int
         How often the learner was trained on: 1 after ``fit``, and one more for each
         ``partial_fit``.
-    parity_ : PredictionParity
+    report_ : PredictionParity
         On the validation rows, where ``fit`` was given some.
     n_features_in_, feature_names_in_
         As scikit-learn has them.
@@ -159,9 +176,7 @@ class ParityClassifier(BatchTraining):
     trainings but that of ``estimator_``, which gets the objects that were passed.
 
     Copies of one row on both sides of a split disagree about its class, which stops a learner early
-    or makes a search prefer a simpler model. ``HistGradientBoostingClassifier`` with early stopping
-    therefore gets whole rows held back, through its ``X_val``; searches over this classifier,
-    instead of inside it, never split copies.
+    or makes a search prefer a simpler model. Search over this classifier, instead of inside it.
 
     Examples
     --------
@@ -177,7 +192,7 @@ class ParityClassifier(BatchTraining):
     >>> before = demographic_parity_difference(plain.predict(X[2000:]), sensitive_features=sex[2000:])
     >>> before > 0.3, demographic_parity_difference(model.predict(X[2000:]), sensitive_features=sex[2000:]) < before / 5
     (True, True)
-    >>> print(model.frontier_.price)
+    >>> print(model.frontier_.cost)
     Accuracy at epsilon 0: ... % without the attribute, ... % with it at prediction; ... % without
     parity.
     """
@@ -237,7 +252,7 @@ class ParityClassifier(BatchTraining):
             Rows that belong together, and stay in one fold.
         validation : tuple (X, y, sensitive_features), optional
             Rows to measure the parity of predictions on; y may be None. The result is in
-            ``parity_``.
+            ``report_``.
         **fit_params
             For the learner's ``fit``, such as evaluation sets and callbacks.
 
@@ -273,7 +288,7 @@ class ParityClassifier(BatchTraining):
         self.n_batches_ = 1
         if validation is not None:
             X_val, y_val, sensitive_val = validation
-            self.parity_ = self.parity_report(X_val, sensitive_features=sensitive_val, y=y_val)
+            self.report_ = self.parity_report(X_val, sensitive_features=sensitive_val, y=y_val)
         return self
 
     @property
@@ -284,64 +299,65 @@ class ParityClassifier(BatchTraining):
         labels, seed = solve(self, y, **data), seed_of(self.random_state)
         assert labels.dataset is not None
         check_same_rows(X, labels.dataset.n_rows, labels.dataset.index)
-        choice, rows = chosen_rows(self.form, self.estimator, labels, seed)
-        params = params_for(self.estimator, fit_params, choice.form, labels.classes, own=True)
-        self.estimator_ = train(
-            fresh_learner(self.estimator, choice.form), X, rows, choice.form, seed, params, y
-        )
-        self.form_, self.form_reason_ = choice.form, choice.reason
+        rows, form = self._choose(labels, seed), self.form_
+        params = params_for(self.estimator, fit_params, form, labels.classes, own=True)
+        learner = fresh_learner(self.estimator, form)
+        self.estimator_ = train(learner, X, rows, form, params, y)
         self._publish(labels)
+
+    def _choose(self, labels: FairLabels, seed: int) -> TrainingRows:
+        """Choose the form of the labels, and return the rows to train on."""
+        self.form_, self.form_reason_ = choose_form(self.form, self.estimator)
+        data = labels.dataset
+        assert data is not None
+        given = labels_as(labels, self.form_, seed)
+        return fair_rows(labels, self.form_, given, data.n_rows, data.weight)
 
     def _train(self, rows: FitRows) -> None:
-        visible, fair = self.groups != "given", self.decisions == "fair"
+        fair = self.decisions == "fair"
         if reads_pairs(self.estimator):
-            problem = f"X is a table of pairs of rows to {type(self.estimator).__name__}, which cannot be dealt into folds."
-            remedy = "Let the learner compute the kernel from features, or pass groups='given' and decisions='likeliest'."
-            raise ParameterError(problem, remedy=remedy, estimator=type(self.estimator).__name__)
+            name = type(self.estimator).__name__
+            problem = f"X is a table of pairs of rows to {name}, which cannot be dealt into folds."
+            way = "pass `groups='given'` and `decisions='likeliest'`"
+            remedy = f"Pass features instead of a kernel, or {way}."
+            raise ParameterError(problem, remedy=remedy, estimator=name)
         if fair and not gives_probabilities(self):
-            require_probabilities(self.estimator, "estimator", "or pass decisions='likeliest'")
+            require_probabilities(self.estimator, "estimator", "or pass `decisions='likeliest'`")
         codes = self._fit_groups(rows)
-        labels = labels_by(self.groups, rows, codes, self._options())
-        choice, training = chosen_rows(self.form, self.estimator, labels, rows.seed)
-        self.form_, self.form_reason_ = choice.form, choice.reason
+        labels = debias_rows(self.groups, rows, codes, self._options())
+        training = self._choose(labels, rows.seed)
+        form: Form = self.form_
         self._publish(labels)
-        models: dict[str, tuple[Any, ...]] = {}
-        if visible and gives_probabilities(self):
-            parts = (
-                self._apart(rows, codes, labels, choice.form)
-                if self.group_estimator_ is not None
-                else [training] * rows.folds.n
-            )
-            scores, models["probabilities"] = scored(
-                self.estimator, rows, parts, choice.form, self.n_jobs
-            )
+        used: dict[str, tuple[Any, ...]] = {}
+        if self.groups != "given" and gives_probabilities(self):
+            tables = [training] * rows.folds.n
+            if self.group_estimator_ is not None:
+                tables = self._apart(rows, codes, labels)
+            scores, models = self._cross_fit(rows, tables, form)
+            used["probabilities"] = models
             self.probability_rule_ = self._rule(rows, scores, codes, "probabilities")
         if fair:
-            form: Form = "soft" if choice.form == "soft" else "expand"
-            plain = plain_rows(rows.labels, rows.truth, rows.classes, rows.groups.weight, form)
-            scores, models["decisions"] = scored(
-                self.estimator, rows, [plain] * rows.folds.n, form, self.n_jobs
-            )
+            form = "soft" if form == "soft" else "expand"
+            plain = original_rows(rows.labels, rows.truth, rows.classes, rows.groups.weight, form)
+            scores, models = self._cross_fit(rows, [plain] * rows.folds.n, form)
             if not self.ensemble:
-                models["decisions"] = (trained_on(self.estimator, rows, plain, form),)
+                models = (self._train_on(rows, plain, form, own=False),)
+            used["decisions"] = models
             self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
-        self.estimator_ = trained_on(self.estimator, rows, training, choice.form, own=True)
-        if not self.ensemble and "probabilities" in models:
-            models["probabilities"] = (self.estimator_,)
-        self.fold_estimators_ = models
+        self.estimator_ = self._train_on(rows, training, self.form_, own=True)
+        if not self.ensemble and "probabilities" in used:
+            used["probabilities"] = (self.estimator_,)
+        self.fold_estimators_ = used
 
-    def _apart(
-        self, rows: FitRows, codes: Floats | None, labels: FairLabels, form: Form
-    ) -> list[TrainingRows]:
-        """For each fold give the training rows whose labels know nothing of the groups of that fold, but for the prices."""
+    def _apart(self, rows: FitRows, codes: Floats | None, labels: FairLabels) -> list[TrainingRows]:
+        """Return for each fold training rows whose labels know nothing of the fold's groups."""
         assert codes is not None
-        learner = group_learner(self.group_estimator, self.estimator)[0]
+        learner = choose_group_learner(self.group_estimator, self.estimator)[0]
         found = []
         for apart in codes_apart(learner, rows, codes):
-            given = labels.transform(
-                rows.y, **seen_by(self.groups, rows, apart), form=form, random_state=rows.seed
-            )
-            found.append(training_rows(labels, form, given, len(apart), rows.groups.weight))
+            asked = groups_of(self.groups, rows, apart)
+            given = labels.transform(rows.y, **asked, form=self.form_, random_state=rows.seed)
+            found.append(fair_rows(labels, self.form_, given, len(apart), rows.groups.weight))
         return found
 
     def _publish(self, labels: FairLabels) -> None:
@@ -349,74 +365,23 @@ class ParityClassifier(BatchTraining):
         publish(self, labels, class_order(labels.classes))
 
     def _scores(self, X: Any, kind: Kind) -> Floats:
-        plain = kind == "decisions"
-        form = "soft" if self.form_ == "soft" else "expand" if plain else self.form_
+        form = "expand" if kind == "decisions" and self.form_ != "soft" else self.form_
         return self._mean_scores(X, kind, self.labels_.classes, form)
 
-    def predict(
-        self,
-        X: Any,
-        *,
-        sensitive_features: Any = None,
-        control_features: Any = None,
-        key: Any = None,
-    ) -> Array:
-        """Decide for one class per row: in parity, or the likeliest one where that was asked for.
-
-        Fair decisions follow from the row alone, and are the most accurate ones for the learner's
-        scores that meet epsilon on the rows that the prices were found on.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame
-        sensitive_features, control_features
-            Where ``attribute`` is "given", and only there.
-        key : array-like of shape (n,), optional
-            What tells rows apart where scores tie; without it their features, so that equal rows
-            get equal decisions.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        check_is_fitted(self, "labels_")
-        if hasattr(self, "decision_rule_"):
-            decided: Array = super().predict(
-                X, sensitive_features=sensitive_features, control_features=control_features, key=key
-            )
-            return decided
+    def _predict_plain(self, X: Any) -> Array:
         if self.form_ == "soft":
-            chances = probabilities_of(self.estimator_, X, self.classes_, self.form_)
+            chances = self._predict_proba_plain(X)
             return np.asarray(self.classes_[chances.argmax(axis=1)])
         return np.asarray(self.estimator_.predict(X))
 
-    @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(
-        self, X: Any, *, sensitive_features: Any = None, control_features: Any = None
-    ) -> Array:
-        """Give the probabilities of the learner that was trained on fair labels, in parity by prices unless ``groups`` is "given".
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame
-        sensitive_features, control_features
-            Where ``attribute`` is "given", and only there.
-
-        Returns
-        -------
-        ndarray of shape (n, n_classes)
-            Columns as in ``classes_``; with ``groups="given"`` zeros for a class that debiasing
-            left without any row.
-        """
-        check_is_fitted(self, "labels_")
-        if not hasattr(self, "probability_rule_"):
-            return probabilities_of(self.estimator_, X, self.classes_, self.form_)
-        given = {"sensitive_features": sensitive_features, "control_features": control_features}
-        return self._fair_rows(self.probability_rule_, X, **given)[:, self._order]
+    def _predict_proba_plain(self, X: Any) -> Array:
+        return probabilities_of(self.estimator_, X, self.classes_, self.form_)
 
     @available_if(_gives_scores)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
-        """Give the own scores of the learner that was trained on fair labels, on all rows, for ranking; no parity is promised for them.
+        """Return the scores of the learner that was trained on fair labels, for ranking.
+
+        No parity is promised for them.
 
         Parameters
         ----------
@@ -425,7 +390,106 @@ class ParityClassifier(BatchTraining):
         Returns
         -------
         ndarray of shape (n,) or (n, n_classes)
-            Of the shape that the learner gives.
+            Of the shape that the learner returns.
         """
         check_is_fitted(self, "labels_")
-        return scores_of(self.estimator_, X, self.classes_)
+        return decision_scores(self.estimator_, X, self.classes_)
+
+    @available_if(lambda self: hasattr(self.estimator, "partial_fit"))  # type: ignore[untyped-decorator]
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+        sample_weight: Any = None,
+        classes: Any = None,
+        labels: Any = None,
+    ) -> Self:
+        """Train the learner on one more batch, with prices that stay as they are.
+
+        The prices come from ``labels``, from an earlier :meth:`fit`, or else from the first batch
+        alone, which then has to be large and like the others: parity of later batches holds as far
+        as they are distributed like the rows that the prices were found on. A class or group that
+        those rows did not have is refused. One pass over all labels is cheap and needs no X:
+        ``labels=LabelDebiaser(epsilon).fit(all_y, sensitive_features=all_s)``.
+
+        Parameters
+        ----------
+        X, y, sensitive_features, control_features, sample_weight
+            As for :meth:`fit`, of this batch.
+        classes : array-like of shape (L,), optional
+            All classes, in any order. Only compared with those that have prices, which may not be
+            fewer.
+        labels : LabelDebiaser or FairLabels, optional
+            Where the prices come from; on the first call only.
+
+        Returns
+        -------
+        ParityClassifier
+            Itself.
+        """
+        if self._cross_fits:
+            problem = "partial_fit sees one batch at a time, and folds need all rows."
+            way = "Pass `groups='given'` and `decisions='likeliest'`"
+            remedy = f"{way}, or fit on all rows and use ParityPostprocessor(prefit=True)."
+            facts = {"groups": self.groups, "decisions": self.decisions}
+            raise ParameterError(problem, remedy=remedy, **facts)
+        first = not hasattr(self, "labels_")
+        require_sensitive(sensitive_features, type(self).__name__, "partial_fit")
+        y = checked_labels(y)
+        n_rows = n_rows_of(y)
+        data = {
+            "sensitive_features": sensitive_features,
+            "control_features": control_features,
+            "sample_weight": sample_weight,
+        }
+        indexes = [(name, row_labels(rows)) for name, rows in {"y": y, **data}.items()]
+        check_same_rows(X, n_rows, refuse_other_index(*indexes))
+        if not first and labels is not None:
+            problem = "The argument labels came with a later batch; the first one fixed the prices."
+            remedy = "Pass labels with the first batch only, or start again from a clone."
+            raise ParameterError(problem, remedy=remedy, n_batches=self.n_batches_)
+        note_features(self, X, first=first)
+        if first:
+            solved = labels if labels is not None else solve(self, y, **data)
+            solved = getattr(solved, "labels_", solved)
+            choice = choose_form(self.form, self.estimator, "partial_fit")
+            learner, batch = fresh_learner(self.estimator, choice.form), 0
+        else:
+            solved, choice = self.labels_, FormChoice(self.form_, self.form_reason_)
+            learner, batch = self.estimator_, self.n_batches_
+        _refuse_unpriced(solved, classes)
+        seeds = np.random.SeedSequence([seed_of(self.random_state), batch])
+        given = solved.transform(
+            y,
+            **data,
+            normalize=self.normalize,
+            form=choice.form,
+            random_state=int(seeds.generate_state(1)[0]),
+        )
+        weight = None if sample_weight is None else weight_column(sample_weight)
+        rows = fair_rows(solved, choice.form, given, n_rows, weight)
+        # A first batch that fails leaves nothing behind, so that the next one is the first again.
+        self.estimator_ = train_further(learner, X, rows, solved.classes)
+        self.form_, self.form_reason_, self.n_batches_ = choice.form, choice.reason, batch + 1
+        self._publish(solved)
+        self.__dict__.pop("report_", None)  # of the model before
+        return self
+
+
+def _refuse_unpriced(solved: Any, classes: Any) -> None:
+    """Refuse what holds no prices, or no prices of a class that batches may have."""
+    if not isinstance(solved, FairLabels):
+        name = type(solved).__name__
+        problem = f"The argument labels is of type {name} and holds no prices."
+        remedy = "Pass a fitted LabelDebiaser, or what r2b.debias returned."
+        raise ParameterError(problem, remedy=remedy, labels=name)
+    wanted = np.asarray(solved.classes if classes is None else classes)
+    unknown = wanted[~np.isin(wanted, solved.classes)]
+    if len(unknown):
+        value = plain_value(unknown[0])
+        problem = f"The class {value!r} has no prices: the rows they were found on do not have it."
+        remedy = "Find them on all labels: labels=LabelDebiaser().fit(y, sensitive_features=s)."
+        raise UnseenError(problem, remedy=remedy, value=value)

@@ -1,4 +1,4 @@
-"""What a learner can do, asked before anything is trained, and what a trained one predicts: probabilities of all classes."""
+"""What a learner can do, asked before it is trained, and the probabilities of a trained one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from r2b._solve.oracle.reference import project
 from r2b.errors import InputError, ParameterError, ShapeError
 from r2b.sklearn.labels import class_order
 
-_HIST_AUTO = 10_000  # rows above which scikit-learn's early_stopping="auto" is on
-
 
 class FormChoice(NamedTuple):
     """A form and the reason for it.
@@ -36,15 +34,13 @@ class FormChoice(NamedTuple):
     reason: str
 
 
-def choose(wanted: str, learner: Any, n_rows: int, method: str = "fit") -> FormChoice:
+def choose_form(wanted: str, learner: Any, method: str = "fit") -> FormChoice:
     """Choose how a learner is trained on fair labels.
 
     Parameters
     ----------
     wanted : {"auto", "expand", "sample", "round", "soft"}
     learner : estimator
-    n_rows : int
-        Rows that the learner will see.
     method : {"fit", "partial_fit"}
 
     Returns
@@ -59,88 +55,97 @@ def choose(wanted: str, learner: Any, n_rows: int, method: str = "fit") -> FormC
     Examples
     --------
     >>> from sklearn.neighbors import KNeighborsClassifier
-    >>> choose("auto", KNeighborsClassifier(), 100).form
+    >>> choose_form("auto", KNeighborsClassifier()).form
     'sample'
     """
     one_of("form", wanted, ("auto", *get_args(Form)))
     if wanted != "auto":
         _refuse_mismatch(wanted, learner, method)
         return FormChoice(wanted, "asked for")  # type: ignore[arg-type]
-    # Steps before the last see every row once, so that the last one decides, as it would outside of
-    # the pipeline.
+    # Steps before the last see every row once, so that the last one decides.
     learner = final_step(learner)
     name = type(learner).__name__
     if is_regressor(learner):
-        return FormChoice(
-            "soft", f"{name} is a regressor: it learns the fair probabilities themselves"
-        )
+        reason = f"{name} is a regressor: it learns the fair probabilities themselves"
+        return FormChoice("soft", reason)
     if takes_probabilities(learner):
-        return FormChoice(
-            "soft", f"{name} learns from probabilities: it is given the fair ones themselves"
-        )
-    split = (
-        own_split(learner, n_rows)
-        if method == "fit" and not takes_validation_rows(learner)
-        else None
-    )
-    reasons = (
+        return FormChoice("soft", f"{name} learns from probabilities: it is given the fair ones")
+    if steps_by_count(learner):
+        reason = f"{name} keeps leaves large by counting rows, and copies of little weight count"
+        return FormChoice("round", f"{reason}: every row gets one class, with the counts kept")
+    resampling = f"a step of {name} resamples rows, which weights do not follow"
+    counting = f"{name} balances classes by counting rows, and copies would count too"
+    splitting = f"{name} splits its rows by itself, and copies of a row would land on both sides"
+    for holds, reason in (
         (
             reads_pairs(learner),
             f"X is a table of pairs of rows to {name}, which cannot be repeated",
         ),
-        (resamples(learner), f"a step of {name} resamples rows, which weights do not follow"),
+        (resamples(learner), resampling),
         (weight_keyword(learner, method) is None, f"{name}.{method} takes no sample_weight"),
-        (
-            counts_rows(learner),
-            f"{name} balances classes by counting rows, and copies would count too",
-        ),
-        (split is not None, f"{name} {split}, and copies of one row would land on both sides"),
-    )
-    for holds, reason in reasons:
+        (counts_rows(learner), counting),
+        (method == "fit" and any(map(_splits, _parts(learner))), splitting),
+    ):
         if holds:
-            return FormChoice(
-                "sample", f"{reason}: every row gets one class, drawn from its fair probabilities"
-            )
-    if steps_by_count(learner):
-        reason = f"{name} keeps leaves large by counting rows, and copies of little weight would count too"
-        return FormChoice(
-            "round",
-            f"{reason}: every row gets one class, as many of each as the fair probabilities say",
-        )
-    return FormChoice(
-        "expand",
-        f"{name}.{method} takes sample_weight: rows are repeated for their classes, with weights",
-    )
+            return FormChoice("sample", f"{reason}: every row gets one class, drawn")
+    reason = f"{name}.{method} takes sample_weight: rows are repeated for their classes"
+    return FormChoice("expand", f"{reason}, with weights")
+
+
+def _refuse_mismatch(wanted: str, learner: Any, method: str) -> None:
+    name, others = type(learner).__name__, "Use form='sample' or 'round'."
+    fault, remedy = "", others
+    if wanted != "soft" and is_regressor(learner):
+        fault = f"trains on classes, but {name} is a regressor"
+        remedy = "Use form='soft', or pass a classifier."
+    elif wanted == "expand" and resamples(learner):
+        fault = f"needs weights, but a step of {name} resamples rows, which weights do not follow"
+    elif wanted == "expand" and weight_keyword(learner, method) is None:
+        fault = f"needs weights, but {name}.{method} takes none"
+    if fault:
+        problem = f"The form {wanted!r} {fault}."
+        raise ParameterError(problem, remedy=remedy, form=wanted, estimator=name)
 
 
 def refuse_no_learner(learner: Any) -> None:
-    """Refuse what can neither be trained nor predict: a class instead of an instance, a transformer, a name.
+    """Refuse what can neither be trained nor predict: a class, a transformer, a name.
 
     Examples
     --------
     >>> from sklearn.linear_model import Ridge
     >>> refuse_no_learner(Ridge())
     """
-    if not can_be_trained(learner) or not (
-        hasattr(learner, "predict") or kind_of(learner) in ("classifier", "regressor")
-    ):
+    predicts = hasattr(learner, "predict") or kind_of(learner) in ("classifier", "regressor")
+    if not can_be_trained(learner) or not predicts:
+        problem = f"estimator is {learner!r}, which learns nothing from labels."
         remedy = "Pass a classifier or a regressor, such as LogisticRegression()."
-        raise ParameterError(
-            f"estimator is {learner!r}, which learns nothing from labels.",
-            remedy=remedy,
-            estimator=repr(learner),
-        )
+        raise ParameterError(problem, remedy=remedy, estimator=repr(learner))
+
+
+def require_probabilities(learner: Any, parameter: str, otherwise: str) -> None:
+    """Refuse a learner that predicts no probabilities.
+
+    Raises
+    ------
+    ParameterError
+    """
+    classifies = kind_of(learner) == "classifier"
+    if not classifies or not hasattr(learner, "predict_proba"):
+        name = type(learner).__name__
+        problem = f"The {parameter} {name} has no predict_proba, to which prices are applied."
+        way = "Wrap it in sklearn.calibration.CalibratedClassifierCV"
+        remedy = f"{way if classifies else 'Pass a classifier'}, {otherwise}."
+        raise ParameterError(problem, remedy=remedy, estimator=name)
 
 
 def can_be_trained(learner: Any) -> bool:
     """Tell whether a learner can be cloned and fitted."""
-    return (
-        hasattr(learner, "fit") and hasattr(learner, "get_params") and not isinstance(learner, type)
-    )
+    is_instance = not isinstance(learner, type)
+    return is_instance and hasattr(learner, "fit") and hasattr(learner, "get_params")
 
 
 def kind_of(learner: Any) -> str | None:
-    """Give what scikit-learn takes a learner for; None for an object that does not say, such as a thin wrapper of a network.
+    """Return what scikit-learn takes a learner for; None for an object that does not say.
 
     Examples
     --------
@@ -156,7 +161,7 @@ def kind_of(learner: Any) -> str | None:
 
 
 def final_step(learner: Any) -> Any:
-    """Give the last step of a pipeline whose other steps are fitted before it, each row once; of all other learners themselves.
+    """Return the last step of a pipeline, and of all other learners themselves.
 
     Where a step resamples rows, or the last one reads pairs of them, a pipeline is trained as a
     whole.
@@ -176,12 +181,15 @@ def final_step(learner: Any) -> Any:
 
 
 def takes_probabilities(learner: Any) -> bool:
-    """Tell whether a classifier says, by an attribute ``takes_probabilities``, that its ``fit`` takes a matrix of them as y."""
+    """Tell whether the ``fit`` of a classifier takes probabilities as y.
+
+    It says so by an attribute ``takes_probabilities``.
+    """
     return bool(getattr(final_step(learner), "takes_probabilities", False))
 
 
 def fit_requests(learner: Any) -> dict[str, str | bool]:
-    """Give the metadata that a learner asks for in ``fit`` where metadata are routed, with their aliases; a step's as ``step__name``.
+    """Return the metadata that a learner asks for in ``fit``; a step's as ``step__name``.
 
     Examples
     --------
@@ -191,11 +199,10 @@ def fit_requests(learner: Any) -> dict[str, str | bool]:
     {}
     """
     if isinstance(learner, Pipeline):
-        steps = ((step, fit_requests(each).items()) for step, each in learner.steps)
         return {
             f"{step}__{name}": name if alias is True else alias
-            for step, asked in steps
-            for name, alias in asked
+            for step, each in learner.steps
+            for name, alias in fit_requests(each).items()
         }
     given = get_routing_for_object(learner)
     asked = given.fit.requests if isinstance(given, MetadataRequest) else {}
@@ -207,7 +214,7 @@ def fit_requests(learner: Any) -> dict[str, str | bool]:
 
 
 def without_early_stopping(learner: Any) -> Any:
-    """Give a clone that watches no rows: of those that are watched nobody knows the group; the learner itself where it watches none.
+    """Return a clone that watches no rows: the groups of watched rows are not known.
 
     Examples
     --------
@@ -216,42 +223,13 @@ def without_early_stopping(learner: Any) -> Any:
     LogisticRegression()
     """
     names = ("early_stopping_rounds", "early_stopping_round")
-    set_on = [
-        name
-        for name, value in learner.get_params().items()
-        if value is not None and name.rpartition("__")[2] in names
-    ]
-    return clone(learner).set_params(**dict.fromkeys(set_on)) if set_on else learner
-
-
-def _refuse_mismatch(wanted: str, learner: Any, method: str) -> None:
-    name, expands, others = type(learner).__name__, wanted == "expand", "'sample' or 'round'"
-    follows = f"needs weights, but a step of {name} resamples rows, which weights do not follow"
-    faults = (
-        (
-            wanted != "soft" and is_regressor(learner),
-            f"trains on classes, but {name} is a regressor",
-            "'soft', or pass a classifier",
-        ),
-        (expands and resamples(learner), follows, others),
-        (
-            expands and weight_keyword(learner, method) is None,
-            f"needs weights, but {name}.{method} takes none",
-            others,
-        ),
-    )
-    for holds, fault, remedy in faults:
-        if holds:
-            raise ParameterError(
-                f"The form {wanted!r} {fault}.",
-                remedy=f"Use form={remedy}.",
-                form=wanted,
-                estimator=name,
-            )
+    given = learner.get_params().items()
+    watching = [n for n, value in given if value is not None and n.rpartition("__")[2] in names]
+    return clone(learner).set_params(**dict.fromkeys(watching)) if watching else learner
 
 
 def weight_keyword(learner: Any, method: str = "fit") -> str | None:
-    """Give the keyword under which a learner takes row weights, or None; a pipeline's is that of its last step.
+    """Return the keyword under which a learner takes row weights, or None.
 
     Examples
     --------
@@ -264,46 +242,49 @@ def weight_keyword(learner: Any, method: str = "fit") -> str | None:
         name, last = learner.steps[-1]
         inner = None if resamples(learner) else weight_keyword(last, method)
         return None if inner is None else f"{name}__{inner}"
-    if (
-        isinstance(learner, MultiOutputRegressor)
-        and weight_keyword(learner.estimator, method) is None
-    ):
-        return None  # it says that it takes weights, whatever the regressor inside does
+    # It says that it takes weights, whatever the regressor inside does.
+    each = isinstance(learner, MultiOutputRegressor)
+    if each and weight_keyword(learner.estimator, method) is None:
+        return None
     if "sample_weight" in parameters_of(learner, method):
         return "sample_weight"
     # A search hands its keywords on to the learner that it searches for.
-    return (
-        weight_keyword(learner.estimator, method)
-        if _is_search(learner) and method == "fit"
-        else None
-    )
+    settings = learner.get_params(deep=False) if hasattr(learner, "get_params") else {}
+    if method == "fit" and {"estimator", "cv", "refit"} <= set(settings):
+        return weight_keyword(learner.estimator)
+    return None
+
+
+def parameters_of(learner: Any, method: str) -> set[str]:
+    """Return the names of the parameters of a method; none where a learner does not have it."""
+    function = getattr(learner, method, None)
+    return set() if function is None else set(inspect.signature(function).parameters)
 
 
 def reads_pairs(learner: Any) -> bool:
-    """Tell whether X is to a learner a table of pairs of rows, as of a kernel computed before."""
+    """Tell whether X is to a learner a table of pairs of rows, as of a precomputed kernel."""
     inner = learner.estimator if isinstance(learner, MultiOutputRegressor) else learner
     return bool(get_tags(inner).input_tags.pairwise)
 
 
 def resamples(learner: Any) -> bool:
-    """Tell whether a step of a pipeline changes which rows there are, as the samplers of imbalanced-learn do."""
+    """Tell whether a step of a pipeline changes which rows there are, as in imbalanced-learn."""
     return isinstance(learner, Pipeline) and any(
         hasattr(step, "fit_resample") or resamples(step) for _, step in learner.steps
     )
 
 
 def counts_rows(learner: Any) -> bool:
-    """Tell whether a learner, or one inside it, balances classes, which most do by their numbers of rows and not by weight.
+    """Tell whether a learner, or one inside it, balances classes by their numbers of rows.
 
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> counts_rows(DecisionTreeClassifier(class_weight="balanced")), counts_rows(DecisionTreeClassifier())
-    (True, False)
+    >>> counts_rows(DecisionTreeClassifier(class_weight="balanced"))
+    True
     """
     settings = [part.get_params(deep=False) for part in _parts(learner)]
-    # The ensembles of imbalanced-learn draw as many rows of each class as their sampling_strategy
-    # says.
+    # ensembles of imbalanced-learn draw rows of each class by their sampling_strategy
     return any(
         str(given.get("class_weight")).startswith("balanced") or "sampling_strategy" in given
         for given in settings
@@ -311,11 +292,10 @@ def counts_rows(learner: Any) -> bool:
 
 
 def steps_by_count(learner: Any) -> bool:
-    """Tell whether a learner, or one inside it, boosts trees whose leaves have a least number of rows, but next to no least weight.
+    """Tell whether a learner boosts trees whose leaves have a least number of rows.
 
     A step of such a leaf is a quotient of two sums of weights, and where many copies of little
-    weight make a leaf it can be of any length: on Adult accuracy fell by 2 to 5 points, and in one
-    split of ten a class of 0.2 % got 18 %. XGBoost bounds weights, forests average.
+    weight make a leaf it can be of any length. XGBoost bounds weights, forests average.
 
     Examples
     --------
@@ -323,83 +303,40 @@ def steps_by_count(learner: Any) -> bool:
     >>> steps_by_count(HistGradientBoostingClassifier()), steps_by_count(RandomForestClassifier())
     (True, False)
     """
-    parts = list(_parts(learner))
     return any(
-        "min_child_samples" in part.get_params(deep=False)
+        "min_child_samples" in part.get_params(deep=False)  # LightGBM
         or isinstance(part, HistGradientBoostingClassifier)
-        for part in parts
+        for part in _parts(learner)
     )
-
-
-def own_split(learner: Any, n_rows: int) -> str | None:
-    """Say how a learner, or one inside it, splits its training rows by itself, or None where none does.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression, SGDClassifier
-    >>> own_split(SGDClassifier(early_stopping=True), 100), own_split(LogisticRegression(), 100)
-    ('holds rows back for early stopping', None)
-    """
-    ways = (_splits(part, n_rows) for part in _parts(learner))
-    return next((way for way in ways if way is not None), None)
 
 
 def _parts(learner: Any) -> list[Any]:
-    """Give a learner and all estimators inside it."""
+    """Return a learner and all estimators inside it."""
     inside = learner.get_params().values() if hasattr(learner, "get_params") else ()
-    return [
-        part
-        for part in (learner, *inside)
-        if hasattr(part, "fit") and hasattr(part, "get_params") and not isinstance(part, type)
-    ]
+    return [part for part in (learner, *inside) if can_be_trained(part)]
 
 
-def _splits(learner: Any, n_rows: int) -> str | None:
+def _splits(learner: Any) -> bool:
+    """Tell whether a learner makes folds of its own, or holds rows back to stop early."""
     settings = learner.get_params(deep=False)
-    # Support vector machines find the scale of their probabilities by folds.
-    if ("cv" in settings and settings["cv"] != "prefit") or settings.get("probability") is True:
-        return "makes folds of its own"
-    early = settings.get(
-        "early_stopping",
-        settings.get("n_iter_no_change") is not None and "validation_fraction" in settings,
-    )
-    stops = early is True or (early == "auto" and n_rows > _HIST_AUTO)
-    if stops and settings.get("validation_fraction", None) is not None:
-        return "holds rows back for early stopping"
-    return None
-
-
-def takes_validation_rows(learner: Any) -> bool:
-    """Tell whether ``fit`` takes the rows for early stopping from outside, with weights."""
-    return {"X_val", "y_val", "sample_weight_val"} <= parameters_of(learner, "fit")
-
-
-def parameters_of(learner: Any, method: str) -> set[str]:
-    """Give the names of the parameters of a method; none where a learner does not have it."""
-    function = getattr(learner, method, None)
-    return set() if function is None else set(inspect.signature(function).parameters)
-
-
-def _is_search(learner: Any) -> bool:
-    settings = learner.get_params(deep=False) if hasattr(learner, "get_params") else {}
-    return {"estimator", "cv", "refit"} <= set(settings)
+    # support vector machines find the scale of their probabilities by folds
+    if settings.get("cv", "prefit") != "prefit" or settings.get("probability") is True:
+        return True
+    stops = settings.get("early_stopping", settings.get("n_iter_no_change") is not None)
+    return stops in (True, "auto") and settings.get("validation_fraction") is not None
 
 
 def gives_probabilities(model: Any) -> bool:
-    """Tell whether a classifier around a learner can give probabilities: by regression, or because the learner does."""
-    return kind_of(model.estimator) == "regressor" or hasattr(
-        getattr(model, "estimator_", model.estimator), "predict_proba"
-    )
+    """Tell whether a classifier around a learner has probabilities."""
+    learner = getattr(model, "estimator_", model.estimator)
+    return kind_of(model.estimator) == "regressor" or hasattr(learner, "predict_proba")
 
 
 def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:
-    """Give the probabilities of all classes.
+    """Return the probabilities of all classes.
 
-    Predictions of regressors are put back by the Euclidean projection. Clipping at 0 and dividing
-    by the sum is the other way: it has no answer for a row of zeros, and dividing moves large
-    entries more than small ones, while the projection takes the same from all. The projection is
-    also never farther from the true probabilities than the prediction was, since these lie in the
-    simplex.
+    Predictions of regressors are put back by the Euclidean projection onto the simplex, which is
+    never farther from the true probabilities than the prediction was.
 
     Parameters
     ----------
@@ -415,16 +352,15 @@ def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:
         Columns in the order of ``classes``, whatever order the learner has.
     """
     if form == "soft":
-        rows = np.asarray(
-            learner.predict(X) if is_regressor(learner) else learner.predict_proba(X), np.float64
-        )
+        given = learner.predict(X) if is_regressor(learner) else learner.predict_proba(X)
+        rows = np.asarray(given, np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(classes):
-            fault = f"was trained on {len(classes)} columns of probabilities and answers with shape {rows.shape}"
+            fault = f"was trained on {len(classes)} columns of probabilities"
+            problem = f"{type(learner).__name__} {fault} and answers with shape {rows.shape}."
             remedy = "Use another form for this learner."
-            raise ShapeError(f"{type(learner).__name__} {fault}.", remedy=remedy, shape=rows.shape)
+            raise ShapeError(problem, remedy=remedy, shape=rows.shape)
         return project(rows)
-    given = np.asarray(learner.predict_proba(X))
-    known = np.asarray(learner.classes_)
+    given, known = np.asarray(learner.predict_proba(X)), np.asarray(learner.classes_)
     if known.tolist() == classes.tolist():
         return given
     out = np.zeros((len(given), len(classes)), given.dtype)
@@ -433,45 +369,52 @@ def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:
     return out
 
 
-def class_scores(learner: Any, X: Any, classes: Array, form: str) -> Floats:
-    """Give the probabilities of the classes in the order in which labels have them, as distributions of float64.
+def distributions(given: Array, n_classes: int, learner: Any) -> Floats:
+    """Divide rows of probabilities by their sums.
 
     Raises
     ------
     InputError
-        The learner gives numbers that are no probabilities.
+        They are no probabilities.
+    """
+    total = given.sum(axis=1, keepdims=True) if given.ndim == 2 else np.zeros((1, 1))
+    fits = given.ndim == 2 and given.shape[1] == n_classes and np.isfinite(given).all()
+    if not fits or (given < 0).any() or not (total > 0).all():
+        name = type(learner).__name__
+        problem = f"{name}.predict_proba returns no distributions over its {n_classes} classes."
+        remedy = "Pass an estimator whose probabilities are finite, not negative and add up to 1."
+        raise InputError(problem, remedy=remedy, estimator=name)
+    return np.asarray(given / total)
+
+
+def class_scores(learner: Any, X: Any, classes: Array, form: str) -> Floats:
+    """Return the probabilities of the classes in the order of the labels.
+
+    Raises
+    ------
+    InputError
+        They are no probabilities.
     """
     order = class_order(classes)
     given = np.asarray(probabilities_of(learner, X, classes[order], form), np.float64)
-    total = given.sum(axis=1, keepdims=True)
-    if not np.isfinite(given).all() or (given < 0).any() or not (total > 0).all():
-        name = type(learner).__name__
-        problem = f"{name}.predict_proba gives rows that are no distributions over the {len(classes)} classes."
-        raise InputError(
-            problem,
-            remedy="Pass a learner whose probabilities are finite, not negative and add up to 1.",
-            estimator=name,
-        )
     scores = np.empty_like(given)
-    scores[:, order] = given / total
+    scores[:, order] = distributions(given, len(classes), learner)
     return scores
 
 
-def scores_of(learner: Any, X: Any, classes: Array) -> Array:
-    """Give what the learner's ``decision_function`` gives, if it has a score for every class.
+def decision_scores(learner: Any, X: Any, classes: Array) -> Array:
+    """Return the learner's ``decision_function``, if it has a score for every class.
 
     Raises
     ------
     InputError
         Debiasing left a class without any row, so that the learner has no score for it.
     """
-    known = np.asarray(learner.classes_)
-    if known.tolist() != classes.tolist():
-        lost = next(value for value in classes.tolist() if value not in known.tolist())
-        problem = f"{type(learner).__name__} has no score for the class {lost!r}, which debiasing left without any row."
-        raise InputError(
-            problem,
-            remedy="Use predict, or predict_proba, which gives the class the probability 0.",
-            value=lost,
-        )
+    known = np.asarray(learner.classes_).tolist()
+    lost = [value for value in classes.tolist() if value not in known]
+    if lost:
+        name = type(learner).__name__
+        problem = f"{name} has no score for the class {lost[0]!r}: debiasing left it no row."
+        remedy = "Use predict, or predict_proba, which gives the class the probability 0."
+        raise InputError(problem, remedy=remedy, value=lost[0])
     return np.asarray(learner.decision_function(X))

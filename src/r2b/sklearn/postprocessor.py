@@ -12,23 +12,21 @@ from r2b._data.arrays import Floats
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError
 from r2b.metrics.criteria import CRITERIA, CriterionName
-from r2b.sklearn.crossfit import require_probabilities
-from r2b.sklearn.fit_rows import FitRows
-from r2b.sklearn.forms import plain_rows
+from r2b.sklearn.groups import FitRows
 from r2b.sklearn.labels import store
-from r2b.sklearn.learners import can_be_trained, class_scores
+from r2b.sklearn.learners import can_be_trained, class_scores, require_probabilities
 from r2b.sklearn.predictor import AttributeUse, FairPredictor
-from r2b.sklearn.training import scored, trained_on
+from r2b.sklearn.training import original_rows
 
 WITHOUT = ("progress", "lam", "objective", "costs", "normalize")
 
 
 @takes_options(without=WITHOUT)
 class ParityPostprocessor(FairPredictor):
-    """Make the predictions of a classifier fair, by prices on its scores; the classifier itself stays as it is.
+    """Make the predictions of a classifier fair, by prices on its scores.
 
-    The attribute is not needed at prediction: its part is taken by what the features show of it,
-    with offsets for what that gets wrong.
+    The classifier stays as it is. The attribute is not needed at prediction: predictions of it from
+    the features take its place, with offsets for what they get wrong.
 
     Parameters
     ----------
@@ -189,33 +187,31 @@ class ParityPostprocessor(FairPredictor):
             return
         if can_be_trained(self.estimator):  # another object cannot be asked
             check_is_fitted(self.estimator)
-        missing = [
-            name for name in ("predict_proba", "classes_") if not hasattr(self.estimator, name)
-        ]
+        wanted = ("predict_proba", "classes_")
+        missing = [name for name in wanted if not hasattr(self.estimator, name)]
         if missing or isinstance(self.estimator, type):
-            problem = f"prefit is True, but the estimator is {self.estimator!r}, which has no {' and no '.join(missing) or 'instance'}."
-            remedy = "Pass a trained model with predict_proba, and with classes_, the names of the columns of what it gives."
+            lacks = " and no ".join(missing) or "instance"
+            problem = f"prefit is True, but the estimator {self.estimator!r} has no {lacks}."
+            remedy = "Pass a trained model with predict_proba and classes_, its columns' names."
             raise ParameterError(problem, remedy=remedy, estimator=repr(self.estimator))
 
     def _train(self, rows: FitRows) -> None:
         if self.prefit:
             self.estimator_ = self.estimator
-            scores, models = class_scores(self.estimator_, rows.X, rows.classes, "expand"), None
+            scores = class_scores(self.estimator_, rows.X, rows.classes, "expand")
+            models: tuple[Any, ...] = (self.estimator_,)
         else:
-            train = plain_rows(rows.labels, rows.truth, rows.classes, rows.groups.weight, "expand")
-            scores, models = scored(
-                self.estimator, rows, [train] * rows.folds.n, "expand", self.n_jobs
-            )
-            self.estimator_ = trained_on(self.estimator, rows, train, "expand", own=True)
-        used = models if models is not None and self.ensemble else (self.estimator_,)
-        self.fold_estimators_ = {"decisions": used, "probabilities": used}
+            weight = rows.groups.weight
+            training = original_rows(rows.labels, rows.truth, rows.classes, weight, "expand")
+            scores, models = self._cross_fit(rows, [training] * rows.folds.n, "expand")
+            self.estimator_ = self._train_on(rows, training, "expand", own=True)
+            models = models if self.ensemble else (self.estimator_,)
+        self.fold_estimators_ = {"decisions": models, "probabilities": models}
         codes = self._fit_groups(rows)
         self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
         self.probability_rule_ = self._rule(rows, scores, codes, "probabilities")
-        self.n_iter_ = sum(
-            max(1, len(rule.labels.history))
-            for rule in (self.decision_rule_, self.probability_rule_)
-        )
+        rules = self.decision_rule_, self.probability_rule_
+        self.n_iter_ = sum(max(1, len(rule.labels.history)) for rule in rules)
 
     def _scores(self, X: Any, kind: Any) -> Floats:
         return self._mean_scores(X, kind, self.comparisons_.schema.classes.values, "expand")

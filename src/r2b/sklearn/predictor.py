@@ -1,10 +1,9 @@
-"""What fair classifiers share: rows read and dealt into folds, groups predicted or given, prices, predictions and their evidence."""
+"""What fair classifiers share: predicted groups, prices, predictions and their evidence."""
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, Literal, Self, get_args
 
@@ -26,8 +25,9 @@ from r2b._labels.sampling import sample_rows
 from r2b.errors import InputError, NotFairWarning, ParameterError
 from r2b.metrics.criteria import CRITERIA
 from r2b.metrics.promise import parity_promise
-from r2b.sklearn.crossfit import FoldEnsemble, columns_of, rows_at
-from r2b.sklearn.fit_rows import FitRows
+from r2b.sklearn.evidence import PredictionParity, measure_predictions, trace_frontier
+from r2b.sklearn.folds import FoldEnsemble, code_probabilities, out_of_fold
+from r2b.sklearn.groups import FitRows, choose_group_learner, predict_codes, train_groups
 from r2b.sklearn.labels import (
     checked_labels,
     class_order,
@@ -43,12 +43,20 @@ from r2b.sklearn.learners import (
     kind_of,
     refuse_no_learner,
 )
-from r2b.sklearn.prediction_parity import PredictionParity, measure
-from r2b.sklearn.price import trace_frontier
-from r2b.sklearn.scores import FairScores, Kind, ScoreTask, decide
-from r2b.sklearn.visible import group_learner, predicted_codes, train_groups
+from r2b.sklearn.rule import FairScores, Kind, ScoreTask, decide, find_prices
+from r2b.sklearn.training import TrainingRows, fresh_learner, params_for, rows_at, train
 
 AttributeUse = Literal["predicted", "given"]
+_GROUPS = ("sensitive_features", "control_features")
+_FITTED = (
+    "report_",
+    "promise_",
+    "probability_promise_",
+    "frontier_",
+    "decision_rule_",
+    "probability_rule_",
+    "fold_estimators_",
+)
 
 
 class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -61,49 +69,19 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         self._refuse_learner()
         one_of("attribute", self.attribute, get_args(AttributeUse))
         require_sensitive(data["sensitive_features"], type(self).__name__)
-        y, held = checked_labels(y), None
+        y = checked_labels(y)
         note_features(self, X)
+        later = None
         if self.confidence is not None:
-            if not is_a(Real, self.confidence) or not 0 < self.confidence < 1:
-                problem = f"confidence is {self.confidence!r}."
-                raise ParameterError(
-                    problem,
-                    remedy="Pass a number between 0 and 1, such as 0.95.",
-                    confidence=self.confidence,
-                )
-            weight = data["sample_weight"]
-            uneven = weight is not None and len(np.unique(weight_column(weight))) > 1
-            if clusters is not None or uneven:
-                other = (
-                    "clusters"
-                    if clusters is not None
-                    else "a sample_weight that differs between rows"
-                )
-                problem = f"confidence is given together with {other}, but a promise counts rows as drawn one by one."
-                raise ParameterError(
-                    problem, remedy="Leave one of the two out.", confidence=self.confidence
-                )
+            self._refuse_promise(data["sample_weight"], clusters)
             whole = self._read(X, y, data, clusters, fit_params, self._held_folds())
             left, held = next(iter(whole.folds))
-            later = (
-                rows_at(X, held),
-                part_of(y, held),
-                {name: part_of(each, held) for name, each in data.items()},
-            )
-            X, y, clusters = rows_at(X, left), part_of(y, left), part_of(clusters, left)
+            later = rows_at(X, held), part_of(y, held), part_of(data, held)
+            X, y, data = rows_at(X, left), part_of(y, left), part_of(data, left)
+            clusters = part_of(clusters, left)
             fit_params = _check_method_params(whole.X, fit_params, left)
-            data = {name: part_of(each, left) for name, each in data.items()}
-        for name in (
-            "parity_",
-            "promise_",
-            "probability_promise_",
-            "frontier_",
-            "decision_rule_",
-            "probability_rule_",
-            "fold_estimators_",
-        ):
-            if hasattr(self, name):
-                delattr(self, name)  # of a model before
+        for name in _FITTED:  # of a model before
+            self.__dict__.pop(name, None)
         if self._cross_fits:
             rows = self._read(X, y, data, clusters, fit_params, self.cv)
             self._order = class_order(rows.classes)
@@ -112,13 +90,27 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
             self.comparisons_ = rows.groups.without_rows()
         else:
             self._train_once(X, y, data, fit_params)
-        if held is not None:
+        if later is not None:
             self._promise(*later)
         return self
 
     def _refuse_learner(self) -> None:
         """Refuse what cannot be trained."""
         refuse_no_learner(self.estimator)
+
+    def _refuse_promise(self, weight: Any, clusters: Any) -> None:
+        """Refuse a confidence that no promise can have, or rows that were not drawn one by one."""
+        confidence = self.confidence
+        if not is_a(Real, confidence) or not 0 < confidence < 1:
+            remedy = "Pass a number between 0 and 1, such as 0.95."
+            problem = f"confidence is {confidence!r}."
+            raise ParameterError(problem, remedy=remedy, confidence=confidence)
+        uneven = weight is not None and len(np.unique(weight_column(weight))) > 1
+        if clusters is not None or uneven:
+            other = "clusters" if clusters is not None else "a sample_weight that differs"
+            problem = f"confidence is given with {other}, but a promise counts rows one by one."
+            remedy = "Leave one of the two out."
+            raise ParameterError(problem, remedy=remedy, confidence=confidence)
 
     @property
     def _cross_fits(self) -> bool:
@@ -132,10 +124,20 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
     def _train_once(self, X: Any, y: Any, data: dict[str, Any], fit_params: dict[str, Any]) -> None:
         """Train without anything out of fold; only where :attr:`_cross_fits` may be false."""
 
+    @abstractmethod
+    def _scores(self, X: Any, kind: Kind) -> Floats:
+        """Return the scores that a rule is applied to, with columns in the order of the labels."""
+
+    def _mean_scores(self, X: Any, kind: Kind, classes: Array, form: Form) -> Floats:
+        """Return the mean of the scores of all models that the prices are for."""
+        models = self.fold_estimators_[kind]
+        return np.asarray(
+            np.mean([class_scores(model, X, classes, form) for model in models], axis=0)
+        )
+
     def _options(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in self.get_params(deep=False).items() if name in DEFAULTS
-        }
+        taken = self.get_params(deep=False)
+        return {name: taken[name] for name in DEFAULTS if name in taken}
 
     def _request(self) -> Request:
         return request_and_settings(self._options())[0]
@@ -156,155 +158,138 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         fit_params: dict[str, Any],
         n_folds: Any,
     ) -> FitRows:
-        own: dict[str, Any] = {
-            "criterion": getattr(self, "criterion", "demographic_parity"),
-            "normalize": getattr(self, "normalize", False),
-        }
-        further = {
-            "random_state": self.random_state,
-            "clusters": clusters,
-            "fit_params": fit_params,
-        }
-        return FitRows.of(X, y, data, self._request(), cv=n_folds, **own, **further)
+        return FitRows.of(
+            X,
+            y,
+            data,
+            self._request(),
+            cv=n_folds,
+            random_state=self.random_state,
+            criterion=getattr(self, "criterion", "demographic_parity"),
+            normalize=getattr(self, "normalize", False),
+            clusters=clusters,
+            fit_params=fit_params,
+        )
+
+    def _train_on(self, rows: FitRows, training: TrainingRows, form: Form, own: bool) -> Any:
+        """Fit a clone of the learner on all rows; ``own`` hands it the callbacks themselves."""
+        params = params_for(self.estimator, rows.fit_params, form, rows.classes, own)
+        return train(fresh_learner(self.estimator, form), rows.X, training, form, params, rows.y)
+
+    def _cross_fit(
+        self, rows: FitRows, training: list[TrainingRows], form: Form
+    ) -> tuple[Floats, tuple[Any, ...]]:
+        """Return scores out of fold, and the models of the folds; one table to train on per fold."""
+
+        def predict(left: Array, held: Array) -> tuple[Floats, Any]:
+            own = training[int(rows.folds.number[held[0]])].among(left)
+            params = params_for(self.estimator, rows.fit_params, form, rows.classes)
+            learner = fresh_learner(self.estimator, form)
+            model = train(learner, rows.X, own, form, params, rows.y)
+            return class_scores(model, rows_at(rows.X, held), rows.classes, form), model
+
+        return out_of_fold(predict, rows.folds, len(rows.classes), self.n_jobs)
 
     def _fit_groups(self, rows: FitRows) -> Floats | None:
-        """Train who predicts the groups, and predict those of the fitted rows out of fold; None where nothing does."""
-        learner, reason = group_learner(self.group_estimator, self.estimator)
+        """Train who predicts the groups, and return their predictions out of fold."""
+        learner, reason = choose_group_learner(self.group_estimator, self.estimator)
         if self.attribute == "predicted":
-            codes, models = predicted_codes(learner, rows.X, rows.groups, rows.folds, self.n_jobs)
-            whole = (
-                None
+            codes, models = predict_codes(learner, rows.X, rows.groups, rows.folds, self.n_jobs)
+            self.group_estimator_ = (
+                FoldEnsemble(models)
                 if self.ensemble
-                else train_groups(learner, rows.X, rows.groups.codes, rows.groups.weight)
+                else train_groups(learner, rows.X, rows.groups)
             )
-            self.group_estimator_, self.group_reason_ = (
-                FoldEnsemble(models) if whole is None else whole,
-                reason,
-            )
+            self.group_reason_ = reason
             return codes
         self.group_estimator_, self.group_reason_ = None, "the attribute is given at prediction"
+        if not self._n_points():
+            return None
         try:  # only to show what doing without it would cost
-            return (
-                predicted_codes(learner, rows.X, rows.groups, rows.folds, self.n_jobs)[0]
-                if self._n_points()
-                else None
-            )
+            return predict_codes(learner, rows.X, rows.groups, rows.folds, self.n_jobs)[0]
         except (InputError, ParameterError):
             return None
 
     def _rule(self, rows: FitRows, scores: Floats, codes: Floats | None, kind: Kind) -> FairScores:
-        """Find prices on out-of-fold scores, and say so where predictions stay above epsilon by more than chance."""
-        used = (
-            codes if self.attribute == "predicted" else rows.groups.given(rows.groups.cells, scores)
-        )
+        """Find prices on out-of-fold scores; warn where chance does not explain what is left."""
+        known = self.attribute == "given"
+        used = rows.groups.given(rows.groups.cells, scores) if known else codes
         assert used is not None
-        options = self._options()
-        rule = ScoreTask.of(
-            scores, rows.groups, used, rows.truth, kind=kind, options=options
-        ).solve()
+        groups, options = rows.groups, self._options()
+        rule = find_prices(
+            ScoreTask.of(scores, groups, used, rows.truth, kind=kind, options=options)
+        )
         if kind == "decisions" and rows.truth is not None and self._n_points():
-            self.frontier_ = trace_frontier(
-                scores, rows.groups, codes, rows.truth, self._n_points(), options
-            )
+            path = codes, rows.truth, self._n_points(), options
+            self.frontier_ = trace_frontier(scores, groups, *path)
         if rule.excess > rule.limit:
-            shown = f"{rule.disparity:.4f} by true group, {rule.excess:.4f} above epsilon"
-            problem = f"Out of fold the {kind} have a parity of {shown}; chance alone shows up to {rule.limit:.4f}."
-            remedy = "Pass more rows, a group_estimator that sees the groups better, attribute='given', or a larger epsilon."
-            warnings.warn(
-                NotFairWarning(
-                    problem,
-                    remedy=remedy,
-                    disparity=rule.disparity,
-                    excess=rule.excess,
-                    limit=rule.limit,
-                ),
-                stacklevel=5,
-            )
+            shown = f"a disparity of {rule.disparity:.4f}, {rule.excess:.4f} above epsilon"
+            chance = f"chance alone shows up to {rule.limit:.4f}"
+            problem = f"Out of fold and by true group, the {kind} have {shown}; {chance}."
+            way = "Pass more rows, a group_estimator that sees the groups better"
+            remedy = f"{way}, `attribute='given'`, or a larger epsilon."
+            facts = {name: getattr(rule, name) for name in ("disparity", "excess", "limit")}
+            warnings.warn(NotFairWarning(problem, remedy=remedy, **facts), stacklevel=5)
         return rule
 
     def _n_points(self) -> int:
         if not is_a(Integral, self.frontier) or self.frontier < 0 or self.frontier == 1:
             remedy = "Pass how many epsilons the path has, at least 2, or 0 to leave it out."
-            raise ParameterError(
-                f"frontier is {self.frontier!r}.", remedy=remedy, frontier=self.frontier
-            )
+            problem = f"frontier is {self.frontier!r}."
+            raise ParameterError(problem, remedy=remedy, frontier=self.frontier)
         return int(self.frontier)
 
-    def _promise(self, X: Any, y: Any, data: Mapping[str, Any]) -> None:
-        """Bound the parity of predictions for new rows, from the rows that were held back."""
+    def _promise(self, X: Any, y: Any, data: dict[str, Any]) -> None:
+        """Bound the disparity of predictions for new rows, from the rows that were held back."""
         request, criterion = self._request(), getattr(self, "criterion", "demographic_parity")
-        given = (
-            {name: data[name] for name in ("sensitive_features", "control_features")}
-            if self.attribute == "given"
-            else {}
-        )
+        given = {name: data[name] for name in _GROUPS} if self.attribute == "given" else {}
+        epsilon: Any = request.epsilon
         asked: dict[str, Any] = {
             **data,
             "confidence": self.confidence,
             "criterion": criterion,
             "families": request.families,
+            "epsilon": float(epsilon) if is_a(Real, epsilon) else None,
+            "y_true": y if CRITERIA[criterion].by_true_class else None,
         }
-        asked["epsilon"] = float(request.epsilon) if is_a(Real, request.epsilon) else None  # type: ignore[arg-type]
-        asked["y_true"] = y if CRITERIA[criterion].by_true_class else None
         self.promise_ = parity_promise(self.predict(X, **given), **asked)
         if hasattr(self, "predict_proba"):
-            self.probability_promise_ = parity_promise(
-                self.predict_proba(X, **given), classes=self.classes_, **asked
-            )
+            chances = self.predict_proba(X, **given)
+            self.probability_promise_ = parity_promise(chances, classes=self.classes_, **asked)
 
-    def _codes(
-        self, X: Any, scores: Floats, sensitive_features: Any, control_features: Any
-    ) -> Floats:
-        """Give the probabilities of the codes of new rows.
+    def _codes(self, X: Any, scores: Floats, sensitive: Any, control: Any) -> Floats:
+        """Return the probabilities of the codes of new rows.
 
         Raises
         ------
         ParameterError
             The attribute is missing where it is needed, or given where nothing looks at it.
         """
-        known = sensitive_features is not None or control_features is not None
         if self.group_estimator_ is not None:
-            if known:
-                problem = "The prediction was given the attribute, but attribute is 'predicted', which looks at X alone."
-                raise ParameterError(
-                    problem,
-                    remedy="Leave it out, or fit with attribute='given'.",
-                    attribute="predicted",
-                )
-            return columns_of(self.group_estimator_, X, self.comparisons_.n_codes)
-        if sensitive_features is None:
+            if sensitive is not None or control is not None:
+                problem = "The prediction was given the attribute, but attribute is 'predicted'."
+                remedy = "Leave it out, or fit with `attribute='given'`."
+                raise ParameterError(problem, remedy=remedy, attribute="predicted")
+            return code_probabilities(self.group_estimator_, X, self.comparisons_.n_codes)
+        if sensitive is None:
             problem = "attribute is 'given', but the prediction came without sensitive_features."
-            raise ParameterError(
-                problem,
-                remedy="Pass sensitive_features=..., or fit with attribute='predicted'.",
-                attribute="given",
-            )
-        refuse_other_index(
-            ("X", row_labels(X)), ("sensitive_features", row_labels(sensitive_features))
-        )
-        cells = self.comparisons_.cells_of(sensitive_features, control_features, len(scores))
+            remedy = "Pass sensitive_features=..., or fit with `attribute='predicted'`."
+            raise ParameterError(problem, remedy=remedy, attribute="given")
+        refuse_other_index(("X", row_labels(X)), ("sensitive_features", row_labels(sensitive)))
+        cells = self.comparisons_.cells_of(sensitive, control, len(scores))
         return self.comparisons_.given(cells, scores)
 
-    @abstractmethod
-    def _scores(self, X: Any, kind: Kind) -> Floats:
-        """Give the scores that a rule is applied to, with columns in the order of the labels."""
-
-    def _mean_scores(self, X: Any, kind: Kind, classes: Array, form: Form) -> Floats:
-        """Give the mean of the scores of all models that the prices of one kind of prediction are for."""
-        return np.asarray(
-            np.mean(
-                [class_scores(model, X, classes, form) for model in self.fold_estimators_[kind]],
-                axis=0,
-            )
-        )
-
-    def _fair_rows(
-        self, rule: FairScores, X: Any, sensitive_features: Any, control_features: Any
-    ) -> Floats:
+    def _fair_rows(self, rule: FairScores, X: Any, sensitive: Any, control: Any) -> Floats:
         scores = self._scores(X, rule.kind)
-        return rule.apply(
-            scores, self.comparisons_, self._codes(X, scores, sensitive_features, control_features)
-        )
+        return rule.apply(scores, self.comparisons_, self._codes(X, scores, sensitive, control))
+
+    def _predict_plain(self, X: Any) -> Array:
+        """Return the likeliest classes; only where fair decisions were not asked for."""
+        raise NotImplementedError
+
+    def _predict_proba_plain(self, X: Any) -> Array:
+        """Return the learner's probabilities; only where no prices were found for them."""
+        raise NotImplementedError
 
     def predict(
         self,
@@ -314,11 +299,11 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         control_features: Any = None,
         key: Any = None,
     ) -> Array:
-        """Decide for one class per row, in parity.
+        """Decide for one class per row, in parity unless ``decisions`` is "likeliest".
 
-        The most accurate decisions for these scores that meet epsilon on the rows that the prices
-        were found on. They follow from the row alone: where classes tie, the row is drawn by its
-        key.
+        Fair decisions are the most accurate ones for the scores that meet epsilon on the rows that
+        the prices were found on. They follow from the row alone: where classes tie, the row is
+        drawn by its key.
 
         Parameters
         ----------
@@ -333,24 +318,26 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         -------
         ndarray of shape (n,)
         """
-        check_is_fitted(self, "comparisons_")
+        check_is_fitted(self, "classes_")
+        if not hasattr(self, "decision_rule_"):
+            return self._predict_plain(X)
         rows = self._fair_rows(self.decision_rule_, X, sensitive_features, control_features)
         if key is not None:
             column = column_of(key, what="key")
-            refuse_lengths("X", len(rows), "key", len(column.native))
+            refuse_lengths("X", len(rows), "key", len(column))
             refuse_other_index(("X", row_labels(X)), ("key", column.index))
             key = column.native
-        return np.asarray(
-            self.comparisons_.schema.classes.values[
-                decide(rows, X, key, seed_of(self.random_state))
-            ]
-        )
+        codes = decide(rows, X, key, seed_of(self.random_state))
+        return np.asarray(self.comparisons_.schema.classes.values[codes])
 
     @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(
         self, X: Any, *, sensitive_features: Any = None, control_features: Any = None
     ) -> Array:
-        """Give fair probabilities: the group means of every class meet epsilon on the rows that the prices were found on.
+        """Return fair probabilities.
+
+        Their group means meet epsilon on the rows that the prices were found on. With
+        ``groups="given"`` they are those of the learner trained on fair labels.
 
         Parameters
         ----------
@@ -361,18 +348,20 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         Returns
         -------
         ndarray of shape (n, n_classes)
-            Columns as in ``classes_``.
+            Columns as in ``classes_``; with ``groups="given"`` zeros for a class that debiasing
+            left without any row.
         """
-        check_is_fitted(self, "comparisons_")
-        return self._fair_rows(self.probability_rule_, X, sensitive_features, control_features)[
-            :, self._order
-        ]
+        check_is_fitted(self, "classes_")
+        if not hasattr(self, "probability_rule_"):
+            return self._predict_proba_plain(X)
+        rows = self._fair_rows(self.probability_rule_, X, sensitive_features, control_features)
+        return rows[:, self._order]
 
     @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(
         self, X: Any, *, sensitive_features: Any = None, control_features: Any = None
     ) -> Array:
-        """Give the logarithms of the probabilities; minus infinity where one is 0.
+        """Return the logarithms of the probabilities; minus infinity where one is 0.
 
         Parameters
         ----------
@@ -383,62 +372,9 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         -------
         ndarray of shape (n, n_classes)
         """
+        groups = {"sensitive_features": sensitive_features, "control_features": control_features}
         with np.errstate(divide="ignore"):
-            return np.asarray(
-                np.log(
-                    self.predict_proba(
-                        X, sensitive_features=sensitive_features, control_features=control_features
-                    )
-                )
-            )
-
-    def score(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        sensitive_features: Any = None,
-        control_features: Any = None,
-    ) -> float:
-        """Give the accuracy of the decisions.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame
-        y : array-like of shape (n,)
-            True classes.
-        sample_weight : array-like of shape (n,), optional
-        sensitive_features, control_features
-            Where ``attribute`` is "given", and only there.
-
-        Returns
-        -------
-        float
-        """
-        decided = self.predict(
-            X, sensitive_features=sensitive_features, control_features=control_features
-        )
-        return float(accuracy_score(y, decided, sample_weight=sample_weight))
-
-    def get_metadata_routing(self) -> Any:
-        """Say what each method takes: besides its own what the learner asks for in ``fit``, and the attribute where predictions need it.
-
-        Returns
-        -------
-        MetadataRequest
-        """
-        requests = super().get_metadata_routing()
-        for name, alias in fit_requests(self.estimator).items():
-            if name not in requests.fit.requests:
-                requests.fit.add_request(param=name, alias=alias)
-        for method in ("predict", "predict_proba", "predict_log_proba", "score"):
-            request, needed = getattr(requests, method), self.attribute == "given"
-            for name in ("sensitive_features", "control_features"):
-                # A search hands the groups that it passes to fit to score as well.
-                if request.requests.get(name) is None and (needed or method == "score"):
-                    request.add_request(param=name, alias=needed)
-        return requests
+            return np.asarray(np.log(self.predict_proba(X, **groups)))
 
     @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_sampled(self, X: Any, random_state: Any = 0, **groups: Any) -> Array:
@@ -457,9 +393,35 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         ndarray of shape (n,)
         """
         chances = self.predict_proba(X, **groups)
-        return np.asarray(
-            self.classes_[sample_rows(chances, generator(random_state).random(len(chances)))]
-        )
+        draws = generator(random_state).random(len(chances))
+        return np.asarray(self.classes_[sample_rows(chances, draws)])
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        sensitive_features: Any = None,
+        control_features: Any = None,
+    ) -> float:
+        """Return the accuracy of the decisions.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame
+        y : array-like of shape (n,)
+            True classes.
+        sample_weight : array-like of shape (n,), optional
+        sensitive_features, control_features
+            Where ``attribute`` is "given", and only there.
+
+        Returns
+        -------
+        float
+        """
+        groups = {"sensitive_features": sensitive_features, "control_features": control_features}
+        return float(accuracy_score(y, self.predict(X, **groups), sample_weight=sample_weight))
 
     def parity_report(
         self,
@@ -470,7 +432,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         sample_weight: Any = None,
         n_permutations: int = 200,
     ) -> PredictionParity:
-        """Measure the parity of predictions on rows whose groups are known.
+        """Measure the disparity of predictions on rows whose groups are known.
 
         It is the largest difference between two groups, the crossings of all attributes passed,
         whatever ``bound`` and ``families`` are.
@@ -490,23 +452,38 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         -------
         PredictionParity
         """
-        given = {
-            "X": X,
-            "y": y,
-            "sensitive_features": sensitive_features,
-            "sample_weight": sample_weight,
-        }
-        refuse_other_index(*((name, row_labels(rows)) for name, rows in given.items()))
-        known = (
-            {"sensitive_features": sensitive_features}
-            if getattr(self, "group_estimator_", self) is None
-            else {}
-        )
-        probabilities = self.predict_proba(X, **known) if hasattr(self, "predict_proba") else None
-        groups = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-        return measure(
-            probabilities, self.predict(X, **known), y=y, n_permutations=n_permutations, **groups
-        )
+        rows = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        given = {"X": X, "y": y, **rows}
+        refuse_other_index(*((name, row_labels(each)) for name, each in given.items()))
+        known = {}
+        if getattr(self, "group_estimator_", self) is None:
+            known = {"sensitive_features": sensitive_features}
+        chances = self.predict_proba(X, **known) if hasattr(self, "predict_proba") else None
+        decided = self.predict(X, **known)
+        return measure_predictions(chances, decided, y=y, n_permutations=n_permutations, **rows)
+
+    def get_metadata_routing(self) -> Any:
+        """Return what each method takes.
+
+        Besides its own, ``fit`` takes what the learner asks for, and predictions the attribute
+        where they need it.
+
+        Returns
+        -------
+        MetadataRequest
+        """
+        requests = super().get_metadata_routing()
+        for name, alias in fit_requests(self.estimator).items():
+            if name not in requests.fit.requests:
+                requests.fit.add_request(param=name, alias=alias)
+        needed = self.attribute == "given"
+        for method in ("predict", "predict_proba", "predict_log_proba", "score"):
+            request = getattr(requests, method)
+            for name in _GROUPS:
+                # A search hands the groups that it passes to fit to score as well.
+                if request.requests.get(name) is None and (needed or method == "score"):
+                    request.add_request(param=name, alias=needed)
+        return requests
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

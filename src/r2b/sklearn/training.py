@@ -1,91 +1,249 @@
-"""Training on the rows of a fit: once on all of them, and once per fold for scores that no row was trained on for itself."""
+"""From fair labels to the rows that a learner is trained on, and the training.
+
+No form of the labels is the most probable class.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
-from itertools import combinations
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
+from sklearn.base import clone, is_regressor
 from sklearn.multioutput import MultiOutputRegressor
+from sklearn.utils import get_tags
+from sklearn.utils.validation import _check_method_params
 
-from r2b._data.arrays import Array, Floats, Whole, plain_value
+from r2b._data.arrays import Array, Floats, plain_value
+from r2b._labels import FairLabels
+from r2b._labels.sampling import take_rows
 from r2b._labels.labels import Form
-from r2b.errors import ParameterError, UnseenError
-from r2b.sklearn.crossfit import columns_of, out_of_fold, rows_at
-from r2b.sklearn.fit_rows import FitRows
-from r2b.sklearn.forms import TrainingRows, fresh_learner, train
-from r2b.sklearn.labels import class_order
-from r2b.sklearn.learners import class_scores
-from r2b.sklearn.visible import train_groups
+from r2b.errors import InputError, ParameterError, UnseenError
+from r2b.sklearn.labels import class_order, part_of
+from r2b.sklearn.learners import final_step, parameters_of, reads_pairs, weight_keyword
 
 
-def trained_on(
-    learner: Any, rows: FitRows, training: TrainingRows, form: Form, own: bool = False
-) -> Any:
-    """Fit a clone of the learner on all rows; ``own`` hands it the callbacks themselves instead of copies."""
-    params = params_for(learner, rows.fit_params, form, rows.classes, own)
-    return train(fresh_learner(learner, form), rows.X, training, form, rows.seed, params, rows.y)
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """What a learner is shown.
 
-
-def scored(
-    learner: Any, rows: FitRows, training: Sequence[TrainingRows], form: Form, n_jobs: int | None
-) -> tuple[Floats, tuple[Any, ...]]:
-    """Give the probabilities of every row by a clone of the learner that was trained without its fold, on training rows for that fold.
-
-    The clones come with them, one per fold.
+    Attributes
+    ----------
+    index : ndarray of shape (m,), or None
+        Row of X behind each training row; None where they are the rows of X themselves.
+    target : ndarray of shape (m,) or (m, n_classes)
+        Classes, or probabilities.
+    weight : ndarray of shape (m,), or None
+        Positive numbers.
     """
 
-    def predict(left: Whole, held: Whole) -> tuple[Floats, Any]:
-        own = training[int(rows.folds.number[held[0]])].among(left)
-        params = params_for(learner, rows.fit_params, form, rows.classes)
-        model = train(fresh_learner(learner, form), rows.X, own, form, rows.seed, params, rows.y)
-        return class_scores(model, rows_at(rows.X, held), rows.classes, form), model
+    index: Array | None
+    target: Array
+    weight: Array | None
 
-    return out_of_fold(predict, rows.folds, len(rows.classes), n_jobs)
+    def features(self, X: Any) -> Any:
+        """Return the features of these rows, as the kind of table that came in."""
+        return X if self.index is None else take_rows(indexable(X), self.index)
+
+    def among(self, rows: Array) -> TrainingRows:
+        """Keep the training rows of these rows of X."""
+        return self.part(rows if self.index is None else np.flatnonzero(np.isin(self.index, rows)))
+
+    def part(self, chosen: Array) -> TrainingRows:
+        """Keep some of the rows."""
+        index = chosen if self.index is None else self.index[chosen]
+        return TrainingRows(index, self.target[chosen], part_of(self.weight, chosen))
+
+    def with_weight(self) -> TrainingRows:
+        """Drop rows of weight 0: a learner may still draw them, or count them in a leaf."""
+        if self.weight is None or self.weight.all():
+            return self
+        return self.part(np.flatnonzero(self.weight))
 
 
-def codes_apart(learner: Any, rows: FitRows, codes: Floats) -> Iterator[Floats]:
-    """For each fold give the probabilities of codes that nothing of that fold has entered: neither model that predicts them knows it.
+def labels_as(labels: FairLabels, form: Form, random_state: Any) -> Any:
+    """Return the fair labels of the fitted rows in a form, as ``FairLabels.transform`` does."""
+    if form == "soft":
+        return labels.soft_labels
+    return labels.expand() if form == "expand" else getattr(labels, form)(random_state)
 
-    Labels that are debiased by predictions of groups depend on the true groups of the rows around.
-    A model that is trained on such labels knows something of the group of a row that it never saw,
-    and looks fairer there than it is for new rows; the closer learners follow single rows, as trees
-    and neighbours do, the more.
+
+def fair_rows(
+    labels: FairLabels, form: Form, given: Any, n_rows: int, weight: Array | None
+) -> TrainingRows:
+    """Return the rows to train on from the labels of ``n_rows`` rows in a form.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> sex = ["f", "f", "f", "m", "m", "m"]
+    >>> fair = r2b.debias(["a", "b", "b", "a", "a", "a"], sensitive_features=sex)
+    >>> rows = fair_rows(fair, "expand", labels_as(fair, "expand", 0), 6, None)
+    >>> len(rows.target), round(float(rows.weight.sum()), 9)
+    (11, 6.0)
+    """
+    index, target, weight = given if form == "expand" else (None, given, weight)
+    target = np.asarray(target)
+    if target.ndim == 1:
+        # Columns of text come back from some libraries as objects; the learner and ``classes_``
+        # must have the same values.
+        target = target.astype(labels.classes.dtype, copy=False)
+    else:
+        target = target[:, class_order(labels.classes)]
+    rows = TrainingRows(index, target, weight).with_weight()
+    same = rows.index is not None and np.array_equal(rows.index, np.arange(n_rows))
+    return replace(rows, index=None) if same else rows
+
+
+def original_rows(
+    labels: Array, truth: Array | None, classes: Array, weight: Array | None, form: Form
+) -> TrainingRows:
+    """Return the rows to train on for labels as they came.
+
+    Examples
+    --------
+    >>> rows = original_rows(np.eye(2), np.array([0, 1]), np.array(["no", "yes"]), None, "expand")
+    >>> rows.target.tolist()
+    ['no', 'yes']
+    """
+    if form == "soft":
+        return TrainingRows(None, labels[:, class_order(classes)], weight).with_weight()
+    if truth is not None:
+        return TrainingRows(None, classes[truth], weight).with_weight()
+    index, columns = np.nonzero(labels)
+    own = labels[index, columns] * (1.0 if weight is None else weight[index])
+    return TrainingRows(index, classes[columns], own).with_weight()
+
+
+def indexable(X: Any) -> Any:
+    """Return features as something that rows can be taken of."""
+    if hasattr(X, "tocsr"):
+        return X.tocsr()
+    if hasattr(X, "__array__") and not hasattr(X, "__getitem__"):
+        return np.asarray(X)
+    return X
+
+
+def rows_at(X: Any, rows: Array) -> Any:
+    """Take rows of features, as the kind of table that came in."""
+    return take_rows(indexable(X), rows)
+
+
+def fresh_learner(estimator: Any, form: Form) -> Any:
+    """Clone the learner; a regressor of one output becomes one regressor per class."""
+    learner = clone(estimator)
+    soft = form == "soft" and is_regressor(learner)
+    one_by_one = soft and not get_tags(learner).target_tags.multi_output
+    return MultiOutputRegressor(learner) if one_by_one else learner
+
+
+def train(
+    learner: Any,
+    X: Any,
+    rows: TrainingRows,
+    form: Form,
+    fit_params: Mapping[str, Any] = MappingProxyType({}),
+    y: Any = None,
+) -> Any:
+    """Fit a fresh learner on training rows.
 
     Parameters
     ----------
-    learner : classifier
-        Predicts the groups.
-    rows : FitRows
-    codes : ndarray of shape (n, n_codes)
-        Predicted out of fold: what the rows of the fold itself get, which nothing is trained on.
+    learner : estimator
+    X : array, sparse matrix or frame
+    rows : TrainingRows
+    form : {"expand", "sample", "round", "soft"}
+    fit_params : mapping
+        For its ``fit``; those with one value per row of X go with their rows.
+    y : array-like, optional
+        The labels of X as they came, on which the steps of a pipeline before the last are fitted.
+
+    Raises
+    ------
+    InputError
+        One class is left.
+    ParameterError
+        There are weights that the learner cannot take, or targets that it refuses.
     """
-    folds, groups = rows.folds, rows.groups
-    found = [codes.copy() for _ in range(folds.n)]
-    for first, second in combinations(range(folds.n), 2):
-        left = np.flatnonzero((folds.number != first) & (folds.number != second))
-        if len(left) == 0 or (groups.codes[left] == groups.codes[left[0]]).all():
-            # two folds, or a group that is in these two alone: predictions out of fold are all
-            # there is
-            continue
-        model = train_groups(
-            learner,
-            rows_at(rows.X, left),
-            groups.codes[left],
-            None if groups.weight is None else groups.weight[left],
-        )
-        for apart, held in ((first, second), (second, first)):
-            there = np.flatnonzero(folds.number == held)
-            found[apart][there] = columns_of(model, rows_at(rows.X, there), groups.n_codes)
-    yield from found
+    if final_step(learner) is not learner:
+        return _train_steps(learner, X, rows, form, fit_params, y)
+    if rows.target.ndim == 1 and (rows.target == rows.target[0]).all():
+        only = plain_value(rows.target[0])
+        problem = f"All rows that are left for training are of the one class {only!r}."
+        remedy = "Pass more rows of positive weight, fewer folds (cv) or a larger epsilon."
+        raise InputError(problem, remedy=remedy, value=only)
+    try:
+        return _call(learner, "fit", X, rows, fit_params)
+    except (ValueError, TypeError) as error:
+        if form != "soft" or is_regressor(learner) or isinstance(error, ParameterError):
+            raise
+        name = type(learner).__name__
+        problem = f"{name} refused a matrix of probabilities as its target ({error})."
+        remedy = "Use form='auto', or the regressor of the same family."
+        raise ParameterError(problem, remedy=remedy, estimator=name, form="soft") from error
+
+
+def _train_steps(
+    learner: Any, X: Any, rows: TrainingRows, form: Form, fit_params: Mapping[str, Any], y: Any
+) -> Any:
+    """Fit a pipeline: all steps but the last see every row once, the last the training rows."""
+    (name, last), head = learner.steps[-1], learner[:-1]
+    if rows.index is not None:
+        seen, place = np.unique(rows.index, return_inverse=True)
+        fit_params, y = _check_method_params(X, fit_params, seen), part_of(y, seen)
+        X, rows = rows_at(X, seen), replace(rows, index=place.ravel())
+    own: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for key, value in fit_params.items():
+        (own if key.startswith(f"{name}__") else others)[key.removeprefix(f"{name}__")] = value
+    if head.steps:
+        with config_context(enable_metadata_routing=False):
+            X = head.fit_transform(X, y, **others)
+    learner.steps = [*head.steps, (name, train(last, X, rows, form, own, y))]
+    return learner
+
+
+def train_further(learner: Any, X: Any, rows: TrainingRows, classes: Array) -> Any:
+    """Show a learner one more batch."""
+    further = {"classes": classes} if "classes" in parameters_of(learner, "partial_fit") else {}
+    return _call(learner, "partial_fit", X, rows, {}, **further)
+
+
+def train_on_classes(learner: Any, X: Any, target: Array, weight: Floats | None) -> Any:
+    """Fit a clone of a learner on classes."""
+    return train(clone(learner), X, TrainingRows(None, target, weight), "sample", y=target)
+
+
+def _call(
+    learner: Any, method: str, X: Any, rows: TrainingRows, fit_params: Mapping[str, Any], **own: Any
+) -> Any:
+    name = type(learner).__name__
+    if rows.index is not None and reads_pairs(learner):
+        problem = f"X is a table of pairs of rows to {name}: none can be repeated or left out."
+        remedy = "Use form='round' or 'sample' without weights of zero, or pass features."
+        raise ParameterError(problem, remedy=remedy, estimator=name)
+    own |= fit_params if rows.index is None else _check_method_params(X, fit_params, rows.index)
+    if rows.weight is not None:
+        keyword = weight_keyword(learner, method)
+        if keyword is None:
+            problem = f"There are row weights, but {name}.{method} takes no sample_weight."
+            remedy = "Leave sample_weight out, or pass a learner that takes it."
+            raise ParameterError(problem, remedy=remedy, estimator=name)
+        own[keyword] = rows.weight
+    # The weights are ours, not metadata that the user routes.
+    with config_context(enable_metadata_routing=False):
+        getattr(learner, method)(rows.features(X), rows.target, **own)
+    return learner  # not the result of the call: MultiOutputRegressor.partial_fit returns nothing
 
 
 def params_for(
     learner: Any, fit_params: Mapping[str, Any], form: Form, classes: Array, own: bool = False
 ) -> dict[str, Any]:
-    """Give what one training of a learner is passed besides its rows.
+    """Return what one training of a learner is passed besides its rows.
 
     Callbacks remember what they saw, such as the best round, so that each training gets its own.
     Where labels are probabilities, those of evaluation sets become probabilities too.
@@ -113,12 +271,11 @@ def params_for(
             params[key] = _copied(value, key)
         if name == "eval_set" and value is not None and form == "soft":
             if isinstance(fresh_learner(learner, form), MultiOutputRegressor):
-                problem = f"{type(learner).__name__} is trained once per class, and {key} has one column of labels for all of them."
+                problem = f"{type(learner).__name__} is trained once per class, without {key}."
                 remedy = "Pass a classifier, or a learner of several outputs, or leave it out."
                 raise ParameterError(problem, remedy=remedy, parameter=key)
-            params[key] = [
-                (X, _soft(y, classes[class_order(classes)], key), *rest) for X, y, *rest in value
-            ]
+            known = classes[class_order(classes)]
+            params[key] = [(X, _soft(y, known, key), *rest) for X, y, *rest in value]
     return params
 
 
@@ -126,21 +283,19 @@ def _copied(callbacks: Any, key: str) -> Any:
     try:
         return deepcopy(callbacks)
     except (TypeError, ValueError, AttributeError, RuntimeError) as error:
-        problem = f"{key} holds an object that cannot be copied ({error}), but every fold is trained with callbacks of its own."
+        problem = f"{key} cannot be copied ({error}), but every fold is trained with its own."
         remedy = "Pass functions, or objects that copy.deepcopy takes."
         raise ParameterError(problem, remedy=remedy, parameter=key) from error
 
 
 def _soft(y: Any, classes: Array, key: str) -> Array:
-    """Give labels as probabilities; a matrix is left as it is."""
+    """Return labels as probabilities; a matrix stays as it is."""
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] > 1:
         return labels
     match = labels.reshape(-1, 1) == classes
     if not match.any(axis=1).all():
-        value = plain_value(labels.ravel()[np.flatnonzero(~match.any(axis=1))[0]])
-        remedy = "Pass evaluation rows of the classes in y."
-        raise UnseenError(
-            f"{key} has the class {value!r}, which y does not have.", remedy=remedy, value=value
-        )
+        value = plain_value(labels.ravel()[int(np.argmin(match.any(axis=1)))])
+        problem = f"{key} has the class {value!r}, which y does not have."
+        raise UnseenError(problem, remedy="Pass evaluation rows of the classes in y.", value=value)
     return np.asarray(match, np.float64)

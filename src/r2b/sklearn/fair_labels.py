@@ -1,4 +1,4 @@
-"""Memberships and labels by the groups as the features show them: for ``ParityClassifier``, and for those who train by other means."""
+"""Labels and memberships by predicted groups, for models that are trained by other means."""
 
 from __future__ import annotations
 
@@ -22,16 +22,22 @@ from r2b._labels.debiasing import (
     request_and_settings,
     takes_options,
 )
-from r2b.sklearn.crossfit import make_folds, require_probabilities
-from r2b.sklearn.fit_rows import FitRows
+from r2b.sklearn.folds import make_folds
+from r2b.sklearn.groups import (
+    Comparison,
+    FitRows,
+    TrueGroups,
+    choose_group_learner,
+    predict_codes,
+)
 from r2b.sklearn.labels import WITHOUT, check_same_rows, require_sensitive, weight_column
-from r2b.sklearn.visible import Comparison, TrueGroups, group_learner, predicted_codes
+from r2b.sklearn.learners import require_probabilities
 
 GroupUse = Literal["visible", "given", "both"]
-_GIVEN = "{} (given)"  # families of true groups beside those of visible ones
+_GIVEN = "{} (given)"  # families of true groups beside those of predicted ones
 
 
-def labels_by(
+def debias_rows(
     groups: GroupUse, rows: FitRows, codes: Floats | None, options: Mapping[str, Any]
 ) -> FairLabels:
     """Debias labels by the groups that are asked for.
@@ -41,33 +47,28 @@ def labels_by(
     groups : {"visible", "given", "both"}
     rows : FitRows
     codes : ndarray of shape (n, n_codes), or None
-        Predictions of the groups; None where the attribute is given at prediction, so that
-        everything is visible.
+        Predictions of the groups; None where the attribute is given at prediction.
     options : mapping
         As for ``debias``.
     """
     if groups == "given":
         return debias(rows.y, **rows.data, **options)
-    families = rows.groups.families + (
-        rows.groups.renamed(_GIVEN).families if groups == "both" else []
-    )
-    asked: dict[str, Any] = {
-        **options,
-        "families": families,
-        "missing": "error",
-        "min_group_size": 0,
-        "small_groups": "error",
-    }
-    return debias(rows.y, **seen_by(groups, rows, codes), **asked)
-
-
-def seen_by(groups: GroupUse, rows: FitRows, codes: Floats | None) -> dict[str, Any]:
-    """Give the groups that labels are debiased by, and the weights; ``codes`` as for :func:`labels_by`."""
-    true = rows.groups
-    features = true.memberships(true.given(true.cells, rows.labels) if codes is None else codes)
+    families = list(rows.groups.families)
     if groups == "both":
-        named = true.renamed(_GIVEN)
-        features |= named.memberships(named.given(named.cells, rows.labels))
+        families += rows.groups.renamed(_GIVEN).families
+    # families were settled on the true groups
+    settled = {"missing": "error", "min_group_size": 0, "small_groups": "error"}
+    asked: dict[str, Any] = {**options, "families": families, **settled}
+    return debias(rows.y, **groups_of(groups, rows, codes), **asked)
+
+
+def groups_of(groups: GroupUse, rows: FitRows, codes: Floats | None) -> dict[str, Any]:
+    """Return the groups that labels are debiased by, and the weights."""
+    true = rows.groups
+    known = true.given(true.cells, rows.labels)
+    features = true.memberships(known if codes is None else codes)
+    if groups == "both":
+        features |= true.renamed(_GIVEN).memberships(known)
     return {"sensitive_features": features, "sample_weight": rows.data["sample_weight"]}
 
 
@@ -87,9 +88,9 @@ def fair_labels(
     random_state: Any = 0,
     **options: Unpack[Options],
 ) -> FairLabels:
-    """Debias labels by the groups as the features show them: labels to train any model on that sees these features.
+    """Debias labels by the groups that the features predict.
 
-    It is what :class:`ParityClassifier` does with labels, for models that are trained by other
+    Train any model on them that sees these features. It is what :class:`ParityClassifier` does with labels, for models that are trained by other
     means.
 
     Parameters
@@ -144,24 +145,27 @@ def fair_labels(
         "control_features": control_features,
         "sample_weight": sample_weight,
     }
-    asked: dict[str, Any] = {
-        **{name: value for name, value in DEFAULTS.items() if name not in WITHOUT},
-        **options,
-    }
+    asked: dict[str, Any] = {**DEFAULTS, **options}
+    for name in WITHOUT:
+        asked.pop(name, None)
     if groups == "given" or isinstance(sensitive_features, Membership):
         fair = debias(y, **data, **asked)
         assert fair.dataset is not None
         check_same_rows(X, fair.dataset.n_rows, fair.dataset.index)
         return fair
-    request, further = (
+    rows = FitRows.of(
+        X,
+        y,
+        data,
         request_and_settings(asked)[0],
-        {"cv": cv, "clusters": clusters, "random_state": random_state},
+        cv=cv,
+        clusters=clusters,
+        random_state=random_state,
+        normalize=asked["normalize"],
     )
-    rows = FitRows.of(X, y, data, request, normalize=asked["normalize"], **further)
-    learner, _ = group_learner(group_estimator, None)
-    return labels_by(
-        groups, rows, predicted_codes(learner, X, rows.groups, rows.folds, n_jobs)[0], asked
-    )
+    learner, _ = choose_group_learner(group_estimator, None)
+    codes, _ = predict_codes(learner, X, rows.groups, rows.folds, n_jobs)
+    return debias_rows(groups, rows, codes, asked)
 
 
 def visible_groups(
@@ -175,10 +179,11 @@ def visible_groups(
     random_state: Any = None,
     n_jobs: int | None = None,
 ) -> Membership:
-    """Predict the groups of rows from their features, out of fold: the groups as a model of these features can see them.
+    """Predict the groups of rows from their features, out of fold.
 
-    The parity of a model is the parity of its labels with respect to these, and not to the true
-    groups: labels that are debiased by them make fair models. Several attributes are crossed.
+    A model of these features is as fair as its labels are with respect to these predicted groups,
+    and not to the true ones: labels that are debiased by them make fair models. Several attributes
+    are crossed.
 
     Parameters
     ----------
@@ -223,11 +228,9 @@ def visible_groups(
     require_probabilities(estimator, "estimator", "or pass another classifier")
     found = read_cells(sensitive_features)
     weight = None if sample_weight is None else weight_column(sample_weight)
-    codes, names = found.codes.astype(np.int64), tuple(found.names.tolist())
+    codes, names = found.codes.astype(np.int64), tuple(map(str, found.names.tolist()))
     check_same_rows(X, len(codes), found.index)
-    place = Comparison(Family("groups"), tuple(map(str, names)), np.arange(len(names)))
+    place = Comparison(Family("groups"), names, np.arange(len(names)))
     groups = TrueGroups(None, "demographic_parity", codes, len(names), 0, (place,), weight)  # type: ignore[arg-type]
     folds = make_folds(codes, cv, seed_of(random_state), clusters)
-    return Membership(
-        predicted_codes(estimator, X, groups, folds, n_jobs)[0], groups=tuple(map(str, names))
-    )
+    return Membership(predict_codes(estimator, X, groups, folds, n_jobs)[0], groups=names)

@@ -1,0 +1,463 @@
+"""Who is compared with whom, by true group and by the groups that the features predict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from r2b._constraints.families import Family, Request, resolve
+from r2b._constraints.parity import Parity
+from r2b._constraints.parity.bounds import TargetBound
+from r2b._data.arrays import Array, Floats, Whole
+from r2b._data.attributes import CATEGORICAL, Membership
+from r2b._data.cells import read_known_cells
+from r2b._data.columns import refuse_lengths
+from r2b._data.compute import seed_of
+from r2b._data.dataset import Dataset, Schema, read
+from r2b._data.merge import cell_sums
+from r2b.errors import InputError, ParameterError
+from r2b.metrics.criteria import CRITERIA, CriterionName
+from r2b.sklearn.folds import Folds, code_probabilities, make_folds, out_of_fold
+from r2b.sklearn.labels import bare_schema, check_same_rows
+from r2b.sklearn.learners import (
+    can_be_trained,
+    kind_of,
+    require_probabilities,
+    without_early_stopping,
+)
+from r2b.sklearn.training import rows_at, train_on_classes
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Groups that are compared with each other, and how closely they must agree.
+
+    Attributes
+    ----------
+    family : Family
+        Its name and its bound.
+    groups : tuple of str
+    place : ndarray of shape (n_codes,)
+        The group of every code of :class:`TrueGroups`; -1 for codes that it does not count.
+    """
+
+    family: Family
+    groups: tuple[str, ...]
+    place: Whole
+
+    @property
+    def name(self) -> str:
+        """The name of the family."""
+        return self.family.names[0]
+
+    @property
+    def counts(self) -> Floats:
+        """Which codes each group counts, as ones and zeros, of shape (n_codes, n_groups)."""
+        return np.asarray(self.place[:, None] == np.arange(len(self.groups)), np.float64)
+
+    def membership(self, codes: Floats) -> Membership:
+        """Return the part of each row in each group, from the probabilities of its codes."""
+        return Membership(np.minimum(codes @ self.counts, 1.0), groups=self.groups, partial=True)
+
+
+@dataclass(frozen=True, eq=False)
+class TrueGroups:
+    """The true group of every row, and all comparisons that a criterion asks for.
+
+    A code is what the group estimator learns: a cell, which is a crossing of all attributes and
+    control features, or for criteria that look at the true class a cell and a class.
+
+    Attributes
+    ----------
+    schema : Schema
+        Reads the groups of new rows.
+    criterion : str
+    codes : ndarray of shape (n,)
+    n_cells, n_classes : int
+    comparisons : tuple of Comparison
+    weight : ndarray of shape (n,) or None
+    absent : tuple of str
+        Groups without any row of a true class, which its comparison does without.
+    """
+
+    schema: Schema
+    criterion: CriterionName
+    codes: Whole = field(repr=False)
+    n_cells: int
+    n_classes: int
+    comparisons: tuple[Comparison, ...]
+    weight: Floats | None = field(repr=False)
+    absent: tuple[str, ...] = ()
+
+    @property
+    def by_class(self) -> bool:
+        """Whether a code is a cell and a true class."""
+        return CRITERIA[self.criterion].by_true_class
+
+    @property
+    def n_codes(self) -> int:
+        """The number of codes."""
+        return self.n_cells * (self.n_classes if self.by_class else 1)
+
+    @property
+    def cells(self) -> Whole:
+        """The cell of every row."""
+        return self.codes // self.n_classes if self.by_class else self.codes
+
+    @property
+    def families(self) -> list[Family]:
+        """The families, as an option of ``debias``."""
+        return [each.family for each in self.comparisons]
+
+    @property
+    def counts(self) -> Floats:
+        """Which codes each group counts, comparison after comparison, (n_codes, n_groups)."""
+        return np.concatenate([each.counts for each in self.comparisons], axis=1)
+
+    def memberships(self, codes: Floats) -> dict[str, Membership]:
+        """Return the sensitive features of rows from the probabilities of their codes."""
+        return {each.name: each.membership(codes) for each in self.comparisons}
+
+    def means(self, rows: Floats, codes: Whole | None = None) -> Floats:
+        """Return the means of all groups, comparison after comparison, by true group."""
+        codes = self.codes if codes is None else codes
+        weight = np.ones(len(rows)) if self.weight is None else self.weight
+        columns = [np.bincount(codes, weight * column, self.n_codes) for column in rows.T]
+        total = np.bincount(codes, weight, self.n_codes) @ self.counts
+        return np.asarray(self.counts.T @ np.transpose(columns) / total[:, None])
+
+    def sizes(self) -> Floats:
+        """Return the number of rows of all groups; of weighted rows Kish's effective number."""
+        weight = np.ones(len(self.codes)) if self.weight is None else self.weight
+        total = np.bincount(self.codes, weight, self.n_codes) @ self.counts
+        return np.asarray(
+            total**2 / (np.bincount(self.codes, weight**2, self.n_codes) @ self.counts)
+        )
+
+    def given(self, cells: Whole, scores: Floats) -> Floats:
+        """Return the probabilities of the codes of rows whose cell is known.
+
+        Where codes tell true classes apart, their probabilities are the scores.
+        """
+        known = np.zeros((len(cells), self.n_cells, self.n_codes // self.n_cells))
+        known[np.arange(len(cells)), cells] = scores if self.by_class else 1.0
+        return known.reshape(len(cells), -1)
+
+    def cells_of(self, sensitive_features: Any, control_features: Any, n_rows: int) -> Whole:
+        """Read the cells of new rows.
+
+        Raises
+        ------
+        UnseenError
+            A crossing of values was not fitted.
+        """
+        found = read_known_cells(sensitive_features, control_features, fitted=self.schema)
+        refuse_lengths("X", n_rows, "sensitive_features", found.n_rows)
+        return found.codes.astype(np.int64)
+
+    def permuted(self, rng: np.random.Generator) -> Whole:
+        """Hand groups out by chance: over all rows, or among the rows of each true class."""
+        if not self.by_class:
+            return rng.permutation(self.codes)
+        codes = self.codes.copy()
+        for k in range(self.n_classes):
+            rows = np.flatnonzero(self.codes % self.n_classes == k)
+            codes[rows] = rng.permutation(self.codes[rows])
+        return codes
+
+    def renamed(self, pattern: str) -> TrueGroups:
+        """Give families other names, so that they can stand beside these."""
+        named = tuple(
+            replace(each, family=replace(each.family, columns=pattern.format(each.name)))
+            for each in self.comparisons
+        )
+        return replace(self, comparisons=named)
+
+    def part(self, chosen: Whole) -> TrueGroups:
+        """Keep some of the rows."""
+        weight = None if self.weight is None else self.weight[chosen]
+        return replace(self, codes=self.codes[chosen], weight=weight)
+
+    def without_rows(self) -> TrueGroups:
+        """Keep names and comparisons: a stored model holds nobody's group."""
+        return replace(self, schema=bare_schema(self.schema), codes=self.codes[:0], weight=None)
+
+
+def true_groups(
+    y: Any, data: Mapping[str, Any], request: Request, criterion: CriterionName
+) -> tuple[TrueGroups, Dataset]:
+    """Read the groups of rows and settle who is compared with whom.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,) or (n, L)
+        Classes; probabilities for demographic parity only.
+    data : mapping
+        ``sensitive_features``, ``control_features``, ``sample_weight`` and ``normalize``, as for
+        ``debias``.
+    request : Request
+    criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+
+    Raises
+    ------
+    ParameterError
+        An attribute is uncertain or continuous, or the criterion needs true classes.
+    """
+    dataset = read(y, **data, missing=request.missing, weightless="allow")
+    for name, kind in zip(dataset.cells.columns, dataset.cells.kinds, strict=True):
+        if kind != CATEGORICAL:
+            attribute = f"The attribute {name!r}" if name else "The attribute"
+            problem = f"{attribute} is {kind}, but only groups of categories can be predicted."
+            way = "use ParityClassifier with groups='given' and decisions='likeliest'"
+            remedy = f"Cut it into groups, or {way}."
+            raise ParameterError(problem, remedy=remedy, column=name, kind=kind)
+    by_class = CRITERIA[criterion].by_true_class
+    if by_class and dataset.labels.is_soft:
+        problem = f"The criterion {criterion!r} needs true classes, but y holds probabilities."
+        remedy = "Pass classes, or criterion='demographic_parity'."
+        raise ParameterError(problem, remedy=remedy, criterion=criterion)
+    cell_weight, sums = cell_sums(dataset.labels, dataset.cells, dataset.weight)
+    means = sums / np.where(cell_weight > 0, cell_weight, 1.0)[:, None]
+    names = dataset.labels.vocabulary.values.tolist()
+    _, parity = resolve(replace(request, names=names), dataset.cells, cell_weight, means)
+    cells = dataset.cells.codes.astype(np.int64)
+    size = dataset.n_cells, dataset.n_classes
+    found = _comparisons(parity)
+    made = TrueGroups(dataset.schema, criterion, cells, *size, found, dataset.weight)
+    return _by_class(made, dataset, names, request) if by_class else made, dataset
+
+
+def _comparisons(parity: Parity) -> tuple[Comparison, ...]:
+    found = []
+    for member in parity.members:
+        design, bound = parity.matrix[:, member.groups], member.bound
+        place = np.where(design.any(axis=1), design.argmax(axis=1), -1)
+        target = bound.target if isinstance(bound, TargetBound) else None
+        name, kind = member.name or "groups", bound.kind
+        family = Family(name, epsilon=bound.epsilon, bound=kind, target=target)  # type: ignore[arg-type]
+        prefix = f"{member.name}="
+        groups = tuple(str(name).removeprefix(prefix) for name in parity.names[member.groups])
+        found.append(Comparison(family, groups, place))
+    return tuple(found)
+
+
+def _by_class(
+    plain: TrueGroups, dataset: Dataset, classes: list[Any], request: Request
+) -> TrueGroups:
+    """Compare groups among the rows of each true class."""
+    size = plain.n_cells, plain.n_classes
+    codes = plain.codes * plain.n_classes + dataset.labels.array
+    share = np.bincount(codes, plain.weight, size[0] * size[1]).reshape(size)
+    found, absent = [], []
+    for each in plain.comparisons:
+        for k, name in enumerate(classes):
+            here = each.counts.T @ share[:, k] > 0
+            missing = [f"{each.name}={each.groups[g]} | {name}" for g in np.flatnonzero(~here)]
+            if missing and request.absent == "error":
+                problem = f"No row of the true class {name!r} is of the group {missing[0]!r}."
+                remedy = "Pass absent='report' to leave such groups out and list them."
+                raise InputError(problem, remedy=remedy, group=missing[0])
+            absent += missing
+            if here.sum() < 2:
+                continue
+            place = np.full(size, -1)
+            place[:, k] = np.append(np.where(here, np.cumsum(here) - 1, -1), -1)[each.place]
+            counts = CRITERIA[plain.criterion].counts(plain.n_classes, k)
+            bounds = np.where(counts, np.asarray(each.family.epsilon), np.inf)
+            family = replace(each.family, columns=f"{each.name} | {name}", epsilon=bounds)
+            groups = tuple(each.groups[group] for group in np.flatnonzero(here))
+            found.append(Comparison(family, groups, place.ravel()))
+    if not found:
+        problem = f"No true class has rows of two groups to compare by {plain.criterion}."
+        remedy = "Pass more rows, or coarser groups."
+        raise InputError(problem, remedy=remedy, criterion=plain.criterion)
+    return replace(plain, codes=codes, comparisons=tuple(found), absent=tuple(absent))
+
+
+@dataclass(frozen=True, eq=False)
+class FitRows:
+    """The rows of one fit, read and dealt into folds.
+
+    Attributes
+    ----------
+    X, y
+        As they came.
+    data : dict
+        ``sensitive_features``, ``control_features`` and ``sample_weight``.
+    groups : TrueGroups
+    folds : Folds
+    truth : ndarray of shape (n,) or None
+        Codes of the true classes; None where labels are probabilities.
+    labels : ndarray of shape (n, L)
+        The labels as distributions.
+    seed : int
+    fit_params : dict
+        For the learner.
+    """
+
+    X: Any = field(repr=False)
+    y: Any = field(repr=False)
+    data: dict[str, Any] = field(repr=False)
+    groups: TrueGroups
+    folds: Folds = field(repr=False)
+    truth: Whole | None = field(repr=False)
+    labels: Floats = field(repr=False)
+    seed: int
+    fit_params: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        data: dict[str, Any],
+        request: Request,
+        *,
+        cv: Any,
+        random_state: Any,
+        criterion: CriterionName = "demographic_parity",
+        normalize: bool = False,
+        clusters: Any = None,
+        fit_params: dict[str, Any] | None = None,
+    ) -> FitRows:
+        """Read rows, and deal them into folds that are alike in groups and classes."""
+        groups, dataset = true_groups(y, {**data, "normalize": normalize}, request, criterion)
+        check_same_rows(X, dataset.n_rows, dataset.index)
+        array, strata = dataset.labels.array, dataset.cells.codes.astype(np.int64)
+        truth = None
+        labels = array.astype(np.float64)
+        if not dataset.labels.is_soft:
+            truth, labels = array.astype(np.int64), np.eye(dataset.n_classes)[array]
+            strata = strata * dataset.n_classes + truth
+        seed = seed_of(random_state)
+        folds = make_folds(strata, cv, seed, clusters)
+        return cls(X, y, data, groups, folds, truth, labels, seed, fit_params or {})
+
+    @property
+    def classes(self) -> Array:
+        """The classes, in the order in which the labels have them."""
+        return self.groups.schema.classes.values
+
+
+def choose_group_learner(given: Any, estimator: Any) -> tuple[Any, str]:
+    """Choose who predicts the groups, and say why.
+
+    What was given, else the learner itself, else logistic regression.
+
+    Raises
+    ------
+    ParameterError
+        What was given has no probabilities, or cannot be trained.
+    """
+    if given is not None:
+        require_probabilities(given, "group_estimator", "or leave group_estimator out")
+        if not can_be_trained(given):
+            name = type(given).__name__
+            problem = f"The group_estimator {name} has no fit, but it is trained for every fold."
+            remedy = "Pass a classifier that can be trained."
+            raise ParameterError(problem, remedy=remedy, estimator=name)
+        return given, "asked for"
+    # frozen, it would learn nothing
+    estimator = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+    name = type(estimator).__name__
+    classifies = can_be_trained(estimator) and kind_of(estimator) == "classifier"
+    if classifies and hasattr(estimator, "predict_proba"):
+        learner = without_early_stopping(estimator)
+        reason = f"{name} itself: its predictions can differ by what it can see of the groups"
+        quiet = "; without early stopping, since the groups of the rows it watches are not known"
+        return learner, reason if learner is estimator else reason + quiet
+    fallback = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=1000))
+    return fallback, f"logistic regression, because {name} predicts no probabilities of groups"
+
+
+def train_groups(learner: Any, X: Any, groups: TrueGroups, rows: Whole | None = None) -> Any:
+    """Fit a clone of the group estimator on the true codes of all or some rows.
+
+    Raises
+    ------
+    ParameterError
+        It cannot be trained on these features.
+    """
+    X, groups = (X, groups) if rows is None else (rows_at(X, rows), groups.part(rows))
+    name = type(learner).__name__
+    try:
+        model = train_on_classes(learner, X, groups.codes, groups.weight)
+    except (ValueError, TypeError) as error:
+        if isinstance(error, (ParameterError, InputError)):
+            raise
+        problem = f"{name} could not be trained to predict the groups ({error})."
+        way = "Pass group_estimator=..., a classifier that takes these features"
+        raise ParameterError(
+            problem, remedy=f"{way}, or groups='given'.", estimator=name
+        ) from error
+    if np.asarray(model.classes_).tolist() != np.unique(groups.codes).tolist():
+        problem = f"{name} was fitted to predict the groups and still predicts other classes."
+        remedy = "Pass group_estimator=..., a classifier that can be trained."
+        raise ParameterError(problem, remedy=remedy, classes=model.classes_)
+    return model
+
+
+def predict_codes(
+    learner: Any, X: Any, groups: TrueGroups, folds: Folds, n_jobs: int | None = None
+) -> tuple[Floats, tuple[Any, ...]]:
+    """Predict the codes of all rows out of fold; return also the models of the folds.
+
+    Raises
+    ------
+    InputError
+        All rows of a group are in one fold.
+    """
+    for each in groups.comparisons:
+        where = each.place[groups.codes]
+        for group, name in enumerate(each.groups):
+            rows = np.flatnonzero(where == group)
+            if len(np.unique(folds.number[rows])) < 2:
+                problem = (
+                    f"All {len(rows)} rows of the group {name!r} of {each.name!r} are in one fold."
+                )
+                way = "Pass `min_group_size=10` and `small_groups='merge'`, more rows"
+                remedy = f"{way}, or groups='given' and attribute='given', which predict no group."
+                facts = {"group": name, "family": each.name, "n_rows": len(rows)}
+                raise InputError(problem, remedy=remedy, **facts)
+
+    def predict(left: Whole, held: Whole) -> tuple[Floats, Any]:
+        model = train_groups(learner, X, groups, left)
+        return code_probabilities(model, rows_at(X, held), groups.n_codes), model
+
+    return out_of_fold(predict, folds, groups.n_codes, n_jobs)
+
+
+def codes_apart(learner: Any, rows: FitRows, codes: Floats) -> Iterator[Floats]:
+    """For each fold predict the codes by models that know nothing of the groups of that fold.
+
+    Labels that are debiased by predicted groups depend on the true groups of the rows around. A
+    model that is trained on such labels knows something of the group of a row that it never saw,
+    and looks fairer on it than on new rows; the closer a learner follows single rows, the more.
+
+    Parameters
+    ----------
+    learner : classifier
+        Predicts the groups.
+    rows : FitRows
+    codes : ndarray of shape (n, n_codes)
+        Predicted out of fold: what the rows of the fold itself get, which nothing is trained on.
+    """
+    folds, groups = rows.folds, rows.groups
+    found = [codes.copy() for _ in range(folds.n)]
+    for pair in combinations(range(folds.n), 2):
+        left = np.flatnonzero(~np.isin(folds.number, pair))
+        if len(np.unique(groups.codes[left])) < 2:
+            continue  # two folds, or a group in these two alone: out-of-fold codes are all there is
+        model = train_groups(learner, rows.X, groups, left)
+        for apart, held in (pair, pair[::-1]):
+            there = np.flatnonzero(folds.number == held)
+            found[apart][there] = code_probabilities(model, rows_at(rows.X, there), groups.n_codes)
+    yield from found
