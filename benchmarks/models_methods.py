@@ -135,7 +135,9 @@ def _out_of_fold(learner: Any, split: Split, target: Array) -> tuple[Array, Arra
         return code_probabilities(model, split.X[held], n), model
 
     rows, _ = out_of_fold(predict, folds, n, None)
-    return rows, code_probabilities(train_on_classes(learner, split.X, target, None), split.X_test, n)
+    return rows, code_probabilities(
+        train_on_classes(learner, split.X, target, None), split.X_test, n
+    )
 
 
 def _scores(learner: Any, split: Split) -> dict[str, Array]:

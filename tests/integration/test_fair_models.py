@@ -28,8 +28,8 @@ from r2b.metrics import (
     equalized_odds_difference,
 )
 from r2b.sklearn import ParityClassifier, ParityPostprocessor, visible_groups
-from r2b.sklearn.rule import decide
 from r2b.sklearn.groups import codes_apart, predict_codes
+from r2b.sklearn.rule import decide
 
 FAST = {"frontier": 0, "cv": 3}
 
@@ -417,9 +417,7 @@ def test_labels_of_a_fold_know_nothing_of_its_groups():
     others = rows.groups.codes.copy()
     others[held] = rng.permutation(others[held])
     swapped = replace(rows, groups=replace(rows.groups, codes=others))
-    codes = [
-        predict_codes(learner, each.X, each.groups, each.folds)[0] for each in (rows, swapped)
-    ]
+    codes = [predict_codes(learner, each.X, each.groups, each.folds)[0] for each in (rows, swapped)]
     apart = [
         list(codes_apart(learner, each, given))
         for each, given in zip((rows, swapped), codes, strict=True)

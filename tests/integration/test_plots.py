@@ -316,7 +316,7 @@ def test_parity_of_predictions_is_drawn_beside_chance() -> None:
     assert ax.texts[1].get_text().startswith(f"{100 * found.hard:.2f} %, p")
     assert (
         title(ax)
-        == f"Parity of predictions on 600 rows, accuracy {100 * float(found.accuracy or 0):.2f} %"
+        == f"Disparity of predictions on 600 rows, accuracy {100 * float(found.accuracy or 0):.2f} %"
     )
     assert names(
         measure(None, soft.argmax(axis=1), sensitive_features=SEX, n_permutations=0).plot()

@@ -33,7 +33,7 @@ import r2b
 from r2b.errors import InputError, LengthError, ParameterError, ShapeError
 from r2b.metrics import demographic_parity_difference
 from r2b.sklearn import LabelDebiaser, ParityClassifier
-from r2b.sklearn.learners import own_split
+from r2b.sklearn.learners import choose_form
 
 # what is trained on, without what is predicted out of fold
 GIVEN = {"groups": "given", "decisions": "likeliest"}
@@ -259,13 +259,12 @@ def test_copies_are_not_made_for_a_learner_that_counts_the_rows_of_a_leaf():
     ids=["early stopping", "folds"],
 )
 def test_a_learner_that_splits_deep_inside_another_is_seen(learner):
-    assert own_split(learner, N) is not None
     assert fitted(learner).form_ == "sample"
 
 
 def test_folds_behind_the_probabilities_of_a_support_vector_machine_are_seen():
-    assert own_split(SVC(probability=True), N) == "makes folds of its own"
-    assert own_split(SVC(), N) is None
+    assert choose_form("auto", SVC(probability=True)).form == "sample"
+    assert choose_form("auto", SVC()).form == "expand"
 
 
 def test_a_sampler_inside_gets_one_class_per_row_since_weights_do_not_follow_its_rows():

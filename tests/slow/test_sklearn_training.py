@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
@@ -17,7 +17,6 @@ import r2b
 from r2b.datasets import load_adult
 from r2b.metrics import demographic_parity_difference
 from r2b.sklearn import ParityClassifier
-from r2b.sklearn.forms import TrainingRows, split_whole_rows
 
 # what is trained on, without what is predicted out of fold
 GIVEN = {"groups": "given", "decisions": "likeliest"}
@@ -231,35 +230,3 @@ def test_neighbours_learn_fair_probabilities_by_regression():
         )
         <= 0.02
     )
-
-
-def test_whole_rows_are_held_back_and_no_class_with_them():
-    index = np.repeat(np.arange(100), 2)
-    target = np.tile(["a", "b"], 100)
-    target[37 * 2] = "only here"
-    rows = TrainingRows(index, target, np.ones(200))
-    for seed in range(20):
-        left, held = split_whole_rows(rows, 0.5, seed)
-        assert not set(left.index) & set(held.index)
-        assert len(left.index) + len(held.index) == 200
-        assert 37 not in held.index
-        assert len(held.index) in (98, 100)
-
-
-def test_early_stopping_sees_rows_that_were_not_trained_on():
-    seen = {}
-
-    class Watched(HistGradientBoostingClassifier):
-        def fit(self, X, y, sample_weight=None, *, X_val=None, y_val=None, sample_weight_val=None):
-            seen.update(train=X, held=X_val, weight=sample_weight.sum() + sample_weight_val.sum())
-            return super().fit(
-                X, y, sample_weight, X_val=X_val, y_val=y_val, sample_weight_val=sample_weight_val
-            )
-
-    learner = Watched(early_stopping=True, max_iter=10, random_state=0)
-    ParityClassifier(learner, form="expand", **GIVEN).fit(X, LABELS, sensitive_features=GROUPS)
-    trained, held = (set(map(tuple, seen[part])) for part in ("train", "held"))
-    assert not trained & held
-    assert len(trained) + len(held) == N
-    assert len(held) == pytest.approx(N / 10, abs=2)
-    assert seen["weight"] == pytest.approx(N)

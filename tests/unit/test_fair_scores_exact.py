@@ -12,9 +12,9 @@ from families_qp import Rule, Table, limits, violation
 import r2b
 from r2b._constraints.families import Request
 from r2b._labels import FairLabels
-from r2b.sklearn.rule import ScoreTask, _shifted
 from r2b.metrics.criteria import CRITERIA
 from r2b.sklearn.groups import TrueGroups, true_groups
+from r2b.sklearn.rule import ScoreTask, _shifted
 
 KINDS = ("decisions", "probabilities")
 SHAPES = ("flat", "sharp", "tied", "certain")
