@@ -20,8 +20,8 @@ from sklearn.utils.validation import _check_method_params
 
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._labels import FairLabels
-from r2b._labels.sampling import take_rows
 from r2b._labels.labels import Form
+from r2b._labels.sampling import take_rows
 from r2b.errors import InputError, ParameterError, UnseenError
 from r2b.sklearn.labels import class_order, part_of
 from r2b.sklearn.learners import final_step, parameters_of, reads_pairs, weight_keyword
