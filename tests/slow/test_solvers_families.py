@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from problems import lumpy_rows, spread_weights, tied_rows
 
-from r2b._constraints.parity import (
+from r2b._constraints.bounds import (
     Bound,
-    Member,
     MomentBound,
     OverallBound,
-    Parity,
     RangeBound,
     RatioBound,
     TargetBound,
 )
+from r2b._constraints.parity import Member, Parity
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Certificate, Problem, certify
@@ -200,15 +199,15 @@ def by_qp_solver(problem: Problem) -> tuple[str, float]:
 
 def definition(cvxpy, bound: Bound, epsilon: float, means, size: np.ndarray, k: int) -> list:
     level = cvxpy.Variable()
-    if bound.kind == "ratio":
+    if bound.name == "ratio":
         return [means <= level, means >= (1 - epsilon) * level]
-    if bound.kind == "range":
+    if bound.name == "range":
         return [means == level] if epsilon == 0 else [means >= level, means <= level + epsilon]
     centre, reach = {
         "to_overall": (size @ means / size.sum(), epsilon),
         "target": (getattr(bound, "target", np.zeros(k + 1))[k], epsilon / 2),
         "moments": (0.0, epsilon),
-    }[bound.kind]
+    }[bound.name]
     return [means == centre] if reach == 0 else [means <= centre + reach, means >= centre - reach]
 
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from r2b._constraints.bounds import RangeBound
+from r2b._constraints.epsilon import epsilon_per_class
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -505,3 +508,8 @@ ALL = KNOWN + DRAWN
 NAMES = {case.name: case for case in ALL}
 assert len(NAMES) == len(ALL)
 SMALL = [case for case in ALL if case.matrix.size <= 1_500]
+
+
+def range_bound(epsilon: object, n_classes: int) -> RangeBound:
+    """The paper's bound, from epsilon as a user writes it."""
+    return RangeBound(epsilon_per_class(epsilon, n_classes))  # type: ignore[arg-type]

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problems import ALL, NAMES, SMALL, Case, group_means, objective_of, parity_of
+from problems import ALL, NAMES, SMALL, Case, group_means, objective_of, parity_of, range_bound
 from problems import project as by_bisection
 
 import r2b
-from r2b._constraints.parity import Parity, RangeBound
+from r2b._constraints.parity import Parity
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Certificate, Problem, certify
@@ -22,7 +22,7 @@ def setting(case: Case, kind=MemoryOracle) -> tuple[Problem, MemoryOracle]:
     rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight), "always")
     return Problem(
         rows,
-        Parity.of_groups(RangeBound.of(case.epsilon, rows.n_classes), rows.group_weight),
+        Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.group_weight),
         case.lam,
     ), kind(rows, "numpy")
 
@@ -177,7 +177,7 @@ def test_labels_handed_to_the_wrong_rows_do_not_pass(name):
     rows = merge(read(case.y, sensitive_features=case.groups), "never")
     problem = Problem(
         rows,
-        Parity.of_groups(RangeBound.of(case.epsilon, rows.n_classes), rows.group_weight),
+        Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.group_weight),
         case.lam,
     )
     fair = r2b.debias(case.y, **case.arguments)

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from families_qp import Rule, Table, closest, indicators, people
+from problems import range_bound
 
 import r2b
 from r2b._constraints.families import Request
-from r2b._constraints.parity import Member, Parity, RangeBound
+from r2b._constraints.parity import Member, Parity
 from r2b._data import mixtures, read
 from r2b._data.arrays import compact_integers
 from r2b._data.merge import Rows, merge
@@ -57,7 +58,7 @@ def a_table(n, kind, seed=0, n_classes=5):
     design = np.column_stack([matrix, rng.normal(size=(n, 2)) * (rng.random((n, 2)) < 0.7)])
     weight = np.ones(n) if rows.weight is None else rows.weight
     share = np.concatenate([weight @ matrix / weight.sum(), np.ones(2)])
-    bound = RangeBound.of(0.01, n_classes=n_classes)
+    bound = range_bound(0.01, n_classes)
     members = (Member("g", slice(0, 3), bound), Member("a", slice(3, 5), bound))
     return rows, Parity(members, np.arange(5), share, weight / weight.sum(), design)
 
@@ -128,7 +129,7 @@ def test_rows_of_few_classes_bend_the_dual_as_products_say(kind, part, monkeypat
 def test_rows_of_many_classes_bend_the_dual_as_products_say(kind, n, n_classes, monkeypatch):
     """Patterns are multiplied eight classes by eight; by groups that count nothing in a tile, or below 0, too."""
     pytest.importorskip("numba")
-    rows, parity = a_table(max(n, n_classes), kind, n_classes=n_classes)
+    rows, parity = a_table(max(n, n_classes), kind, n_classes)
     parity.design[: len(parity.design) // 2, 3] = 0.0
     prices = np.random.default_rng(2).normal(size=(5, n_classes)) * 0.3 / n_classes
     compiled, plain = (DesignOracle.of(rows, parity, kernel) for kernel in ("compiled", "numpy"))

@@ -207,7 +207,7 @@ def test_the_command_line_says_it(capsys, tmp_path, monkeypatch, words):
     (note,) = [line for line in done.err.splitlines() if line.startswith("Note:")]
     assert (
         "'?'" in note
-        and "--na" in note
+        and "--missing" in note
         and "--small-groups exclude" in note
         and "DataWarning" not in note
     )

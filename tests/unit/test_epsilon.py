@@ -8,7 +8,7 @@ import pytest
 from cli_calls import Shell
 
 import r2b
-from r2b._constraints.parity.bounds import epsilon_per_class
+from r2b._constraints.epsilon import epsilon_per_class
 from r2b.app.choice import PageChoice
 from r2b.errors import ParameterError
 from r2b.report import gather, to_markdown
@@ -98,11 +98,9 @@ def test_percentages_on_the_command_line(shell, tmp_path):
         ended = shell(
             "debias", path, "--label", "y", "--sensitive", "sex", "-o", tmp_path / "o.csv", *given
         )
-        assert (
-            ended.code == 2 and "--epsilon is 5" in ended.err and "for 5 % pass 0.05" in ended.err
-        )
+        assert ended.code == 2 and "epsilon is 5" in ended.err and "for 5 % pass 0.05" in ended.err
     ended = shell("frontier", path, "--label", "y", "--sensitive", "sex", "--epsilons", "0,5")
-    assert ended.code == 2 and "--epsilons is 5" in ended.err and "for 5 % pass 0.05" in ended.err
+    assert ended.code == 2 and "epsilons is 5" in ended.err and "for 5 % pass 0.05" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -165,3 +163,21 @@ def test_percentages_in_the_app():
         _epsilon(-1)
     with pytest.raises(ParameterError, match=PERCENT):
         PageChoice(label="y", sensitive=("sex",), epsilon=5.0)._check(None)
+
+
+@pytest.mark.parametrize(
+    "epsilon", [-0.1, np.nan, -np.inf, "fair", None, [0.1, -0.1, 0.1], [0.1, np.nan, 0.0], 1j]
+)
+def test_epsilons_that_are_no_bound_are_refused(epsilon):
+    with pytest.raises(ParameterError) as raised:
+        epsilon_per_class(epsilon, 3)
+    assert "epsilon" in raised.value.problem and raised.value.remedy.endswith(".")
+
+
+def test_the_error_names_the_class_and_the_shape():
+    with pytest.raises(ParameterError, match=r"epsilon is -0\.5 for class 'b'"):
+        epsilon_per_class([0.1, -0.5], 2, ["a", "b"])
+    for wrong in ([0.1, 0.2], [[0.1, 0.2, 0.3]], []):
+        with pytest.raises(ParameterError, match="3 classes") as raised:
+            epsilon_per_class(wrong, 3)
+        assert raised.value.facts["n_classes"] == 3

@@ -12,16 +12,7 @@ from hypothesis import strategies as st
 
 import r2b
 from r2b._audit.tradeoff import task_of
-from r2b._constraints.parity import (
-    OverallBound,
-    RangeBound,
-    RatioBound,
-    TargetBound,
-    without_implied,
-)
-from r2b._constraints.parity.constraint import _tighter
-
-BOUNDS = {"range": RangeBound, "to_overall": OverallBound, "ratio": RatioBound}
+from r2b._constraints.parity import without_implied
 
 
 def countries(n=3000, many=40, classes=30):
@@ -114,26 +105,6 @@ def test_prices_of_less_have_the_same_shifts(seed, families, bound):
     np.testing.assert_allclose(
         parity.shifts(slim.whole(fewer)), slim.parity.shifts(fewer), atol=1e-12
     )
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.integers(0, 10**6))
-def test_what_is_taken_for_implied_is(seed):
-    """Means within the tighter bound are averaged at random: the averages are within the other."""
-    rng = np.random.default_rng(seed)
-    target = rng.dirichlet(np.ones(3))
-
-    def drawn():
-        kind, epsilon = str(rng.choice([*BOUNDS, "target"])), rng.choice([0.0, 0.02, 0.1, 0.3], 3)
-        return TargetBound(epsilon, target) if kind == "target" else BOUNDS[kind](epsilon)
-
-    one, other = drawn(), drawn()
-    weight = rng.dirichlet(np.ones(6))
-    means = one.project(rng.dirichlet(np.ones(3), 6), weight).means
-    union = np.eye(3)[[0, 0, 1, 1, 2, 2]]
-    averaged = union.T @ (weight[:, None] * means) / (weight @ union)[:, None]
-    if _tighter(one, other):
-        assert other.violation(averaged, weight @ union).max() <= 1e-9
 
 
 def test_crossings_under_a_bound_of_their_own_meet_the_rules_of_all():

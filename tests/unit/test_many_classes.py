@@ -7,12 +7,12 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from problems import KNOWN, Case
+from problems import KNOWN, Case, range_bound
 from test_many_classes_oracle import rows_of
 
 import r2b
 from r2b._constraints.families import Request
-from r2b._constraints.parity import Parity, RangeBound
+from r2b._constraints.parity import Parity
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._labels import forms
@@ -44,7 +44,7 @@ def table(weight: np.ndarray) -> dict[str, np.ndarray]:
 def problem_of(weight: np.ndarray, epsilon: float | np.ndarray, lam: float) -> Problem:
     rows = rows_of(weight)
     return Problem(
-        rows, Parity.of_groups(RangeBound.of(epsilon, rows.n_classes), rows.group_weight), lam
+        rows, Parity.of_groups(range_bound(epsilon, rows.n_classes), rows.group_weight), lam
     )
 
 
@@ -106,7 +106,7 @@ def test_answers_known_in_advance_are_found(case: Case):
     rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight))
     problem = Problem(
         rows,
-        Parity.of_groups(RangeBound.of(case.epsilon, rows.n_classes), rows.group_weight),
+        Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.group_weight),
         case.lam,
     )
     outcome = by_thresholds(problem)

@@ -97,7 +97,7 @@ def test_scanned_tables_and_probabilities_take_a_stated_order() -> None:
         (
             Y,
             "ordinal",
-            r"order of the classes 'Distinction', .* is not known.*State it, costs=\{'ordinal'",
+            r"order of the classes 'Distinction', .* is not known.*State it, `costs=\{'ordinal'",
         ),
         # alphabetical, not an order
         (

@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from problems import ALL, DRAWN, KNOWN, NAMES, SMALL, Case, objective_of, parity_of
+from problems import ALL, DRAWN, KNOWN, NAMES, SMALL, Case, objective_of, parity_of, range_bound
 
 import r2b
-from r2b._constraints.parity import Parity, RangeBound
+from r2b._constraints.parity import Parity
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Problem, certify
@@ -26,7 +26,7 @@ def problem_of(case: Case) -> tuple[Problem, MemoryOracle]:
     rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight), "always")
     return Problem(
         rows,
-        Parity.of_groups(RangeBound.of(case.epsilon, rows.n_classes), rows.group_weight),
+        Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.group_weight),
         case.lam,
     ), MemoryOracle(rows, "numpy")
 

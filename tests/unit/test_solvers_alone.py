@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from problems import range_bound
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
@@ -17,7 +18,7 @@ from campaign_judge import judge, project
 
 import r2b
 from r2b._audit.tradeoff import task_of
-from r2b._constraints.parity import Parity, RangeBound
+from r2b._constraints.parity import Parity
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Problem
@@ -387,7 +388,7 @@ def test_the_slope_of_thresholds_is_the_derivative_of_the_dual():
 
 def test_classes_that_stay_as_they_are_cost_no_step():
     rows = merge(read(list("aabb"), sensitive_features=list("fmfm")))
-    parity = Parity.of_groups(RangeBound.of(0.1, 2), rows.group_weight)
+    parity = Parity.of_groups(range_bound(0.1, 2), rows.group_weight)
     for solver in (
         Thresholds(ClassOracle(rows), parity, 1.0),
         Newton(MemoryOracle(rows), parity, 1.0),

@@ -16,16 +16,8 @@ from hypothesis import strategies as st
 
 import r2b
 from r2b._audit.tradeoff import task_of
-from r2b._constraints.parity import (
-    Member,
-    MomentBound,
-    OverallBound,
-    Parity,
-    RangeBound,
-    RatioBound,
-    TargetBound,
-)
-from r2b._constraints.parity.constraint import proves_infeasible, surely_feasible
+from r2b._constraints.bounds import MomentBound, OverallBound, RangeBound, RatioBound, TargetBound
+from r2b._constraints.parity import Member, Parity, proves_infeasible, surely_feasible
 from r2b._data.compute import in_order, parts_of, workers
 from r2b._solve.certificate import PROVEN
 from r2b._solve.solvers import Limits, Outcome, Stage, Status, final_status, run

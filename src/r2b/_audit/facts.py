@@ -11,10 +11,10 @@ import numpy as np
 
 from r2b._audit.findings import RARE, SAME, Chance, Difference, RankedGroup
 from r2b._audit.reporting import Reporting
+from r2b._constraints.epsilon import refuse_percentages
 from r2b._constraints.families import Absent, Families
 from r2b._constraints.families.doubts import FEWEST
 from r2b._constraints.families.request import is_a
-from r2b._constraints.parity.bounds import refuse_percentages
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.frames import Backend, frame_of

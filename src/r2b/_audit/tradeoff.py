@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._audit.path import Frontier
+from r2b._constraints.epsilon import refuse_percentages
 from r2b._constraints.families.doubts import warn_of_doubts
-from r2b._constraints.families.request import LARGEST
-from r2b._constraints.parity import TargetBound
-from r2b._constraints.parity.bounds import refuse_percentages
 from r2b._data.arrays import Floats
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
@@ -145,10 +143,7 @@ def path_of(task: Task, epsilons: int | ArrayLike) -> Floats:
         ) from None
     if not len(path) or not (np.isfinite(path) & (path >= 0)).all():
         raise ParameterError(f"epsilons is {epsilons!r}.", remedy=remedy, epsilons=epsilons)
-    largest = max(
-        LARGEST["target"] if isinstance(member.bound.shape, TargetBound) else 1.0
-        for member in task.parity.members
-    )
+    largest = max(member.bound.largest for member in task.parity.members)
     refuse_percentages("epsilons", path, largest)
     return path
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_
 
 from numpy.typing import ArrayLike
 
+from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families import BoundName, Family, FamilyChoice, Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.offsets import Offsets
@@ -25,7 +26,6 @@ from r2b._constraints.families.request import (
     is_a,
     one_of,
 )
-from r2b._constraints.parity.bounds import Epsilon
 from r2b._data.merge import MergeChoice
 from r2b._solve.oracle.blocks import KernelChoice
 from r2b._solve.solvers import TOLERANCE, Progress

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from r2b._constraints.bounds import BOUNDS, MomentBound
 from r2b._constraints.families.doubts import listed
-from r2b._constraints.parity import MomentBound
 from r2b._data.arrays import Array, Floats, Places
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import parts_of
@@ -23,13 +23,7 @@ from r2b.errors import RowsUnavailableError
 if TYPE_CHECKING:
     from r2b._labels.labels import FairLabels
 
-MEASURES = {
-    "range": "largest difference",
-    "to_overall": "largest distance from all",
-    "ratio": "shortfall of the ratio",
-    "target": "twice the distance from the target",
-    "moments": "largest moment",
-}
+MEASURES = {name: bound.description for name, bound in BOUNDS.items()}
 
 FLOWS_AT_ONCE = 1 << 20  # flows computed together: 8 MB
 NEGLIGIBLE = 1e-9  # of the weight: smaller flows are rounding

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from r2b._constraints.families import Families, Request, resolve
-from r2b._constraints.parity import Parity, Slim, TargetBound, without_implied
+from r2b._constraints.parity import Parity, Slim, without_implied
 from r2b._data import Cells, Dataset, Schema, read
 from r2b._data.arrays import Floats, frozen
 from r2b._data.attributes import CATEGORICAL
@@ -226,10 +226,7 @@ class Task:
     def _nothing_to_do(self, problem: Problem) -> Status | None:
         if not self.keeps_labels:
             return None
-        if all(
-            m.groups.stop - m.groups.start == 1 and not isinstance(m.bound.shape, TargetBound)
-            for m in problem.parity.members
-        ):
+        if all(m.n_groups == 1 and m.bound.fewest_groups > 1 for m in problem.parity.members):
             return Status.ONE_GROUP
         # Means are sums of many terms: a difference of exactly epsilon comes out a few rounding
         # errors above or below it.

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._constraints.parity import Member, MomentBound, Parity
+from r2b._constraints.parity import Member, Parity
 from r2b._data.arrays import Floats
 from r2b._data.frames import Backend, frame_of
 from r2b._data.merge import Extent, Rows
@@ -419,13 +419,13 @@ def measured(
     return tuple(
         FamilyProof(
             name=member.name,
-            bound=member.bound.shape.kind,
+            bound=member.bound.name,
             epsilon=member.bound.epsilon,
-            measure=member.bound.measure(means[member.groups], share[member.groups]),
-            measure_before=member.bound.measure(before[member.groups], share[member.groups]),
-            excess=float(member.bound.violation(means[member.groups], share[member.groups]).max()),
+            measure=member.measure(means[member.groups], share[member.groups]),
+            measure_before=member.measure(before[member.groups], share[member.groups]),
+            excess=float(member.violation(means[member.groups], share[member.groups]).max()),
             groups=member.groups,
-            offsets=member.bound.offsets,
+            offsets=member.offsets,
         )
         for member in members
     )
@@ -433,7 +433,7 @@ def measured(
 
 def between_groups(members: Sequence[Member], means: Floats) -> Floats:
     """Give the paper's measure of each class, over the families of groups; of moments their size where there are no groups."""
-    of_groups = [member.groups for member in members if not isinstance(member.bound, MomentBound)]
+    of_groups = [member.groups for member in members if member.bound.compares_groups]
     if of_groups:
         return np.asarray(np.max([np.ptp(means[groups], axis=0) for groups in of_groups], axis=0))
     return np.asarray(np.abs(means).max(axis=0))

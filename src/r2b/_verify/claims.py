@@ -11,6 +11,7 @@ from types import NoneType
 from typing import Any, get_args
 
 import r2b
+from r2b._constraints.bounds import PARAMETERS
 from r2b._data.values import json_value, written
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import DEFAULTS
@@ -122,7 +123,7 @@ def _options_of(stored: Any) -> dict[str, Any]:
     if not isinstance(stored, dict) or not set(stored) <= {*DEFAULTS}:
         raise ValueError(f"options is {stored!r}")
     found = dict(stored)
-    for name in ("epsilon", "target"):
+    for name in ("epsilon", *PARAMETERS):
         value = found.get(name)
         if isinstance(value, list):
             found[name] = {each: float(number) for each, number in value}
@@ -239,7 +240,7 @@ def claim_of(fair: FairLabels, record: Record) -> dict[str, Any]:
             "control": columns.control,
             "weight": columns.weight,
             "families": [
-                {"name": each.name, "bound": each.bound.shape.kind, "epsilon": each.bound.epsilon}
+                {"name": each.name, "bound": each.bound.name, "epsilon": each.bound.epsilon}
                 for each in families.members
             ],
             "objective": options.get("objective", "distance"),

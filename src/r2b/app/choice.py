@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from numbers import Real
-from typing import Any, cast
+from typing import Any
 
-from r2b._constraints.families import BoundName
-from r2b._constraints.families.request import LARGEST, is_a
-from r2b._constraints.parity.bounds import refuse_percentages
+from r2b._constraints.bounds import BOUNDS
+from r2b._constraints.epsilon import refuse_percentages
+from r2b._constraints.families.request import is_a
 from r2b._labels.debiasing import CHOICES
 from r2b.engines.files import FileSource
 from r2b.errors import ParameterError
@@ -73,9 +73,7 @@ class PageChoice:
             raise ParameterError(
                 "No sensitive column is chosen.", remedy="Choose at least one.", control="sensitive"
             )
-        refuse_percentages(
-            "Epsilon", self.epsilon, LARGEST[cast("BoundName", self.bound)], control="epsilon"
-        )
+        refuse_percentages("Epsilon", self.epsilon, BOUNDS[self.bound].largest, control="epsilon")
         parts = {"label": (self.label,), "sensitive": self.sensitive, "control": self.control}
         _refuse_columns(table, {**parts, "weight": () if self.weight is None else (self.weight,)})
 
@@ -108,7 +106,7 @@ class PageChoice:
             for name, value in chosen.items()
             if name == "epsilon" or value != default[name]
         }
-        return options | ({"target": "population"} if self.bound == "target" else {})
+        return options | dict(BOUNDS[self.bound].defaults)
 
 
 TASKS = {
@@ -183,7 +181,7 @@ class TaskChoice:
         return found
 
     def _check(self, table: FileSource) -> None:
-        refuse_percentages("Epsilon", self.epsilon, LARGEST["range"], control="epsilon")
+        refuse_percentages("Epsilon", self.epsilon, BOUNDS["range"].largest, control="epsilon")
         parts = {
             "sensitive": self.sensitive,
             "weight": () if self.weight is None else (self.weight,),

@@ -14,6 +14,8 @@ import numpy as np
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from r2b._audit import Audit
+from r2b._constraints.bounds import BOUNDS as ALL_BOUNDS
+from r2b._constraints.bounds import CHOICES
 from r2b._data.arrays import plain_value
 from r2b._data.values import directions_kept
 from r2b._files.text import megabytes
@@ -37,16 +39,9 @@ _MANY = 100  # values from which a column is hardly one of groups
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 BOUNDS = {
-    "range": ("Between groups", "Largest difference accepted between two groups"),
-    "to_overall": ("From all rows", "Largest distance accepted of a group from all rows"),
-    "ratio": (
-        "Ratio",
-        "Shortfall accepted of the smallest share over the largest; 0.2 is the four-fifths rule",
-    ),
-    "target": (
-        "From the population",
-        "Twice the largest distance accepted from the shares of the population",
-    ),
+    name: (ALL_BOUNDS[name].title, f"Accepted at most: {ALL_BOUNDS[name].description}")
+    for name in CHOICES
+    if set(ALL_BOUNDS[name].parameters) <= set(ALL_BOUNDS[name].defaults)
 }
 FAMILIES = {
     "crossed": ("Crossed", "every combination"),

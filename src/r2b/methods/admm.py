@@ -11,9 +11,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from r2b._constraints.bounds import RangeBound
+from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.request import one_of
-from r2b._constraints.parity import RangeBound
-from r2b._constraints.parity.bounds import Epsilon
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.compute import generator

@@ -14,8 +14,8 @@ from typing import Self
 
 import numpy as np
 
-from r2b._constraints.parity import RangeBound
-from r2b._constraints.parity.bounds import Epsilon
+from r2b._constraints.bounds import RangeBound
+from r2b._constraints.epsilon import Epsilon, epsilon_per_class
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, Places
 from r2b._data.merge import merge
@@ -78,7 +78,11 @@ def grouped_labels(dataset: Dataset, epsilon: Epsilon) -> tuple[GroupedRows, Flo
     rows = merge(dataset)
     grouped = GroupedRows.of(rows.cells, rows.weight, rows.n_cells)
     labels: Floats = np.asarray(rows.labels, np.float64)[grouped.order]
-    return grouped, labels, RangeBound.of(epsilon, rows.n_classes, rows.class_names, largest=1.0)
+    return (
+        grouped,
+        labels,
+        RangeBound(epsilon_per_class(epsilon, rows.n_classes, rows.class_names, largest=1.0)),
+    )
 
 
 def answer(scores: Floats, thresholds: Floats, gamma: float) -> Floats:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families import Request
-from r2b._constraints.parity.bounds import Epsilon
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._labels.debiasing import Settings

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from r2b._constraints.parity.bounds import Epsilon
+from r2b._constraints.epsilon import Epsilon
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b.methods.base import LabelMethod

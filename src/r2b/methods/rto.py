@@ -13,9 +13,8 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
+from r2b._constraints.epsilon import Epsilon, epsilon_per_class
 from r2b._constraints.families.request import one_of
-from r2b._constraints.parity import RangeBound
-from r2b._constraints.parity.bounds import Epsilon
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.cells import Cells, read_cells, read_known_cells
@@ -192,7 +191,7 @@ class RTO:
         tol: float = 1e-10,
         random_state: int | np.random.Generator | None = 0,
     ) -> None:
-        self.epsilon = float(RangeBound.of(epsilon, 1, largest=1.0).epsilon[0])
+        self.epsilon = float(epsilon_per_class(epsilon, 1, largest=1.0)[0])
         self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
         self.rho = None if rho is None else float(at_least("rho", rho, 0, most=1))
         one_of("solver", solver, get_args(BinarySolver))

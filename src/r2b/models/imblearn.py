@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack
 
 from narwhals import dependencies as libraries
 
-from r2b._constraints.parity.bounds import Epsilon
+from r2b._constraints.epsilon import Epsilon
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError, require

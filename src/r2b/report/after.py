@@ -9,7 +9,7 @@ import numpy as np
 
 from r2b._audit import Audit
 from r2b._audit.facts import FamilyAudit
-from r2b._constraints.parity import MomentBound
+from r2b._constraints.bounds import MomentBound
 from r2b._data.arrays import Floats
 from r2b._data.merge import class_weights
 from r2b._labels import FairLabels, means_by_cell

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from r2b._constraints.parity import MomentBound
+from r2b._constraints.bounds import MomentBound
 from r2b._data.arrays import Floats, Whole, plain_value
 from r2b._data.merge import class_weights
 from r2b._labels import FairLabels

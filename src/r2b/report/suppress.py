@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from r2b._audit import Audit
-from r2b._constraints.parity import MomentBound
+from r2b._constraints.bounds import MomentBound
 from r2b._data.arrays import Array, Floats
 from r2b._data.merge import class_weights
 from r2b.errors import ParameterError

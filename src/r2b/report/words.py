@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from r2b._audit.text import plural
+from r2b._constraints.bounds import BOUNDS as ALL_BOUNDS
 from r2b._constraints.families.doubts import FEWEST
 from r2b._data.values import directions_kept, directions_shown
 from r2b._labels.summary import format_epsilon
@@ -26,13 +27,7 @@ _NOT_PROVEN = "That no labels are closer is not proven."
 _NONE = 1e-12  # a difference this small is a sum of rounding errors
 
 MIN_GROUP_SIZE = "min_group_size refuses, merges or leaves out small groups."
-BOUNDS = {
-    "range": "largest difference between two groups",
-    "to_overall": "largest distance of a group from all rows",
-    "ratio": "shortfall of the smallest share over the largest",
-    "target": "twice the largest distance from the target",
-    "moments": "largest moment of the attribute",
-}
+BOUNDS = {name: bound.description for name, bound in ALL_BOUNDS.items()}
 _USE = {
     "soft": "Train on the probabilities as they are, or on weighted rows; the most likely class of each row would undo the work.",
     "expand": "Train on the repeated rows with their weights.",

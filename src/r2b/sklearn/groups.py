@@ -15,7 +15,6 @@ from sklearn.preprocessing import StandardScaler
 
 from r2b._constraints.families import Family, Request, resolve
 from r2b._constraints.parity import Parity
-from r2b._constraints.parity.bounds import TargetBound
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.attributes import CATEGORICAL, Membership
 from r2b._data.cells import read_known_cells
@@ -240,11 +239,10 @@ def _comparisons(parity: Parity) -> tuple[Comparison, ...]:
     for member in parity.members:
         design, bound = parity.matrix[:, member.groups], member.bound
         place = np.where(design.any(axis=1), design.argmax(axis=1), -1)
-        target = bound.target if isinstance(bound, TargetBound) else None
-        name, kind = member.name or "groups", bound.kind
-        family = Family(name, epsilon=bound.epsilon, bound=kind, target=target)  # type: ignore[arg-type]
         prefix = f"{member.name}="
         groups = tuple(str(name).removeprefix(prefix) for name in parity.names[member.groups])
+        asked: Any = {"bound": bound.name, **bound.parameters_for(groups)}
+        family = Family(member.name or "groups", epsilon=bound.epsilon, **asked)
         found.append(Comparison(family, groups, place))
     return tuple(found)
 

@@ -6,8 +6,8 @@ from typing import Any, Self, Unpack
 
 from sklearn.utils.validation import check_is_fitted
 
+from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.request import one_of
-from r2b._constraints.parity.bounds import Epsilon
 from r2b._data.arrays import Floats
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError

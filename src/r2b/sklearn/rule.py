@@ -12,14 +12,12 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
 
-from r2b._constraints.families.request import LARGEST, BoundName
 from r2b._constraints.parity import Parity
-from r2b._constraints.parity.offsets import OffsetBound
 from r2b._data.arrays import Array, Floats
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
@@ -276,7 +274,7 @@ def _unbounded(parity: Parity) -> Parity:
     """Ask for nothing: the solution is the scores, or their likeliest classes, as they are."""
     members = []
     for member in parity.members:
-        largest = LARGEST[cast(BoundName, member.bound.kind)]
+        largest = member.bound.largest
         bound = member.bound.at(np.full_like(member.bound.epsilon, largest))
         members.append(replace(member, bound=bound))
     return replace(parity, members=tuple(members))
@@ -286,10 +284,7 @@ def _shifted(parity: Parity, offsets: Floats) -> Parity:
     """Add offsets to the means that the bounds compare."""
     # Means of distributions add up to 1, so that offsets add up to 0 but for rounding.
     offsets = offsets - offsets.mean(axis=1, keepdims=True)
-    members = tuple(
-        replace(member, bound=OffsetBound.of(member.bound, offsets[member.groups]))
-        for member in parity.members
-    )
+    members = tuple(replace(member, offsets=offsets[member.groups]) for member in parity.members)
     return replace(parity, members=members)
 
 

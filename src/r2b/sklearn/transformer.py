@@ -7,8 +7,8 @@ from typing import Any, Literal, Self, Unpack, get_args
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.request import one_of
-from r2b._constraints.parity.bounds import Epsilon
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.sklearn.labels import WITHOUT, publish, refuse_decimals, require_sensitive, solve, store
 from r2b.sklearn.training import labels_as

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from r2b._constraints.families.fitted import Families, Moments
-from r2b._constraints.parity import TargetBound
 from r2b._data import Schema
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.attributes import CATEGORICAL
@@ -164,7 +163,7 @@ def _of_families(groups: Cells, families: Families) -> Iterator[Doubt]:
         if isinstance(counting, Moments):
             continue
         names = [plain_value(name) for name in families.names[member.groups]]
-        if len(names) == 1 and not isinstance(member.bound.shape, TargetBound):
+        if len(names) == 1 and member.bound.fewest_groups > 1:
             alone.append((member.name, names[0]))
         rows = (
             groups.counts if families.by_cell else _added_up(groups.counts, counting.design(groups))

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from r2b._constraints.parity import Bound, Member, MomentBound, OffsetBound, TargetBound
-from r2b._constraints.parity.bands import BANDS
+from r2b._constraints.bounds import BOUNDS, Bound
+from r2b._constraints.parity import Member
 from r2b._data.arrays import Array, Flags, Floats, Whole, cross
 from r2b._data.basis import Basis
 from r2b._data.cells import WHAT, Cells, Layout
 from r2b._data.mixtures import Mixtures
-from r2b._data.values import json_value
 from r2b.errors import UnseenError
 
 Key = tuple[int, ...]
@@ -279,12 +278,14 @@ class Families:
     excluded: tuple[str, ...] = ()
 
     @classmethod
-    def of_cells(cls, cells: Layout, name: str, bound: Bound, share: Floats) -> Families:
-        """Give the one family whose groups are the cells themselves."""
+    def of_cells(
+        cls, cells: Layout, name: str, bound: Bound, share: Floats, offsets: Floats | None = None
+    ) -> Families:
+        """Return the one family whose groups are the cells themselves."""
         place = {tuple(row): cell for cell, row in enumerate(cells.table.tolist())}
         counting = Crossings(Stratum(), tuple(range(len(cells.columns))), place, len(place))
         return cls(
-            (Member(name, slice(0, len(place)), bound),),
+            (Member(name, slice(0, len(place)), bound, offsets),),
             (counting,),
             cells.names,
             share,
@@ -344,7 +345,7 @@ class Families:
                 {
                     "name": member.name,
                     "n_groups": member.groups.stop - member.groups.start,
-                    "bound": _bound_to_json(member.bound.shape, member.bound.offsets),
+                    "bound": _bound_to_json(member),
                     **how.to_json(),
                 }
                 for member, how in zip(self.members, self.counting, strict=True)
@@ -362,11 +363,7 @@ class Families:
         """Restore families from :meth:`to_json`."""
         ends = np.cumsum([int(family["n_groups"]) for family in stored["families"]]).tolist()
         members = tuple(
-            Member(
-                str(family["name"]),
-                slice(end - int(family["n_groups"]), end),
-                _bound_from_json(family["bound"], int(family["n_groups"])),
-            )
+            _member_from_json(family, slice(end - int(family["n_groups"]), end))
             for family, end in zip(stored["families"], ends, strict=True)
         )
         share = np.array(stored["share"], dtype=np.float64)
@@ -390,36 +387,20 @@ class Families:
         )
 
 
-def _bound_to_json(bound: Bound, offsets: Floats | None) -> dict[str, Any]:
-    stored: dict[str, Any] = {"kind": bound.kind, "epsilon": json_value(bound.epsilon)}
-    stored |= {"target": bound.target.tolist()} if isinstance(bound, TargetBound) else {}
-    return stored if offsets is None else stored | {"offsets": offsets.tolist()}
+def _bound_to_json(member: Member) -> dict[str, Any]:
+    stored = member.bound.to_json()
+    return stored if member.offsets is None else stored | {"offsets": member.offsets.tolist()}
 
 
-def _bound_from_json(stored: dict[str, Any], n_groups: int) -> Bound:
-    bound = _shape_from_json(stored)
-    if "offsets" not in stored:
-        return bound
-    added = np.array(stored["offsets"], dtype=np.float64)
-    if added.shape != (n_groups, len(bound.epsilon)) or not np.isfinite(added).all():
-        raise ValueError(f"offsets are {stored['offsets']!r}")
-    return OffsetBound.of(bound, added)
-
-
-def _shape_from_json(stored: dict[str, Any]) -> Bound:
-    epsilon = np.array(stored["epsilon"], dtype=np.float64)
-    if epsilon.ndim != 1 or not (epsilon >= 0).all():
-        raise ValueError(f"epsilon is {stored['epsilon']!r}")
-    if stored["kind"] in ("target", "moments"):
-        target = np.array(stored["target"], dtype=np.float64)
-        if target.shape != epsilon.shape or not np.isfinite(target).all():
-            raise ValueError(f"target is {stored['target']!r}")
-        return (
-            TargetBound(epsilon, target)
-            if stored["kind"] == "target"
-            else MomentBound(epsilon, target)
-        )
-    return BANDS[stored["kind"]](epsilon)
+def _member_from_json(stored: dict[str, Any], groups: slice) -> Member:
+    n_groups, kept = groups.stop - groups.start, stored["bound"]
+    bound = BOUNDS[kept["kind"]].from_json(kept, n_groups)
+    offsets = None
+    if "offsets" in kept:
+        offsets = np.array(kept["offsets"], dtype=np.float64)
+        if offsets.shape != (n_groups, bound.epsilon.shape[-1]) or not np.isfinite(offsets).all():
+            raise ValueError(f"offsets are {kept['offsets']!r}")
+    return Member(str(stored["name"]), groups, bound, offsets)
 
 
 def _counting_from_json(stored: dict[str, Any]) -> Counting:

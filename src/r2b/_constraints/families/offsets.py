@@ -1,4 +1,4 @@
-"""Offsets as a user writes them: numbers per group and class, by name or in order, for one family or several."""
+"""Offsets as a user writes them: numbers per group and class, by name or in order."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._constraints.parity import Bound, MomentBound, OffsetBound
-from r2b._constraints.parity.bounds import numbers_per_class
+from r2b._constraints.bounds import Bound
+from r2b._constraints.epsilon import numbers_per_class
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.values import listed
 from r2b.errors import ParameterError
@@ -21,7 +21,7 @@ _FORM = "Pass one row of numbers per group, one number per class, such as {'f': 
 
 
 def by_family(given: Any, families: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
-    """Tell which part of the offsets is for which family; None for a family without.
+    """Return the part of the offsets for each family; None for a family without.
 
     Parameters
     ----------
@@ -55,19 +55,18 @@ def by_family(given: Any, families: Sequence[tuple[str, Sequence[Any]]]) -> list
     raise ParameterError(f"offsets {fault}.", remedy=remedy, families=known, unknown=unknown)
 
 
-def offset(
-    bound: Bound, given: Any, family: str, groups: Sequence[Any], classes: Sequence[object]
-) -> Bound:
-    """Shift a bound by the offsets of its family; as it is where they are None or all 0.
+def read_offsets(
+    given: Any, bound: Bound, family: str, groups: Sequence[Any], classes: Sequence[object]
+) -> Floats | None:
+    """Read the offsets of one family; None where they are None or all 0.
 
     Parameters
     ----------
-    bound : Bound
     given : array-like of shape (n_groups, n_classes), frame, mapping by group, or None
         Rows in the order of the groups, or by their names; numbers of a row in the order of the
         classes, or by their names.
+    bound : Bound
     family : str
-        For errors.
     groups, classes : sequence
         Names.
 
@@ -79,17 +78,18 @@ def offset(
 
     Examples
     --------
-    >>> from r2b._constraints.parity import RangeBound
-    >>> offset(RangeBound(np.zeros(2)), {"m": {"x": 0.1, "y": -0.1}, "f": [0, 0]}, "sex", ["f", "m"], ["x", "y"]).offsets
+    >>> from r2b._constraints.bounds import RangeBound
+    >>> given, bound = {"m": {"x": 0.1, "y": -0.1}, "f": [0, 0]}, RangeBound(np.zeros(2))
+    >>> read_offsets(given, bound, "sex", ["f", "m"], ["x", "y"])
     array([[ 0. ,  0. ],
            [ 0.1, -0.1]])
     """
     if given is None:
-        return bound
-    if isinstance(bound, MomentBound):
-        problem = f"offsets are given for {family!r}, which is continuous and has moments in place of group means."
+        return None
+    if not bound.compares_groups:
+        problem = f"offsets are given for {family!r}, which is continuous and has no group means."
         raise ParameterError(problem, remedy="Leave it out of the offsets.", family=family)
-    n_classes = len(bound.epsilon)
+    n_classes = bound.epsilon.shape[-1]
     rows = _ordered(given, family, groups)
     added = np.array(
         [numbers_per_class("offsets", row, n_classes, classes or None) for row in rows]
@@ -98,7 +98,7 @@ def offset(
         _refuse_row(row, plain_value(group), family)
     added -= added.mean(axis=1, keepdims=True)  # what rounding left of the sum
     added.flags.writeable = False
-    return OffsetBound.of(bound, added) if added.any() else bound
+    return added if added.any() else None
 
 
 def _refuse_row(row: Floats, group: Any, family: str) -> None:
@@ -120,7 +120,7 @@ def _refuse_row(row: Floats, group: Any, family: str) -> None:
 
 
 def _ordered(given: Any, family: str, groups: Sequence[Any]) -> list[Any]:
-    """Give one row per group, in order."""
+    """Return one row per group, in order."""
     rows, names = _rows_of(given, family), [plain_value(group) for group in groups]
     if isinstance(rows, Mapping):
         # Names of groups are what FairLabels.groups holds. Numbers may have become text, and a

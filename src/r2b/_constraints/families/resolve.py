@@ -1,13 +1,14 @@
-"""Settle a request on a table: find the groups of every family, refuse those that cannot be used, give each family its bound."""
+"""Settle a request on a table: find the groups of every family and give each its bound."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from r2b._constraints.bounds import BOUNDS, Asked, Bound, MomentBound
 from r2b._constraints.families.fitted import (
     Absent,
     Counting,
@@ -19,16 +20,9 @@ from r2b._constraints.families.fitted import (
     Stratum,
     crossings_of,
 )
-from r2b._constraints.families.offsets import by_family, offset
-from r2b._constraints.families.request import (
-    Family,
-    Request,
-    bound_of,
-    families_of,
-    moment_bound_of,
-    refuse_contradiction,
-)
-from r2b._constraints.parity import Bound, Member, Parity, TargetBound
+from r2b._constraints.families.offsets import by_family, read_offsets
+from r2b._constraints.families.request import Family, Request, families_of
+from r2b._constraints.parity import Member, Parity, common_limits
 from r2b._data.arrays import Array, Floats
 from r2b._data.basis import Basis, fit_basis
 from r2b._data.cells import Cells
@@ -37,6 +31,7 @@ from r2b._data.mixtures import Mixtures
 from r2b.errors import InputError, ParameterError, R2BError, WeightError
 
 OTHER = "other"
+_SUM_ROUNDING = 1e-9  # of shares that add up to 1
 # of a continuous attribute in a stratum, where they were fitted to rows that are not here
 Bases = Callable[[int, Stratum], Basis | None]
 
@@ -98,10 +93,7 @@ class _Builder:
 
     def name_of(self, columns: Key, codes: Key) -> str:
         """Name a crossing by its values."""
-        values = [
-            self.groups.value_name(column, code)
-            for column, code in zip(columns, codes, strict=True)
-        ]
+        values = self.values_of(columns, codes)
         names = [self.groups.columns[column] for column in columns]
         return ", ".join(
             f"{name}={value}" if name else str(value)
@@ -133,10 +125,51 @@ class _Builder:
         design = counting.design(self.groups)
         share = self.cell_share @ design
         self._refuse_weightless(share, design, names)
-        bound = bound_of(
-            family, self.n_classes, self.request.names, lambda: self.mean(design.sum(axis=1)), name
+        bound = self.bound(
+            family, name, names, lambda: self._values(counting), lambda: design.sum(axis=1)
         )
         return _Built(name, counting, names, design, share, bound, family.offsets)
+
+    def bound(
+        self,
+        family: Family,
+        name: str,
+        names: Sequence[Any],
+        values: Callable[[], Sequence[tuple[Any, ...]]],
+        part: Callable[[], Floats],
+    ) -> Bound:
+        """Make the bound of a family; ``part`` returns how much of each cell counts in it."""
+        assert family.bound is not None and family.epsilon is not None
+        asked = Asked(
+            family.epsilon,
+            family.parameters,
+            self.n_classes,
+            self.request.names,
+            name,
+            names,
+            values,
+            lambda: self.mean(part()),
+        )
+        return BOUNDS[family.bound].of(asked)
+
+    def _values(self, counting: Counting) -> list[tuple[Any, ...]]:
+        """Return the values of the columns in each group; several crossings may be one group."""
+        if isinstance(counting, Mixture):
+            mixtures = self.groups.vocabularies[counting.column]
+            assert isinstance(mixtures, Mixtures)
+            return [(group,) for group in mixtures.groups]
+        assert isinstance(counting, Crossings)
+        found: list[tuple[Any, ...]] = [(OTHER,)] * counting.n_groups
+        counts = np.bincount([group for group in counting.place.values() if group >= 0])
+        for key, group in counting.place.items():
+            if group >= 0 and counts[group] == 1:
+                found[group] = self.values_of(counting.columns, key)
+        return found
+
+    def values_of(self, columns: Key, codes: Key) -> tuple[Any, ...]:
+        """Return the values of a crossing."""
+        pairs = zip(columns, codes, strict=True)
+        return tuple(self.groups.value_name(column, code) for column, code in pairs)
 
     def _moments(self, family: Family, column: int, stratum: Stratum, where: str) -> _Built | None:
         vocabulary, codes = self.groups.vocabularies[column], self.groups.table[:, column]
@@ -168,7 +201,7 @@ class _Builder:
         # is its own.
         share = np.full(basis.n_functions, float(weight.sum()))
         names = [f"{each}{where}" for each in basis.names]
-        bound = moment_bound_of(family, self.n_classes, self.request.names)
+        bound = self._moment_bound(family)
         return _Built(
             _named(family) + where,
             counting,
@@ -179,6 +212,27 @@ class _Builder:
             family.offsets,
         )
 
+    def _moment_bound(self, family: Family) -> MomentBound:
+        """Make the bound of a continuous attribute, which limits moments whatever groups are asked.
+
+        Raises
+        ------
+        ParameterError
+            A bound that means nothing without groups.
+        """
+        (name,) = family.names
+        assert family.bound is not None and family.epsilon is not None
+        if not BOUNDS[family.bound].of_moments:
+            problem = (
+                f"The bound {family.bound!r} compares groups, and {name!r} is continuous and has "
+                "none."
+            )
+            remedy = (
+                f"Give it a family of its own: `families=[..., Family({name!r}, bound='range')]`."
+            )
+            raise ParameterError(problem, remedy=remedy, family=name, bound=family.bound)
+        return MomentBound.of(Asked(family.epsilon, {}, self.n_classes, self.request.names, name))
+
     def _crossings(
         self, family: Family, columns: Key, stratum: Stratum, name: str, where: str
     ) -> tuple[Crossings, list[Any]] | None:
@@ -187,7 +241,7 @@ class _Builder:
         known = [key for key in everyone if not self.left_out(columns, key)]
         counted = [key for key in known if key in here]
         # groups of a stratum, to have something to agree with
-        fewest = 2 if stratum.columns and family.bound != "target" else 1
+        fewest = BOUNDS[str(family.bound)].fewest_groups if stratum.columns else 1
         if stratum.columns:
             self._note_absent(
                 family, stratum, [self.name_of(columns, key) for key in known if key not in here]
@@ -331,47 +385,45 @@ class _Builder:
     def plain(self, family: Family) -> tuple[Families, Parity]:
         """Settle the one family whose groups are the cells themselves, which may be too many for a design."""
         groups, name = self.groups, _named(family)
-        self._refuse_weightless(self.cell_share, np.arange(groups.n_cells), groups.names.tolist())
-        bound = bound_of(
+        names: list[Any] = groups.names.tolist()
+        self._refuse_weightless(self.cell_share, np.arange(groups.n_cells), names)
+        columns = tuple(range(len(groups.columns)))
+        bound = self.bound(
             family,
-            self.n_classes,
-            self.request.names,
-            lambda: self.mean(np.ones(groups.n_cells)),
             name,
+            names,
+            lambda: [self.values_of(columns, tuple(row)) for row in groups.table.tolist()],
+            lambda: np.ones(groups.n_cells),
         )
-        (bound,) = self.offset([(name, groups.names.tolist(), bound, family.offsets)])
-        families = Families.of_cells(groups, name, bound, self.cell_share)
+        (offsets,) = self.offsets([(name, names, bound, family.offsets)])
+        families = Families.of_cells(groups, name, bound, self.cell_share, offsets)
         return families, Parity(families.members, groups.names, self.cell_share, self.cell_share)
 
-    def offset(self, families: list[tuple[str, list[Any], Bound, Any]]) -> list[Bound]:
-        """Shift bounds by what is asked to be added to means: name, groups, bound and own offsets of each family."""
+    def offsets(self, families: list[tuple[str, Sequence[Any], Bound, Any]]) -> list[Floats | None]:
+        """Read what is added to means, from name, groups, bound and own offsets of each family."""
         if self.request.offsets is None and all(own is None for *_, own in families):
-            return [bound for _, _, bound, _ in families]
+            return [None] * len(families)
         given = by_family(self.request.offsets, [(name, groups) for name, groups, _, _ in families])
         for part, (name, _, _, own) in zip(given, families, strict=True):
             if own is not None and (part is not None or self.groups.n_control):
-                fault = (
-                    "are given twice"
-                    if part is not None
-                    else "stand in the family, but its groups differ by control features"
-                )
-                remedy = f"Pass offsets={{{name!r}: ...}} alone, and none in the Family."
-                raise ParameterError(
-                    f"The offsets of the family {name!r} {fault}.", remedy=remedy, family=name
-                )
+                fault = "stand in the family, but its groups differ by control features"
+                fault = "are given twice" if part is not None else fault
+                remedy = f"Pass `offsets={{{name!r}: ...}}` alone, and none in the Family."
+                problem = f"The offsets of the family {name!r} {fault}."
+                raise ParameterError(problem, remedy=remedy, family=name)
         classes = self.request.names
         return [
-            offset(bound, own if part is None else part, name, groups, classes)
+            read_offsets(own if part is None else part, bound, name, groups, classes)
             for part, (name, groups, bound, own) in zip(given, families, strict=True)
         ]
 
     def joined(self, built: list[_Built]) -> tuple[Families, Parity]:
         """Put families side by side."""
         ends = np.cumsum([len(each.names) for each in built]).tolist()
-        bounds = self.offset([(each.name, each.names, each.bound, each.own) for each in built])
+        offsets = self.offsets([(each.name, each.names, each.bound, each.own) for each in built])
         members = tuple(
-            Member(each.name, slice(end - len(each.names), end), bound)
-            for each, end, bound in zip(built, ends, bounds, strict=True)
+            Member(each.name, slice(end - len(each.names), end), each.bound, own)
+            for each, end, own in zip(built, ends, offsets, strict=True)
         )
         design = (
             built[0].design
@@ -443,18 +495,9 @@ def resolve(
         if builder.left_out(stratum.columns, stratum.codes):
             continue
         here = [each for family in wanted if (each := builder.build(family, stratum)) is not None]
-        # Means that are shifted apart may meet targets that contradict each other: the solver will
-        # tell.
-        still = request.offsets is None and all(each.own is None for each in here)
-        targets = [
-            (each, each.bound) for each in here if still and isinstance(each.bound, TargetBound)
-        ]
-        everyone = [
-            (each.name, bound)
-            for each, bound in targets
-            if np.allclose(each.design.sum(axis=1)[stratum.of(groups)], 1.0)
-        ]
-        refuse_contradiction(everyone, request.names)
+        # Means with offsets may meet targets that contradict each other: the solver will tell.
+        if request.offsets is None and all(each.own is None for each in here):
+            _refuse_contradiction(here, stratum, groups, request.names)
         built += here
     if not built:
         problem = (
@@ -467,6 +510,42 @@ def resolve(
             control_features=groups.columns[len(groups.columns) - groups.n_control :],
         )
     return builder.joined(built)
+
+
+def _refuse_contradiction(
+    built: list[_Built], stratum: Stratum, cells: Cells, classes: Sequence[object]
+) -> None:
+    """Refuse targets of families over the same rows that no labels can meet together.
+
+    The mean over all rows lies between the means of groups, hence within reach of every target;
+    rows that are all alike show that nothing else is needed.
+    """
+    inside = stratum.of(cells)
+    everyone = [
+        each
+        for each in built
+        if each.bound.level == "none"
+        and each.bound.compares_groups
+        and np.allclose(each.design.sum(axis=1)[inside], 1.0)
+    ]
+    if len(everyone) < 2:
+        return
+    families = [each.name for each in everyone]
+    low, high = common_limits(
+        [Member(each.name, slice(0, len(each.names)), each.bound) for each in everyone]
+    )
+    listed = " and ".join(map(repr, families))
+    remedy = "Give all families one target, or a larger epsilon."
+    apart = np.flatnonzero(low > high + _SUM_ROUNDING)
+    if len(apart):
+        place = int(apart[0])
+        label = classes[place] if len(classes) else place
+        limits = f"one asks for at least {low[place]:.6g}, another for at most {high[place]:.6g}"
+        problem = f"The targets of {listed} contradict each other for class {label!r}: {limits}."
+        raise ParameterError(problem, remedy=remedy, class_name=label, families=families)
+    if low.sum() > 1 + _SUM_ROUNDING or high.sum() < 1 - _SUM_ROUNDING:
+        problem = f"The targets of {listed} leave no shares that add up to 1."
+        raise ParameterError(problem, remedy=remedy, families=families)
 
 
 def _named(family: Family) -> str:

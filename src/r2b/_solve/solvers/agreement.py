@@ -14,8 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from r2b._constraints.parity import RatioBound
-from r2b._constraints.parity.constraint import proves_infeasible, surely_feasible
+from r2b._constraints.parity import proves_infeasible, surely_feasible
 from r2b._data.arrays import Floats
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
@@ -100,7 +99,7 @@ class _Programme:
         n_levels = entries.leveled.size
         # Means with offsets may lie below 0, where they have no ratio.
         ratio = [
-            member.bound.shift is not None and isinstance(member.bound.shape, RatioBound)
+            member.offsets is not None and member.bound.lowest_level == 0
             for member in self.parity.members
         ]
         self.lowest = np.concatenate(

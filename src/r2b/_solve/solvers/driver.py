@@ -10,8 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from r2b._constraints.parity import Parity
-from r2b._constraints.parity.constraint import proves_infeasible, surely_feasible
+from r2b._constraints.parity import Parity, proves_infeasible, surely_feasible
 from r2b._data.arrays import Floats
 from r2b._solve.certificate import Certificate
 from r2b._solve.solvers.settings import TOLERANCE

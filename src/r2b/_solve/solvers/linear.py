@@ -80,46 +80,29 @@ class Entries:
 
 def entries_of(parity: Parity) -> Entries:
     """Write out the two sides of every entry."""
-    sizes = [member.groups.stop - member.groups.start for member in parity.members]
+    sizes = [member.n_groups for member in parity.members]
     family = np.repeat(np.arange(len(sizes)), sizes)
-    sides = [member.bound.sides() for member in parity.members]
-    infinite = np.stack([~np.isfinite(member.bound.epsilon) for member in parity.members])
-    low, high, low_slope, high_slope = (
-        np.where(infinite, 0.0, np.stack([getattr(side, name) for side in sides]))
-        for name in ("low", "high", "low_slope", "high_slope")
-    )
-    # A ratio of 0 asks nothing of means that are never negative.
-    bound = ~(infinite | ((high_slope > 0) & (low_slope == 0)))
-    equal = bound & (high == low) & (high_slope == low_slope)
-    level = np.array([side.level for side in sides])[:, None]
-    averaged = bound & ~equal & (level == "mean")
-    leveled = bound & (level != "none") & ~averaged
+    sides, share = parity.sides, parity.share[:, None]
     first = np.array([member.groups.start for member in parity.members], dtype=np.intp)
-    share = parity.share[:, None]
-    total = np.add.reduceat(share, first)
-    low, high, low_slope, high_slope, bound, equal = (
-        each[family] for each in (low, high, low_slope, high_slope, bound, equal)
-    )
-    if parity.shift is not None:
-        # A shifted mean is within its sides where the mean is within theirs less the shift; around
-        # a mean that is shifted as well.
-        mean = np.where(level == "mean", np.add.reduceat(share * parity.shift, first) / total, 0.0)
-        low, high = (each - (parity.shift - mean[family]) for each in (low, high))
+    level = np.array([member.bound.level for member in parity.members])[:, None]
+    band = sides.bounded & ~sides.equal
+    averaged = np.logical_or.reduceat(band, first) & (level == "mean")
+    leveled = np.logical_or.reduceat(sides.bounded, first) & (level != "none") & ~averaged
     alone = parity.design is None or int(parity.touching.sum()) == parity.n_groups
     return Entries(
-        low=low,
-        high=high,
-        low_slope=low_slope,
-        high_slope=high_slope,
-        bound=bound,
-        equal=equal,
-        band=bound & ~equal,
+        low=sides.low,
+        high=sides.high,
+        low_slope=sides.low_slope,
+        high_slope=sides.high_slope,
+        bound=sides.bounded,
+        equal=sides.equal,
+        band=band,
         family=family,
         leveled=leveled,
         averaged=averaged,
         first=first,
         share=share,
-        total=total,
+        total=np.add.reduceat(share, first),
         disjoint=bool(alone and not averaged.any()),
     )
 

@@ -15,8 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
+from r2b._constraints.bounds import Projected
 from r2b._constraints.parity import Parity
-from r2b._constraints.parity.bounds import Projected
 from r2b._data.arrays import Floats
 from r2b._data.compute import products
 from r2b._solve.oracle.reference import AnyOracle, GroupOracle, evaluated, folded_curvature

@@ -1,0 +1,41 @@
+"""The bounds, each in a module of its own, and the table of those that there are.
+
+A new bound is a module here and a line in ``BOUNDS``.
+"""
+
+from typing import Literal, get_args
+
+from r2b._constraints.bounds.base import Asked, Bound, Projected, Sides
+from r2b._constraints.bounds.moments import MomentBound
+from r2b._constraints.bounds.range import RangeBound
+from r2b._constraints.bounds.ratio import RatioBound
+from r2b._constraints.bounds.target import TargetBound
+from r2b._constraints.bounds.to_overall import OverallBound
+
+__all__ = [
+    "BOUNDS",
+    "CHOICES",
+    "PARAMETERS",
+    "Asked",
+    "Bound",
+    "BoundName",
+    "MomentBound",
+    "OverallBound",
+    "Projected",
+    "RangeBound",
+    "RatioBound",
+    "Sides",
+    "TargetBound",
+]
+
+BoundName = Literal["range", "to_overall", "ratio", "target"]
+"""Those that a user may choose; a continuous attribute has moments whatever is chosen."""
+
+BOUNDS: dict[str, type[Bound]] = {
+    each.name: each for each in (RangeBound, OverallBound, RatioBound, TargetBound, MomentBound)
+}
+CHOICES: tuple[str, ...] = get_args(BoundName)
+PARAMETERS: tuple[str, ...] = tuple(
+    dict.fromkeys(name for each in BOUNDS.values() for name in each.parameters)
+)
+"""The options of all bounds beside epsilon."""

@@ -1,0 +1,357 @@
+"""What a bound is: two inequalities per group and class, around a level that groups share.
+
+A bound allows the group means m, entry by entry (group g, class k), where
+
+    low_gk + low_slope_gk c_k  <=  m_gk  <=  high_gk + high_slope_gk c_k
+
+for a level c_k of each class. From these sides follow the projection of means, its derivative, the
+support function and the balanced prices; a bound may replace what it computes otherwise. Means and
+prices are arrays of shape (n_groups, n_classes), and meet in the product ``sum_g W_g nu_gk m_gk``
+weighted by the shares of the groups. No bound ever sees a row.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+
+from r2b._constraints.epsilon import Epsilon, epsilon_per_class
+from r2b._data.arrays import Flags, Floats, Places
+from r2b._data.values import json_value
+
+Level = Literal["free", "mean", "none"]
+
+_SORTED = 1 << 14  # means that are sorted at once: they stay in cache
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """A projection of group means onto the allowed set, with the face it landed on.
+
+    Attributes
+    ----------
+    means : ndarray of shape (n_groups, n_classes)
+        The closest allowed means, in the norm weighted by the groups' weights.
+    clipped : ndarray of bool, same shape
+        Entries on a side of the bound. Those of one class follow one unknown level.
+    slope : ndarray of the same shape
+        How fast a clipped entry moves with the level of its class.
+    """
+
+    means: Floats
+    clipped: Flags
+    slope: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The two inequalities of every entry.
+
+    Attributes
+    ----------
+    low, high, low_slope, high_slope : ndarray of shape (n_groups, n_classes)
+        0 where an entry is not bounded.
+    bounded : ndarray of bool, same shape
+    """
+
+    low: Floats
+    high: Floats
+    low_slope: Floats
+    high_slope: Floats
+    bounded: Flags
+
+    @property
+    def equal(self) -> Flags:
+        """Bounded entries whose two sides coincide."""
+        same = (self.low == self.high) & (self.low_slope == self.high_slope)
+        return np.asarray(self.bounded & same)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user asks of one family, from which its bound is made.
+
+    Attributes
+    ----------
+    epsilon : float, array-like of shape (n_classes,) or mapping
+    parameters : mapping
+        The parameters of all bounds by name; None where one is not given.
+    n_classes : int
+    classes : sequence
+        Names of the classes.
+    family : str
+    groups : sequence
+        Names of the groups; for moments those of the basis functions.
+    values : callable
+        Returns the values of the family's columns in each group, as tuples.
+    population : callable
+        Returns the mean label of the rows that the family counts, of shape (n_classes,).
+    """
+
+    epsilon: Epsilon
+    parameters: Mapping[str, Any]
+    n_classes: int
+    classes: Sequence[object]
+    family: str
+    groups: Sequence[Any] = ()
+    values: Callable[[], Sequence[tuple[Any, ...]]] = tuple
+    population: Callable[[], Floats] = np.empty(0).copy
+
+    def class_name(self, place: int) -> object:
+        """Name a class, by its place where it has no name."""
+        return self.classes[place] if len(self.classes) else place
+
+
+@dataclass(frozen=True, eq=False)
+class Bound(ABC):
+    """The set of group means that one family allows.
+
+    Attributes
+    ----------
+    epsilon : ndarray of shape (n_classes,) or (n_groups, n_classes)
+        The largest disparity of each class, or a width for each entry; infinite where nothing is
+        asked.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]  # in a list to choose from
+    description: ClassVar[str]  # what is at most epsilon, as a noun phrase
+    largest: ClassVar[float] = 1.0  # what the disparity never exceeds
+    parameters: ClassVar[tuple[str, ...]] = ()  # options beside epsilon
+    defaults: ClassVar[Mapping[str, Any]] = {}  # of parameters, where nobody is asked for them
+    level: ClassVar[Level] = "free"
+    lowest_level: ClassVar[float] = -np.inf
+    compares_groups: ClassVar[bool] = True  # else moments of a continuous attribute
+    of_moments: ClassVar[bool] = True  # whether a continuous attribute may stand among the groups
+    fewest_groups: ClassVar[int] = 2  # with fewer there is nothing to compare
+
+    epsilon: Floats
+
+    @classmethod
+    def of(cls, asked: Asked) -> Self:
+        """Make the bound that a user asks for."""
+        return cls(cls.widths_of(asked))
+
+    @classmethod
+    def widths_of(cls, asked: Asked) -> Floats:
+        """Check epsilon and return it per class."""
+        return epsilon_per_class(
+            asked.epsilon, asked.n_classes, asked.classes or None, largest=cls.largest
+        )
+
+    def parameters_for(self, groups: Sequence[Any]) -> dict[str, Any]:
+        """Return the parameters with which a user would ask for this bound of groups so named."""
+        return {name: getattr(self, name) for name in self.parameters}
+
+    @abstractmethod
+    def sides(self, n_groups: int) -> Sides:
+        """Return the two inequalities of every entry."""
+
+    @abstractmethod
+    def measure(self, means: Floats, weight: Floats) -> Floats:
+        """Return the disparity of each class: at most epsilon where the bound is met."""
+
+    def violation(self, means: Floats, weight: Floats) -> Floats:
+        """Return how far some mean of each class lies outside, in units of means."""
+        sides = self.sides(len(means))
+        off = means - weight @ means / weight.sum() if self.level == "mean" else means
+        above = np.where(sides.bounded, off - sides.high, -np.inf).max(axis=0)
+        below = np.where(sides.bounded, sides.low - off, -np.inf).max(axis=0)
+        beyond = above + below if self.level == "free" else np.maximum(above, below)
+        return np.asarray(np.maximum(beyond, 0.0))
+
+    @property
+    def spread(self) -> Floats | None:
+        """The largest difference of two group means per class that the bound allows; None: any."""
+        return None
+
+    def implied_by(self, other: Bound) -> bool:
+        """Return whether averages of means within another bound are within this one."""
+        if other.spread is None or self.epsilon.ndim > 1:
+            return False
+        return bool(((other.spread <= self.epsilon) | np.isinf(self.epsilon)).all())
+
+    def project(self, means: Floats, weight: Floats) -> Projected:
+        """Project means class by class in the norm weighted by ``weight``."""
+        sides = self.sides(len(means))
+        if self.level == "none":
+            low = np.where(sides.bounded, sides.low, -np.inf)
+            high = np.where(sides.bounded, sides.high, np.inf)
+            clipped = (means < low) | (means > high) | sides.equal
+            return Projected(np.clip(means, low, high), clipped, np.zeros_like(means))
+        level = np.maximum(_balanced_level(means, weight, sides), self.lowest_level)
+        low, high = sides.low + sides.low_slope * level, sides.high + sides.high_slope * level
+        outside = self.violation(means, weight) > 0
+        above, below = (sides.bounded & beyond & outside for beyond in (means > high, means < low))
+        # At the lowest level the band may be a point, where no entry can move.
+        tip = sides.bounded & (level <= self.lowest_level)
+        clipped = above | below | sides.equal | tip
+        on_equal = sides.equal & outside
+        moved = np.where(above | on_equal | tip, high, np.where(below, low, means))
+        slope = np.where(below & ~above, sides.low_slope, sides.high_slope)
+        return Projected(moved, clipped, np.where(tip, 0.0, slope))
+
+    def derivative(self, at: Projected, weight: Floats) -> Floats:
+        """Return the derivative of the projection, of shape (n_classes, n_groups, n_groups).
+
+        It is the projector onto the span of the face: free entries keep their own direction,
+        clipped ones move together along their slopes.
+        """
+        n_groups = len(at.means)
+        along = np.where(at.clipped, at.slope, 0.0).T
+        size = np.maximum((along * along) @ weight, np.finfo(float).tiny)
+        together = along[:, :, None] * (along * weight)[:, None, :] / size[:, None, None]
+        together[:, np.arange(n_groups), np.arange(n_groups)] += ~at.clipped.T
+        return together
+
+    def settle(self, prices: Floats, weight: Floats) -> Floats:
+        """Return the closest prices at which the support function is finite."""
+        bounded = self.sides(len(prices)).bounded
+        if self.level == "none":
+            return np.where(bounded, prices, 0.0)
+        own = weight[:, None] * bounded
+        total = own.sum(axis=0)
+        mean = (own * prices).sum(axis=0) / np.where(total > 0, total, 1.0)
+        return np.where(bounded, prices - mean, 0.0)
+
+    def support(self, prices: Floats, weight: Floats) -> float:
+        """Return the largest ``<prices, m>`` over allowed means m; the prices are settled."""
+        sides = self.sides(len(prices))
+        up, down = np.maximum(prices, 0.0), np.minimum(prices, 0.0)
+        return float(weight @ (up * sides.high + down * sides.low).sum(axis=1))
+
+    def most(self, prices: Floats, weight: Floats, added: Floats) -> float:
+        """Return a number that ``<prices, m>`` does not exceed for allowed ``m = x + added``.
+
+        x lies between 0 and 1; the prices may be settled up to rounding only. What it proves holds
+        up to the rounding of sums of few terms.
+        """
+        sides = self.sides(len(prices))
+        found = self.support(prices, weight)
+        if self.level == "none":
+            return found
+        up, down = np.maximum(prices, 0.0), np.minimum(prices, 0.0)
+        paid = weight @ (up * sides.high_slope + down * sides.low_slope)
+        slope = np.where(sides.bounded, sides.high_slope, 1.0)
+        lowest = np.where(sides.bounded, (added - sides.high) / slope, -np.inf).max(axis=0)
+        highest = np.where(sides.bounded, (added + 1.0 - sides.high) / slope, -np.inf).max(axis=0)
+        ends = np.maximum(np.stack([lowest, highest]), self.lowest_level)
+        some = np.isfinite(ends).all(axis=0)
+        return found + float((paid * np.where(some, ends, 0.0)).max(axis=0).sum())
+
+    def capped(self, prices: Floats, reach: float) -> Floats:
+        """Lower prices that change no label, where groups are the cells, without loss.
+
+        ``reach`` is the largest difference of what two classes are worth to a row, and lambda.
+        """
+        return prices
+
+    def reordered(self, places: Places) -> Self:
+        """Return the bound for the groups at these places, in this order."""
+        return self if self.epsilon.ndim == 1 else self.at(self.epsilon[places])
+
+    def at(self, epsilon: Floats) -> Self:
+        """Return the same bound with another epsilon."""
+        return replace(self, epsilon=epsilon)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the bound as plain values that strict JSON can hold."""
+        own = {name: json_value(getattr(self, name)) for name in self.parameters}
+        return {"kind": self.name, "epsilon": json_value(self.epsilon), **own}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any], n_groups: int) -> Self:
+        """Restore a bound from :meth:`to_json`."""
+        return cls(stored_epsilon(stored, n_groups))
+
+
+def stored_epsilon(stored: Mapping[str, Any], n_groups: int) -> Floats:
+    """Read the epsilon of a stored bound."""
+    epsilon = np.array(stored["epsilon"], dtype=np.float64)
+    wrong = epsilon.ndim not in (1, 2) or (epsilon.ndim == 2 and len(epsilon) != n_groups)
+    if wrong or not (epsilon >= 0).all():
+        raise ValueError(f"epsilon is {stored['epsilon']!r}")
+    return epsilon
+
+
+def band(width: Floats, n_groups: int, bounded: Flags | None = None) -> Sides:
+    """Return the sides ``-width <= m - c <= width`` of a width per class or entry."""
+    wide = np.broadcast_to(width, (n_groups, width.shape[-1]))
+    bounded = np.isfinite(wide) if bounded is None else bounded
+    reach, slope = np.where(bounded, wide, 0.0), bounded.astype(np.float64)
+    return Sides(-reach, reach, slope, slope, bounded)
+
+
+def _balanced_level(means: Floats, weight: Floats, sides: Sides) -> Floats:
+    """Return the level of each class at which what is cut off above and below balances.
+
+    Of a group above its side ``b c + high`` the excess counts b times, below ``a c + low`` a times.
+    The balance is piecewise linear and decreasing in c, so its values at its kinks tell between
+    which two it is 0.
+    """
+    step = max(1, _SORTED // len(means))
+    parts = [slice(first, first + step) for first in range(0, means.shape[1], step)]
+    middle = np.concatenate([_middle(means, weight, sides, part) for part in parts])
+    # Which entries are cut is now known; the level that balances them is computed afresh, free of
+    # the rounding of the sums.
+    a, b = sides.low_slope, sides.high_slope
+    above = sides.bounded & (means > sides.high + b * middle)
+    below = sides.bounded & (means < sides.low + a * middle)
+    slope = np.where(above, b, 0.0) + np.where(below & ~above, a, 0.0)
+    side = np.where(above, sides.high, sides.low)
+    size = weight @ slope**2
+    total = weight @ (slope * (means - side))
+    return np.asarray(np.divide(total, size, out=middle, where=size > 0))
+
+
+def _middle(means: Floats, weight: Floats, sides: Sides, part: slice) -> Floats:
+    """Return a point inside the piece of the balance that holds the level of each class."""
+    low, high, a, b = (
+        each[:, part].T for each in (sides.low, sides.high, sides.low_slope, sides.high_slope)
+    )
+    rows, bounded = means[:, part].T, sides.bounded[:, part].T
+    leaves = np.divide(rows - high, b, out=np.array(rows), where=bounded & (b > 0))
+    enters = np.divide(rows - low, a, out=np.array(rows), where=bounded & (a > 0))
+    bends = np.where(np.hstack([bounded, bounded]), np.hstack([b**2, -(a**2)]), 0.0)
+    kinks = np.hstack([leaves, enters])
+    first = kinks.min(axis=1, keepdims=True)
+    excess = np.where(bounded, b * (rows - high - b * first), 0.0)
+    kinks, balance = balance_at_kinks(
+        kinks, bends * np.tile(weight, 2), -(b**2 * bounded) @ weight, excess @ weight
+    )
+    return within_piece(kinks.T, (balance > 0).sum(axis=1))
+
+
+def balance_at_kinks(
+    kinks: Floats, bends: Floats, slope: Floats, start: Floats
+) -> tuple[Floats, Floats]:
+    """Return the kinks of a piecewise linear function in order, class by class, and its values.
+
+    Parameters
+    ----------
+    kinks, bends : ndarray of shape (n_classes, n)
+        Kinks, and by how much the slope grows at each.
+    slope, start : ndarray of shape (n_classes,)
+        The slope below the first kink, and the value at it.
+
+    Examples
+    --------
+    >>> kinks, bends = np.array([[2.0, 1.0, 4.0]]), np.array([[1.0, 1.0, 2.0]])
+    >>> balance_at_kinks(kinks, bends, np.zeros(1), np.array([-3.0]))
+    (array([[1., 2., 4.]]), array([[-3., -2.,  2.]]))
+    """
+    order = np.argsort(kinks, axis=1)
+    kinks = np.take_along_axis(kinks, order, axis=1)
+    slopes = slope[:, None] + np.cumsum(np.take_along_axis(bends, order, axis=1), axis=1)
+    rise = np.cumsum(slopes[:, :-1] * np.diff(kinks, axis=1), axis=1)
+    return kinks, np.concatenate([start[:, None], start[:, None] + rise], axis=1)
+
+
+def within_piece(kinks: Floats, closing: Places) -> Floats:
+    """Return the middle of the piece of each class that ends at this one of its sorted kinks."""
+    closing, columns = np.clip(closing, 1, len(kinks) - 1), np.arange(kinks.shape[1])
+    return np.asarray(0.5 * (kinks[closing - 1, columns] + kinks[closing, columns]))

@@ -1,0 +1,45 @@
+"""Every moment of a continuous attribute is within epsilon of 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from r2b._constraints.bounds.base import Bound, Level, Sides
+from r2b._data.arrays import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class MomentBound(Bound):
+    """The bound of :class:`r2b.Continuous` attributes, in place of what groups are asked.
+
+    Examples
+    --------
+    >>> bound = MomentBound(np.array([0.1]))
+    >>> bound.violation(np.array([[0.25], [-0.05]]), np.ones(2))
+    array([0.15])
+    """
+
+    name: ClassVar[str] = "moments"
+    title: ClassVar[str] = "Moments"
+    description: ClassVar[str] = "largest moment of the attribute"
+    level: ClassVar[Level] = "none"
+    compares_groups: ClassVar[bool] = False
+    fewest_groups: ClassVar[int] = 1
+
+    def sides(self, n_groups: int) -> Sides:
+        """Return epsilon on both sides of 0."""
+        wide = np.broadcast_to(self.epsilon, (n_groups, self.epsilon.shape[-1]))
+        bounded, zero = np.isfinite(wide), np.zeros_like(wide)
+        reach = np.where(bounded, wide, 0.0)
+        return Sides(-reach, reach, zero, zero, bounded)
+
+    def measure(self, means: Floats, weight: Floats) -> Floats:
+        """Return the largest moment."""
+        return np.asarray(np.abs(means).max(axis=0))
+
+    def implied_by(self, other: Bound) -> bool:
+        """Return False: averages of moments have no meaning."""
+        return False
