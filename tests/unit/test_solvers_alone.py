@@ -25,7 +25,8 @@ from r2b._solve.certificate import Problem
 from r2b._solve.oracle import ClassOracle, MemoryOracle
 from r2b._solve.oracle.thinning import thin
 from r2b._solve.solvers import Limits, Outcome, Stage, run
-from r2b._solve.solvers.interior import InteriorPoint, Point
+from r2b._solve.solvers.agreement import infeasible
+from r2b._solve.solvers.interior import InteriorPoint, Point, _NewtonSystem
 from r2b._solve.solvers.linear import BlockSystem, DenseSystem, Held, entries_of
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.thresholds import Thresholds
@@ -162,6 +163,17 @@ def test_the_interior_point_with_its_polish_is_exact(case):
     assert len(outcome.history) < 20 and outcome.residual <= 1e-10
 
 
+@named
+def test_prices_on_the_active_set_are_exact_long_before_the_iteration_is(case):
+    method, newton = InteriorPoint(case.problem), case.newton()
+    state = method.start(np.zeros(1))
+    while state.complementarity > 1e-9:
+        state = method.step(state)
+    raw = newton.start(state.prices).residual
+    exact = min(newton.start(prices).residual for prices in method.on_face(state.point))
+    assert exact <= 1e-10 < raw
+
+
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_newton_with_the_curvature_of_a_sample(bound):
     case = Small(bound, 0.02, 0.5, soft=True, rows=900, weighted=False)
@@ -291,8 +303,6 @@ def test_the_interior_point_s_residuals_are_derivatives_of_the_lagrangian(case):
 
 @named
 def test_a_direction_of_the_interior_point_removes_what_it_should(case):
-    from r2b._solve.solvers.interior import _NewtonSystem
-
     method, at = a_point(case)
     gaps, band = method.gaps(at), method.entries.band
     mu = method.complementarity(at)
@@ -358,6 +368,24 @@ def test_a_singular_system_is_said_to_be():
     held = Held(none == 0, none, none, entries.leveled, np.zeros(entries.leveled.shape))
     with pytest.raises(np.linalg.LinAlgError):
         BlockSystem(entries, np.zeros((n, k, k)), held)
+
+
+# --- bounds that contradict each other ---
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+@pytest.mark.parametrize("apart", [0.0, 0.4])
+def test_the_least_violation_proves_what_no_labels_meet(epsilon, apart):
+    case = Small("target", epsilon, families="marginal")
+    first, second = case.task.parity.members
+    target = np.array([0.4, 0.2, 0.2, 0.2])
+    moved = target + apart * np.array([-0.5, 0.5, 0.0, 0.0])
+    members = (
+        replace(first, bound=replace(first.bound, target=target)),
+        replace(second, bound=replace(second.bound, target=moved)),
+    )
+    problem = replace(case.problem, parity=replace(case.task.parity, members=members))
+    assert infeasible(problem) is (apart > 0)
 
 
 # --- thresholds by definition ---
