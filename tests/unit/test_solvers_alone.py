@@ -18,14 +18,15 @@ from campaign_judge import judge, project
 
 import r2b
 from r2b._audit.tradeoff import task_of
+from r2b._constraints.bounds import RangeBound
 from r2b._constraints.parity import Parity
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._solve.certificate import Problem
+from r2b._solve.certificate import Problem, certify
 from r2b._solve.oracle import ClassOracle, MemoryOracle
 from r2b._solve.oracle.thinning import thin
 from r2b._solve.solvers import Limits, Outcome, Stage, run
-from r2b._solve.solvers.agreement import infeasible
+from r2b._solve.solvers.agreement import infeasible, most_agreement
 from r2b._solve.solvers.interior import InteriorPoint, Point, _NewtonSystem
 from r2b._solve.solvers.linear import BlockSystem, DenseSystem, Held, entries_of
 from r2b._solve.solvers.newton import Newton
@@ -166,11 +167,12 @@ def test_the_interior_point_with_its_polish_is_exact(case):
 @named
 def test_prices_on_the_active_set_are_exact_long_before_the_iteration_is(case):
     method, newton = InteriorPoint(case.problem), case.newton()
-    state = method.start(np.zeros(1))
-    while state.complementarity > 1e-9:
+    state, raw, exact = method.start(np.zeros(1)), 1.0, 1.0
+    while exact > 1e-10 and not state.stalled:
         state = method.step(state)
-    raw = newton.start(state.prices).residual
-    exact = min(newton.start(prices).residual for prices in method.on_face(state.point))
+        if state.complementarity < 1e-6:
+            raw = newton.start(state.prices).residual
+            exact = min(newton.start(prices).residual for prices in method.on_face(state.point))
     assert exact <= 1e-10 < raw
 
 
@@ -386,6 +388,44 @@ def test_the_least_violation_proves_what_no_labels_meet(epsilon, apart):
     )
     problem = replace(case.problem, parity=replace(case.task.parity, members=members))
     assert infeasible(problem) is (apart > 0)
+
+
+# --- outcomes that are not the classes ---
+
+
+@pytest.mark.parametrize("families", ["crossed", "marginal"])
+@pytest.mark.parametrize("soft", [False, True])
+def test_merged_classes_are_compared_by_every_solver(families, soft):
+    case = Small("range", 0.02, families=families, soft=soft)
+    parity, rows = case.task.parity, case.problem.rows_in_memory
+    merged = np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 1.0, 1.0]])
+    width = np.full(2, 0.02)
+    members = tuple(replace(each, bound=RangeBound(width)) for each in parity.members)
+    parity = replace(parity, members=members, outcomes=merged)
+    problem, oracle = Problem(rows, parity), case.task.oracle
+    newton, none = Newton(oracle, parity, 1.0), np.zeros((parity.n_groups, 2))
+    proofs = []
+    for stages in (
+        [Stage(newton, 1e-10, 80)],
+        [Stage(InteriorPoint(problem, newton), 0.0, 30, final=False), Stage(newton, 1e-10, 0)],
+    ):
+        outcome = run(stages, none, Limits())
+        assert outcome.status.ok
+        proofs.append(certify(problem, oracle, parity.settle(outcome.prices), oracle.label_means()))
+    assert proofs[0].holds and proofs[1].holds
+    assert proofs[0].objective == pytest.approx(proofs[1].objective, abs=1e-10)
+    fewest = most_agreement(replace(problem, lam=0.0))
+    assert fewest.status is r2b.Status.SOLVED
+    weight = np.ones(len(rows.cells)) if rows.weight is None else rows.weight
+    cells = np.stack(
+        [
+            weight[rows.cells == cell]
+            @ fewest.answers[rows.cells == cell]
+            / weight[rows.cells == cell].sum()
+            for cell in range(rows.n_cells)
+        ]
+    )
+    assert parity.violation(parity.means(cells)) <= 1e-9
 
 
 # --- thresholds by definition ---

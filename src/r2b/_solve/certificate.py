@@ -79,9 +79,15 @@ class Problem:
         return self.rows.n_classes
 
     @property
+    def n_outcomes(self) -> int:
+        """The number of shares of each group that are compared; that of the classes as a rule."""
+        outcomes = self.parity.outcomes
+        return self.n_classes if outcomes is None else len(outcomes)
+
+    @property
     def n_prices(self) -> int:
         """How many unknowns there are."""
-        return self.n_groups * self.n_classes
+        return self.n_groups * self.n_outcomes
 
     @property
     def rows_in_memory(self) -> Rows:

@@ -92,7 +92,8 @@ class _Programme:
         entries = entries_of(self.parity)
         # Shares add up to 1: where a family is closed in all classes, the last follows from the
         # others. Said twice, rounding contradicts.
-        last = np.arange(n_classes) == n_classes - 1
+        n_outcomes = problem.n_outcomes
+        last = np.arange(n_outcomes) == n_classes - 1
         implied = entries.equal.all(axis=1, keepdims=True) & last
         self.band = np.flatnonzero(entries.band)
         self.equal = np.flatnonzero(entries.equal & ~implied)
@@ -103,11 +104,12 @@ class _Programme:
             for member in self.parity.members
         ]
         self.lowest = np.concatenate(
-            [np.zeros(self.cost.size), np.repeat(np.where(ratio, 0.0, -np.inf), n_classes)]
+            [np.zeros(self.cost.size), np.repeat(np.where(ratio, 0.0, -np.inf), n_outcomes)]
         )
         part = self.parity.matrix[rows.cells] * weight[:, None] / self.parity.share
-        each = sparse.eye_array(n_classes)
-        means = sparse.kron(sparse.csr_array(part.T), each, format="csr")
+        each, outcomes = sparse.eye_array(n_outcomes), self.parity.outcomes
+        compared = each if outcomes is None else sparse.csr_array(outcomes)
+        means = sparse.kron(sparse.csr_array(part.T), compared, format="csr")
         member = sparse.csr_array(np.eye(len(entries.first))[entries.family])
         level = sparse.kron(member, each, format="csr")
         slopes = [
@@ -121,8 +123,8 @@ class _Programme:
         rows_sum = sparse.kron(sparse.eye_array(n_rows), np.ones((1, n_classes)))
         whole = sparse.hstack([rows_sum, sparse.csr_array((n_rows, n_levels))])
         # A level that is the mean over the groups of its family, by their shares.
-        averaging = sparse.diags_array(1.0 / np.repeat(entries.total, n_classes)) @ level.T
-        averaging = averaging @ sparse.diags_array(np.repeat(entries.share, n_classes))
+        averaging = sparse.diags_array(1.0 / np.repeat(entries.total, n_outcomes)) @ level.T
+        averaging = averaging @ sparse.diags_array(np.repeat(entries.share, n_outcomes))
         tied = scale * sparse.hstack([averaging @ means, -sparse.eye_array(n_levels)], format="csr")
         averaged = np.flatnonzero(entries.averaged)
         self.rows = sparse.vstack([whole, tied[averaged]], format="csr")

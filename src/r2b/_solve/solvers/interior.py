@@ -22,7 +22,15 @@ from r2b._constraints.parity import Parity
 from r2b._data.arrays import Flags, Floats
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import State
-from r2b._solve.solvers.linear import BlockSystem, DenseSystem, Entries, Held, entries_of, system_of
+from r2b._solve.solvers.linear import (
+    BlockSystem,
+    DenseSystem,
+    Entries,
+    Held,
+    entries_of,
+    in_outcomes,
+    system_of,
+)
 from r2b._solve.solvers.newton import Newton
 from r2b._solve.solvers.settings import SETTINGS, TOLERANCE, SolverSettings
 
@@ -71,12 +79,12 @@ def curvature_of(rows: MergedRows, parity: Parity, d: Floats, *, disjoint: bool)
 
     Returns
     -------
-    ndarray of shape (n, n_classes, n, n_classes); where ``disjoint`` (n, n_classes, n_classes),
+    ndarray of shape (n, n_outcomes, n, n_outcomes); where ``disjoint`` (n, n_outcomes, n_outcomes),
     over the shares of the groups
     """
     design, n_classes = parity.matrix, d.shape[1]
     if disjoint:
-        blocks = rows.blocks(d)
+        blocks = parity.curvature(rows.blocks(d))
         if parity.design is None:
             return blocks
         part = (design**2 * parity.cell_share[:, None] / parity.share).T
@@ -88,14 +96,14 @@ def curvature_of(rows: MergedRows, parity: Parity, d: Floats, *, disjoint: bool)
         whole = (pairs.T @ blocks.reshape(len(design), -1)).reshape(
             n_groups, n_groups, n_classes, n_classes
         )
-        return np.ascontiguousarray(whole.transpose(0, 2, 1, 3))
+        return in_outcomes(parity, np.ascontiguousarray(whole.transpose(0, 2, 1, 3)))
     counted = design[rows.cell] * np.sqrt(rows.weight)[:, None]
     ranked = counted[:, :, None] * (d / np.sqrt(d.sum(axis=1))[:, None])[:, None, :]
     flat = ranked.reshape(len(d), -1)
     whole = -(flat.T @ flat).reshape(n_groups, n_classes, n_groups, n_classes)
     for class_ in range(n_classes):
         whole[:, class_, :, class_] += counted.T @ (d[:, class_, None] * counted)
-    return np.asarray(whole)
+    return in_outcomes(parity, whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,7 +380,7 @@ class InteriorPoint:
         """Return the distribution that targets ask for, at which all groups agree; else uniform."""
         entries, n_classes = self.entries, self.worth.shape[1]
         fixed = [member for member in self.parity.members if member.bound.level == "none"]
-        if not fixed or (self.parity.matrix < 0).any():
+        if not fixed or self.parity.outcomes is not None or (self.parity.matrix < 0).any():
             return np.full(n_classes, 1.0 / n_classes)
         asked = np.any(
             [np.isfinite(np.atleast_2d(member.bound.epsilon)).all(axis=0) for member in fixed],
@@ -533,7 +541,7 @@ def _forbidden(problem: Problem, entries: Entries) -> Floats:
     design = problem.parity.matrix
     nothing = entries.bound & (entries.high_slope == 0) & (entries.high == 0)
     nothing &= np.asarray((design >= 0).all(axis=0))[:, None]
-    if not nothing.any():
+    if not nothing.any() or problem.parity.outcomes is not None:
         return np.zeros(nothing.shape)
     least = np.maximum(design.min(axis=0, where=design > 0, initial=1.0), 1e-3)[:, None]
     return np.where(nothing, 100.0 * problem.reach / least, 0.0)

@@ -21,7 +21,7 @@ from r2b._data.arrays import Floats
 from r2b._data.compute import products
 from r2b._solve.oracle.reference import AnyOracle, GroupOracle, evaluated, folded_curvature
 from r2b._solve.solvers.driver import State
-from r2b._solve.solvers.linear import BlockSystem, Entries, Held, entries_of
+from r2b._solve.solvers.linear import BlockSystem, Entries, Held, entries_of, in_outcomes
 from r2b._solve.solvers.settings import SETTINGS, SolverSettings
 
 _NOISE = 1e-13  # differences of the merit below this are rounding
@@ -171,14 +171,13 @@ class Newton:
         if parity.design is None and self._entries.disjoint and not isinstance(oracle, GroupOracle):
             seen = oracle.evaluate(parity.shifts(prices), self.lam, curvature=True)
             assert seen.curvature is not None
-            return seen.curvature
-        size, n_classes = prices.shape
-        whole = np.zeros((size, n_classes, size, n_classes))
-        found = folded_curvature(oracle, parity, prices, self.lam)
-        for groups, part in zip(parity.components, found, strict=True):
-            every = np.arange(n_classes)
+            return parity.curvature(seen.curvature)
+        parts = folded_curvature(oracle, parity, prices, self.lam)
+        n_groups, every = len(prices), np.arange(parts[0].shape[1])
+        whole = np.zeros((n_groups, len(every), n_groups, len(every)))
+        for groups, part in zip(parity.components, parts, strict=True):
             whole[np.ix_(groups, every, groups, every)] = part
-        return whole
+        return in_outcomes(parity, whole)
 
     def _accepts(self, old: NewtonState, new: NewtonState) -> bool:
         if not np.isfinite(new.residual):

@@ -137,7 +137,7 @@ def solve(
         Prices near the answer, such as those of a similar problem.
     """
     refuse_large_systems(problem)
-    prices = np.zeros((problem.n_groups, problem.n_classes)) if start is None else start
+    prices = np.zeros((problem.n_groups, problem.n_outcomes)) if start is None else start
     plan = stages(problem, oracle, samples, tol, warm=start is not None)
     with one_blas_thread(problem.rows.entries):
         outcome = run(plan, prices, limits or Limits(), problem.parity)
