@@ -353,7 +353,7 @@ def test_other_attributes_than_those_fitted_are_refused(again):
     assert caught.value.remedy == "Add the column 'city'."
     with pytest.raises(LengthError, match="control_features"):
         controlled.read([0], sensitive_features=["f"], control_features=["x", "x"])
-    with pytest.raises(ShapeError, match="'continuous', but 'categorical' was fitted") as caught:
+    with pytest.raises(ShapeError, match="continuous, but categorical was fitted") as caught:
         plain.read([0], sensitive_features={"sex": Continuous([1])})
     assert caught.value.facts["kind"] == "continuous"
 

@@ -1,12 +1,10 @@
-"""The groups of the rows: the values of one sensitive attribute, or the crossings of several that occur.
+"""The cells of the rows: the crossings of all attributes that occur.
 
-With control features, continuous attributes or memberships these crossings are cells; which groups
-they form is said elsewhere.
+Which groups they form follows from the constraint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -42,30 +40,6 @@ from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError
 WHAT = SENSITIVE
 AnyVocabulary: TypeAlias = Vocabulary | Mixtures
 MISSING_NAME = "missing"
-
-
-PAIR_BLOCK = 1 << 20  # rows from which counting codes two at a time repays its larger table
-
-
-def count_bytes(blocks: Iterable[Array]) -> Array:
-    """Count codes of one byte, in blocks.
-
-    Two codes read as one of two bytes: half as many steps, on a table that still fits the
-    second-level cache.
-
-    Examples
-    --------
-    >>> count_bytes([np.array([0, 2, 2], dtype=np.uint8)])[:3]
-    array([1, 0, 2])
-    """
-    pairs, rest = np.zeros(65_536, dtype=np.int64), np.zeros(256, dtype=np.int64)
-    for codes in blocks:
-        whole = np.ascontiguousarray(codes)
-        even = len(whole) // 2 * 2
-        pairs += np.bincount(whole[:even].view(np.uint16), minlength=65_536)
-        rest += np.bincount(whole[even:], minlength=256)
-    square = pairs.reshape(256, 256)
-    return np.asarray(square.sum(axis=0) + square.sum(axis=1) + rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,28 +130,29 @@ class Layout:
     @cached_property
     def names(self) -> Array:
         """The R names. One attribute: its values. Several: text such as ``"sex=Female, race=Black"``. Made when first asked for."""
+        codes = self.table.T.tolist()
         if len(self.columns) == 1:
-            names = self._shown()[self.table[:, 0]]
+            names = self._one_column()[codes[0]]
         else:
-            parts = []
-            for j, (column, vocabulary) in enumerate(
-                zip(self.columns, self.vocabularies, strict=True)
-            ):
-                start = f"{column}=" if column else ""
-                written = [start + self.value_name(j, code) for code in range(vocabulary.n_codes)]
-                parts.append([written[code] for code in self.table[:, j].tolist()])
-            names = np.array([", ".join(row) for row in zip(*parts, strict=True)], dtype=np.str_)
+            written = [
+                [
+                    f"{column}={self.value_name(j, code)}" if column else self.value_name(j, code)
+                    for code in codes[j]
+                ]
+                for j, column in enumerate(self.columns)
+            ]
+            names = np.array([", ".join(row) for row in zip(*written, strict=True)], dtype=np.str_)
         names.flags.writeable = False
-        return names
+        return np.asarray(names)
 
-    def _shown(self) -> Array:
-        """Give the values of one attribute in the order of its codes; with missing rows they are text, or objects beside a text."""
-        values = self.vocabularies[0].values
-        if not self.vocabularies[0].has_missing:
-            return values
-        if values.dtype.kind == "U":
-            return np.append(values, MISSING_NAME)
-        return as_objects([*(plain_value(value) for value in values), MISSING_NAME])
+    def _one_column(self) -> Array:
+        """Return the values of one attribute by code, with the name of missing rows last."""
+        vocabulary = self.vocabularies[0]
+        if not vocabulary.has_missing:
+            return vocabulary.values
+        if vocabulary.values.dtype.kind == "U":
+            return np.asarray(np.append(vocabulary.values, MISSING_NAME))
+        return as_objects([*map(plain_value, vocabulary.values), MISSING_NAME])
 
     def to_json(self) -> dict[str, Any]:
         """Give plain values that JSON can hold; what tables of categories alone lack is only written where there is such a thing."""
@@ -195,33 +170,24 @@ class Layout:
 
 
 def layout_from_json(stored: dict[str, Any]) -> Layout:
-    """Restore a layout; raises the plain errors of Python, which the caller turns into one about the file."""
-    columns = tuple(str(name) for name in stored["columns"])
+    """Restore a layout; the caller turns Python's errors into one about the file."""
+    columns = tuple(map(str, stored["columns"]))
     kinds = tuple(stored.get("kinds", (CATEGORICAL,) * len(columns)))
     settings = stored.get("settings", [None] * len(columns))
     n_control = stored.get("n_control", 0)
-    if (
-        type(n_control) is not int
-        or not 0 <= n_control < len(columns)
-        or not set(kinds) <= set(KINDS)
-    ):
-        raise ValueError(f"n_control is {n_control!r}, kinds are {kinds!r}")
-    if not len(columns) == len(stored["vocabularies"]) == len(kinds) == len(settings):
-        raise ValueError("attributes without values or kinds")
+    if type(n_control) is not int or not 0 <= n_control < len(columns):
+        raise ValueError(f"n_control is {n_control!r}")
+    if not set(kinds) <= set(KINDS) or len(settings) != len(columns):
+        raise ValueError(f"kinds are {kinds!r}, settings {settings!r}")
     vocabularies = tuple(
-        Mixtures.from_json(vocabulary) if kind == MEMBERSHIP else Vocabulary.from_json(vocabulary)
-        for vocabulary, kind in zip(stored["vocabularies"], kinds, strict=True)
+        (Mixtures if kind == MEMBERSHIP else Vocabulary).from_json(each)
+        for _, each, kind in zip(columns, stored["vocabularies"], kinds, strict=True)
     )
     table = np.array(stored["table"], dtype=np.int64).reshape(-1, len(columns))
-    if (
-        len(table) == 0
-        or (table < 0).any()
-        or (table >= [vocabulary.n_codes for vocabulary in vocabularies]).any()
-    ):
-        raise ValueError("groups of values that are not there")
-    restored = tuple(
-        None if plain is None else ContinuousSettings.from_json(plain) for plain in settings
-    )
+    ends = [vocabulary.n_codes for vocabulary in vocabularies]
+    if len(table) == 0 or (table < 0).any() or (table >= ends).any():
+        raise ValueError("cells of values that are not there")
+    restored = tuple(each and ContinuousSettings.from_json(each) for each in settings)
     return Layout(columns, vocabularies, table, n_control, kinds, restored)
 
 
@@ -262,14 +228,7 @@ class Cells(Layout):
     @cached_property
     def counts(self) -> Array:
         """The number of rows of each cell, of shape (R,)."""
-        if self.repeats is None and self.codes.dtype == np.uint8 and self.n_rows >= PAIR_BLOCK:
-            blocks = (
-                self.codes[start : start + PAIR_BLOCK]
-                for start in range(0, self.n_rows, PAIR_BLOCK)
-            )
-            counts = count_bytes(blocks)[: self.n_cells]
-        else:
-            counts = np.bincount(self.codes, self.repeats, minlength=self.n_cells).astype(np.int64)
+        counts = np.bincount(self.codes, self.repeats, self.n_cells).astype(np.int64)
         counts.flags.writeable = False
         return counts
 
@@ -283,10 +242,8 @@ class Cells(Layout):
         """
         row, count = first_and_count(self.codes == cell)
         if not count:
-            problem, remedy = (
-                f"Cell {cell} has none of the {self.n_rows} rows.",
-                f"Pass a cell that occurs, below {self.n_cells}.",
-            )
+            problem = f"Cell {cell} has none of the {self.n_rows} rows."
+            remedy = f"Pass a cell that occurs, below {self.n_cells}."
             raise ParameterError(problem, remedy=remedy, cell=cell, n_cells=self.n_cells)
         return row
 
@@ -316,28 +273,27 @@ def read_cells(
     categorical_only : bool, default True
         Refuse continuous attributes and memberships, for callers to whom every value is a group.
     """
-    remedy = 'Pass "error" to refuse missing values, "group" to make them a group, or "exclude" to leave them out of the constraint.'
+    way = 'Pass "error" to refuse missing values, "group" to make them a group'
+    remedy = f'{way}, or "exclude" to leave them out of the constraint.'
     refuse_other_choice("missing", missing, ("error", "group", "exclude"), remedy)
     attributes = all_attributes(sensitive_features, control_features)
-    other = next((attribute for attribute in attributes if attribute.kind != CATEGORICAL), None)
+    other = next((each for each in attributes if each.kind != CATEGORICAL), None)
     if categorical_only and other is not None:
-        problem = f"The attribute in {other.place} is of the kind {other.kind!r}, but only categories are of use here."
+        problem = (
+            f"The attribute in {other.place} is {other.kind}; only categories are of use here."
+        )
         facts = {"argument": other.argument, "column": other.name, "kind": other.kind}
         raise ParameterError(problem, remedy="Pass a column of categories.", **facts)
     read = [_read_attribute(attribute, missing) for attribute in attributes]
     vocabularies = tuple(vocabulary for _, vocabulary in read)
-    codes, table = cross(
-        [codes for codes, _ in read], [vocabulary.n_codes for vocabulary in vocabularies]
-    )
-    names, kinds = tuple(a.name for a in attributes), tuple(a.kind for a in attributes)
-    n_control = sum(attribute.argument == CONTROL for attribute in attributes)
+    codes, table = cross([codes for codes, _ in read], [each.n_codes for each in vocabularies])
     return Cells(
-        names,
+        tuple(each.name for each in attributes),
         vocabularies,
         table,
-        n_control,
-        kinds,
-        tuple(a.settings for a in attributes),
+        sum(each.argument == CONTROL for each in attributes),
+        tuple(each.kind for each in attributes),
+        tuple(each.settings for each in attributes),
         codes=codes,
     )
 
@@ -345,48 +301,28 @@ def read_cells(
 def _read_attribute(attribute: Attribute, missing: str) -> tuple[Array, AnyVocabulary]:
     if attribute.kind == MEMBERSHIP:
         return read_mixtures(attribute)
-    assert isinstance(attribute.arrived, Column)
+    column, what = attribute.arrived, attribute.called
+    assert isinstance(column, Column)
+    continuous = attribute.kind == CONTINUOUS
     try:
-        if attribute.kind == CONTINUOUS:
-            return read_continuous(attribute.arrived, what=attribute.called, missing=missing)
-        codes, vocabulary = read_vocabulary(
-            attribute.arrived, what=attribute.called, keep_missing=missing != "error"
-        )
+        if continuous:
+            return read_continuous(column, what=what, missing=missing)
+        codes, vocabulary = read_vocabulary(column, what=what, keep_missing=missing != "error")
     except MissingValueError as error:
         if missing != "error":
             raise
-        choices = (
-            "`missing='exclude'`"
-            if attribute.kind == CONTINUOUS
-            else "`missing='group'` or `missing='exclude'`"
-        )
+        choices = ("" if continuous else "`missing='group'` or ") + "`missing='exclude'`"
         remedy = f"{error.remedy} To keep them, use {choices} where it is offered."
         raise MissingValueError(error.problem, remedy=remedy, **error.facts) from None
-    if vocabulary.has_missing:
-        _refuse_taken_name(codes, vocabulary, attribute.called)
-    return codes, vocabulary
-
-
-def _refuse_taken_name(codes: Array, vocabulary: Vocabulary, what: str) -> None:
-    """Raise where a value has the name that is given to rows without one."""
-    taken = next(
-        (
-            code
-            for code, value in enumerate(vocabulary.values)
-            if str(plain_value(value)) == MISSING_NAME
-        ),
-        None,
-    )
-    if taken is not None:
-        row, without = (
-            int(np.argmax(codes == taken)),
-            int(np.argmax(codes == vocabulary.missing_code)),
-        )
-        problem = f"In {what}, row {row} holds {MISSING_NAME!r}, which is also the name of rows without a value (first: row {without})."
+    names = [str(plain_value(value)) for value in vocabulary.values]
+    if vocabulary.has_missing and MISSING_NAME in names:
+        row = int(np.argmax(codes == names.index(MISSING_NAME)))
+        without = int(np.argmax(codes == vocabulary.missing_code))
+        problem = f"In {what}, row {row} holds {MISSING_NAME!r}, and row {without} has no value."
         remedy = f"Rename the value {MISSING_NAME!r}, or make it missing too."
-        raise InputError(
-            problem, remedy=remedy, column=what, row=row, value=MISSING_NAME, missing_row=without
-        )
+        facts = {"column": what, "row": row, "value": MISSING_NAME, "missing_row": without}
+        raise InputError(problem, remedy=remedy, **facts)
+    return codes, vocabulary
 
 
 def read_known_cells(
@@ -414,39 +350,25 @@ def read_known_cells(
     ShapeError
         Other attributes than those fitted.
     """
-    n = fitted.n_sensitive
-    attributes = fitted_attributes(
-        sensitive_features, control_features, fitted.columns[:n], fitted.columns[n:]
-    )
+    names = fitted.columns[: fitted.n_sensitive], fitted.columns[fitted.n_sensitive :]
+    attributes = fitted_attributes(sensitive_features, control_features, *names)
     known = zip(attributes, fitted.vocabularies, fitted.kinds, strict=True)
-    read = [_read_known_attribute(*attribute, known_crossings) for attribute in known]
-    here, crossings = cross(
-        [codes for codes, _ in read], [vocabulary.n_codes for _, vocabulary in read]
-    )
-    layout = replace(
-        Layout(*fitted.parts), vocabularies=tuple(vocabulary for _, vocabulary in read)
-    )
+    read = [_read_known_attribute(*each, known_crossings) for each in known]
+    vocabularies = tuple(vocabulary for _, vocabulary in read)
+    here, table = cross([codes for codes, _ in read], [each.n_codes for each in vocabularies])
+    layout = replace(Layout(*fitted.parts), vocabularies=vocabularies)
     if not known_crossings:
-        return Cells(*replace(layout, table=crossings).parts, codes=here)
-    place = {tuple(row): group for group, row in enumerate(fitted.table.tolist())}
-    places = [place.get(tuple(row), -1) for row in crossings.tolist()]
+        return Cells(*replace(layout, table=table).parts, codes=here)
+    place = {tuple(row): cell for cell, row in enumerate(fitted.table.tolist())}
+    places = np.array([place.get(tuple(row), -1) for row in table.tolist()])
     if -1 in places:
-        row, count = first_and_count((np.array(places) < 0)[here])
-        name = str(replace(layout, table=crossings).names[here[row]])
-        problem = f"Row {row} of {WHAT} is of the group {name!r}, which was not fitted although each of its values was."
+        row, count = first_and_count((places < 0)[here])
+        name = str(replace(layout, table=table).names[here[row]])
+        problem = f"Row {row} of {WHAT} is of the group {name!r}, which was not fitted."
         remedy = f"Drop such rows ({count} in all), or fit again on data that has this group."
-        raise UnseenError(
-            problem,
-            remedy=remedy,
-            column=WHAT,
-            row=row,
-            value=name,
-            count=count,
-            known=fitted.names.tolist(),
-        )
-    return Cells(
-        *layout.parts, codes=np.array(places, dtype=smallest_unsigned(len(fitted.table)))[here]
-    )
+        facts = {"column": WHAT, "row": row, "value": name, "count": count}
+        raise UnseenError(problem, remedy=remedy, **facts, known=fitted.names.tolist())
+    return Cells(*layout.parts, codes=places.astype(smallest_unsigned(fitted.n_cells))[here])
 
 
 _AS_FITTED = {
@@ -459,33 +381,24 @@ _AS_FITTED = {
 def _read_known_attribute(
     attribute: Attribute, fitted: AnyVocabulary, kind: str, known_crossings: bool
 ) -> tuple[Array, AnyVocabulary]:
-    """Read an attribute with the codes of the fitted values, or with its own where it is not of categories and may be new."""
-    # A plain column of numbers is enough for a continuous attribute: how it enters was settled when
-    # it was fitted.
-    if attribute.kind != kind and not (kind == CONTINUOUS and attribute.kind == CATEGORICAL):
-        problem = f"The attribute in {attribute.place} is of the kind {attribute.kind!r}, but {kind!r} was fitted."
-        facts = {
-            "argument": attribute.argument,
-            "column": attribute.name,
-            "kind": attribute.kind,
-            "fitted": kind,
-        }
+    """Read an attribute with the fitted codes, or with its own where values may be new."""
+    # A plain column of numbers is enough for a continuous attribute.
+    if attribute.kind not in (kind, CATEGORICAL if kind == CONTINUOUS else kind):
+        problem = f"The attribute in {attribute.place} is {attribute.kind}, but {kind} was fitted."
+        facts = {"argument": attribute.argument, "column": attribute.name}
+        facts |= {"kind": attribute.kind, "fitted": kind}
         raise ShapeError(problem, remedy=f"Pass {_AS_FITTED[kind]}, or fit again.", **facts)
+    what, column = attribute.called, attribute.arrived
     if isinstance(fitted, Mixtures):
         codes, mixtures = read_mixtures(attribute, fitted)
         if not known_crossings:
             return codes, mixtures
-        return fitted.encode(mixtures, codes, what=attribute.called), replace(
-            fitted, index=mixtures.index
-        )
-    column = attribute.arrived
+        return fitted.encode(mixtures, codes, what=what), replace(fitted, index=mixtures.index)
     assert isinstance(column, Column)
     if kind == CONTINUOUS:
         missing = "exclude" if fitted.has_missing else "error"
-        codes, new = read_continuous(column, what=attribute.called, missing=missing, known=True)
+        codes, new = read_continuous(column, what=what, missing=missing, known=True)
         if not known_crossings:
             return codes, new
-        return fitted.encode(new.decode(codes), what=attribute.called), replace(
-            fitted, index=new.index
-        )
-    return fitted.encode(column, what=attribute.called), fitted.like(column)
+        return fitted.encode(new.decode(codes), what=what), replace(fitted, index=new.index)
+    return fitted.encode(column, what=what), fitted.like(column)

@@ -25,7 +25,6 @@ from r2b._data.arrays import (
     smallest_unsigned,
 )
 from r2b._data.attributes import CATEGORICAL
-from r2b._data.cells import PAIR_BLOCK, count_bytes
 from r2b._data.compute import parts_of
 from r2b._data.dataset import Labels
 from r2b._data.probabilities import row_blocks
@@ -195,7 +194,7 @@ def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:
 
 
 def joint_codes(dataset: Dataset, start: int = 0, stop: int | None = None) -> Array:
-    """Give ``group * n_classes + class`` of the rows of a table of class labels."""
+    """Return ``cell * n_classes + class`` of the rows of a table of class labels."""
     n_cells = dataset.n_cells * dataset.n_classes
     joint = dataset.cells.codes[start:stop].astype(smallest_unsigned(n_cells))
     joint *= joint.dtype.type(dataset.n_classes)
@@ -204,23 +203,16 @@ def joint_codes(dataset: Dataset, start: int = 0, stop: int | None = None) -> Ar
 
 
 def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
-    """Total weight (or number) of rows of every (group, class) pair of a table of class labels, of shape (n_groups, n_classes)."""
-    n_cells = dataset.n_cells * dataset.n_classes
-    repeats = dataset.repeats
+    """Return the weight, or number, of rows of every cell and class, (n_cells, n_classes)."""
+    n_pairs = dataset.n_cells * dataset.n_classes
     if dataset.weight is not None and not ignore_weight:
-        total = exact_bincount(joint_codes(dataset), dataset.weight, n_cells)
-    elif repeats is None and n_cells <= 256 and dataset.n_rows >= PAIR_BLOCK:
-        blocks = (
-            joint_codes(dataset, start, start + PAIR_BLOCK)
-            for start in range(0, dataset.n_rows, PAIR_BLOCK)
-        )
-        total = count_bytes(blocks)[:n_cells].astype(np.float64)
+        total = exact_bincount(joint_codes(dataset), dataset.weight, n_pairs)
     else:
         total = _block_count(
             lambda rows: joint_codes(dataset, rows.start, rows.stop),
             dataset.n_rows,
-            n_cells,
-            repeats,
+            n_pairs,
+            dataset.repeats,
         )
     return total.reshape(dataset.n_cells, dataset.n_classes)
 
@@ -271,24 +263,16 @@ def _merge_sparse(dataset: Dataset) -> Rows:
 
 
 def _certain(dataset: Dataset) -> Array | None:
-    """Give the class of each row where all probabilities are 0 or 1."""
+    """Return the class of each row where all probabilities are 0 or 1, else None."""
     matrix = dataset.labels.array
-    if not _all_certain(matrix[:16]) or not _all_certain(
-        matrix[:: max(dataset.n_rows // _PROBE_ROWS, 1)]
-    ):
-        return None
     codes = np.empty(len(matrix), dtype=smallest_unsigned(matrix.shape[1]))
     for rows in row_blocks(matrix):
+        # Rows add up to 1, so that entries of 0 and 1 are one 1 and zeros.
         block = matrix[rows]
-        if not _all_certain(block):
+        if not ((block == 0) | (block == 1)).all():
             return None
         codes[rows] = np.nonzero(block)[1]
     return codes
-
-
-def _all_certain(block: Array) -> bool:
-    # Rows add up to 1, so that entries of 0 and 1 are one 1 and zeros.
-    return bool(((block == 0) | (block == 1)).all())
 
 
 def _repeats(dataset: Dataset) -> bool:
@@ -303,19 +287,17 @@ def _merge_matrix(dataset: Dataset) -> Rows:
     matrix, codes = dataset.labels.array, dataset.cells.codes
     # First appearance decides the order, so that the merged rows do not depend on the hash.
     row_of, first = by_first(row_hashes(matrix, codes))
-    labels, groups = matrix[first], codes[first]
-    blocks = ((rows, row_of[rows]) for rows in row_blocks(matrix))
+    labels, cells = matrix[first], codes[first]
     if not all(
-        np.array_equal(labels[at], matrix[rows]) and np.array_equal(groups[at], codes[rows])
-        for rows, at in blocks
-    ):
-        # A collision of 64-bit hashes: correct without merging.
+        np.array_equal(labels[row_of[rows]], matrix[rows]) for rows in row_blocks(matrix)
+    ) or not np.array_equal(cells[row_of], codes):
+        # two rows have the same 64-bit hash: right without merging
         return Rows(matrix, codes, dataset.weight, dataset.n_cells, dataset)
     weight = np.bincount(row_of, dataset.weight, minlength=len(first)).astype(np.float64)
-    return Rows(labels, groups, weight, dataset.n_cells, dataset, row_of)
+    return Rows(labels, cells, weight, dataset.n_cells, dataset, row_of)
 
 
-def cell_sums(labels: Labels, groups: Cells, weight: Floats | None) -> tuple[Floats, Floats]:
+def cell_sums(labels: Labels, cells: Cells, weight: Floats | None) -> tuple[Floats, Floats]:
     """Add up the labels of each cell.
 
     Returns
@@ -323,14 +305,10 @@ def cell_sums(labels: Labels, groups: Cells, weight: Floats | None) -> tuple[Flo
     weight : ndarray of shape (n_cells,)
     sums : ndarray of shape (n_cells, n_classes)
     """
-    n_cells, n_classes, cells = groups.n_cells, labels.n_classes, groups.codes
-    total = np.bincount(cells, weight, n_cells).astype(np.float64)
+    size, codes = (cells.n_cells, labels.n_classes), cells.codes
+    total = np.bincount(codes, weight, size[0]).astype(np.float64)
     if not labels.is_soft:
-        pairs = cells.astype(np.int64) * n_classes + labels.array
-        return total, np.bincount(pairs, weight, n_cells * n_classes).astype(np.float64).reshape(
-            n_cells, n_classes
-        )
+        pairs = codes.astype(np.int64) * size[1] + labels.array
+        return total, np.bincount(pairs, weight, size[0] * size[1]).astype(float).reshape(size)
     columns = (column if weight is None else weight * column for column in labels.array.T)
-    return total, np.column_stack(
-        [np.bincount(cells, column, n_cells).astype(np.float64) for column in columns]
-    )
+    return total, np.column_stack([np.bincount(codes, each, size[0]) for each in columns])

@@ -22,12 +22,6 @@ GROUPS = Wording(
     "Divide each row by its sum, or pass partial=True where with the rest a row belongs to no group.",
 )
 PARTS = replace(GROUPS, normalising="Divide such rows by their sums.", at_most=True)
-# rows from which it is first looked whether mixtures repeat at all: finding the distinct ones takes
-# a sort
-_LONG = 1 << 17
-# in a table where each mixture occurs twice, about ten pairs among so many of its first million
-# rows
-_PROBE_ROWS = 4_096
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,17 +99,10 @@ class Mixtures:
 
     def to_json(self) -> dict[str, Any]:
         """Give plain values that JSON can hold."""
-        stored = {
-            "type": "mixtures",
-            "groups": list(self.groups),
-            "matrix": self.matrix.tolist(),
-            "rows": self.rows.tolist(),
-        }
-        return (
-            stored
-            | ({"partial": True} if self.partial else {})
-            | ({"called": list(self.called)} if self.called else {})
-        )
+        stored: dict[str, Any] = {"type": "mixtures", "groups": list(self.groups)}
+        stored |= {"matrix": self.matrix.tolist(), "rows": self.rows.tolist()}
+        stored |= {"partial": True} if self.partial else {}
+        return stored | ({"called": list(self.called)} if self.called else {})
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Mixtures:
@@ -123,12 +110,8 @@ class Mixtures:
         groups = tuple(str(name) for name in stored["groups"])
         matrix = np.array(stored["matrix"], dtype=np.float64).reshape(-1, len(groups))
         rows = np.array(stored["rows"], dtype=np.int64)
-        called = tuple(str(name) for name in stored.get("called", ()))
-        if (
-            len(rows) != len(matrix)
-            or len(called) not in (0, len(matrix))
-            or not np.isfinite(matrix).all()
-        ):
+        called, n = tuple(map(str, stored.get("called", ()))), len(matrix)
+        if len(rows) != n or len(called) not in (0, n) or not np.isfinite(matrix).all():
             raise ValueError("mixtures without a row or with numbers that are not finite")
         return cls(matrix, groups, rows, partial=bool(stored.get("partial", False)), called=called)
 
@@ -152,14 +135,6 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
         Group names are not distinct, not as many as columns, or not those that were fitted.
     """
     matrix, names, partial = membership_matrix(attribute, fitted)
-    # A sample of a long table tells whether its rows all but never repeat: each is then its own
-    # mixture, and nothing is sorted.
-    probe = matrix[:: len(matrix) // _PROBE_ROWS] if len(matrix) >= _LONG else matrix[:0]
-    if len(probe) and len(distinct_rows(probe)[1]) == len(probe):
-        every = np.arange(len(matrix))
-        return every.astype(smallest_unsigned(len(matrix))), Mixtures(
-            matrix, names, every, attribute.index, partial
-        )
     codes, first = distinct_rows(matrix)
     return codes, Mixtures(matrix[first], names, first, attribute.index, partial)
 
@@ -193,16 +168,11 @@ def distinct_rows(matrix: Array) -> tuple[Array, Array]:
     >>> distinct_rows(np.array([[0.5, 0.5], [1.0, 0.0], [0.5, 0.5]]))
     (array([0, 1, 0], dtype=uint8), array([0, 1]))
     """
-    # One integer per row sorts ten times faster than rows of bytes; where two rows share it, the
-    # bytes decide for all.
+    # One integer per row sorts ten times faster than rows of bytes.
     codes, first = by_first(row_hashes(matrix))
-    if not np.array_equal(matrix[first[codes]], matrix):
-        whole = (
-            np.ascontiguousarray(matrix)
-            .view(np.dtype((np.void, matrix.itemsize * matrix.shape[1])))
-            .ravel()
-        )
-        codes, first = by_first(whole)
+    if not np.array_equal(matrix[first[codes]], matrix):  # two rows share a hash
+        row = np.dtype((np.void, matrix.itemsize * matrix.shape[1]))
+        codes, first = by_first(np.ascontiguousarray(matrix).view(row).ravel())
     return codes, first
 
 
@@ -212,53 +182,45 @@ def _given_names(attribute: Attribute, table: Frame | Matrix) -> tuple[str, ...]
     groups, place = attribute.groups, attribute.place
     if groups is None:
         return own
+    facts: dict[str, Any] = {"argument": attribute.argument, "column": attribute.name}
     if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
         problem = f"The groups of {place} are {groups!r}, which is not a list of names."
         remedy = 'Pass one name per column, such as ["f", "m"].'
-        raise ParameterError(
-            problem, remedy=remedy, parameter="groups", column=attribute.name, value=groups
-        )
-    named = tuple(str(name) for name in groups)
-    facts: dict[str, Any] = {"argument": attribute.argument, "column": attribute.name}
+        raise ParameterError(problem, remedy=remedy, parameter="groups", value=groups, **facts)
+    named, n_columns = tuple(str(name) for name in groups), len(table.columns)
     twice = next((name for name in named if named.count(name) > 1), None)
     if twice is not None:
         problem = f"The groups of {place} name {twice!r} {named.count(twice)} times."
-        raise ShapeError(
-            problem, remedy="Give every group a name of its own.", group=twice, **facts
-        )
+        remedy = "Give every group a name of its own."
+        raise ShapeError(problem, remedy=remedy, group=twice, **facts)
     if own is not None and own != named:
-        problem = f"The membership in {place} has columns named {listed(own)}, but groups says {listed(named)}."
+        problem = (
+            f"The columns of {place} are named {listed(own)}, but groups says {listed(named)}."
+        )
         remedy = "Leave out groups, or name the columns of the frame after them."
         raise ShapeError(problem, remedy=remedy, columns=own, groups=named, **facts)
-    if len(named) != len(table.columns):
-        problem = f"The membership in {place} has {len(table.columns)} columns, but groups names {len(named)}."
-        raise ShapeError(
-            problem,
-            remedy="Give one name per column.",
-            n_columns=len(table.columns),
-            n_groups=len(named),
-            **facts,
+    if len(named) != n_columns:
+        problem = (
+            f"The membership in {place} has {n_columns} columns, but groups names {len(named)}."
         )
+        facts |= {"n_columns": n_columns, "n_groups": len(named)}
+        raise ShapeError(problem, remedy="Give one name per column.", **facts)
     return named
 
 
-def _order(
-    names: tuple[str, ...], are_given: bool, fitted: tuple[str, ...], what: str
-) -> list[int]:
-    """Say which column holds each fitted group; columns without names are taken in the order they come."""
+def _order(names: tuple[str, ...], given: bool, fitted: tuple[str, ...], what: str) -> list[int]:
+    """Return the column of each fitted group; columns without names are taken in order."""
     facts: dict[str, Any] = {"argument": what, "known": fitted}
     if len(names) != len(fitted):
-        problem = f"The membership in {what} has {len(names)} groups, but {len(fitted)} were fitted: {listed(fitted)}."
-        remedy = "Pass one column of probabilities per fitted group."
-        raise ShapeError(
-            problem, remedy=remedy, n_columns=len(names), n_groups=len(fitted), **facts
-        )
-    if not are_given:
+        known = f"{len(fitted)} were fitted: {listed(fitted)}"
+        problem = f"The membership in {what} has {len(names)} groups, but {known}."
+        facts |= {"n_columns": len(names), "n_groups": len(fitted)}
+        raise ShapeError(problem, remedy="Pass one column per fitted group.", **facts)
+    if not given:
         return list(range(len(fitted)))
     unknown = next((name for name in names if name not in fitted), None)
     if unknown is not None:
-        problem = f"The membership in {what} has a group {unknown!r}, which is not among the fitted groups {listed(fitted)}."
-        raise UnseenError(
-            problem, remedy="Name the columns after the fitted groups.", value=unknown, **facts
-        )
+        problem = f"The group {unknown!r} of {what} is not among the fitted {listed(fitted)}."
+        remedy = "Name the columns after the fitted groups."
+        raise UnseenError(problem, remedy=remedy, value=unknown, **facts)
     return [names.index(name) for name in fitted]

@@ -50,9 +50,8 @@ def numbers_of(
     """
 
     def error(row: int, value: Any) -> InputError:
-        problem = (
-            f"In {what}, row {row} holds {value!r} ({type_word(value)}), which is not a number."
-        )
+        holds = f"{value!r} ({type_word(value)})"
+        problem = f"In {what}, row {row} holds {holds}, which is not a number."
         return kind(problem, remedy=remedy, column=what, row=row, value=value)
 
     native = column.native
@@ -71,16 +70,16 @@ def numbers_of(
     numbers = np.empty(len(array), dtype=np.float64)
     for row, value in enumerate(array.tolist()):
         # Python reads "0.5" as a number
-        if isinstance(value, (str, bytes)) or (
-            isinstance(value, (bool, np.bool_)) and not booleans
-        ):
+        if isinstance(value, (str, bytes) if booleans else (str, bytes, bool)):
             raise error(row, value)
         try:
             numbers[row] = np.nan if is_missing(value) else float(value)
-        except (TypeError, ValueError, OverflowError) as cause:
-            if not (huge and isinstance(cause, OverflowError)):
+        except OverflowError as cause:  # a whole number beyond what a float can hold
+            if not huge:
                 raise error(row, plain_value(value)) from cause
             numbers[row] = np.inf if value > 0 else -np.inf
+        except (TypeError, ValueError) as cause:
+            raise error(row, plain_value(value)) from cause
     return numbers
 
 
@@ -100,31 +99,22 @@ def read_weight(column: Column) -> Array:
     >>> read_weight(Column([1, 0, 2], "list"))
     array([1., 0., 2.])
     """
-    weight = frozen(
-        numbers_of(column, WHAT, "Pass one number per row.", WeightError).astype(
-            np.float64, copy=False
-        )
-    )
-    # NaN fails every comparison and infinity the second, so that two numbers answer for the whole
-    # column.
+    numbers = numbers_of(column, WHAT, "Pass one number per row.", WeightError)
+    weight = frozen(numbers.astype(np.float64, copy=False))
+    # NaN fails every comparison and infinity the second
     if not (weight.min() >= 0 and weight.max() < np.inf):
         row, count = first_and_count(~((weight >= 0) & (weight < np.inf)))
-        value = float(weight[row])
-        problem = f"The weight of row {row} is {value!r}; {count} of {len(weight)} weights are negative, missing or infinite."
-        raise WeightError(
-            problem,
-            remedy="Pass finite weights of zero or more.",
-            row=row,
-            value=value,
-            count=count,
-        )
+        value, remedy = float(weight[row]), "Pass finite weights of zero or more."
+        wrong = f"{count} of {len(weight)} weights are negative, missing or infinite"
+        problem = f"The weight of row {row} is {value!r}; {wrong}."
+        raise WeightError(problem, remedy=remedy, row=row, value=value, count=count)
     return weight
 
 
 def weight_beside(
     sample_weight: Any, n_rows: int, *beside: tuple[str, Any | None]
 ) -> tuple[Array, Any | None]:
-    """Read the weights of rows that other arguments, named with their row labels, describe too; give the row labels that all share."""
+    """Read weights beside other arguments of the same rows; return also the row labels of all."""
     column = column_of(sample_weight, what=WHAT)
     refuse_lengths(beside[0][0], n_rows, WHAT, len(column))
     index = refuse_other_index(*beside, (WHAT, column.index))
@@ -138,34 +128,23 @@ def refuse_weightless_cells(weight: Array, groups: Cells) -> None:
     empty = np.flatnonzero((totals == 0) & (rows > 0))
     if len(empty):
         name, count = plain_value(groups.names[empty[0]]), int(rows[empty[0]])
+        problem = f"The weights of all {count} rows of group {name!r} are zero."
         remedy = "Give at least one of its rows a positive weight, or drop the group."
-        raise WeightError(
-            f"The weights of all {count} rows of group {name!r} are zero.",
-            remedy=remedy,
-            group=name,
-            count=count,
-        )
+        raise WeightError(problem, remedy=remedy, group=name, count=count)
     refuse_weightless_table(weight)
 
 
 def refuse_weightless_table(weight: Array) -> None:
-    """Raise where the weights of all rows add up to zero or to infinity, which leaves every mean undefined."""
+    """Raise where weights add up to zero or to infinity, which leaves every mean undefined."""
     with np.errstate(over="ignore"):
         total = float(weight.sum())
     if total == 0:
         problem = f"The weights of all {len(weight)} rows are zero."
-        raise WeightError(
-            problem,
-            remedy="Give at least one row a positive weight.",
-            count=len(weight),
-            total=total,
-        )
+        remedy = "Give at least one row a positive weight."
+        raise WeightError(problem, remedy=remedy, count=len(weight), total=total)
     if not np.isfinite(total):
-        raise WeightError(
-            "The weights add up to infinity.",
-            remedy="Divide them by their largest value.",
-            total=total,
-        )
+        remedy = "Divide them by their largest value."
+        raise WeightError("The weights add up to infinity.", remedy=remedy, total=total)
 
 
 def read_continuous(
@@ -215,23 +194,19 @@ def continuous_numbers(
     if missing == "error":
         refuse_missing(gaps, what, "Drop or fill these rows.")
     elif missing == "group" and count:
-        found = f"In {what}, {count} of {len(gaps)} rows have no value (the first is row {row})"
-        problem = (
-            f"{found}, and missing='group' has no group for them: the attribute is continuous."
-        )
-        remedy = "Pass missing='exclude', or drop these rows."
-        raise ParameterError(
-            problem, remedy=remedy, parameter="missing", column=what, row=row, count=count
-        )
+        problem = f"In {what}, {count} of {len(gaps)} rows have no value (the first is row {row})"
+        fault = ", and missing='group' has no group for them: the attribute is continuous."
+        remedy = "Pass `missing='exclude'`, or drop these rows."
+        facts = {"column": what, "row": row, "count": count}
+        raise ParameterError(problem + fault, remedy=remedy, parameter="missing", **facts)
     if not known:
         refuse_all_missing(gaps, what)
-    remedy = "Pass one number per row, or pass the column without Continuous if its values are categories."
+    remedy = "Pass one number per row, or the column without Continuous if it holds categories."
     numbers = numbers_of(column, what, remedy, booleans=False).astype(np.float64)
     row, count = first_and_count(np.isinf(numbers))
     if count:
-        value = float(numbers[row])
+        value, remedy = float(numbers[row]), "Correct or drop these rows."
         problem = f"In {what}, row {row} holds {value!r}; {count} of {len(gaps)} rows are infinite."
-        remedy = "Correct or drop these rows; a continuous attribute is finite."
         raise InputError(problem, remedy=remedy, column=what, row=row, value=value, count=count)
     return numbers, gaps
 
@@ -264,60 +239,50 @@ def read_costs(costs: Any, names: list[Any], vocabulary: Vocabulary | None = Non
         places = np.array(_places(costs, names, vocabulary), np.float64)
         return frozen(np.abs(places[:, None] - places))
     n_classes = len(names)
-    remedy = f"Pass a {n_classes} x {n_classes} table of what it costs to turn the class of a row into that of a column; 1 is usual."
-    costs = _in_order(costs, names)
+    size = f"{n_classes} x {n_classes}"
+    remedy = f"Pass a {size} table of the cost to turn a row's class into a column's; 1 is usual."
     try:
-        table = np.array(costs, dtype=np.float64)
+        table = np.array(_in_order(costs, names), dtype=np.float64)
     except (TypeError, ValueError):
         raise ParameterError("costs is not a table of numbers.", remedy=remedy) from None
     if table.shape != (n_classes, n_classes):
-        raise ParameterError(
-            f"costs has shape {table.shape}, but there are {n_classes} classes.",
-            remedy=remedy,
-            shape=table.shape,
-        )
+        problem = f"costs has shape {table.shape}, but there are {n_classes} classes."
+        raise ParameterError(problem, remedy=remedy, shape=table.shape)
     diagonal = np.eye(n_classes, dtype=bool)
     wrong = np.argwhere(np.where(diagonal, table != 0, ~(np.isfinite(table) & (table > 0))))
     if len(wrong):
-        old, new = (int(place) for place in wrong[0])
-        problem = (
-            f"It costs {table[old, new]} to turn class {names[old]!r} into class {names[new]!r}."
-        )
+        (old, new), cost = ((names[place] for place in wrong[0]), float(table[tuple(wrong[0])]))
+        problem = f"It costs {cost} to turn class {old!r} into class {new!r}."
         remedy = "Keeping a label costs 0, and every change a finite amount above 0."
-        raise ParameterError(
-            problem, remedy=remedy, old=names[old], new=names[new], cost=float(table[old, new])
-        )
+        raise ParameterError(problem, remedy=remedy, old=old, new=new, cost=cost)
     return frozen(table)
 
 
 def _places(
     costs: str | Mapping[Any, Any], names: list[Any], vocabulary: Vocabulary | None
 ) -> list[int]:
-    """Give the place of every class in the order that was stated, classes that no row has among them."""
+    """Return the place of every class in the order that was stated."""
     given = costs["ordinal"] if isinstance(costs, Mapping) and list(costs) == ["ordinal"] else None
     if costs != "ordinal" and (isinstance(given, str) or not isinstance(given, Iterable)):
-        remedy = "Pass 'ordinal', or {'ordinal': [...]} with the classes in order, or a table of numbers."
+        remedy = "Pass 'ordinal', {'ordinal': [...]} with the classes in order, or a table."
         raise ParameterError(f"costs is {costs!r}.", remedy=remedy, costs=costs)
     order = stated_order(vocabulary) if given is None else [plain_value(value) for value in given]
     if order is None:
-        problem = f"costs is 'ordinal', but the order of the classes {listed(names)} is not known: the labels are no ordered categorical."
-        remedy = "State it, `costs={'ordinal': [...]}` from the lowest class to the highest, or pass labels of an ordered categorical."
+        problem = f"costs is 'ordinal', but the order of the classes {listed(names)} is not known."
+        way = "State it, `costs={'ordinal': [...]}` from the lowest class to the highest"
+        remedy = f"{way}, or pass labels of an ordered categorical."
         raise ParameterError(problem, remedy=remedy, classes=names)
-    place = {key_of(value): at for at, value in enumerate(order)}
-    if len(place) < len(order):
-        twice = next(value for at, value in enumerate(order) if place[key_of(value)] != at)
-        raise ParameterError(
-            f"The order of costs has {twice!r} twice.", remedy="Name every class once.", value=twice
-        )
-    absent = [name for name in names if key_of(name) not in place]
+    keys = [key_of(value) for value in order]
+    twice = [value for at, value in enumerate(order) if keys.index(keys[at]) != at]
+    if twice:
+        problem = f"The order of costs has {twice[0]!r} twice."
+        raise ParameterError(problem, remedy="Name every class once.", value=twice[0])
+    absent = [name for name in names if key_of(name) not in keys]
     if absent:
         problem = f"The order of costs, {listed(order)}, is without the class {absent[0]!r}."
-        raise ParameterError(
-            problem,
-            remedy=f"Name every class, from the lowest to the highest: {listed(names)}.",
-            absent=absent,
-        )
-    return [place[key_of(name)] for name in names]
+        remedy = f"Name every class, from the lowest to the highest: {listed(names)}."
+        raise ParameterError(problem, remedy=remedy, absent=absent)
+    return [keys.index(key_of(name)) for name in names]
 
 
 def stated_order(vocabulary: Vocabulary | None) -> list[Any] | None:
@@ -345,10 +310,6 @@ def _in_order(costs: Any, names: list[Any]) -> Any:
     for side, found in (("rows", rows), ("columns", columns)):
         if len(found) != len(names) or set(found) != set(names):
             problem = f"The {side} of costs are called {listed(found)}, which are not the classes."
-            raise ParameterError(
-                problem,
-                remedy=f"Name every class once: {listed(names)}.",
-                found=found,
-                classes=names,
-            )
+            remedy = f"Name every class once: {listed(names)}."
+            raise ParameterError(problem, remedy=remedy, found=found, classes=names)
     return costs.loc[names, names]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import narwhals as nw
@@ -14,7 +13,6 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b._data.arrays import (
-    BLOCK_ROWS,
     WIDEST_SPAN,
     Array,
     as_objects,
@@ -122,58 +120,47 @@ class Vocabulary:
             A row has no value, and the vocabulary has no code for it.
         """
         column = column if isinstance(column, Column) else column_of(column, what=what)
-        if not self.has_missing:
+        missing = column.missing() if self.has_missing else None
+        if missing is None or not missing.any():
             return self._known(*factorize(column, what=what), None, what)
-        missing = column.missing()
-        if missing.all():
-            return np.full(len(missing), len(self), dtype=smallest_unsigned(self.n_codes))
         kept = np.flatnonzero(~missing)
-        return with_missing(
-            self._known(*_factorize_rows(column, kept, what=what), kept, what), missing, len(self)
-        )
+        known = np.zeros(0, np.uint8)
+        if len(kept):
+            known = self._known(*_factorize_rows(column, kept, what=what), kept, what)
+        return with_missing(known, missing, len(self))
 
     def _known(self, codes: Array, values: Array, kept: Array | None, what: str) -> Array:
-        """Turn codes of values that were found into codes of those that are known; ``kept`` has the rows that have a value."""
-        places = [self._places.get(key_of(value), -1) for value in values]
-        if -1 in places:
-            place, count = first_and_count((np.array(places) < 0)[codes])
-            raise self._unseen(
-                values[codes[place]], place if kept is None else int(kept[place]), count, what
-            )
-        known = np.array(places, dtype=smallest_unsigned(len(self)))
-        return (
-            codes.astype(known.dtype, copy=False)
-            if np.array_equal(known, np.arange(len(known)))
-            else known[codes]
-        )
+        """Turn codes of found values into codes of known ones; ``kept`` are their rows."""
+        known = np.array([self._places.get(key_of(value), -1) for value in values])
+        if (known < 0).any():
+            place, count = first_and_count((known < 0)[codes])
+            row = place if kept is None else int(kept[place])
+            raise self._unseen(values[codes[place]], row, count, what)
+        if np.array_equal(known, np.arange(len(known))):
+            return codes.astype(smallest_unsigned(len(self)), copy=False)
+        return known.astype(smallest_unsigned(len(self)))[codes]
 
     def _unseen(self, found: Any, row: int, count: int, what: str) -> UnseenError:
         value, word = plain_value(found), type_word(found)
-        known, words = (
-            [plain_value(each) for each in self.values],
-            {type_word(each) for each in self.values},
-        )
-        problem, hint = (
-            f"Row {row} of {what} holds {value!r}, which is not among the known values {listed(known)}.",
-            "",
-        )
+        known = [plain_value(each) for each in self.values]
+        words = {type_word(each) for each in self.values}
+        problem, hint = f"Row {row} of {what} holds {value!r}", ""
         if word not in words:  # '0' is not 0, however alike they are written
             other = min(words)
-            problem = f"Row {row} of {what} holds {value!r} ({word}), but the known values are of another type: {listed(known)} ({other})."
+            problem += (
+                f" ({word}), but the known values are of another type: {listed(known)} ({other})."
+            )
             hint = f"Convert the column to {other}, for example with astype. "
-        elif close := difflib.get_close_matches(str(value), map(str, known), n=1):
-            hint = f"Did you mean {close[0]!r}? "
+        else:
+            problem += f", which is not among the known values {listed(known)}."
+            if close := difflib.get_close_matches(str(value), map(str, known), n=1):
+                hint = f"Did you mean {close[0]!r}? "
         remedy = (
             f"{hint}Correct or drop such rows ({count} in all), or fit again on data that has them."
         )
-        facts: dict[str, Any] = {
-            "column": what,
-            "row": row,
-            "value": value,
-            "count": count,
-            "known": known,
-        }
-        return UnseenError(problem, remedy=remedy, **facts, type=word, known_type=min(words))
+        facts: dict[str, Any] = {"column": what, "row": row, "value": value, "count": count}
+        facts |= {"known": known, "type": word, "known_type": min(words)}
+        return UnseenError(problem, remedy=remedy, **facts)
 
     def decode(self, codes: Array) -> Any:
         """Give the values of codes, as a column of the library and dtype that the vocabulary was read from.
@@ -195,40 +182,36 @@ class Vocabulary:
         column = take(self.native, self.library, codes)
         if self.library == "pandas":
             same_rows = self.index is not None and len(self.index) == len(codes)
-            column.index = (
-                self.index if same_rows else libraries.get_pandas().RangeIndex(len(codes))
-            )
+            column = column.set_axis(self.index) if same_rows else column.reset_index(drop=True)
         return nw.from_native(column, series_only=True) if self.wrapped else column
 
     @cached_property
     def _with_gap(self) -> Array:
         """The values in the order of the codes, with what stands for a missing one."""
+        kind = self.values.dtype.kind
         if not self.has_missing:
             return self.values
-        if self.values.dtype.kind in "fmM":
+        if kind in "fmM":
             return np.append(
-                self.values,
-                np.array(
-                    [np.nan if self.values.dtype.kind == "f" else "NaT"], dtype=self.values.dtype
-                ),
+                self.values, np.array(np.nan if kind == "f" else "NaT", self.values.dtype)
             )
         return np.append(self.values.astype(object), np.array([None], dtype=object))
 
     def like(self, column: Column) -> Vocabulary:
         """Give the same values, decoding to the library and the row labels of another column."""
-        if column.library in ("numpy", "list"):
+        library = column.library
+        if library in ("numpy", "list"):
             return Vocabulary(self.values, has_missing=self.has_missing)
-        kind = "type" if column.library == "pyarrow" else "dtype"
-        if self.library != column.library or getattr(self.native, kind) != getattr(
-            column.native, kind
-        ):
-            native = made_from(self._with_gap, column.library, column.name)
-        elif column.library == "pandas":
-            native = self.native.rename(column.native.name)
-        else:
-            native = self.native.alias(column.name) if column.library == "polars" else self.native
+        kind = "type" if library == "pyarrow" else "dtype"
+        native = self.native
+        if self.library != library or getattr(native, kind) != getattr(column.native, kind):
+            native = made_from(self._with_gap, library, column.name)
+        elif library != "pyarrow":
+            native = getattr(native, "rename" if library == "pandas" else "alias")(
+                column.native.name
+            )
         return replace(
-            self, native=native, library=column.library, wrapped=column.wrapped, index=column.index
+            self, native=native, library=library, wrapped=column.wrapped, index=column.index
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -239,11 +222,7 @@ class Vocabulary:
         >>> Vocabulary(np.array([0, 2], dtype=np.int8)).to_json()
         {'dtype': '|i1', 'type': 'number', 'values': [0, 2]}
         """
-        return (
-            {**to_plain(self.values), "has_missing": True}
-            if self.has_missing
-            else to_plain(self.values)
-        )
+        return to_plain(self.values) | ({"has_missing": True} if self.has_missing else {})
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Vocabulary:
@@ -279,9 +258,9 @@ def read_vocabulary(
     >>> read_vocabulary(Column(["b", None, "a"], "list"), what="sex", keep_missing=True)
     (array([1, 2, 0], dtype=uint8), Vocabulary(['a', 'b'], has_missing=True))
     """
-    missing = column.missing() if keep_missing else None
-    has_missing = missing is not None and bool(missing.any())
-    if missing is not None and has_missing:
+    missing = column.missing() if keep_missing else np.zeros(1, dtype=bool)
+    has_missing = bool(missing.any())
+    if has_missing:
         refuse_all_missing(missing, what)
         codes, values = _factorize_rows(column, np.flatnonzero(~missing), what=what)
         codes = with_missing(codes, missing, len(values))
@@ -290,9 +269,8 @@ def read_vocabulary(
     if column.library in ("numpy", "list"):
         return codes, Vocabulary(values, has_missing=has_missing)
     native = take(column.native, column.library, first_rows(codes, len(values) + has_missing))
-    return codes, Vocabulary(
-        values, native, column.library, column.wrapped, column.index, has_missing
-    )
+    facts = column.library, column.wrapped, column.index, has_missing
+    return codes, Vocabulary(values, native, *facts)
 
 
 def _factorize_rows(column: Column, rows: Array, *, what: str) -> tuple[Array, Array]:
@@ -301,10 +279,8 @@ def _factorize_rows(column: Column, rows: Array, *, what: str) -> tuple[Array, A
         return factorize(column.take(rows), what=what)
     except MixedTypeError as error:
         facts: dict[str, Any] = error.facts
-        first, second = (int(rows[row]) for row in facts["rows"])
-        raise mixed_error(
-            what, rows=(first, second), values=facts["values"], types=facts["types"]
-        ) from None
+        pair = [int(rows[row]) for row in facts["rows"]]
+        raise _mixed_error(what, pair, facts["values"], facts["types"]) from None
 
 
 def with_missing(codes: Array, missing: Array, n_values: int) -> Array:
@@ -323,14 +299,10 @@ def with_missing(codes: Array, missing: Array, n_values: int) -> Array:
 def refuse_all_missing(missing: Array, what: str) -> None:
     """Raise where no row at all has a value: such a column says nothing, and its values have no type."""
     if missing.all():
-        n_rows, remedy = (
-            len(missing),
-            "Leave this column out, or check that the right one was passed.",
-        )
+        n_rows, remedy = len(missing), "Leave this column out, or check that it is the right one."
+        facts = {"column": what, "row": 0, "count": n_rows, "n_rows": n_rows}
         problem = f"In {what}, none of the {n_rows} rows has a value."
-        raise MissingValueError(
-            problem, remedy=remedy, column=what, row=0, count=n_rows, n_rows=n_rows
-        )
+        raise MissingValueError(problem, remedy=remedy, **facts)
 
 
 def factorize(column: Column, *, what: str) -> tuple[Array, Array]:
@@ -481,13 +453,12 @@ _DTYPE_KINDS = {
 def _of_list(rows: Any, what: str) -> tuple[Array, Array]:
     codes, distinct, family = encode_objects(rows, what=what)
     # NumPy drops zeros at the end of text, which would make two classes of one name.
-    cut = family == "str" and any(value.endswith("\0") for value in distinct)
-    typed = np.array(distinct) if family in _DTYPE_KINDS and not cut else None
-    # NumPy makes floats or objects of integers that are too large, and objects of Python's own
-    # dates.
-    return codes, typed if typed is not None and typed.dtype.kind in _DTYPE_KINDS[
-        family
-    ] else as_objects(distinct)
+    if family in _DTYPE_KINDS and not (family == "str" and any(v.endswith("\0") for v in distinct)):
+        typed = np.array(distinct)
+        # NumPy makes floats or objects of integers that are too large, and of Python's dates
+        if typed.dtype.kind in _DTYPE_KINDS[family]:
+            return codes, typed
+    return codes, as_objects(distinct)
 
 
 _FILL = 'Drop these rows, or fill them with a category of your own such as "unknown".'
@@ -531,8 +502,9 @@ def encode_objects(values: Sequence[Any] | Array, *, what: str) -> tuple[Array, 
     (array([1, 0, 1], dtype=uint8), ['a', 'b'], 'str')
     """
     family = uniform_family(values, what=what)
+    plain = values.tolist() if isinstance(values, np.ndarray) else values
     try:
-        distinct = set().union(*_blocks(values))
+        distinct = set(plain)
     except TypeError as error:  # lists or dictionaries in the cells
         raise no_name(what, f"are of type {family}", type=family) from error
     try:
@@ -540,21 +512,10 @@ def encode_objects(values: Sequence[Any] | Array, *, what: str) -> tuple[Array, 
     except TypeError:  # values without an order of their own, such as members of an Enum
         ordered = sorted(distinct, key=str)
     place = {value: code for code, value in enumerate(ordered)}
-    codes = np.empty(len(values), dtype=smallest_unsigned(len(ordered)))
-    start = 0
-    for block in _blocks(values):
-        codes[start : start + len(block)] = np.fromiter(
-            map(place.__getitem__, block), dtype=codes.dtype, count=len(block)
-        )
-        start += len(block)
-    return (
-        codes,
-        [
-            value.item() if isinstance(value, (np.str_, np.number, np.bool_)) else value
-            for value in ordered
-        ],
-        family,
-    )
+    dtype = smallest_unsigned(len(ordered))
+    codes = np.fromiter(map(place.__getitem__, plain), dtype=dtype, count=len(plain))
+    scalars = (np.str_, np.number, np.bool_)
+    return codes, [v.item() if isinstance(v, scalars) else v for v in ordered], family
 
 
 def no_name(what: str, found: str, **facts: Any) -> InputError:
@@ -569,12 +530,17 @@ def no_name(what: str, found: str, **facts: Any) -> InputError:
 
 
 def uniform_family(values: Sequence[Any] | Array, *, what: str) -> str:
-    """Give the one family of values in a column, or raise the error for missing or mixed values."""
-    families = {family_of(kind) for block in _blocks(values) for kind in set(map(type, block))}
+    """Return the one family of values in a column, or raise for missing or mixed values."""
+    plain = values.tolist() if isinstance(values, np.ndarray) else values
+    families = {family_of(kind) for kind in set(map(type, plain))}
     if families - ALWAYS_THERE:
-        refuse_missing(missing_objects(values), what)
+        refuse_missing(missing_objects(plain), what)
     if len(families) > 1:
-        raise _mixed_rows(values, what=what)
+        seen: dict[str, int] = {}
+        for row, value in enumerate(plain):
+            seen.setdefault(family_of(type(value)), row)
+        pair = list(seen.values())[:2]
+        raise _mixed_error(what, pair, [plain[row] for row in pair], list(seen)[:2])
     (family,) = families
     if family == "complex":
         raise complex_error(what)
@@ -590,28 +556,10 @@ def complex_error(what: str) -> InputError:
     )
 
 
-def _blocks(values: Sequence[Any] | Array) -> Iterator[list[Any]]:
-    for start in range(0, len(values), BLOCK_ROWS):
-        block = values[start : start + BLOCK_ROWS]
-        yield block.tolist() if isinstance(block, np.ndarray) else list(block)
-
-
-def _mixed_rows(values: Sequence[Any] | Array, *, what: str) -> MixedTypeError:
-    seen: dict[str, tuple[int, Any]] = {}
-    for row, value in enumerate(chain.from_iterable(_blocks(values))):
-        seen.setdefault(family_of(type(value)), (row, value))
-    (one, (row_one, value_one)), (two, (row_two, value_two)) = list(seen.items())[:2]
-    return mixed_error(
-        what, rows=(row_one, row_two), values=(value_one, value_two), types=(one, two)
+def _mixed_error(what: str, rows: Any, values: Any, types: Any) -> MixedTypeError:
+    one, other = (f"row {rows[i]} holds {values[i]!r} ({types[i]})" for i in (0, 1))
+    remedy = (
+        "Convert the column to one type, for example with astype(str) or [str(v) for v in column]."
     )
-
-
-def mixed_error(
-    what: str, *, rows: tuple[int, int], values: tuple[Any, Any], types: tuple[str, str]
-) -> MixedTypeError:
-    """Build the error for two rows whose values are of different types."""
-    problem = f"In {what}, row {rows[0]} holds {values[0]!r} ({types[0]}) and row {rows[1]} holds {values[1]!r} ({types[1]})."
-    remedy = "Convert the column to one type, for example with astype(str); a list with [str(value) for value in column]."
-    return MixedTypeError(
-        problem, remedy=remedy, column=what, rows=rows, values=values, types=types
-    )
+    facts = {"rows": tuple(rows), "values": tuple(values), "types": tuple(types)}
+    return MixedTypeError(f"In {what}, {one} and {other}.", remedy=remedy, column=what, **facts)
