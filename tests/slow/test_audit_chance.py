@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import r2b
 from r2b._audit import Audit, audit
-from r2b._audit.families import explained_of_sums
+from r2b._audit.measure import explained_of_sums
 from r2b._audit.resampling import Draws, FamilyRows, Kinds, ranges
 from r2b._data import read
 from r2b.metrics.chance import sampling_level
@@ -304,12 +304,11 @@ def test_a_table_of_few_weights_is_drawn_as_its_rows_are() -> None:
     np.testing.assert_allclose(moments(counted), moments(by_row), rtol=0.05)
 
 
-def test_large_cells_are_resampled_by_two_moments_as_row_by_row() -> None:
+def test_cells_are_resampled_by_two_moments_as_row_by_row() -> None:
     rng = np.random.default_rng(22)
     n = 6000
     y, s, weight = rng.integers(0, 2, n), rng.choice(2, n, p=[0.9, 0.1]), rng.gamma(0.8, size=n)
     rows = rows_of(y, s, weight)
-    assert len(rows.sample().cells) < n / 2  # the cells of the large group are one row each
     exact = sample_of_values(weight, s * 2 + y, None, 4)
     drawn = rows.resampled(
         lambda sums: ranges(sums[0] / sums[1][:, :, None]), n_boot=3000, random_state=0
@@ -342,3 +341,18 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
         assert interval is not None
         held.append(interval.low <= 0.2 <= interval.high)
     assert np.mean(held) >= 0.9 - 3 * (0.09 / 60) ** 0.5
+
+
+@pytest.mark.parametrize("sizes", [(3000, 3000), (6000, 40), (6000, 5)])
+def test_many_probabilities_are_drawn_as_their_rows_are(
+    sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    y, s = rng.dirichlet([0.2, 0.5, 1.0], sum(sizes)), np.repeat([0, 1], sizes)
+    drawn = []
+    for most in (0, 1 << 30):
+        monkeypatch.setattr("r2b._audit.resampling.MOST_EXACT", most)
+        rows = rows_of(y, s, rng.uniform(0.5, 2.0, len(y)))
+        gaps = [ranges(table / totals[:, :, None]) for table, totals in rows.permuted(1500, 0)]
+        drawn.append(np.quantile(np.concatenate(gaps), [0.1, 0.5, 0.9, 0.95]))
+    np.testing.assert_allclose(drawn[0], drawn[1], rtol=0.1)

@@ -282,7 +282,7 @@ PLANTED: list[tuple[Rule, str, str]] = [
         '"""A module."""\nclass Family:\n    pass',
     ),
     (public_names_are_documented, "r2b.metrics", "x = 1"),
-    (nothing_escapes_the_order, "r2b._audit.text", 'import_module("r2b.report")'),
+    (nothing_escapes_the_order, "r2b._audit.results", 'import_module("r2b.report")'),
     (
         nothing_escapes_the_order,
         "r2b.engines.tables",

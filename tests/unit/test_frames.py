@@ -75,7 +75,7 @@ def test_data_of_no_library_give_pandas_and_backend_chooses() -> None:
         fair.to_frame(backend="excel")
     with pytest.raises(ParameterError, match=r"part is 'rows'\. Pass one of 'means'"):
         fair.to_frame("rows")
-    with pytest.raises(ParameterError, match=r"part is 'rows'\. Choose among 'groups'"):
+    with pytest.raises(ParameterError, match=r"part is 'rows'\. Pass one of 'groups'"):
         r2b.audit(Y, sensitive_features=SEX, n_boot=0).to_frame("rows")
 
 

@@ -1,4 +1,4 @@
-"""How bounds compare on the same data: what each costs, and whether it also does what the others ask."""
+"""Several bounds on the same data: what each costs, and whether it also meets the others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from r2b._audit.tradeoff import task_of
 from r2b._constraints.families.doubts import warn_of_doubts
+from r2b._constraints.families.request import one_of
 from r2b._data import Dataset
 from r2b._data.arrays import Floats
 from r2b._data.frames import Backend, frame_of
@@ -29,8 +30,8 @@ class Comparison:
     labels : dict of str to FairLabels
         The optimum under each choice.
     violation : ndarray of shape (n, n)
-        How far the optimum of one choice (row) lies outside what another asks (column), in units of
-        means; 0 where it meets it.
+        How far the optimum of one choice (row) is outside the bound of another (column), in units
+        of means; 0 if it meets it.
     """
 
     labels: dict[str, FairLabels]
@@ -42,16 +43,14 @@ class Comparison:
         return list(self.labels)
 
     def meets(self, name: str, other: str) -> bool:
-        """Tell whether the optimum of one choice also does what another asks."""
+        """Return whether the optimum of one choice also meets the bound of another."""
         for each in (name, other):
-            if each not in self.labels:
-                named = ", ".join(map(repr, self.names))
-                raise ParameterError(
-                    f"There is no choice called {each!r}.",
-                    remedy=f"Name one of {named}.",
-                    name=each,
-                )
+            one_of("name", each, self.names)
         return bool(self.violation[self.names.index(name), self.names.index(other)] <= PROVEN)
+
+    def _met_by(self, name: str) -> list[str]:
+        """Return the other choices whose bounds the optimum of a choice meets."""
+        return [other for other in self.names if other != name and self.meets(name, other)]
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(map(repr, self.names))}>"
@@ -66,33 +65,32 @@ class Comparison:
         width = max(map(len, shown.values()))
         lines = [f"{'':{width}}    parity  squared distance  expected changes  proven  also meets"]
         for name, fair in self.labels.items():
-            proof, others = (
-                fair.certificate,
-                [other for other in self.names if other != name and self.meets(name, other)],
-            )
-            share, proven = (
-                f"{100 * proof.expected_changes:.2f} %",
-                "yes" if fair.status.ok else "no",
-            )
-            also = ", ".join(shown[other] for other in others) or "none"
+            proof, proven = fair.certificate, "yes" if fair.status.ok else "no"
+            share = f"{100 * proof.expected_changes:.2f} %"
+            also = ", ".join(shown[other] for other in self._met_by(name)) or "none"
             lines.append(
-                f"{shown[name]:{width}}{proof.disparity:10.5f}{proof.distance:18.6f}{share:>18}{proven:>8}  {also}"
+                f"{shown[name]:{width}}{proof.disparity:10.5f}{proof.distance:18.6f}{share:>18}"
+                f"{proven:>8}  {also}"
             )
         return "\n".join(lines)
 
     def to_frame(self, *, backend: Backend | None = None) -> Any:
-        """Give one row per choice as a frame: what it reaches and costs, whether it is proven, and whether it meets every other choice.
+        """Return one row per choice as a frame.
+
+        It says what the choice reaches and costs, whether it is proven, and whether it meets every
+        other choice.
 
         Parameters
         ----------
         backend : {"pandas", "polars", "pyarrow"}, optional
-            By default the library that the data came in; of data that came in none, pandas or,
-            where it is not installed, Polars.
+            By default the library that the data came in; of data that came in none, pandas or, if
+            it is not installed, Polars.
 
         Examples
         --------
         >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
-        >>> both = compare(y, sensitive_features=sex, choices={"strict": {"epsilon": 0}, "loose": {"epsilon": 0.3}})
+        >>> choices = {"strict": {"epsilon": 0}, "loose": {"epsilon": 0.3}}
+        >>> both = compare(y, sensitive_features=sex, choices=choices)
         >>> both.to_frame(backend="pyarrow").select(["choice", "meets loose"]).to_pylist()
         [{'choice': 'strict', 'meets loose': True}, {'choice': 'loose', 'meets loose': True}]
         """
@@ -112,7 +110,7 @@ class Comparison:
         return frame_of(columns, backend, "" if rows is None else rows.came_as)
 
     def plot(self, ax: Any = None) -> Any:
-        r"""Draw what every choice costs, with the parity it reaches and the other choices whose bounds it meets.
+        r"""Draw what every choice costs, the parity it reaches and the other bounds it meets.
 
         Parameters
         ----------
@@ -125,24 +123,20 @@ class Comparison:
         Examples
         --------
         >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
-        >>> both = compare(y, sensitive_features=sex, choices={"strict": {"epsilon": 0}, "loose": {"epsilon": 0.3}})
+        >>> choices = {"strict": {"epsilon": 0}, "loose": {"epsilon": 0.3}}
+        >>> both = compare(y, sensitive_features=sex, choices=choices)
         >>> [text.get_text() for text in both.plot().texts]
         ['parity 0.00 %\nalso meets loose', 'parity 30.00 %']
         """
         found = []
         for name, fair in self.labels.items():
-            others = [
-                shortened(other, 20)
-                for other in self.names
-                if other != name and self.meets(name, other)
-            ]
+            others, proof = [shortened(other, 20) for other in self._met_by(name)], fair.certificate
             more = f" and {len(others) - 2} more" if len(others) > 2 else ""
-            said = f"parity {percent(fair.certificate.disparity)}{'' if fair.status.ok else ', not proven'}"
-            meets = f"\nalso meets {', '.join(others[:2])}{more}" if others else ""
-            found.append(Measure(name, fair.certificate.expected_changes, beside=said + meets))
-        return measures(
-            ax, "Comparison", ["What each choice costs"], "labels expected to change", found
-        )
+            text = f"parity {percent(proof.disparity)}{'' if fair.status.ok else ', not proven'}"
+            text += f"\nalso meets {', '.join(others[:2])}{more}" if others else ""
+            found.append(Measure(name, proof.expected_changes, beside=text))
+        title = ["What each choice costs"]
+        return measures(ax, "Comparison", title, "labels expected to change", found)
 
 
 def compare(
@@ -179,15 +173,14 @@ def compare(
     >>> found.meets("four fifths", "tenth"), found.meets("tenth", "four fifths")
     (True, False)
     """
-    if not isinstance(choices, Mapping) or not choices:
-        remedy = "Name at least one, such as {'strict': {'epsilon': 0.0}, 'four fifths': {'bound': 'ratio', 'epsilon': 0.2}}."
-        raise ParameterError(f"choices is {choices!r}.", remedy=remedy, choices=choices)
-    for name, choice in choices.items():
-        if not isinstance(choice, Mapping):
-            remedy = f"Name its options: {{{name!r}: {{'epsilon': 0.01}}}}."
-            raise ParameterError(
-                f"The choice {name!r} is {choice!r}.", remedy=remedy, choice=choice
-            )
+    sound = isinstance(choices, Mapping) and len(choices) > 0
+    if not sound or not all(isinstance(each, Mapping) for each in choices.values()):
+        raise ParameterError(
+            f"choices is {choices!r}.",
+            remedy="Name options by choice, such as {'strict': {'epsilon': 0.0}, 'four fifths': "
+            "{'bound': 'ratio', 'epsilon': 0.2}}.",
+            choices=choices,
+        )
     if len({str(name) for name in choices}) < len(choices):  # 1 and "1" are two keys and one name
         problem = f"Two of the choices {', '.join(map(repr, choices))} have one name."
         raise ParameterError(
@@ -203,18 +196,15 @@ def compare(
     for row, (name, task) in enumerate(tasks.items()):
         own = task.cell_means(labels[name])
         for column, other in enumerate(tasks.values()):
-            cells = (
-                own
-                if _same_cells(task.dataset, other.dataset)
-                else means_by_cell(other.dataset, labels[name])
-            )
+            same = _same_cells(task.dataset, other.dataset)
+            cells = own if same else means_by_cell(other.dataset, labels[name])
             violation[row, column] = other.parity.violation(other.parity.means(cells))
     violation.flags.writeable = False
     return Comparison(labels, violation)
 
 
 def _same_cells(one: Dataset, other: Dataset) -> bool:
-    """Tell whether the rows of two readings of a table are in the same cells, with the same weights."""
-    # two times None is the same
+    """Return whether two readings of a table have the same cells and the same weights."""
+    # None is equal to None.
     same_weight = np.array_equal(np.asarray(one.weight), np.asarray(other.weight))
     return same_weight and np.array_equal(one.cells.codes, other.cells.codes)

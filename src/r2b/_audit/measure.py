@@ -1,36 +1,45 @@
-"""The call: read a table, settle its families, and measure each."""
+"""The audit of a table: how far each family is from parity, and how much of it chance explains."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from r2b._audit.facts import Audit, ContinuousAudit, FamilyAudit
-from r2b._audit.families import audit_continuous, audit_groups, ranking
-from r2b._audit.moments import (
-    MOST_EXACT,
-    LabelMoments,
-    MomentRows,
-    MomentSums,
-    moments_of,
-    shared_parts,
+from r2b._audit.resampling import (
+    MOST_SUMS,
+    Draws,
+    FamilyRows,
+    Kinds,
+    PlaceSums,
+    chance_of,
+    critical,
+    interval_around,
+    p_value,
+    ranges,
 )
-from r2b._audit.resampling import Draws, FamilyRows, Kinds
+from r2b._audit.results import SAME, Audit, ContinuousAudit, FamilyAudit, RankedGroup
 from r2b._constraints.families import Families, Family, FamilyChoice, Request, resolve
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Crossings, Mixture, Moments
 from r2b._constraints.families.request import AbsentGroups, SmallGroups
 from r2b._data import Cells, Dataset, Schema
-from r2b._data.arrays import Array, Floats, Whole, plain_value
+from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
 from r2b._data.dataset import read
 from r2b._data.frames import library_of
 from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.task import refuse_scores
-from r2b.metrics.means import means_of, overall_mean
+from r2b.metrics.binomial import difference_bounds, variance_of_means
+from r2b.metrics.explained import explained_of_moments
+from r2b.metrics.intervals import Interval
+from r2b.metrics.means import divided, means_of, overall_mean
+
+FEW_ROWS = 50  # rows below which resampling an uncertain group says little about its mean
+FEWEST_PERMUTATIONS = 19  # fewer say nothing of 1 in 20
+INDEPENDENT = 1e-10  # relative size of singular values below which functions are dependent
 
 
 def audit(
@@ -51,7 +60,9 @@ def audit(
     random_state: int = 0,
     n_largest: int = 10,
 ) -> Audit:
-    """Measure how far labels are from parity, for every family of groups; nothing is solved and nothing changed.
+    """Measure how far labels are from parity, for every family of groups.
+
+    Nothing is solved and nothing changed.
 
     Parameters
     ----------
@@ -67,7 +78,7 @@ def audit(
         of columns such as ``["sex", ["sex", "race"]]``. Of an :class:`r2b.Family` only the columns
         count.
     missing : {"error", "group", "exclude"}
-        What becomes of rows without a value of an attribute: refused, a group of their own, or left
+        What happens to rows without a value of an attribute: refused, a group of their own, or left
         out of its families and counted there.
     sample_weight : array-like of shape (N,), optional
         Weights, not repetitions: a row of weight 2 is one observation.
@@ -82,15 +93,15 @@ def audit(
     absent : {"report", "error"}
         Groups that a stratum does not have are listed, or refused.
     n_permutations : int
-        How often labels are handed out by chance, to see what fair labels of this number would
-        show; 0 to leave it out.
+        How often labels are assigned at random, to see what fair labels of this number would show;
+        0 to leave it out.
     n_boot : int
         Resamples for the intervals of continuous attributes and memberships; those of groups need
         none. 0 to leave all intervals out.
     level : float
         Of the intervals.
     random_state : int
-        The same number gives the same draws.
+        The same number returns the same draws.
     n_largest : int
         How many groups are listed in ``Audit.ranked``.
 
@@ -110,19 +121,19 @@ def audit(
     Class labels without weights, or with few different weights, are counted once and drawn as
     tables: a million rows take less than a second. Probabilities of few rows are drawn row by row,
     about a second for a family of 65,536 rows x 16 classes. Of more, what chance makes of groups of
-    512 rows or more is drawn from the normal law with the mean and covariance that handing labels
-    about has, and rows of smaller groups are drawn from a sample: a million rows take about a
-    second. Weights of class labels that all differ are drawn row by row, about four seconds for a
-    family of a million; so are continuous attributes and memberships with nearly as many values as
-    rows, a minute for a million. ``n_permutations`` and ``n_boot`` scale these times.
+    512 rows or more is drawn from the normal law with the mean and covariance of a permutation, and
+    rows of smaller groups are drawn from a sample: a million rows take about a second. Weights of
+    class labels that all differ are drawn row by row, about four seconds for a family of a million;
+    so are continuous attributes and memberships with nearly as many values as rows, a minute for a
+    million. ``n_permutations`` and ``n_boot`` scale these times.
 
-    A weight stays with its label when labels are handed out by chance. A permuted p-value is valid
-    at every size; it is at least 1 / (1 + n_permutations). Intervals bound all differences at once,
-    are right for groups of two rows too (``binomial``), and conservative.
+    A weight stays with its label when labels are permuted. A permuted p-value is valid at every
+    size; it is at least 1 / (1 + n_permutations). Intervals bound all differences at once, are
+    right for groups of two rows too (``binomial``), and conservative.
 
-    With clusters the labels are not handed about: what the labels of a cluster differ from the mean
-    by keeps or changes its sign, for all its rows together. A group of a single cluster then is
-    never beyond chance, however many rows it has.
+    With clusters the labels are not permuted: what the labels of a cluster differ from the mean by
+    keeps or changes its sign, for all its rows together. A group of a single cluster then is never
+    beyond chance, however many rows it has.
 
     Examples
     --------
@@ -135,13 +146,8 @@ def audit(
     ('sex=f, race=a', 'no', True)
     """
     draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
-    request = audit_request(
-        families,
-        missing=missing,
-        min_group_size=min_group_size,
-        small_groups=small_groups,
-        absent=absent,
-    )
+    rare = {"min_group_size": min_group_size, "small_groups": small_groups, "absent": absent}
+    request = audit_request(families, missing=missing, **rare)
     data = read(
         y,
         sensitive_features=sensitive_features,
@@ -151,9 +157,8 @@ def audit(
         missing=missing,
         weightless="allow",
     )
-    return audit_dataset(
-        data, request, draws, None if clusters is None else cluster_codes(clusters, data)
-    )
+    codes = None if clusters is None else cluster_codes(clusters, data)
+    return audit_dataset(data, request, draws, codes)
 
 
 def cluster_codes(clusters: Any, data: Dataset) -> Array:
@@ -165,7 +170,7 @@ def cluster_codes(clusters: Any, data: Dataset) -> Array:
 
 
 def audit_request(families: Any, **options: Any) -> Request:
-    """Give what an audit asks of the groups; of a :class:`r2b.Family` only the columns count."""
+    """Return what an audit asks of the groups; of a :class:`r2b.Family` only the columns count."""
     if not isinstance(families, str) and isinstance(families, Sequence):
         families = [Family(each.columns) if isinstance(each, Family) else each for each in families]
     return Request(families=families, **options)
@@ -173,7 +178,7 @@ def audit_request(families: Any, **options: Any) -> Request:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """What is doubtful in a table is found from these."""
+    """What doubts about a table are found from."""
 
     groups: Cells
     families: Families
@@ -187,142 +192,77 @@ def audit_dataset(
     clusters: Array | None = None,
     library: str | None = None,
 ) -> Audit:
-    """Measure every family of a table that was read already; clusters by their codes, the library where the data do not tell it."""
+    """Measure every family of a table; pass the library if the data do not have it."""
     refuse_scores(data)
-    cell_means, cell_weight = means_of(data)
-    # a cell without weight adds nothing to any mean
-    cell_means = np.where(cell_weight[:, None] > 0, cell_means, 0.0)
-    families, parity = resolve(request, data.cells, cell_weight, cell_means)
+    means, weight = _cell_means(data)
+    families, _ = resolve(request, data.cells, weight, means)
     warn_of_doubts(_Table(data.cells, families, data.schema))
-    designs = [
-        None if parity.design is None else parity.design[:, member.groups]
-        for member in families.members
-    ]
-    return _audited(
-        data,
-        families,
-        (cell_means, cell_weight, parity.means(cell_means)),
-        designs,
-        draws,
-        clusters,
-        library,
-    )
+    return _audited(data, families, means, weight, draws, clusters, library)
 
 
 def audit_families(
     data: Dataset, families: Families, draws: Draws, library: str | None = None
 ) -> Audit:
     """Measure families that were settled when labels of these rows were made."""
-    cell_means, cell_weight = means_of(data)
-    cell_means = np.where(cell_weight[:, None] > 0, cell_means, 0.0)
-    means = families.means(data.cells, cell_means * cell_weight[:, None], cell_weight)
-    designs = [
-        None if families.by_cell else counting.design(data.cells) for counting in families.counting
-    ]
-    return _audited(data, families, (cell_means, cell_weight, means), designs, draws, None, library)
+    return _audited(data, families, *_cell_means(data), draws, None, library)
 
 
-def audit_moments(
-    data: Dataset,
-    request: Request,
-    draws: Draws,
-    add_up: Callable[[MomentSums], LabelMoments],
-    library: str,
-) -> Audit:
-    """Measure every family of rows that are elsewhere, of which only sums come home.
+def _cell_means(data: Dataset) -> tuple[Floats, Floats]:
+    means, weight = means_of(data)
+    # A cell without weight adds nothing to any mean.
+    return np.where(weight[:, None] > 0, means, 0.0), weight
 
-    Parameters
-    ----------
-    data : Dataset
-        One row per cell, with its number of rows and its weight; its labels do not matter.
-    request : Request
-    draws : Draws
-    add_up : callable
-        Walks all rows once.
-    library : str
-    """
-    weight = data.weight
-    assert weight is not None
-    families, parity = resolve(
-        request, data.cells, weight, np.zeros((data.n_cells, data.n_classes))
-    )
-    warn_of_doubts(_Table(data.cells, families, data.schema))
-    designs = [
-        None if parity.design is None else parity.design[:, member.groups]
-        for member in families.members
+
+def _places(cells: Cells, families: Families) -> list[tuple[Array, Floats | None]]:
+    return [
+        places_of(cells, counting, None if families.by_cell else counting.design(cells))
+        for counting in families.counting
     ]
-    each = [
-        places_of(data.cells, counting, design)  # type: ignore[arg-type]
-        for counting, design in zip(families.counting, designs, strict=True)
-    ]
-    parts = shared_parts([place for place, _ in each])
-    moments = add_up(MomentSums(data.n_classes, parts, float(weight.sum()) / data.size))
-    sums = moments.sums
-    cell_means = np.divide(
-        sums, moments.weight[:, None], out=np.zeros_like(sums), where=moments.weight[:, None] > 0
-    )
-    data = replace(data, labels=replace(data.labels, matrix=cell_means))
-    return _audited(
-        data,
-        families,
-        (cell_means, weight, parity.means(cell_means)),
-        designs,
-        draws,
-        None,
-        library,
-        (moments, parts),
-    )
+
+
+def places_of(cells: Cells, counting: Any, design: Floats | None) -> tuple[Array, Floats | None]:
+    """Return the place of each cell in a family and, if places are no groups, how each counts."""
+    if design is None:  # groups are the cells, and may be too many for a design
+        return np.arange(cells.n_cells), None
+    if isinstance(counting, Crossings):
+        return np.where(design.any(axis=1), design.argmax(axis=1), -1), None
+    assert isinstance(counting, (Mixture, Moments))
+    codes = cells.table[:, counting.column]
+    inside = counting.stratum.of(cells) & (codes < len(cells.vocabularies[counting.column].values))
+    _, first, place = np.unique(codes[inside], return_index=True, return_inverse=True)
+    place_of_cell = np.full(len(codes), -1)
+    place_of_cell[inside] = place
+    return place_of_cell, np.asarray(design[inside][first])
 
 
 def _audited(
     data: Dataset,
     families: Families,
-    known: tuple[Floats, Floats, Floats],
-    designs: list[Floats | None],
+    cell_means: Floats,
+    cell_weight: Floats,
     draws: Draws,
     clusters: Array | None,
     library: str | None,
-    summed: tuple[LabelMoments, Whole] | None = None,
 ) -> Audit:
-    """Measure families of which the means and weight of the cells, and the means of the groups, are known."""
-    cell_means, cell_weight, means = known
-    kinds, groups, continuous = (
-        Kinds.of(data),
-        list[tuple[FamilyAudit, Floats | None]](),
-        list[ContinuousAudit](),
-    )
-    places = []
-    for counting, design in zip(families.counting, designs, strict=True):
-        assert isinstance(counting, (Crossings, Mixture, Moments))
-        places.append(places_of(data.cells, counting, design))
-    if (
-        summed is None
-        and clusters is None
-        and _many(data)
-        and all(part is None for _, part in places)
-    ):
-        shared = shared_parts([place for place, _ in places])
-        summed = moments_of(data, shared), shared
-    for member, counting, seen in zip(families.members, families.counting, places, strict=True):
-        rows = (
-            FamilyRows(data, kinds, *seen, clusters)
-            if summed is None
-            else MomentRows(data, kinds, *seen, None, *summed)
-        )
+    """Measure families from the means and weight of the cells, and the rows."""
+    means = cell_means
+    if not families.by_cell:
+        means = families.means(data.cells, cell_means * cell_weight[:, None], cell_weight)
+    kinds, places = Kinds.of(data), _places(data.cells, families)
+    groups, continuous = list[tuple[FamilyAudit, Floats | None]](), list[ContinuousAudit]()
+    for member, counting, place in zip(families.members, families.counting, places, strict=True):
+        rows = FamilyRows(data, kinds, *place, clusters)
         left_out = data.cells.rows_of(counting.stratum.of(data.cells)) - rows.n_rows
         names = tuple(str(plain_value(name)) for name in families.names[member.groups])
         own = means[member.groups].copy()
         if isinstance(counting, Moments):
-            overall = overall_mean(cell_means, np.where(rows.place_of_cell >= 0, cell_weight, 0.0))
-            continuous.append(
-                audit_continuous(member.name, rows, names, own, overall, draws, left_out)
-            )
+            inside = np.where(rows.place_of_cell >= 0, cell_weight, 0.0)
+            overall = overall_mean(cell_means, inside)
+            found = audit_continuous(member.name, rows, names, own, overall, draws, left_out)
+            continuous.append(found)
         else:
-            groups.append(
-                audit_groups(
-                    member.name, rows, names, own, families.share[member.groups], draws, left_out
-                )
-            )
+            share = families.share[member.groups]
+            groups.append(audit_groups(member.name, rows, names, own, share, draws, left_out))
     measured, ranked = ranking(groups, int(draws.n_largest))
     return Audit(
         n_rows=data.size,
@@ -344,24 +284,263 @@ def _audited(
     )
 
 
-def _many(data: Dataset) -> bool:
-    """Tell whether rows are too many probabilities to be handed about one by one."""
-    return (
-        data.labels.is_soft and data.repeats is None and data.n_rows * data.n_classes > MOST_EXACT
+def audit_continuous(
+    name: str,
+    rows: FamilyRows,
+    functions: tuple[str, ...],
+    moments: Floats,
+    overall: Floats,
+    draws: Draws,
+    left_out: int,
+) -> ContinuousAudit:
+    """Measure one continuous attribute.
+
+    Parameters
+    ----------
+    name : str
+    rows : FamilyRows
+        Places are values of the attribute; ``parts`` are the functions at these values, centred and
+        orthonormal on the rows.
+    functions : tuple of str
+    moments : ndarray of shape (n_functions, n_classes)
+    overall : ndarray of shape (n_classes,)
+        Mean label of the rows.
+    draws : Draws
+    left_out : int
+    """
+    basis, by_class, seed = rows.parts, explained_of_moments(moments, overall), draws.seed(name)
+    assert basis is not None
+    observed = float(by_class.max())
+    chance = interval = None
+    if draws.n_permutations:
+        blocks = rows.permuted(draws.n_permutations, seed)
+        drawn = [explained_of_sums(sums, basis).max(axis=1) for sums in blocks]
+        chance = chance_of(observed, np.concatenate(drawn))
+    if draws.n_boot and rows.n_sums <= MOST_SUMS:
+        changes = rows.resampled(
+            lambda sums: np.abs(explained_of_sums(sums, basis) - by_class).max(axis=1),
+            n_boot=draws.n_boot,
+            random_state=seed,
+        )
+        interval = interval_around(observed, changes, draws.level)
+    by_class.flags.writeable = False
+    classes = rows.data.labels.vocabulary.values
+    return ContinuousAudit(
+        name, classes, by_class, functions, rows.n_rows, chance, interval, left_out
     )
 
 
-def places_of(
-    cells: Cells, counting: Crossings | Mixture | Moments, design: Floats | None
-) -> tuple[Array, Floats | None]:
-    """Give the place of each cell in the eyes of a family and, where places are not groups, how each place counts."""
-    if design is None:  # groups are the cells, and may be too many for a design
-        return np.arange(cells.n_cells), None
-    if isinstance(counting, Crossings):
-        return np.where(design.any(axis=1), design.argmax(axis=1), -1), None
-    codes = cells.table[:, counting.column]
-    inside = counting.stratum.of(cells) & (codes < len(cells.vocabularies[counting.column].values))
-    _, first, place = np.unique(codes[inside], return_index=True, return_inverse=True)
-    place_of_cell = np.full(len(codes), -1)
-    place_of_cell[inside] = place
-    return place_of_cell, np.asarray(design[inside][first])
+def explained_of_sums(sums: PlaceSums, basis: Floats) -> Floats:
+    """Return the share of each class's variance that functions of the place explain.
+
+    Of shape (b, n_classes). On drawn rows the functions need not be centred or orthonormal: it is
+    the R squared of a weighted regression with a constant.
+
+    Examples
+    --------
+    >>> table = np.array([[[3.0, 1.0], [1.0, 3.0]]])
+    >>> explained_of_sums((table, table.sum(axis=2)), np.array([[0.0], [1.0]]))
+    array([[0.25, 0.25]])
+    """
+    table, totals = sums
+    whole = totals.sum(axis=1)
+    whole = np.where(whole > 0, whole, 1.0)  # a resample may be empty, and then explains nothing
+    share = totals / whole[:, None]
+    label_means = table.sum(axis=1) / whole[:, None]
+    centre = share @ basis
+    gram = np.matmul(basis.T * share[:, None, :], basis) - centre[:, :, None] * centre[:, None, :]
+    moments = basis.T @ table / whole[:, None, None] - centre[:, :, None] * label_means[:, None, :]
+    # A resample of few rows may leave the functions dependent; the pseudo-inverse then uses those
+    # that are left.
+    fitted = np.matmul(np.linalg.pinv(gram, rcond=INDEPENDENT, hermitian=True), moments)
+    variance = label_means * (1 - label_means)
+    part: Floats = (moments * fitted).sum(axis=1)
+    return np.asarray(np.divide(part, variance, out=np.zeros_like(part), where=variance > 0))
+
+
+def audit_groups(
+    name: str,
+    rows: FamilyRows,
+    groups: tuple[str, ...],
+    means: Floats,
+    share: Floats,
+    draws: Draws,
+    left_out: int,
+) -> tuple[FamilyAudit, Floats | None]:
+    """Measure one family of groups.
+
+    Parameters
+    ----------
+    name : str
+    rows : FamilyRows
+        Places are groups or, with ``parts``, rows of memberships.
+    groups : tuple of str
+    means : ndarray of shape (n_groups, n_classes)
+    share : ndarray of shape (n_groups,)
+    draws : Draws
+    left_out : int
+
+    Returns
+    -------
+    FamilyAudit
+    ndarray of shape (n_permutations, n_groups) or None
+        How far each group deviates by chance.
+    """
+    share = share / share.sum()
+    overall, seed = overall_mean(means, share), draws.seed(name)
+    chance = deviations = None
+    if draws.n_permutations:
+        gaps, blocks = [], []
+        for sums in rows.permuted(draws.n_permutations, seed):
+            drawn = _group_means(rows, sums)
+            gaps.append(ranges(drawn))
+            # A permutation may leave a group with weightless rows alone; it has no deviation then.
+            blocks.append(np.nan_to_num(np.abs(drawn - overall).max(axis=2), nan=0.0))
+        chance = chance_of(float(ranges(means[None])[0]), np.concatenate(gaps))
+        deviations = np.concatenate(blocks)
+    inside, cells = rows.place_of_cell >= 0, rows.data.cells
+    counted = cells.counts[inside].astype(np.float64)
+    of_place = np.bincount(rows.place_of_cell[inside], counted, rows.n_places)
+    counts = np.asarray(of_place, np.float64)
+    counts = counts if rows.parts is None else counts @ rows.parts
+    for array in (counts, share, means, overall):
+        array.flags.writeable = False
+    family = FamilyAudit(
+        name=name,
+        kind="groups" if rows.parts is None else "membership",
+        classes=rows.data.labels.vocabulary.values,
+        groups=groups,
+        rows=counts,
+        share=share,
+        means=means,
+        overall=overall,
+        chance=chance,
+        interval=_interval(rows, means, draws, seed),
+        left_out=left_out,
+    )
+    return family, deviations
+
+
+def _group_means(rows: FamilyRows, sums: PlaceSums) -> Floats:
+    table, totals = sums
+    if rows.parts is None:
+        return divided(table, totals[:, :, None])
+    return divided(rows.parts.T @ table, (totals @ rows.parts)[:, :, None])
+
+
+def _interval(rows: FamilyRows, means: Floats, draws: Draws, seed: int) -> Interval | None:
+    if not draws.n_boot or rows.n_sums > MOST_SUMS:
+        return None
+    variance, sizes = _variances(rows, means)
+    if rows.parts is None or sizes.min() < FEW_ROWS:
+        shared = rows.parts is not None or rows.clusters_meet
+        bounds = difference_bounds(means, variance, sizes, level=draws.level, shared=shared)
+        return Interval(*bounds, draws.level, "binomial")
+    changes = rows.resampled(
+        lambda sums: ranges(_group_means(rows, sums) - means),
+        n_boot=draws.n_boot,
+        random_state=seed,
+    )
+    return interval_around(float(ranges(means[None])[0]), changes, draws.level)
+
+
+def _variances(rows: FamilyRows, means: Floats) -> tuple[Floats, Floats]:
+    """Return the variances of the group means and the effective sizes of the groups.
+
+    A group in probability counts every row by its membership.
+    """
+
+    def of(places: Array, means: Floats, weight: Array | None) -> tuple[Floats, Floats]:
+        repeats, clusters = rows.repeats, rows.clusters
+        return variance_of_means(
+            places, rows.labels, means, weight=weight, repeats=repeats, clusters=clusters
+        )
+
+    if rows.parts is None:
+        return of(rows.places, means, rows.weight)
+    weight = np.ones(len(rows.places)) if rows.weight is None else rows.weight
+    one, pairs = np.zeros(len(rows.places), np.intp), zip(means, rows.parts.T, strict=True)
+    each = [of(one, mean[None], weight * part[rows.places]) for mean, part in pairs]
+    variance, sizes = (np.concatenate(column) for column in zip(*each, strict=True))
+    return variance, sizes
+
+
+def ranking(
+    families: list[tuple[FamilyAudit, Floats | None]], n_largest: int
+) -> tuple[tuple[FamilyAudit, ...], tuple[RankedGroup, ...]]:
+    """Rank the groups, beyond chance first, and find what chance explains of each.
+
+    One rule judges everything that an audit says of groups. In each permutation the deviation of a
+    group is measured in units of its own level, and the farthest of all groups is kept: in 19 of 20
+    fair tables no group of any family is more than so many units out (the maxT of Westfall and
+    Young). That many units are what chance explains of a group, and the sum of two what it explains
+    of their difference.
+
+    Parameters
+    ----------
+    families : list of (FamilyAudit, ndarray of shape (n_permutations, n_groups) or None)
+        Each with the deviations of its groups by chance.
+    n_largest : int
+    """
+    # A family listed twice has its groups once.
+    once = {family.name: (family, drawn) for family, drawn in families}
+    units = {
+        name: (drawn, _units(family, drawn))
+        for name, (family, drawn) in once.items()
+        if drawn is not None
+    }
+    out = [(drawn / np.where(unit > 0, unit, 1.0)).max(axis=1) for drawn, unit in units.values()]
+    farthest = np.max(out, axis=0) if out else None
+    settled = [family for family, _ in families]
+    if farthest is not None and len(farthest) >= FEWEST_PERMUTATIONS:
+        levels = {name: float(critical(farthest)) * unit for name, (_, unit) in units.items()}
+        for level in levels.values():
+            level.flags.writeable = False
+        settled = [replace(family, levels=levels[family.name]) for family in settled]
+    ranked = [
+        _ranked(family, group, units.get(family.name), farthest)
+        for family in {family.name: family for family in settled}.values()
+        for group in range(len(family.groups))
+    ]
+    ranked.sort(key=lambda each: (each.beyond_chance is False, -each.deviation))
+    return tuple(settled), tuple(ranked[:n_largest])
+
+
+def _units(family: FamilyAudit, drawn: Floats) -> Floats:
+    """Return the level of each group by itself; if chance hardly moves it, the farthest it gets.
+
+    The data are one of the tables that the level is taken from. They are then treated like any
+    other table, and p-values are valid with few permutations too.
+    """
+    tables = np.vstack([family.deviations, drawn])
+    level = critical(tables)
+    moves = (level > SAME) | (drawn.max(axis=0) == 0)
+    return np.asarray(np.where(moves, level, tables.max(axis=0)))
+
+
+def _ranked(
+    family: FamilyAudit, group: int, units: tuple[Floats, Floats] | None, farthest: Floats | None
+) -> RankedGroup:
+    away = np.abs(family.means[group] - family.overall)
+    k = int(away.argmax())
+    deviation = float(away[k])
+    chance = adjusted = None
+    if units is not None and farthest is not None:
+        chance, unit = chance_of(deviation, units[0][:, group]), float(units[1][group])
+        # If chance never moves a group, any deviation is beyond it.
+        out = deviation / unit if unit > 0 else np.inf if deviation > 0 else 0.0
+        adjusted = p_value(out, farthest)
+    return RankedGroup(
+        family=family.name,
+        group=family.groups[group],
+        rows=float(family.rows[group]),
+        share=float(family.share[group]),
+        class_name=plain_value(family.classes[k]),
+        mean=float(family.means[group, k]),
+        overall=float(family.overall[k]),
+        deviation=deviation,
+        total_variation=float(away.sum() / 2),
+        chance=chance,
+        level=None if family.levels is None else float(family.levels[group]),
+        p_adjusted=adjusted,
+    )

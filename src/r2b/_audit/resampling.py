@@ -1,7 +1,7 @@
-"""The rows of one family seen from a small table, places by classes: what chance and resampling make of it.
+"""The rows of one family as a small table, places by classes: what chance and resampling make of it.
 
-A place is what rows share in the eyes of a family: a group, a row of memberships, a value of a
-continuous attribute.
+A place is what rows share in a family: a group, a row of memberships, a value of a continuous
+attribute.
 """
 
 from __future__ import annotations
@@ -14,29 +14,27 @@ from zlib import crc32
 
 import numpy as np
 
-from r2b._audit.findings import RARE, SAME, Chance
+from r2b._audit.results import RARE, SAME, Chance
 from r2b._constraints.families.request import is_a
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
-from r2b._data.merge import class_weights
 from r2b.errors import ParameterError
 from r2b.metrics.chance import LARGEST_HYPERGEOMETRIC, tables_by_chance
-from r2b.metrics.intervals import Interval, Sample, bootstrap, sample_of_values
+from r2b.metrics.intervals import Interval
 
 PlaceSums = tuple[Floats, Floats]
-"""Weighted sums of the labels by place, of shape (b, n_places, n_classes), and the weights of the places, of shape (b, n_places)."""
+"""Weighted sums of labels by place, (b, n_places, n_classes), and weights of places, (b, n_places)."""
 
-_BLOCK = 1 << 21  # sums held at a time: 16 MiB
-_ROWS_OF_A_DRAW = 8  # one hypergeometric number takes the time of moving about so many rows
-# rows of one place and class, all of different weights, above which two moments tell their
-# resampled sum
-_LARGE_CELL = 1000
+BLOCK_SUMS = 1 << 21  # sums held at a time: 16 MiB
+ROWS_OF_A_DRAW = 8  # drawing one hypergeometric number takes as long as moving so many rows
+MOST_EXACT = 1 << 20  # probabilities above which sums are drawn from their law
+SMALL_PLACE = 512  # rows below which the sum of a place is not drawn from the normal law
 MOST_SUMS = 1 << 16  # places x classes above which a resample costs more than its interval is worth
 
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """Class labels that are equal in all that a permutation moves: class and weight.
+    """Class labels grouped by all that a permutation moves: class and weight.
 
     Attributes
     ----------
@@ -51,13 +49,13 @@ class Kinds:
 
     @classmethod
     def of(cls, data: Dataset) -> Kinds | None:
-        """Find the kinds of a table; None where they are hardly fewer than its rows."""
+        """Find the kinds of a table; None if they are hardly fewer than its rows."""
         if data.labels.codes is None:
             return None
         if data.weight is None:
             return cls(data.labels.codes, np.ones(1))
-        weights, codes = np.unique(_each(data), return_inverse=True)
-        if data.repeats is None and _ROWS_OF_A_DRAW * len(weights) * data.n_classes > data.n_rows:
+        weights, codes = np.unique(weight_of_each(data), return_inverse=True)
+        if data.repeats is None and ROWS_OF_A_DRAW * len(weights) * data.n_classes > data.n_rows:
             return None
         return cls(codes * data.n_classes + data.labels.codes, weights)
 
@@ -75,10 +73,10 @@ class FamilyRows:
     place_of_cell : ndarray of shape (n_cells,)
         The place of the rows of each cell; -1 for rows that the family does not count.
     parts : ndarray of shape (n_places, n_groups) or None
-        How each place counts in each group, or function, of the family; None where places are the
+        How each place counts in each group, or function, of the family; None if places are the
         groups.
     all_clusters : ndarray of shape (N,) or None
-        The cluster of each row of the table; None where rows are independent.
+        The cluster of each row of the table; None if rows are independent.
     """
 
     data: Dataset
@@ -89,12 +87,12 @@ class FamilyRows:
 
     @cached_property
     def n_places(self) -> int:
-        """How many places there are; every one has rows."""
+        """The number of places; every one has rows."""
         return int(self.place_of_cell.max()) + 1
 
     @property
     def n_sums(self) -> int:
-        """How many numbers a table of sums has."""
+        """The number of entries of a table of sums."""
         return self.n_places * self.data.n_classes
 
     @cached_property
@@ -104,35 +102,13 @@ class FamilyRows:
 
     @property
     def counted(self) -> bool:
-        """Whether the rows follow from a table of counts, places by kinds, that is cheaper to draw than they are."""
+        """Whether a table of counts, places by kinds, is cheaper to draw than the rows."""
         if self.kinds is None or self.all_clusters is not None:
             return False
         if self.data.repeats is not None:
-            return True  # there is nothing else: the rows were counted where they live
-        return (
-            _ROWS_OF_A_DRAW * self.n_sums * len(self.kinds.weights)
-            <= self.n_rows
-            <= LARGEST_HYPERGEOMETRIC
-        )
-
-    @cached_property
-    def counts(self) -> Array:
-        """Rows by place and kind, of shape (n_places, n_kinds)."""
-        assert self.kinds is not None
-        n_kinds = len(self.kinds.weights) * self.data.n_classes
-        if self.data.weight is None:  # counted by cell already: no row is touched
-            cells, table = (
-                np.flatnonzero(self.place_of_cell >= 0),
-                np.zeros((self.n_places, n_kinds)),
-            )
-            np.add.at(table, self.place_of_cell[cells], class_weights(self.data)[cells])
-            return table.astype(np.int64)
-        joint = self.places * n_kinds + self.kinds.codes[self.kept]
-        return (
-            np.bincount(joint, self.repeats, self.n_places * n_kinds)
-            .astype(np.int64)
-            .reshape(self.n_places, n_kinds)
-        )
+            return True  # the rows were counted where they are
+        draws = ROWS_OF_A_DRAW * self.n_sums * len(self.kinds.weights)
+        return draws <= self.n_rows <= LARGEST_HYPERGEOMETRIC
 
     @cached_property
     def kept(self) -> Array | slice:
@@ -154,212 +130,193 @@ class FamilyRows:
     @cached_property
     def weight(self) -> Array | None:
         """Weights of the rows that are counted."""
-        return None if self.data.weight is None else _each(self.data)[self.kept]
+        return None if self.data.weight is None else weight_of_each(self.data)[self.kept]
 
     @property
     def repeats(self) -> Array | None:
         """How many rows each row that is counted stands for."""
         return None if self.data.repeats is None else self.data.repeats[self.kept]
 
-    def permuted(self, n_permutations: int, random_state: int) -> Iterator[PlaceSums]:
-        """Hand the labels, each with its weight, to the rows by chance, and give the sums; block by block.
+    @cached_property
+    def clusters(self) -> Array | None:
+        """The cluster of each row that is counted."""
+        if self.all_clusters is None:
+            return None
+        return np.unique(self.all_clusters[self.kept], return_inverse=True)[1]
 
-        Rows of one cluster are alike for reasons of their own, and cannot be handed about one by
-        one. There the signs of what the labels of a cluster differ from the mean by are drawn
-        instead, one sign for all its rows: no group is then favoured, and every cluster keeps what
-        its rows have in common (the wild cluster bootstrap).
+    @cached_property
+    def _units(self) -> tuple[int, Array, Array, Floats, Floats]:
+        """Clusters, or rows if there are none, by place, in the order of places.
+
+        Returns the number of clusters, then for each pair of cluster and place the place, the
+        cluster, the weight and the sums of labels.
+        """
+        cluster = np.arange(len(self.places)) if self.clusters is None else self.clusters
+        n_clusters = int(cluster.max()) + 1
+        pairs, unit = np.unique(self.places * n_clusters + cluster, return_inverse=True)
+        weight = np.ones(len(unit)) if self.weight is None else self.weight
+        sums = np.empty((len(pairs), self.data.n_classes))
+        for k in range(self.data.n_classes):
+            of_class = self.labels[:, k] if self.data.labels.is_soft else self.labels == k
+            sums[:, k] = np.bincount(unit, weight * of_class)
+        place, cluster = np.divmod(pairs, n_clusters)
+        return n_clusters, place, cluster, np.bincount(unit, weight).astype(np.float64), sums
+
+    @property
+    def clusters_meet(self) -> bool:
+        """Whether some cluster has rows in two places, which ties their means together."""
+        return self.clusters is not None and len(self._units[1]) != self._units[0]
+
+    def _scaled(self, factors: Iterator[Floats]) -> Iterator[PlaceSums]:
+        """Iterate over the sums with all rows of a cluster multiplied by its factor."""
+        _, place, cluster, weight, sums = self._units
+        starts = np.searchsorted(place, np.arange(self.n_places))
+        for each in factors:
+            factor = each[cluster]
+            table = np.add.reduceat(factor[:, None] * sums, starts, axis=0)
+            yield table[None], np.add.reduceat(factor * weight, starts)[None]
+
+    def permuted(self, n_permutations: int, random_state: int) -> Iterator[PlaceSums]:
+        """Assign the labels, each with its weight, to the rows at random; yield sums in blocks.
+
+        Rows of one cluster are alike, and cannot be permuted one by one. Instead the signs of what
+        the labels of a cluster differ from the mean by are drawn, one sign for all its rows (the
+        wild cluster bootstrap): no group is favoured, and every cluster keeps what its rows have in
+        common.
         """
         rng = np.random.default_rng(random_state)
         if self.all_clusters is not None:
             return self._flipped(n_permutations, rng)
         if self.counted:
             return self._permuted_counts(n_permutations, rng)
-        return (
-            self._permuted_matrix(n_permutations, rng)
-            if self.data.labels.is_soft
-            else self._permuted_codes(n_permutations, rng)
-        )
+        if self.data.labels.is_soft and self.parts is None and self.labels.size > MOST_EXACT:
+            return self._permuted_law(n_permutations, rng)
+        return self._permuted_rows(n_permutations, rng)
 
     def _permuted_counts(
         self, n_permutations: int, rng: np.random.Generator
     ) -> Iterator[PlaceSums]:
         assert self.kinds is not None
         n_classes, weights = self.data.n_classes, self.kinds.weights
-        step = max(1, _BLOCK // self.counts.size)
+        n_kinds = len(weights) * n_classes
+        joint = self.places * n_kinds + self.kinds.codes[self.kept]
+        counts = np.bincount(joint, self.repeats, self.n_places * n_kinds)
+        counts = counts.astype(np.int64).reshape(self.n_places, n_kinds)
+        step = max(1, BLOCK_SUMS // counts.size)
         for start in range(0, n_permutations, step):
             b = min(step, n_permutations - start)
             sums = np.zeros((b, self.n_places, n_classes))
-            for place, kind, taken in tables_by_chance(self.counts, b, rng):
+            for place, kind, taken in tables_by_chance(counts, b, rng):
                 sums[:, place, kind % n_classes] += taken * weights[kind // n_classes]
             yield sums, sums.sum(axis=2)
 
-    def _permuted_codes(self, n_permutations: int, rng: np.random.Generator) -> Iterator[PlaceSums]:
-        labels, n_classes = self.labels.astype(np.intp), self.data.n_classes
-        starts = self.places * n_classes
+    def _permuted_rows(self, n_permutations: int, rng: np.random.Generator) -> Iterator[PlaceSums]:
+        if not self.data.labels.is_soft:
+            starts, labels = self.places * self.data.n_classes, self.labels.astype(np.intp)
+            for _ in range(n_permutations):
+                # Places move instead of labels, which keep their weights.
+                drawn = np.bincount(rng.permutation(starts) + labels, self.weight, self.n_sums)
+                sums = drawn.reshape(1, self.n_places, -1).astype(np.float64)
+                yield sums, sums.sum(axis=2)
+            return
+        starts, z = np.searchsorted(np.sort(self.places), np.arange(self.n_places)), self._weighted
         for _ in range(n_permutations):
-            # Places move instead of labels, which then keep their weights without looking them up.
-            sums = np.bincount(rng.permutation(starts) + labels, self.weight, self.n_sums).reshape(
-                1, self.n_places, n_classes
-            )
-            yield sums.astype(np.float64), sums.sum(axis=2)
-
-    def _permuted_matrix(
-        self, n_permutations: int, rng: np.random.Generator
-    ) -> Iterator[PlaceSums]:
-        order = np.argsort(self.places, kind="stable")
-        starts = np.searchsorted(self.places[order], np.arange(self.n_places))
-        weight = np.ones(self.n_rows) if self.weight is None else self.weight
-        weighted = self.labels.astype(np.float64) * weight[:, None]
-        for _ in range(n_permutations):
-            rows = rng.permutation(self.n_rows)
-            yield (
-                np.add.reduceat(weighted[rows], starts, axis=0)[None],
-                np.add.reduceat(weight[rows], starts)[None],
-            )
-
-    @cached_property
-    def clusters(self) -> Array | None:
-        """The cluster of each row that is counted."""
-        return (
-            None
-            if self.all_clusters is None
-            else np.unique(self.all_clusters[self.kept], return_inverse=True)[1]
-        )
+            sums = np.add.reduceat(z[rng.permutation(len(z))], starts, axis=0)[None]
+            yield sums[:, :, 1:], sums[:, :, 0]
 
     @property
-    def n_clusters(self) -> int:
-        """How many clusters the rows that are counted have."""
-        return self.n_rows if self.clusters is None else int(self.clusters.max()) + 1
-
-    @cached_property
-    def _pairs(self) -> tuple[Array, Array, Floats, Floats]:
-        """Give every cluster and place that occur together, in the order of places, with the weight and the sums of labels there."""
-        assert self.clusters is not None
-        pairs, unit = np.unique(self.places * self.n_clusters + self.clusters, return_inverse=True)
+    def _weighted(self) -> Floats:
+        """Rows of the weight and the weighted probabilities."""
         weight = np.ones(self.n_rows) if self.weight is None else self.weight
-        sums = np.empty((len(pairs), self.data.n_classes))
-        for k in range(self.data.n_classes):
-            sums[:, k] = np.bincount(
-                unit, weight * (self.labels[:, k] if self.data.labels.is_soft else self.labels == k)
-            )
-        place, cluster = np.divmod(pairs, self.n_clusters)
-        return place, cluster, np.bincount(unit, weight).astype(np.float64), sums
+        return np.column_stack([weight, self.labels * weight[:, None]]).astype(np.float64)
 
-    @property
-    def clusters_meet(self) -> bool:
-        """Whether some cluster has rows in two places, which ties their means together."""
-        return self.clusters is not None and len(self._pairs[0]) != self.n_clusters
+    def _permuted_law(self, n_permutations: int, rng: np.random.Generator) -> Iterator[PlaceSums]:
+        """Draw sums of many rows from the law of a permutation.
 
-    def _sums_of_clusters(self, factors: Iterator[Floats]) -> Iterator[PlaceSums]:
-        """Give the sums when all rows of a cluster are multiplied by its factor."""
-        place, cluster, weight, sums = self._pairs
-        starts = np.searchsorted(place, np.arange(self.n_places))
-        for each in factors:
-            factor = each[cluster]
-            yield (
-                np.add.reduceat(factor[:, None] * sums, starts, axis=0)[None],
-                np.add.reduceat(factor * weight, starts)[None],
-            )
+        The sum over a large place is normal, with the mean and covariance of a sample without
+        replacement; the rows of a small place are drawn.
+        """
+        z, sizes = self._weighted, np.bincount(self.places).astype(np.float64)
+        mean = z.mean(axis=0)
+        spread, ways = np.linalg.eigh(z.T @ z / len(z) - np.outer(mean, mean))
+        # The symmetric root hardly moves with the last digits of the sums.
+        root = ways * np.sqrt(np.where(spread > SAME * spread[-1], spread, 0.0)) @ ways.T
+        step = max(1, BLOCK_SUMS // (len(sizes) * len(mean)))
+        for start in range(0, n_permutations, step):
+            b = min(step, n_permutations - start)
+            off = rng.standard_normal((b, len(sizes), len(mean))) @ root * np.sqrt(sizes)[:, None]
+            for place in np.flatnonzero(sizes < SMALL_PLACE):
+                rows = rng.integers(len(z), size=(b, int(sizes[place])))
+                off[:, place] = (z[rows] - mean).sum(axis=1)
+            # The sum over all rows does not change.
+            off -= (sizes / len(z))[:, None] * off.sum(axis=1, keepdims=True)
+            sums = sizes[:, None] * mean + off
+            yield sums[:, :, 1:], sums[:, :, 0]
 
     def _flipped(self, n_permutations: int, rng: np.random.Generator) -> Iterator[PlaceSums]:
-        ((table, totals),) = self._sums_of_clusters(iter([np.ones(self.n_clusters)]))
+        n_clusters = self._units[0]
+        ((table, totals),) = self._scaled(iter([np.ones(n_clusters)]))
         overall, whole = table.sum(axis=1) / totals.sum(), totals.sum()
-        for sums, weights in self._sums_of_clusters(
-            rng.choice([-1.0, 1.0], self.n_clusters) for _ in range(n_permutations)
-        ):
+        signs = (rng.choice([-1.0, 1.0], n_clusters) for _ in range(n_permutations))
+        for sums, weights in self._scaled(signs):
             moved = sums - weights[:, :, None] * overall
-            # The mean of all rows stays what it is, as when labels are handed about.
+            # The mean of all rows stays what it is, as in a permutation.
             yield moved + totals[:, :, None] * (overall - moved.sum(axis=1) / whole), totals
-
-    def sample(self) -> Sample:
-        """Give the rows as what is resampled: cells are places x classes, or places for probabilities."""
-        if self.data.labels.is_soft:
-            weight = np.ones((self.n_rows, 1)) if self.weight is None else self.weight[:, None]
-            return Sample(
-                self.places,
-                np.hstack([weight, weight * self.labels]),
-                np.ones(self.n_rows, dtype=np.int64),
-                self.n_places,
-            )
-        if self.data.weight is None or self.counted:
-            assert self.kinds is not None
-            place, kind = np.nonzero(self.counts)
-            cells = place * self.data.n_classes + kind % self.data.n_classes
-            return Sample(
-                cells,
-                self.kinds.weights[kind // self.data.n_classes][:, None],
-                self.counts[place, kind],
-                self.n_sums,
-            )
-        return self._sample_of_weights()
-
-    def _sample_of_weights(self) -> Sample:
-        """Give small cells row by row and large ones as equal rows, by Kish's size and the weight that fits it.
-
-        The sum of the weights of resampled rows has mean ``sum w`` and variance ``sum w^2``; so has
-        that of ``(sum w)^2 / sum w^2`` rows of weight ``sum w^2 / sum w``. Of a thousand rows and
-        more nothing else is left of their law.
-        """
-        weight, cells = self.weight, self.places * self.data.n_classes + self.labels
-        assert weight is not None
-        large = np.bincount(cells, minlength=self.n_sums) > _LARGE_CELL
-        few = ~large[cells]
-        # the square of a very large or small weight may not be a number
-        scale = float(weight.max())
-        first, second = (
-            np.bincount(cells, (weight / scale) ** power, self.n_sums) for power in (1, 2)
-        )
-        large &= second > 0
-        parts = [
-            (
-                np.flatnonzero(large),
-                scale * second[large] / first[large],
-                first[large] ** 2 / second[large],
-            )
-        ]
-        if few.any():
-            exact = sample_of_values(weight[few], cells[few], None, self.n_sums)
-            parts.append((exact.cells, exact.columns[:, 1], exact.counts))
-        where, each, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return Sample(where, each[:, None], counts, self.n_sums)
 
     def resampled(
         self, statistic: Callable[[PlaceSums], Floats], *, n_boot: int, random_state: int
     ) -> Floats:
-        """Give a statistic of the sums, of shape (b,) for each block, on resampled rows, or on resampled clusters of rows."""
-        if self.all_clusters is not None:
-            rng = np.random.default_rng(random_state)
-            drawn = (rng.poisson(1.0, self.n_clusters).astype(np.float64) for _ in range(n_boot))
-            return np.concatenate([statistic(sums) for sums in self._sums_of_clusters(drawn)])
+        """Return a statistic of the sums on resampled rows, or clusters of rows, of shape (n_boot,).
 
-        def of_cells(sums: Array) -> Array:
-            if self.data.labels.is_soft:
-                return statistic((sums[:, :, 1:], sums[:, :, 0]))
-            table = sums.reshape(len(sums), self.n_places, -1)
-            return statistic((table, table.sum(axis=2)))
+        A unit counts as often as a Poisson number of mean 1 says. For class labels the number of
+        rows of a place and class is then Poisson as well. If their weights differ, the sum is that
+        of ``(sum w)^2 / sum w^2`` rows of weight ``sum w^2 / sum w`` (Kish), which has the same
+        mean and variance.
+        """
+        rng = np.random.default_rng(random_state)
+        if self.all_clusters is not None or self.data.labels.is_soft:
+            n_units = self._units[0]
+            factors = (rng.poisson(1.0, n_units).astype(np.float64) for _ in range(n_boot))
+            return np.concatenate([statistic(sums) for sums in self._scaled(factors)])
+        cells, repeats = self.places * self.data.n_classes + self.labels, self.repeats
+        weight = np.ones(len(cells)) if self.weight is None else self.weight
+        # In units of the heaviest row: the square of an extreme weight may not be a number.
+        weight = weight / weight.max()
+        times = 1.0 if repeats is None else repeats
+        first, second = (np.bincount(cells, times * weight**p, self.n_sums) for p in (1, 2))
+        there = second > 0
+        sizes = np.divide(first**2, second, out=np.zeros(self.n_sums), where=there)
+        each = np.divide(second, first, out=np.zeros(self.n_sums), where=there)
+        found, step = [], max(1, BLOCK_SUMS // self.n_sums)
+        for start in range(0, n_boot, step):
+            drawn = rng.poisson(sizes, (min(step, n_boot - start), self.n_sums))
+            table = np.asarray(drawn * each, np.float64).reshape(len(drawn), self.n_places, -1)
+            found.append(statistic((table, table.sum(axis=2))))
+        return np.concatenate(found)
 
-        return bootstrap(self.sample(), of_cells, n_boot=n_boot, random_state=random_state)
 
-
-def _each(data: Dataset) -> Floats:
-    """Give the weight of a single row."""
+def weight_of_each(data: Dataset) -> Floats:
+    """Return the weight of a single row."""
     assert data.weight is not None
-    return np.asarray(
-        data.weight if data.repeats is None else data.weight / data.repeats, np.float64
-    )
+    weight = data.weight if data.repeats is None else data.weight / data.repeats
+    return np.asarray(weight, np.float64)
 
 
 def ranges(means: Floats) -> Floats:
-    """Give the largest difference between two places over the classes, of shape (b,); places without weight do not count."""
+    """Return the largest difference between two places over the classes, of shape (b,).
+
+    Places without weight do not count.
+    """
     there = ~np.isnan(means)
-    gaps = np.where(there, means, -np.inf).max(axis=1) - np.where(there, means, np.inf).min(axis=1)
-    # a resample may be empty, and then shows none
+    high, low = np.where(there, means, -np.inf), np.where(there, means, np.inf)
+    gaps = high.max(axis=1) - low.min(axis=1)
+    # A resample may be empty, and then shows none.
     return np.asarray(np.maximum(gaps.max(axis=1), 0.0))
 
 
 @dataclass(frozen=True)
 class Draws:
-    """How much to draw, where to start, and how many groups to list."""
+    """How much to draw, the seed, and how many groups to list."""
 
     n_permutations: int = 200
     n_boot: int = 500
@@ -376,60 +333,50 @@ class Draws:
         }
         for name, remedy in remedies.items():
             value = getattr(self, name)
-            if (
-                not is_a(Integral, value)
-                or int(value) < 0
-                or (name == "n_boot" and int(value) == 1)
-            ):
+            least = 2 if name == "n_boot" and value else 0
+            if not is_a(Integral, value) or int(value) < least:
                 raise ParameterError(f"{name} is {value!r}.", remedy=remedy, **{name: value})
         if not isinstance(self.level, Real) or not 0 < float(self.level) < 1:
             remedy = "Pass a number between 0 and 1, such as 0.95."
             raise ParameterError(f"level is {self.level!r}.", remedy=remedy, level=self.level)
 
     def seed(self, family: str) -> int:
-        """Give a family's own start: its draws do not depend on which others there are, and are not theirs in another guise."""
-        words = np.random.SeedSequence(
-            [int(self.random_state), crc32(family.encode())]
-        ).generate_state(1, np.uint64)
-        return int(words[0])
+        """Return a family's own seed, so that its draws do not depend on the other families."""
+        words = [int(self.random_state), crc32(family.encode())]
+        return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
 
 
 def chance_of(observed: float, drawn: Floats) -> Chance:
     """Compare a measure with what it is by chance."""
-    p = p_value(observed, drawn)
-    return Chance(
-        float(drawn.mean()),
-        float(critical(drawn)),
-        p,
-        len(drawn),
-        at_floor=p <= 1 / (1 + len(drawn)),
-    )
+    p, n = p_value(observed, drawn), len(drawn)
+    return Chance(float(drawn.mean()), float(critical(drawn)), p, n, at_floor=p <= 1 / (1 + n))
 
 
 def p_value(observed: float, drawn: Floats) -> float:
-    """Give the share of the drawn numbers, the observed one among them, that are at least as large."""
+    """Return the share of the drawn numbers and the observed one that are at least as large."""
     return (1 + int((drawn >= observed - SAME).sum())) / (1 + len(drawn))
 
 
 def critical(drawn: Floats) -> Floats:
-    """Give the number, along the first axis, above which a measure has a p-value of 1 in 20 or less: the same question, asked once.
+    """Return the number, along the first axis, above which a measure has a p-value of 1 in 20.
 
-    Of fewer than 19 draws that is none; the largest is given.
+    Fewer than 19 draws have none; the largest is returned.
 
     Examples
     --------
-    >>> float(critical(np.arange(200.0))), p_value(190.0, np.arange(200.0)), p_value(190.1, np.arange(200.0))
-    (190.0, 0.0547..., 0.0497...)
+    >>> float(critical(np.arange(200.0)))
+    190.0
+    >>> p_value(190.0, np.arange(200.0)), p_value(190.1, np.arange(200.0))
+    (0.0547..., 0.0497...)
     """
     place = max(1, int(RARE * (1 + len(drawn)) + 1e-9))
-    found: Floats = np.sort(drawn, axis=0)[-place]
-    return found
+    return np.asarray(np.sort(drawn, axis=0)[-place])
 
 
 def interval_around(observed: float, changes: Floats, level: float) -> Interval:
-    """Give the interval of a maximum from the largest change of its arguments in each resample, as ``gap_interval`` does.
+    """Return the interval of a maximum from the largest change of its arguments in each resample.
 
-    A maximum never changes by more than its arguments, so that the level-quantile of their largest
+    A maximum never changes by more than its arguments, so the level-quantile of their largest
     change bounds it on both sides.
     """
     reach = float(np.quantile(changes, level))

@@ -1,30 +1,238 @@
-"""What parity costs: the optimum along a path of epsilons, each solved from the last, and the smallest epsilon that a budget pays for."""
+"""What parity costs: optima along a path of epsilons, and the smallest epsilon within a budget."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._audit.path import Frontier
+from r2b._audit.measure import audit_groups, places_of
+from r2b._audit.resampling import Draws, FamilyRows, Kinds
 from r2b._constraints.epsilon import refuse_percentages
 from r2b._constraints.families.doubts import warn_of_doubts
+from r2b._constraints.families.fitted import Crossings
+from r2b._constraints.families.request import is_a
 from r2b._data.arrays import Floats
+from r2b._data.frames import Backend, frame_of, records
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
+from r2b._labels.summary import counted
 from r2b._labels.task import MemoryTask, Task, open_job
+from r2b._plot import COLOURS, SHADE, axes, keyed, percent, scaled, titled
 from r2b.errors import ParameterError
 
-_POINTS = 50
-_CLOSE = 1e-9  # of the budget: how much of it may be left unspent
-_NARROW = 1e-13  # bracket of epsilon below which the cost jumps within rounding
-# the same where no labels meet smaller epsilons: at the border itself little can be proven
-_BORDER = 1e-6
-_MOST_TRIES = 80
-_LOOKS = 33  # epsilons at which a cost that may fall and rise again is looked at
+POINTS = 50  # of a path whose epsilons are not given
+SHOWN_POINTS = 11  # points of a long path that are printed
+FEW_ROWS = 1 << 17  # rows that are permuted one by one
+CLOSE = 1e-9  # of the budget: how much of it may be left unspent
+NARROW = 1e-13  # bracket of epsilon below which the cost jumps within rounding
+NARROW_UNPROVEN = 1e-6  # the same next to epsilons that no labels meet, where little can be proven
+MOST_TRIES = 80
+GRID = 33  # epsilons that are tried if the cost may fall and rise again
 
-_DATA = ("sensitive_features", "control_features", "sample_weight")
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """The optimum at one epsilon.
+
+    Attributes
+    ----------
+    epsilon : float
+    disparity : float
+        Largest difference between two groups of a family in any class.
+    distance : float
+        Mean squared distance to the labels that came in.
+    expected_changes : float
+        Share of the weight whose label changes.
+    relative_gap : float
+        The proof that no labels in parity are closer.
+    solved : bool
+        Whether the certificate holds.
+    """
+
+    epsilon: float
+    disparity: float
+    distance: float
+    expected_changes: float
+    relative_gap: float
+    solved: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier(Sequence[FrontierPoint]):
+    """Optima along a path, by rising epsilon.
+
+    Attributes
+    ----------
+    labels : tuple of FairLabels
+        One per point, to be used like the result of ``debias``.
+    epsilon : ndarray of shape (n_points,)
+    """
+
+    labels: tuple[FairLabels, ...]
+    epsilon: Floats
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return Frontier(self.labels[place], self.epsilon[place])
+        fair, proof = self.labels[place], self.labels[place].certificate
+        measured = (proof.disparity, proof.distance, proof.expected_changes, proof.relative_gap)
+        return FrontierPoint(float(self.epsilon[place]), *measured, fair.status.ok)
+
+    @property
+    def distance(self) -> Floats:
+        """Mean squared distance at each epsilon."""
+        return np.array([fair.certificate.distance for fair in self.labels])
+
+    @property
+    def expected_changes(self) -> Floats:
+        """Share of the weight whose label changes, at each epsilon."""
+        return np.array([fair.certificate.expected_changes for fair in self.labels])
+
+    @property
+    def disparity(self) -> Floats:
+        """Parity reached at each epsilon."""
+        return np.array([fair.certificate.disparity for fair in self.labels])
+
+    @cached_property
+    def chance(self) -> float | None:
+        """The disparity that chance alone shows in fair labels of this number, 19 times in 20.
+
+        A smaller epsilon gains nothing that lasts. As :func:`r2b.audit` finds it. None if it cannot
+        be compared with epsilon (several families, bounds other than on differences), and for
+        probabilities, many weights and missing rows, which would take long or need the rows.
+        """
+        return chance_along(self.labels[0]) if self.labels else None
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "<Frontier: no points>"
+        chance = "" if self.chance is None else f", chance shows up to {self.chance:.4g}"
+        path = f"epsilon {self.epsilon.min():.4g} to {self.epsilon.max():.4g}"
+        return f"<Frontier: {counted(len(self), 'point')}, {path}{chance}>"
+
+    def _repr_html_(self) -> str:
+        from r2b.report.notebook import frontier_html
+
+        return frontier_html(self)
+
+    def __str__(self) -> str:
+        lines = ["   epsilon    parity  squared distance  expected changes  proven"]
+        n_shown = min(len(self), SHOWN_POINTS)
+        for place in np.linspace(0, len(self) - 1, n_shown).round().astype(int):
+            point = self[place]
+            share, proven = f"{100 * point.expected_changes:.2f} %", "yes" if point.solved else "no"
+            within = self.chance is not None and point.epsilon < self.chance
+            lines.append(
+                f"{point.epsilon:10.5f}{point.disparity:10.5f}{point.distance:18.6f}"
+                f"{share:>18}{proven:>8}{'  within chance' if within else ''}"
+            )
+        if self.chance is not None:
+            lines.append(f"Chance alone shows up to {self.chance:.4f}.")
+        if len(self) > n_shown:
+            lines.append(f"{n_shown} of {len(self)} points; to_frame() has all.")
+        return "\n".join(lines)
+
+    def to_frame(self, *, backend: Backend | None = None) -> Any:
+        """Return one row per point as a frame, with the fields of a point as columns.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            By default the library that the data came in; of data that came in none, pandas or, if
+            it is not installed, Polars.
+
+        Examples
+        --------
+        >>> import r2b
+        >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+        >>> path = r2b.frontier(y, sensitive_features=sex, epsilons=[0.0, 0.2, 0.4])
+        >>> path.to_frame(backend="pyarrow").column("expected_changes").to_numpy().round(4)
+        array([0.3333, 0.2333, 0.1333])
+        """
+        rows = self.labels[0].rows if self.labels else None
+        return frame_of(records(FrontierPoint, self), backend, "" if rows is None else rows.came_as)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the share of labels that change against epsilon, and what chance alone shows.
+
+        Points that are not proven are hollow.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> import r2b
+        >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+        >>> ax = r2b.frontier(y, sensitive_features=sex, epsilons=[0.0, 0.2, 0.4]).plot()
+        >>> ax.get_ylabel(), ax.lines[0].get_ydata().round(1)
+        ('labels expected to change (%)', array([33.3, 23.3, 13.3]))
+        """
+        ax = axes(ax, "Frontier")
+        points = {"color": COLOURS[0], "markersize": 5}
+        changes, style = 100 * self.expected_changes, {"clip_on": False, "zorder": 3}
+        ax.plot(self.epsilon, changes, "o-", **points, **style)
+        unproven = np.array([not point.solved for point in self], bool)
+        shown: list[tuple[str, dict[str, object]]] = []
+        if self.chance is not None:
+            ax.axvspan(0, self.chance, color=SHADE, zorder=0)
+            shown.append(("what chance shows", {"linestyle": "-", "linewidth": 8, "color": SHADE}))
+        if unproven.any():
+            hollow: dict[str, object] = {
+                "marker": "o",
+                "color": COLOURS[0],
+                "markerfacecolor": "white",
+            }
+            line = {"linestyle": "", "markersize": 5, "zorder": 4}
+            ax.plot(self.epsilon[unproven], changes[unproven], **hollow, **line)
+            shown.append(("not proven", hollow))
+        if shown:
+            keyed(ax, shown)
+        scaled(ax.xaxis, "epsilon")
+        scaled(ax.yaxis, "labels expected to change (%)")
+        ax.set_ylim(bottom=0)
+        ends = [
+            f"{percent(point.expected_changes)} at epsilon {point.epsilon:.4g}"
+            for point in (*self[:1], *self[1:][-1:])
+        ]
+        titled(ax, "What parity costs", f"labels that change: {', '.join(ends)}" if ends else "")
+        return ax
+
+
+def chance_along(fair: FairLabels) -> float | None:
+    """Return the disparity that chance shows in labels of this number.
+
+    None if it cannot be compared with epsilon, or would take long.
+    """
+    families, data = fair.families, None if fair.rows is None else fair.rows.counts
+    if data is None or data.labels.is_soft or len(families.members) != 1:
+        return None
+    (counting,), (proof,) = families.counting, fair.certificate.families
+    plain = proof.bound == "range" and proof.offsets is None
+    if not plain or not isinstance(counting, Crossings):
+        return None
+    design = None if families.by_cell else counting.design(data.cells)
+    rows = FamilyRows(data, Kinds.of(data), *places_of(data.cells, counting, design))
+    if not rows.counted and rows.n_rows > FEW_ROWS:
+        return None
+    names = tuple(map(str, fair.groups[proof.groups]))
+    means, share = fair.certificate.means_before[proof.groups].copy(), families.share[proof.groups]
+    found, _ = audit_groups(proof.name, rows, names, means, share, Draws(n_boot=0), 0)
+    return None if found.chance is None else found.chance.quantile
 
 
 def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -> MemoryTask:
@@ -43,7 +251,8 @@ def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -
     ParameterError
         An option that ``debias`` does not have, or that the question decides.
     """
-    data = {name: options[name] for name in _DATA if name in options}
+    given = ("sensitive_features", "control_features", "sample_weight")
+    data = {name: options[name] for name in given if name in options}
     options = {name: value for name, value in options.items() if name not in data}
     for name in set(decided) & set(options):
         raise ParameterError(
@@ -91,12 +300,12 @@ def frontier(
     """
     task = task_of(y, {"sensitive_features": sensitive_features, **options})
     warn_of_doubts(task)
-    path = path_of(task, _POINTS if epsilons is None else epsilons)
+    path = path_of(task, POINTS if epsilons is None else epsilons)
     return Frontier(tuple(solved_along(task, path)), path)
 
 
 def fair_as_they_are(task: Task) -> float:
-    """Give the smallest epsilon at which the labels meet every bound as they came."""
+    """Return the smallest epsilon at which the labels meet every bound as they came in."""
     measured = [
         member.bound.measure(task.means_before[member.groups], task.parity.share[member.groups])[
             np.isfinite(member.bound.epsilon)
@@ -107,7 +316,10 @@ def fair_as_they_are(task: Task) -> float:
 
 
 def solved_along(task: Task, epsilons: Floats) -> list[FairLabels]:
-    """Solve for epsilons in rising order, from the largest down: prices grow from nothing, and between kinks they are straight lines."""
+    """Solve for epsilons in rising order, from the largest down.
+
+    Prices grow from zero, and between kinks they are straight lines.
+    """
     found: list[FairLabels] = []
     for epsilon in epsilons[::-1]:
         start = _extended(found, epsilons[::-1], len(found))
@@ -127,20 +339,15 @@ def _extended(found: list[FairLabels], epsilons: Floats, place: int) -> Floats |
 
 
 def path_of(task: Task, epsilons: int | ArrayLike) -> Floats:
-    """Give the epsilons of a frontier in rising order, evenly spaced where only their number is asked for."""
+    """Return the epsilons of a frontier in rising order, evenly spaced if only their number is given."""
     remedy = "Pass numbers of at least 0, such as [0.0, 0.01, 0.05], or how many."
-    if isinstance(epsilons, (int, np.integer)) and not isinstance(epsilons, bool) and epsilons >= 1:
-        return np.linspace(0.0, fair_as_they_are(task), int(epsilons))
+    number = isinstance(epsilons, (int, np.integer))
+    if is_a(Integral, epsilons) and epsilons >= 1:  # type: ignore[operator]
+        return np.linspace(0.0, fair_as_they_are(task), int(epsilons))  # type: ignore[arg-type]
     try:
-        path = np.sort(
-            np.array(
-                [] if isinstance(epsilons, (int, np.integer)) else epsilons, dtype=np.float64
-            ).ravel()
-        )
+        path = np.sort(np.array([] if number else epsilons, dtype=np.float64).ravel())
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(
-            f"epsilons is {epsilons!r}, which are not numbers.", remedy=remedy, epsilons=epsilons
-        ) from None
+        path = np.zeros(0)
     if not len(path) or not (np.isfinite(path) & (path >= 0)).all():
         raise ParameterError(f"epsilons is {epsilons!r}.", remedy=remedy, epsilons=epsilons)
     largest = max(member.bound.largest for member in task.parity.members)
@@ -202,11 +409,7 @@ def smallest_epsilon(
             remedy="Pass distance=0.01, or changes=0.05.",
         )
     name, budget = ("distance", distance) if distance is not None else ("changes", changes)
-    if (
-        not isinstance(budget, (int, float, np.number))
-        or isinstance(budget, bool)
-        or not 0 <= float(budget) < np.inf
-    ):
+    if not is_a(Real, budget) or not 0 <= float(budget) < np.inf:  # type: ignore[arg-type]
         raise ParameterError(
             f"The budget of {name} is {budget!r}.",
             remedy="Pass a number of at least 0.",
@@ -214,7 +417,7 @@ def smallest_epsilon(
         )
     task = task_of(y, {"sensitive_features": sensitive_features, **options}, decided=("epsilon",))
     warn_of_doubts(task)
-    return _search(task, name, float(budget))
+    return _search(task, name, float(budget))  # type: ignore[arg-type]
 
 
 class _Tried(NamedTuple):
@@ -240,7 +443,7 @@ def _search(task: MemoryTask, name: str, budget: float) -> FairLabels:
     if dear.over <= 0:
         return dear.fair
     cheap = tried(fair_as_they_are(task))
-    for epsilon in [] if _monotone(task, name) else np.linspace(0.0, cheap.epsilon, _LOOKS)[1:-1]:
+    for epsilon in [] if _monotone(task, name) else np.linspace(0.0, cheap.epsilon, GRID)[1:-1]:
         found = tried(float(epsilon), None if dear.fair.table is not None else dear.fair.prices)
         if found.over <= 0:
             cheap = found
@@ -248,14 +451,15 @@ def _search(task: MemoryTask, name: str, budget: float) -> FairLabels:
         dear = found
     if cheap.over > 0:
         raise ParameterError(
-            f"Even without any parity the labels cost {spent(cheap.fair):.6g} in {name}, more than the budget of {budget:.6g}.",
+            f"Even without any parity the labels cost {spent(cheap.fair):.6g} in {name}, more than "
+            f"the budget of {budget:.6g}.",
             remedy="Raise the budget, or pass lam=1, which leaves fair labels as they are.",
             budget=budget,
             least=spent(cheap.fair),
         )
-    for attempt in range(_MOST_TRIES):
+    for attempt in range(MOST_TRIES):
         bracket, proven = cheap.epsilon - dear.epsilon, np.isfinite(dear.over)
-        if -cheap.over <= _CLOSE * budget or bracket <= (_NARROW if proven else _BORDER):
+        if -cheap.over <= CLOSE * budget or bracket <= (NARROW if proven else NARROW_UNPROVEN):
             break
         # A line between the ends, kept off them; every third time the middle, which no shape of
         # curve can slow down.
@@ -275,12 +479,8 @@ def _search(task: MemoryTask, name: str, budget: float) -> FairLabels:
 
 
 def _monotone(task: MemoryTask, name: str) -> bool:
-    """Tell whether the budget is of what is minimised."""
-    minimised = (
-        "changes"
-        if task.settings.objective == "agreement"
-        else "distance"
-        if task.settings.lam == 1
-        else ""
-    )
-    return name == minimised and task.costs is None
+    """Return whether the budget is of what is minimised."""
+    if task.costs is not None:
+        return False
+    agreement = task.settings.objective == "agreement"
+    return name == "changes" if agreement else name == "distance" and task.settings.lam == 1

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Unpack, get_args
 
 from numpy.typing import ArrayLike
 
-from r2b._audit.facts import Audit
-from r2b._audit.measure import audit_dataset, audit_moments, audit_request, cluster_codes
-from r2b._audit.path import Frontier
+from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
 from r2b._audit.resampling import Draws
-from r2b._audit.tradeoff import path_of, solved_along
+from r2b._audit.results import Audit
+from r2b._audit.tradeoff import Frontier, path_of, solved_along
 from r2b._constraints.families import Family, FamilyChoice
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups, one_of
@@ -24,7 +22,6 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
 from r2b._labels.rule import Rule, Unseen, widened
 from r2b._labels.task import MemoryTask, Task
-from r2b.engines.audits import added_up, cells_for_audit
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.gathering import gathered
 from r2b.engines.opening import open_source
@@ -286,11 +283,9 @@ class Scan:
 
         Notes
         -----
-        Class labels are counted in one pass, also with weights as long as few of them differ. So
-        are the groups of probabilities, whose rows are then added up in a second pass where they
-        are many (:func:`r2b.audit`). With clusters, and with continuous and uncertain attributes,
-        rows are brought into memory, and refused where they are too many for it; those without an
-        order are put into one that follows from what they hold.
+        Class labels are counted in one pass, also with weights as long as few of them differ. Other
+        rows are read into memory, and refused if they are too many for it; those without an order
+        are put into one that follows from what they hold.
         """
         draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
         request = audit_request(
@@ -301,13 +296,6 @@ class Scan:
             absent=absent,
         )
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
-        if roles.soft and roles.categorical and clusters is None:
-            cells = cells_for_audit(self.source, roles, request.missing)
-            if cells is not None:
-                decode = Decode(roles, cells.schema, normalize)
-                source = self.source.with_numbers(roles.numbers)
-                add_up = partial(added_up, source, decode)
-                return audit_moments(cells, request, draws, add_up, self.source.library)
         data = rows_for_audit(
             self.source, roles, request.missing, normalize=normalize, clustered=clusters is not None
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from r2b._audit import Audit
-from r2b._audit.facts import FamilyAudit
+from r2b._audit.results import FamilyAudit
 from r2b._constraints.bounds import MomentBound
 from r2b._data.arrays import Floats
 from r2b._data.merge import class_weights

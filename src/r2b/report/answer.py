@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from r2b._audit.text import plural
+from r2b._labels.summary import counted as plural
 from r2b.report.words import (
     BOUNDS,
     epsilon,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from r2b._audit.text import plural
 from r2b._constraints.bounds import BOUNDS as ALL_BOUNDS
 from r2b._constraints.families.doubts import FEWEST
 from r2b._data.values import directions_kept, directions_shown
+from r2b._labels.summary import counted as plural
 from r2b._labels.summary import format_epsilon
 from r2b._solve.certificate import PROVEN
 from r2b.metrics.chance import format_p_value
