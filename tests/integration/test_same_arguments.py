@@ -65,14 +65,14 @@ TAKERS = {
         lambda **options: r2b.debias(Y, sensitive_features=GROUPS, **options),
         (),
     ),
-    "scan": (Scan.debias, scanned, ("merge_rows",)),
-    "device": (None, on_device, ("merge_rows", "kernel", "threads")),
+    "scan": (Scan.debias, scanned, ()),
+    "device": (None, on_device, ("threads",)),
     "blocks": (
         debias_blocks,
         lambda **options: debias_blocks(
             TwoBlocks(), classes=2, sensitive_features=["f", "m"], **options
         ),
-        ("objective", "costs", "normalize", "merge_rows", "kernel", "threads"),
+        ("objective", "costs", "normalize", "threads"),
     ),
     "LabelDebiaser": (LabelDebiaser, LabelDebiaser, ("progress",)),
     "ParityClassifier": (

@@ -17,7 +17,6 @@ from scale_cases import cases
 import r2b
 from r2b._data.arrays import as_float, exact_sums
 from r2b._labels.draws import draws_of, key_words, row_numbers, uniforms_of
-from r2b._solve.oracle import blocks
 from r2b.engines import tally as tallying
 from r2b.engines.batch import Batch, in_batches, lists_to_matrix
 from r2b.engines.lazy import HeldSource
@@ -257,22 +256,6 @@ def test_batches_do_not_show(name: str, size: int) -> None:
         one, other = few.frame(form), once.frame(form)
         assert one.column("id").equals(other.column("id"))
         assert case.soft or one.equals(other)
-
-
-def test_the_kernel_that_is_asked_for_walks_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba")
-    case = cases()["probabilities in columns"]
-    asked: set[tuple[str, int]] = set()
-    choose = blocks.choose_kernel
-    monkeypatch.setattr(
-        blocks,
-        "choose_kernel",
-        lambda choice, entries: asked.add((choice, entries)) or choose(choice, entries),
-    )
-    r2b.scan(HeldSource(case.table, 100)).debias(
-        case.label, **case.asked, **case.settings, sample_entries=0, kernel="compiled"
-    )
-    assert ("compiled", 400) in asked  # a block, which by itself would not have been worth it
 
 
 def test_the_labels_of_rows_elsewhere_leave_with_the_table_alone(tmp_path: Any) -> None:

@@ -17,8 +17,8 @@ import r2b  # noqa: E402
 import r2b.engines.torch  # noqa: E402
 from r2b._data import read  # noqa: E402
 from r2b._data.merge import merge  # noqa: E402
-from r2b._solve.oracle import MemoryOracle  # noqa: E402
-from r2b.engines.torch import DeviceOracle, kernel  # noqa: E402
+from r2b._solve.oracle import Oracle  # noqa: E402
+from r2b.engines.torch import DeviceBlocks, kernel  # noqa: E402
 from r2b.errors import (  # noqa: E402
     EmptyError,
     InputError,
@@ -71,13 +71,13 @@ def test_the_kernel_computes_what_that_of_memory_does(
     y, groups = soft_rows(n_rows, n_classes, n_groups)
     weight = np.random.default_rng(1).random(n_rows) + 0.1 if weighted else None
     rows = merge(read(y, sensitive_features=groups, sample_weight=weight), "never")
-    host = MemoryOracle(rows, "numpy", 1)
-    there = DeviceOracle(sent(y, device), groups, weight, n_groups, torch.device(device))
+    host = Oracle.of(rows, kernel="numpy")
+    there = DeviceBlocks(sent(y, device), groups, weight, n_groups, torch.device(device)).oracle()
     prices = 0.1 * np.random.default_rng(2).standard_normal((n_groups, n_classes))
-    design = np.random.default_rng(3).random((n_groups, 2))
+    design, both = np.random.default_rng(3).random((n_groups, 2)), [np.arange(2)]
     np.testing.assert_allclose(there.label_means(), host.label_means(), atol=1e-12)
     np.testing.assert_allclose(
-        there.fold(prices, lam, design), host.fold(prices, lam, design), atol=1e-12
+        there.curvature(prices, lam, both, design), host.curvature(prices, lam, both, design)
     )
     for expected, found in (
         (oracle.evaluate(prices, lam, curvature=True) for oracle in (host, there)),

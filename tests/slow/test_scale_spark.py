@@ -20,7 +20,8 @@ import pytest
 from spark_sessions import skip_without_spark
 
 import r2b
-from r2b._solve.oracle.blocks import BlockTask, Sums
+from r2b._solve.oracle import Reduction
+from r2b._solve.oracle.blocks import Sums
 from r2b.errors import (
     EmptyError,
     InputError,
@@ -169,7 +170,7 @@ def test_a_solve_is_a_few_passes_over_any_partitions_and_leaves_nothing_behind(
     passes: list[str] = []
     plain = SparkBlocks.reduce
 
-    def counted(self: SparkBlocks, task: BlockTask) -> Sums:
+    def counted(self: SparkBlocks, task: Reduction) -> Sums:
         passes.append(type(task).__name__)
         return plain(self, task)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import r2b
-from r2b._solve.oracle.blocks import Evaluate, Inspect, LabelSums
+from r2b._solve.oracle import Pass as RowPass
 from r2b.engines import spark_worker
 from r2b.engines.batch import Batch
 from r2b.engines.roles import ColumnRoles, Decode
@@ -76,13 +76,14 @@ def test_tasks_over_kept_blocks_return_what_they_return_for_all_rows(
     kept = list(Run(NAMES, reading, 11)(anonymous(record, 8)))
     assert len(kept) == 6
     one = pa.Table.from_batches(kept).combine_chunks().to_batches()
-    for task in (Evaluate(prices, 1.0, True), Inspect(prices, 1.0), LabelSums(2)):
+    for wanted in ("responses", "evidence", "curvature", "labels"):
+        task = RowPass(wanted, (2, 4), prices)
         # However Spark puts the rows that hold blocks into batches, a partition sends one result.
         for records in (kept, one):
             (sent,) = pickle.loads(pickle.dumps(Pass(task)))(records)
             assert sent["part"].to_pylist() == [3]
             results = unpacked(sent["result"][0].as_py())
-            for found, known in zip(results, task(reading(Batch(record))), strict=True):
+            for found, known in zip(results, task.make(reading(Batch(record))), strict=True):
                 np.testing.assert_allclose(
                     found, known, atol=1e-12 if dtype == np.float64 else 1e-5
                 )
@@ -90,7 +91,7 @@ def test_tasks_over_kept_blocks_return_what_they_return_for_all_rows(
 
 def test_a_partition_without_rows_sends_nothing() -> None:
     assert not list(Run(NAMES, decode(people(10)))(anonymous(people(0), 5)))
-    assert not list(Pass(Evaluate(np.zeros((2, 4)), 1.0, True))([]))
+    assert not list(Pass(RowPass("responses", (2, 4), np.zeros((2, 4))))([]))
     assert not list(Reduce(NAMES, Count(("sex",), "w"))(anonymous(people(0), 5)))
 
 
@@ -101,8 +102,8 @@ def test_an_error_is_kept_in_place_of_a_block_and_raised_where_results_are_read(
     wrong = pa.record_batch({"p": pa.array(labels), "sex": record["sex"], "w": record["w"]})
     kept = list(Run(NAMES, decode(record), 5)(anonymous(wrong, 8)))
     assert len(kept) == 3  # two blocks, and the error about the third
-    (sent,) = Pass(LabelSums(2))(kept)
-    (whole,) = Merge(LabelSums(2))([sent])
+    (sent,) = Pass(RowPass("labels", (2, 4)))(kept)
+    (whole,) = Merge(RowPass("labels", (2, 4)))([sent])
     with pytest.raises(
         ProbabilityError, match=r"In partition 3, row 13: .* sums to 0\.8"
     ) as raised:

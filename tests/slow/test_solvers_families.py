@@ -21,7 +21,7 @@ from r2b._constraints.parity import Member, Parity
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Certificate, Problem, certify
-from r2b._solve.oracle import MemoryOracle
+from r2b._solve.oracle import Oracle
 from r2b._solve.solvers import Limits, Outcome, solve
 
 BOUNDS = ("range", "to_overall", "ratio", "target")
@@ -122,7 +122,7 @@ def bound_of(kind: str, epsilon: np.ndarray, target: np.ndarray) -> Bound:
     return {"range": RangeBound, "to_overall": OverallBound}[kind](epsilon)
 
 
-def problem_of(case: FamilyCase) -> tuple[Problem, MemoryOracle]:
+def problem_of(case: FamilyCase) -> tuple[Problem, Oracle]:
     rng = np.random.default_rng(case.seed)
     attributes = np.stack([rng.integers(0, levels, case.rows) for levels in case.levels], axis=1)
     if case.single:
@@ -157,10 +157,10 @@ def problem_of(case: FamilyCase) -> tuple[Problem, MemoryOracle]:
         share,
         np.concatenate(columns, axis=1),
     )
-    return Problem(rows, parity, case.lam), MemoryOracle(rows, "numpy")
+    return Problem(rows, parity, case.lam), Oracle.of(rows, kernel="numpy")
 
 
-def certified(problem: Problem, oracle: MemoryOracle) -> tuple[Outcome, Certificate]:
+def certified(problem: Problem, oracle: Oracle) -> tuple[Outcome, Certificate]:
     outcome = solve(problem, oracle, limits=Limits(max_iter=600))
     return outcome, certify(problem, oracle, outcome.prices, oracle.label_means())
 
@@ -244,7 +244,7 @@ def test_every_bound_on_every_design_is_solved_as_the_definitions_say(part):
 # --- bounds that contradict each other ---
 
 
-def contradiction(epsilon: float) -> tuple[Problem, MemoryOracle]:
+def contradiction(epsilon: float) -> tuple[Problem, Oracle]:
     """Two attributes whose groups must come within epsilon / 2 of targets that are 0.4 apart in one class."""
     problem, oracle = problem_of(FamilyCase("margins", "target", classes=3, seed=10))
     first, second = problem.parity.members

@@ -208,7 +208,7 @@ class Expected:
 def expected(name: str) -> Expected:
     """Solve a case in memory with the kernel of NumPy, and put the labels in all forms beside the keys."""
     case = cases()[name]
-    fair = r2b.debias(case.y(), **case.in_memory(), **case.settings, kernel="numpy")
+    fair = r2b.debias(case.y(), **case.in_memory(), **case.settings)
     key = case.table["id"]
     columns = {
         "soft": pa.table(

@@ -14,17 +14,16 @@ from r2b._constraints.parity import Parity
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Certificate, Problem, certify
-from r2b._solve.oracle import MemoryOracle
-from r2b._solve.oracle.reference import respond
+from r2b._solve.oracle import Oracle, respond
 
 
-def setting(case: Case, kind=MemoryOracle) -> tuple[Problem, MemoryOracle]:
+def setting(case: Case, kind=Oracle) -> tuple[Problem, Oracle]:
     rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight), "always")
     return Problem(
         rows,
         Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.group_weight),
         case.lam,
-    ), kind(rows, "numpy")
+    ), kind.of(rows, kernel="numpy")
 
 
 def lower_bound_of(case: Case, prices: np.ndarray) -> float:
@@ -137,7 +136,7 @@ def test_no_prices_at_all_do_not_pass():
     ).holds
 
 
-class Altered(MemoryOracle):
+class Altered(Oracle):
     """Gives out other labels than the best responses to the prices."""
 
     def inspect(self, prices, lam, *, unchanged=False, answers=None):
@@ -181,7 +180,9 @@ def test_labels_handed_to_the_wrong_rows_do_not_pass(name):
         case.lam,
     )
     fair = r2b.debias(case.y, **case.arguments)
-    proof = certify(problem, Traded(rows, "numpy"), fair.prices, fair.certificate.means_before)
+    proof = certify(
+        problem, Traded.of(rows, kernel="numpy"), fair.prices, fair.certificate.means_before
+    )
     assert (
         proof.means == pytest.approx(fair.certificate.means, abs=1e-14)
         and proof.simplex_violation < 1e-15

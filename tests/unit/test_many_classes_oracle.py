@@ -8,7 +8,7 @@ from problems import project
 
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._solve.oracle import ClassOracle, MemoryOracle, classes_plain
+from r2b._solve.oracle import ClassOracle, Oracle, classes_plain
 
 KERNELS = ["numpy", "compiled"]
 with_kernels = pytest.mark.parametrize("kernel", KERNELS)
@@ -35,11 +35,11 @@ def drawn(seed: int):
     return weight, prices if seed % 4 else prices.round(1), lam
 
 
-def made(kernel: str, weight: np.ndarray) -> tuple[ClassOracle, MemoryOracle]:
+def made(kernel: str, weight: np.ndarray) -> tuple[ClassOracle, Oracle]:
     if kernel == "compiled":
         pytest.importorskip("numba")
     rows = rows_of(weight)
-    return ClassOracle(rows, kernel), MemoryOracle(rows, "numpy")
+    return ClassOracle.of(rows, kernel=kernel), Oracle.of(rows, kernel="numpy")
 
 
 @with_kernels
@@ -53,9 +53,9 @@ def test_structure_gives_what_a_walk_over_the_rows_gives(kernel, seed):
     assert seen.value == pytest.approx(walked.value, abs=1e-13, rel=1e-13)
     if seed % 4:  # between ties either support is right
         assert seen.curvature == pytest.approx(walked.curvature, abs=1e-12 / lam)
-        design = np.random.default_rng(seed).random((len(weight), 3))
-        assert ours.fold(prices, lam, design) == pytest.approx(
-            theirs.fold(prices, lam, design), abs=1e-12 / lam
+        design, groups = np.random.default_rng(seed).random((len(weight), 3)), [np.arange(3)]
+        assert ours.curvature(prices, lam, groups, design)[0] == pytest.approx(
+            theirs.curvature(prices, lam, groups, design)[0], abs=1e-12 / lam
         )
 
 

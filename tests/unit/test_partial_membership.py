@@ -8,9 +8,6 @@ import pytest
 from families_qp import Rule, Table, closest, fewest, indicators, people, violation
 
 import r2b
-from r2b._audit.tradeoff import task_of
-from r2b._solve.oracle import DesignOracle
-from r2b._solve.oracle.reference import folded_curvature
 from r2b.errors import DataWarning, ParameterError, ProbabilityError, WeightError
 
 
@@ -106,25 +103,6 @@ def test_equal_opportunity_from_joint_chances_of_group_and_class():
     assert np.ptp(rates, axis=1).max() <= 0.01 + 1e-9
     before = [[scores[(truth == c) & (sex == s), c].mean() for s in (0, 1)] for c in range(classes)]
     assert np.ptp(before, axis=1).max() > 0.05
-
-
-def test_curvature_of_the_prices_that_matter_is_that_of_all():
-    who = people(2, soft=True)
-    features = {
-        name: r2b.Membership(chances(place, len(who.y)), partial=True)
-        for place, name in enumerate("ab")
-    }
-    task = task_of(who.given, {"sensitive_features": features})
-    assert isinstance(task.oracle, DesignOracle) and task.oracle.design.shape == (len(who.y), 4)
-    rng = np.random.default_rng(1)
-    prices, entries = (
-        0.1 * rng.normal(size=(4, who.n_classes)),
-        rng.random((4, who.n_classes)) < 0.6,
-    )
-    (whole,) = folded_curvature(task.oracle, task.parity, prices, 0.5)
-    (part,) = folded_curvature(task.oracle, task.parity, prices, 0.5, entries)
-    np.testing.assert_allclose(part, whole * entries[:, :, None, None] * entries, atol=1e-15)
-    assert not entries.all() and np.abs(part).max() > 0
 
 
 def test_many_families_of_partial_memberships_are_solved_through_their_rows():

@@ -13,7 +13,7 @@ from r2b._constraints.parity import Parity
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Problem, certify
-from r2b._solve.oracle import MemoryOracle
+from r2b._solve.oracle import Oracle
 from r2b._solve.solvers import Limits, Stage, Status, run, solve
 from r2b._solve.solvers.newton import Newton
 
@@ -22,13 +22,13 @@ def named(cases):
     return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
 
 
-def problem_of(case: Case) -> tuple[Problem, MemoryOracle]:
+def problem_of(case: Case) -> tuple[Problem, Oracle]:
     rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight), "always")
     return Problem(
         rows,
         Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.group_weight),
         case.lam,
-    ), MemoryOracle(rows, "numpy")
+    ), Oracle.of(rows, kernel="numpy")
 
 
 # --- the table itself ---

@@ -23,8 +23,7 @@ from r2b._constraints.parity import Parity
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Problem, certify
-from r2b._solve.oracle import ClassOracle, MemoryOracle
-from r2b._solve.oracle.thinning import thin
+from r2b._solve.oracle import ClassOracle, Oracle
 from r2b._solve.solvers import Limits, Outcome, Stage, run
 from r2b._solve.solvers.agreement import infeasible, most_agreement
 from r2b._solve.solvers.interior import InteriorPoint, Point, _NewtonSystem
@@ -179,7 +178,7 @@ def test_prices_on_the_active_set_are_exact_long_before_the_iteration_is(case):
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_newton_with_the_curvature_of_a_sample(bound):
     case = Small(bound, 0.02, 0.5, soft=True, rows=900, weighted=False)
-    sample = MemoryOracle(thin(case.problem.rows_in_memory, 300))
+    sample = Oracle.of(case.problem.rows_in_memory).sample(300)
     outcome = alone(case, case.newton(sample=sample), 40)
     assert outcome.status.ok and case.judged(outcome.prices) <= CERTIFIED
     assert len(outcome.history) > len(alone(case, case.newton(), 40).history)
@@ -189,7 +188,7 @@ def test_newton_with_the_curvature_of_a_sample(bound):
 @pytest.mark.parametrize("lam", [0.4, 1.0, 2.0])
 def test_thresholds_alone(epsilon, lam):
     case = Small("range", epsilon, lam, rows=300)
-    solver = Thresholds(ClassOracle(case.problem.rows_in_memory), case.task.parity, lam)
+    solver = Thresholds(ClassOracle.of(case.problem.rows_in_memory), case.task.parity, lam)
     outcome = alone(case, solver, 40, 1e-11)
     assert outcome.status.ok and case.judged(outcome.prices) <= CERTIFIED
     assert len(outcome.history) < 30
@@ -433,7 +432,7 @@ def test_merged_classes_are_compared_by_every_solver(families, soft):
 
 def test_the_slope_of_thresholds_is_the_derivative_of_the_dual():
     case = Small("range", 0.01, 1.0, rows=300)
-    oracle, parity = ClassOracle(case.problem.rows_in_memory), case.task.parity
+    oracle, parity = ClassOracle.of(case.problem.rows_in_memory), case.task.parity
     solver = Thresholds(oracle, parity, 1.0)
     level = np.random.default_rng(0).uniform(-0.1, 0.4, oracle.weight.shape)
     nothing = np.full(4, np.nan)
@@ -458,8 +457,8 @@ def test_classes_that_stay_as_they_are_cost_no_step():
     rows = merge(read(list("aabb"), sensitive_features=list("fmfm")))
     parity = Parity.of_groups(range_bound(0.1, 2), rows.group_weight)
     for solver in (
-        Thresholds(ClassOracle(rows), parity, 1.0),
-        Newton(MemoryOracle(rows), parity, 1.0),
+        Thresholds(ClassOracle.of(rows), parity, 1.0),
+        Newton(Oracle.of(rows), parity, 1.0),
     ):
         outcome = run([Stage(solver, 1e-10, 9)], np.zeros((2, 2)), Limits())
         assert outcome.status is r2b.Status.SOLVED and not outcome.history

@@ -196,8 +196,8 @@ def compare(
     for row, (name, task) in enumerate(tasks.items()):
         own = task.cell_means(labels[name])
         for column, other in enumerate(tasks.values()):
-            same = _same_cells(task.dataset, other.dataset)
-            cells = own if same else means_by_cell(other.dataset, labels[name])
+            same = _same_cells(task.table, other.table)
+            cells = own if same else means_by_cell(other.table, labels[name])
             violation[row, column] = other.parity.violation(other.parity.means(cells))
     violation.flags.writeable = False
     return Comparison(labels, violation)

@@ -22,7 +22,7 @@ from r2b._data.frames import Backend, frame_of, records
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.summary import counted
-from r2b._labels.task import MemoryTask, Task, open_job
+from r2b._labels.task import Task, open_job
 from r2b._plot import COLOURS, SHADE, axes, keyed, percent, scaled, titled
 from r2b.errors import ParameterError
 
@@ -235,7 +235,7 @@ def chance_along(fair: FairLabels) -> float | None:
     return None if found.chance is None else found.chance.quantile
 
 
-def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -> MemoryTask:
+def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -> Task:
     """Open a task from the keyword arguments of ``debias``.
 
     Parameters
@@ -426,7 +426,7 @@ class _Tried(NamedTuple):
     over: float  # by how much the labels exceed the budget
 
 
-def _search(task: MemoryTask, name: str, budget: float) -> FairLabels:
+def _search(task: Task, name: str, budget: float) -> FairLabels:
     """Close in on the budget from both sides; the side that keeps it is the answer."""
 
     def spent(fair: FairLabels) -> float:
@@ -478,7 +478,7 @@ def _search(task: MemoryTask, name: str, budget: float) -> FairLabels:
     return cheap.fair
 
 
-def _monotone(task: MemoryTask, name: str) -> bool:
+def _monotone(task: Task, name: str) -> bool:
     """Return whether the budget is of what is minimised."""
     if task.costs is not None:
         return False

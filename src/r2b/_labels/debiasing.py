@@ -26,8 +26,6 @@ from r2b._constraints.families.request import (
     is_a,
     one_of,
 )
-from r2b._data.merge import MergeChoice
-from r2b._solve.oracle.blocks import KernelChoice
 from r2b._solve.solvers import TOLERANCE, Progress
 from r2b.errors import ParameterError
 
@@ -38,7 +36,7 @@ Objective = Literal["distance", "agreement"]
 Costs = ArrayLike | Literal["ordinal"] | Mapping[Literal["ordinal"], Sequence[Any]]
 Taker = TypeVar("Taker", bound=Callable[..., Any])
 
-_SETTINGS_CHOICES = {"merge_rows": MergeChoice, "kernel": KernelChoice, "objective": Objective}
+_SETTINGS_CHOICES = {"objective": Objective}
 _LAM = "It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance."
 
 
@@ -101,10 +99,6 @@ class Options(TypedDict, total=False):
         Most seconds.
     progress : callable, optional
         Called with a ``Progress`` at every step; returning False stops the run.
-    merge_rows : {"auto", "always", "never"}
-        Whether equal rows of probabilities are merged first. The answer is the same.
-    kernel : {"auto", "numpy", "compiled"}
-        Who walks the rows. The answer is the same.
     threads : int, optional
         All cores by default. The answer is the same.
     """
@@ -126,8 +120,6 @@ class Options(TypedDict, total=False):
     max_iter: int
     time_limit: float | None
     progress: Callable[[Progress], object] | None
-    merge_rows: MergeChoice
-    kernel: KernelChoice
     threads: int | None
 
 
@@ -141,8 +133,6 @@ class Settings:
     max_iter: int = 1000
     time_limit: float | None = None
     progress: Callable[[Progress], object] | None = None
-    merge_rows: MergeChoice = "auto"
-    kernel: KernelChoice = "auto"
     threads: int | None = None
 
     def __post_init__(self) -> None:
@@ -392,11 +382,9 @@ def debias(
 def _on_device(y: Any, data: dict[str, Any], options: dict[str, Any]) -> FairLabels:
     from r2b.engines.torch import debias as debias_on_device
 
-    for name in ("merge_rows", "kernel", "threads"):
-        if options.pop(name, DEFAULTS[name]) != DEFAULTS[name]:
-            remedy = f"Leave {name} out, or move the labels to the host: y.cpu().numpy()."
-            raise ParameterError(
-                f"{name} is given, but the labels are on a device, which has ways of its own.",
-                remedy=remedy,
-            )
+    if options.pop("threads", None) is not None:
+        raise ParameterError(
+            "`threads` is given, but the labels are on a device.",
+            remedy="Leave `threads` out, or move the labels to the host: y.cpu().numpy().",
+        )
     return debias_on_device(y, **data, **options)

@@ -29,7 +29,7 @@ from r2b._labels.rounding import (
     whole_counts_of_cell,
 )
 from r2b._labels.sampling import Expansion, block_length, expanded, sample_rows, sample_table
-from r2b._solve.oracle.reference import Responses, respond
+from r2b._solve.oracle import Responses, respond
 
 HELD_ENTRIES = 1 << 26  # most entries of a table of answers: 512 MB
 WRITTEN_ENTRIES = 1 << 18  # entries of the matrix that one thread writes at a time

@@ -33,7 +33,7 @@ from r2b._labels.summary import (
     summarize,
 )
 from r2b._solve.certificate import Certificate
-from r2b._solve.oracle.reference import Responses
+from r2b._solve.oracle import Responses
 from r2b._solve.solvers import Progress, Status
 from r2b.errors import ParameterError, RowsUnavailableError, UnseenError
 

@@ -22,7 +22,7 @@ from r2b._data.columns import Column, column_of
 from r2b._data.values import type_word
 from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.forms import FairRows, Response
-from r2b._solve.oracle.reference import Responses
+from r2b._solve.oracle import Responses
 from r2b.errors import ParameterError, UnseenError
 
 if TYPE_CHECKING:

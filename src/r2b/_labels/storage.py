@@ -21,7 +21,7 @@ from r2b._data.values import json_value
 from r2b._labels.labels import Evidence, FairLabels
 from r2b._labels.rule import Rule
 from r2b._solve.certificate import Certificate
-from r2b._solve.oracle.reference import Responses
+from r2b._solve.oracle import Responses
 from r2b._solve.solvers import Progress, Status
 from r2b.errors import FileFormatError
 

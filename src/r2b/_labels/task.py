@@ -1,16 +1,16 @@
-"""One table read and merged once, to be solved as often as asked: for one bound, along a path of them, or for several to compare."""
+"""One table read once, to be solved as often as asked: for one bound, or along a path of them."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from r2b._constraints.families import Families, Request, resolve
-from r2b._constraints.parity import Parity, Slim, without_implied
+from r2b._constraints.parity import Parity, without_implied
 from r2b._data import Cells, Dataset, Schema, read
 from r2b._data.arrays import Floats, frozen
 from r2b._data.attributes import CATEGORICAL
@@ -23,51 +23,18 @@ from r2b._labels.labels import Evidence, FairLabels
 from r2b._labels.realised import means_by_cell
 from r2b._labels.rows import MemoryRows
 from r2b._labels.rule import Rule
-from r2b._solve.certificate import Certificate, Problem, certify
-from r2b._solve.oracle import (
-    ClassOracle,
-    DesignOracle,
-    MemoryOracle,
-    Oracle,
-    Samples,
-    group_means,
-    oracle_of,
-)
-from r2b._solve.oracle.blocks import chosen_kernel
-from r2b._solve.oracle.reference import Answers, GroupOracle, Responses
+from r2b._solve.certificate import Problem, certify
+from r2b._solve.oracle import Answers, Oracle, group_means, oracle_of
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
 from r2b._solve.solvers.settings import SETTINGS
 from r2b.errors import InputError, NotSolvedWarning, ParameterError
 
-_ROUNDING = 1e-12
-_MOST_PLAUSIBLE = 1000
-# up to which rows with uncertain or continuous attributes are walked by themselves, not by cell
+_ROUNDING = 1e-12  # of a mean, which is a sum of many terms
+_MOST_PLAUSIBLE = 1000  # classes; more, in every few rows one, are scores or numbers
+# up to which rows with uncertain or continuous attributes count by themselves, not by cell
 _ROWS_PER_CELL = 16
-_PASSES = 16  # of agreement, for each that the distance takes
-# ends of a path, and entries of a table, for which one is tried
-_SHORT, _SMALL = (Status.STALLED, Status.OUT_OF_ITERATIONS), 1 << 20
-# lambda below which the last bit of a price moves labels by more than a tenth of what a certificate
-# lets pass
-_BLURRED = 1e-5
-_BLOCK_ENTRIES = 1 << 16  # of labels that are made together: they stay in cache
 _TIED = 1e-9  # difference in worth below which a class counts as no worse than another
-
-# How it ended, the labels, the channels of cells where prices do not tell them, and a proof about
-# these very labels where there is one.
-Agreed = tuple[Outcome, Answers, Floats | None, Certificate | None]
-
-
-class RowOracle(Oracle, Protocol):
-    """An oracle that also knows the labels that came in, and may give samples."""
-
-    def label_means(self) -> Floats:
-        """Cell means of the labels as they came in."""
-        ...
-
-    def samples(self) -> Samples | None:
-        """Give a small and a larger sample of the rows, or None where all rows are cheap to walk."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,57 +49,112 @@ class Task:
     rows : Rows or Extent
         Merged rows, whose labels are what each class is worth to a row; or what is known of rows
         that live elsewhere.
-    oracle : RowOracle or GroupOracle
+    oracle : Oracle
     before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)
-        Means of the labels that came in, by cell; by group where the oracle answers for groups.
+        Means of the labels that came in, by cell; by group where rows count in groups themselves.
     families : Families
     parity : Parity
     settings : Settings
     costs : ndarray of shape (n_classes, n_classes) or None
+    dataset : Dataset or None
+        The table, where it is in memory.
     """
 
     schema: Schema
     groups: Cells
     rows: Rows | Extent
-    oracle: RowOracle | GroupOracle
+    oracle: Oracle
     before: Floats
     families: Families
     parity: Parity
     settings: Settings = field(default_factory=Settings)
     costs: Floats | None = None
+    dataset: Dataset | None = None
+
+    @classmethod
+    def of(cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None) -> Task:
+        """Merge a table in memory, and settle what is asked of it."""
+        refuse_scores(dataset)
+        _refuse_lam(settings)
+        request = replace(request, names=dataset.labels.vocabulary.values.tolist())
+        rows, truth = merge(dataset), None
+        labels, worth = rows, None
+        if costs is not None:
+            worth = read_costs(costs, list(request.names), dataset.labels.vocabulary)
+            truth, rows = rows.labels, rows.valued(rows.labels @ -worth)
+        cells = dataset.cells
+        with one_blas_thread(rows.entries):
+            if by_row(cells, len(rows.cells)):
+                families, parity = resolve(request, cells, rows.group_weight, labels)
+                oracle = Oracle.of(rows, parity, threads=settings.threads, truth=truth)
+                before = oracle.label_means()
+            else:
+                oracle = oracle_of(rows, settings.threads, truth)
+                before = oracle.label_means()
+                families, parity = resolve(request, cells, rows.group_weight, before)
+        task = cls(
+            schema=dataset.schema,
+            groups=cells,
+            rows=rows,
+            oracle=oracle,
+            before=before,
+            families=families,
+            parity=parity,
+            settings=settings,
+            costs=worth,
+            dataset=dataset,
+        )
+        task._refuse_left_out(request)
+        return task
 
     @classmethod
     def elsewhere(
         cls,
         schema: Schema,
         groups: Cells,
-        extent: Extent,
-        oracle: RowOracle,
+        rows: Rows | Extent,
+        cell_weight: Floats,
+        oracle: Oracle,
         request: Request,
         settings: Settings,
     ) -> Task:
-        """Settle what is asked of rows of probabilities that live elsewhere; ``groups`` counts each cell once, with its rows."""
+        """Settle what is asked of rows of probabilities that live elsewhere.
+
+        ``groups`` counts each cell once, with its rows.
+        """
         _refuse_lam(settings)
         if settings.objective == "agreement":
             raise _not_in_memory()
         before = oracle.label_means()
         request = replace(request, names=schema.classes.values.tolist())
-        families, parity = resolve(request, groups, extent.cell_weight, before)
-        made = cls(
+        families, parity = resolve(request, groups, cell_weight, before)
+        task = cls(
             schema=schema,
             groups=groups,
-            rows=extent,
+            rows=rows,
             oracle=oracle,
             before=before,
             families=families,
             parity=parity,
             settings=settings,
         )
-        made._refuse_left_out(request)
-        return made
+        task._refuse_left_out(request)
+        return task
+
+    @property
+    def table(self) -> Dataset:
+        """The table, which is in memory."""
+        assert self.dataset is not None
+        return self.dataset
+
+    @property
+    def merged(self) -> Rows:
+        """The rows, which are in memory."""
+        assert isinstance(self.rows, Rows)
+        return self.rows
 
     def problem(self, parity: Parity) -> Problem:
-        """Give the problem under a bound of this shape."""
+        """Return the problem under a bound of this shape."""
         lam = self._agreement_lam if self.settings.objective == "agreement" else self.settings.lam
         return Problem(
             self.rows, parity, float(lam), 0.0 if self.costs is None else float(self.costs.max())
@@ -141,7 +163,7 @@ class Task:
     @property
     def _agreement_lam(self) -> float:
         """The lam of agreement: 0 for class labels of cells, whose answer is a table; else small."""
-        tabled = not self.schema.is_soft and not isinstance(self.oracle, GroupOracle)
+        tabled = not self.schema.is_soft and not self.oracle.by_group
         return 0.0 if tabled else SETTINGS.agreement_lam
 
     def solve(
@@ -149,61 +171,54 @@ class Task:
     ) -> FairLabels:
         """Solve for the bound asked for, or another of the same shape, from given prices on."""
         with workers(self.settings.threads), one_blas_thread(self.rows.entries):
-            return self._solve(parity, start, stacklevel + 1)
+            return self._solve(parity or self.parity, start, stacklevel + 1)
 
-    def _solve(self, parity: Parity | None, start: Floats | None, stacklevel: int) -> FairLabels:
-        parity = self.parity if parity is None else parity
-        problem = self.problem(parity)
+    def _solve(self, parity: Parity, start: Floats | None, stacklevel: int) -> FairLabels:
+        problem, settings = self.problem(parity), self.settings
         still = self._nothing_to_do(problem)
-        table, answers, proof = None, None, None
-        limits = Limits(self.settings.max_iter, self.settings.time_limit, self.settings.progress)
+        table: Floats | None = None
+        answers: Answers | None = None
+        limits = Limits(settings.max_iter, settings.time_limit, settings.progress)
         if still is not None:
             outcome = Outcome(np.zeros((parity.n_groups, problem.n_classes)), 0.0, still)
         elif problem.lam == 0:
-            outcome, answers, table, proof = self._agree(problem, limits)
+            outcome, answers, table = self._agree(problem, limits)
         else:
             slim = without_implied(parity)
-            walking = (
-                replace(self, oracle=self.oracle.among(slim.places))
-                if isinstance(self.oracle, GroupOracle)
-                else self
-            )
-            outcome = walking._found(
+            oracle = self.oracle.among(slim.places)
+            outcome = solve(
                 replace(problem, parity=slim.parity),
-                limits,
-                None if start is None else slim.reduced(start),
+                oracle,
+                samples=oracle.samples(),
+                tol=settings.tol,
+                limits=limits,
+                start=None if start is None else slim.reduced(start),
             )
             outcome.prices = slim.whole(outcome.prices)
-        if proof is None:
-            proof = certify(
-                problem,
-                self.oracle,
-                outcome.prices,
-                self.before,
-                unchanged=still is not None,
-                answers=answers,
-            )
-        status = final_status(outcome, proof, self.settings.tol)
+        proof = certify(
+            problem,
+            self.oracle,
+            outcome.prices,
+            self.before,
+            unchanged=still is not None,
+            answers=answers,
+        )
+        status = final_status(outcome, proof, settings.tol)
         if not status.ok:
             message = f"{status.value}: residual {outcome.residual:.1e}. {status.advice}"
             warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
-        families = replace(self.families, members=parity.members)
-        splits = answers if isinstance(answers, Responses) else None
         rule = Rule(
             self.schema,
-            families,
+            replace(self.families, members=parity.members),
             frozen(outcome.prices),
             problem.lam,
             still is not None,
             self.costs,
             table,
-            splits,
         )
-        return FairLabels(
-            rule,
-            Evidence(status, proof, outcome.residual, tuple(outcome.history)),
-            self._label_rows(),
-        )
+        evidence = Evidence(status, proof, outcome.residual, tuple(outcome.history))
+        rows = None if self.dataset is None else MemoryRows(self.dataset)
+        return FairLabels(rule, evidence, rows)
 
     @property
     def keeps_labels(self) -> bool:
@@ -216,30 +231,33 @@ class Task:
         lam = 0.0 if self.settings.objective == "agreement" else float(self.settings.lam)
         if self.schema.is_soft:
             return lam == 1.0 and self.costs is None
-        cheapest = (
-            1.0
-            if self.costs is None
-            else float(self.costs[~np.eye(len(self.costs), dtype=bool)].min())
-        )
-        return lam <= cheapest
+        if self.costs is None:
+            return lam <= 1.0
+        return lam <= float(self.costs[~np.eye(len(self.costs), dtype=bool)].min())
 
     def _nothing_to_do(self, problem: Problem) -> Status | None:
         if not self.keeps_labels:
             return None
         if all(m.n_groups == 1 and m.bound.fewest_groups > 1 for m in problem.parity.members):
             return Status.ONE_GROUP
-        # Means are sums of many terms: a difference of exactly epsilon comes out a few rounding
-        # errors above or below it.
-        return (
-            Status.ALREADY_FAIR
-            if problem.parity.violation(self.means_before) <= _ROUNDING
-            else None
-        )
+        fair = problem.parity.violation(self.means_before) <= _ROUNDING
+        return Status.ALREADY_FAIR if fair else None
 
     @property
     def means_before(self) -> Floats:
         """Group means of the labels that came in."""
         return group_means(self.oracle, self.parity, self.before)
+
+    def cell_means(self, fair: FairLabels) -> Floats:
+        """Return the means of fair labels by cell."""
+        if self.oracle.by_group:
+            return means_by_cell(self.table, fair)
+        if fair.unchanged:
+            return self.before
+        response, answers = fair.rule.response(self.groups), None
+        if fair.table is not None:
+            answers = np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.merged.cells])
+        return self.oracle.inspect(response.shifts, response.lam, answers=answers).means
 
     def _refuse_left_out(self, request: Request) -> None:
         excluding = "exclude" in (request.missing, request.small_groups)
@@ -249,176 +267,88 @@ class Task:
                 if self.settings.objective == "agreement"
                 else f"lam is {self.settings.lam}"
             )
-            problem = f"Some rows are to be left out and keep their labels, but {how}, which changes every row."
-            remedy = "Use the distance with lam=1, or missing='group' and small_groups='merge', or leave these rows out yourself."
+            problem = (
+                "Some rows are to be left out and keep their labels, "
+                f"but {how}, which changes every row."
+            )
+            remedy = (
+                "Use the distance with `lam=1`, or `missing='group'` and `small_groups='merge'`, "
+                "or leave these rows out yourself."
+            )
             raise ParameterError(
                 problem, remedy=remedy, lam=self.settings.lam, left_out=self.families.left_out
             )
 
-    def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
-        start = self._head_start(problem) if start is None else start
-        return solve(
-            problem,
-            self.oracle,
-            samples=self.oracle.samples(),
-            tol=self.settings.tol,
-            limits=limits,
-            start=start,
-        )
+    def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Answers, Floats]:
+        """Solve the linear programme of class labels.
 
-    def _head_start(self, problem: Problem) -> Floats | None:
-        """Give prices that are near the answer, where something is known about them."""
-        return None
-
-    def _label_rows(self) -> MemoryRows | None:
-        """Give the rows of the table where they are in memory."""
-        return None
-
-    def _agree(self, problem: Problem, limits: Limits) -> Agreed:
-        raise _not_in_memory()
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class MemoryTask(Task):
-    """A table in memory, what is asked of its groups, and the means to solve it.
-
-    Attributes
-    ----------
-    dataset : Dataset
-    """
-
-    dataset: Dataset
-    rows: Rows
-    oracle: MemoryOracle | ClassOracle | DesignOracle
-
-    @classmethod
-    def of(
-        cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None
-    ) -> MemoryTask:
-        """Merge a table and settle what is asked of it."""
-        refuse_scores(dataset)
-        request = replace(request, names=dataset.labels.vocabulary.values.tolist())
-        rows = merge(dataset, settings.merge_rows)
-        prices = (
-            None
-            if costs is None
-            else read_costs(costs, list(request.names), dataset.labels.vocabulary)
-        )
-        _refuse_lam(settings)
-        labels, truth = rows, None
-        if prices is not None:
-            truth, rows = rows.labels, rows.valued(rows.labels @ -prices)
-        oracle: MemoryOracle | ClassOracle | DesignOracle
-        kernel = settings.kernel
-        # a path of many passes, which repay the loading of a kernel sooner
-        if settings.objective == "agreement":
-            kernel = chosen_kernel(kernel, _PASSES * rows.entries)
-        if by_row(dataset.cells, len(rows.cells)):
-            with one_blas_thread(rows.entries):
-                families, parity = resolve(request, dataset.cells, rows.group_weight, labels)
-                oracle = DesignOracle.of(rows, parity, kernel, settings.threads, truth)
-                before = oracle.label_means()
-        else:
-            oracle = oracle_of(rows, kernel, settings.threads, truth)
-            before = oracle.label_means()
-            families, parity = resolve(request, dataset.cells, rows.group_weight, before)
-        job = cls(
-            schema=dataset.schema,
-            groups=dataset.cells,
-            rows=rows,
-            oracle=oracle,
-            before=before,
-            families=families,
-            parity=parity,
-            settings=settings,
-            costs=prices,
-            dataset=dataset,
-        )
-        job._refuse_left_out(request)
-        return job
-
-    def cell_means(self, fair: FairLabels) -> Floats:
-        """Give the means of fair labels by cell."""
-        if isinstance(self.oracle, DesignOracle):
-            return means_by_cell(self.dataset, fair)
-        if fair.unchanged:
-            return self.before
-        response = fair.rule.response(self.dataset.cells)
-        return self.oracle.inspect(
-            response.shifts, response.lam, answers=response.splits or self._answers(fair)
-        ).means
-
-    def _answers(self, fair: FairLabels) -> Floats | None:
-        return (
-            None
-            if fair.table is None
-            else np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.rows.cells])
-        )
-
-    def _label_rows(self) -> MemoryRows:
-        return MemoryRows(self.dataset)
-
-    def _agree(self, problem: Problem, limits: Limits) -> Agreed:
+        Its answer is a table of every cell's channel: prices prove it, and do not tell it.
+        """
         slim = without_implied(problem.parity)
-        return self._tabled(problem, slim, limits.time_limit)
-
-    def _tabled(self, problem: Problem, slim: Slim, time_limit: float | None) -> Agreed:
-        """Solve the linear programme, whose answer is a table: prices prove it, and do not tell it."""
-        found = most_agreement(replace(problem, parity=slim.parity), time_limit)
-        outcome = Outcome(
-            slim.whole(found.prices),
-            0.0 if found.status is Status.SOLVED else math.inf,
-            found.status,
-        )
-        answers = self.oracle.labels if found.answers is None else found.answers
-        return outcome, answers, self._table(answers, problem.parity.shifts(outcome.prices)), None
-
-    def _table(self, answers: Floats, shifts: Floats) -> Floats:
-        """Give the channel of every cell: as found for what occurs, else the best response to the prices."""
+        found = most_agreement(replace(problem, parity=slim.parity), limits.time_limit)
+        residual = 0.0 if found.status is Status.SOLVED else math.inf
+        outcome = Outcome(slim.whole(found.prices), residual, found.status)
+        labels = self.oracle.labels
+        answers = labels if found.answers is None else found.answers
+        shifts = problem.parity.shifts(outcome.prices)
         n_classes = shifts.shape[1]
         worth = (np.eye(n_classes) if self.costs is None else -self.costs) - shifts[:, None, :]
         best = worth >= worth.max(axis=2, keepdims=True) - _TIED
         stays = np.einsum("jkk->jk", best)[:, :, None]
-        # A row that is indifferent keeps its label where it can, and is split evenly where it
-        # cannot.
+        # A row that does not occur gets a best response to the prices: it keeps its label where
+        # that is one, and is split evenly where it is not.
         table = np.where(stays, np.eye(n_classes), best / best.sum(axis=2, keepdims=True))
-        row, label = np.nonzero(self.oracle.labels)
-        table[self.rows.cells[row], label] = answers[row]
-        return table
+        row, label = np.nonzero(labels)
+        table[self.merged.cells[row], label] = answers[row]
+        return outcome, answers, table
 
 
 def by_row(cells: Layout, n_rows: int) -> bool:
-    """Whether rows count in parts, and so few of them share a cell that a table of cells would be no shorter than they are."""
+    """Whether rows count in groups of their own, not by cell.
+
+    So they do with uncertain or continuous attributes, where few rows share a cell: a table of
+    cells would be no shorter than the rows.
+    """
     return set(cells.kinds) != {CATEGORICAL} and n_rows <= _ROWS_PER_CELL * cells.n_cells
 
 
 def open_job(
     y: Any, *, request: Request, settings: Settings, costs: Any = None, **data: Any
-) -> MemoryTask:
+) -> Task:
     """Read a table, merge it and settle what is asked of it."""
-    return MemoryTask.of(
-        read(y, **data, missing=request.missing, weightless="allow"), request, settings, costs
-    )
+    dataset = read(y, **data, missing=request.missing, weightless="allow")
+    return Task.of(dataset, request, settings, costs)
 
 
 def refuse_scores(dataset: Dataset) -> None:
-    """Refuse one column of scores, which reads as classes that occur once or twice each: it would take groups x classes^2 numbers."""
+    """Refuse one column of scores, which reads as classes that occur once or twice each."""
     n_classes, n_rows = dataset.n_classes, dataset.size
     if not dataset.labels.is_soft and n_classes > _MOST_PLAUSIBLE and 4 * n_classes > n_rows:
-        problem = f"The argument y has {n_classes:,} distinct values in {n_rows:,} rows, which is a class for every few rows."
-        remedy = "If they are scores p of one class, pass two columns, 1 - p and p; if they are numbers, put them in bins first."
+        problem = (
+            f"The argument y has {n_classes:,} distinct values in {n_rows:,} rows, "
+            "which is a class for every few rows."
+        )
+        remedy = (
+            "If they are scores p of one class, pass two columns, 1 - p and p; "
+            "if they are numbers, put them in bins first."
+        )
         raise InputError(problem, remedy=remedy, n_classes=n_classes, n_rows=n_rows)
 
 
 def _refuse_lam(settings: Settings) -> None:
     if settings.objective == "agreement" and settings.lam != 1.0:
         problem = f"lam is {settings.lam}, but agreement is the limit of lam to 0 and has none."
-        raise ParameterError(
-            problem, remedy="Leave lam out, or use objective='distance'.", lam=settings.lam
-        )
+        remedy = "Leave `lam` out, or use `objective='distance'`."
+        raise ParameterError(problem, remedy=remedy, lam=settings.lam)
 
 
 def _not_in_memory() -> ParameterError:
-    remedy = "Use objective='distance' with a small lam, such as 0.05, or bring the table into memory and use r2b.debias."
-    problem = "The objective agreement with probabilities is for rows in memory, and these rows live elsewhere."
+    problem = (
+        "The objective agreement with probabilities is for rows in memory, "
+        "and these rows live elsewhere."
+    )
+    remedy = (
+        "Use `objective='distance'` with a small lam, such as `lam=0.05`, "
+        "or read the table into memory and use `r2b.debias`."
+    )
     return ParameterError(problem, remedy=remedy, objective="agreement")

@@ -25,8 +25,7 @@ from r2b._data.frames import Backend, frame_of
 from r2b._data.merge import Extent, Rows
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.values import json_value
-from r2b._solve.oracle import group_means
-from r2b._solve.oracle.reference import Answers, AnyOracle, inspected
+from r2b._solve.oracle import Answers, Oracle, group_means, inspected
 from r2b.errors import ParameterError
 
 
@@ -323,7 +322,7 @@ def _restored(name: str, stored: Any, shape: tuple[int, ...]) -> Any:
 
 def certify(
     problem: Problem,
-    oracle: AnyOracle,
+    oracle: Oracle,
     prices: Floats,
     labels_before: Floats,
     *,
@@ -335,7 +334,7 @@ def certify(
     Parameters
     ----------
     problem : Problem
-    oracle : Oracle or GroupOracle
+    oracle : Oracle
         Reads data and returned labels once.
     prices : ndarray of shape (n_groups, n_classes)
         Any prices give a valid bound; the optimal ones a tight one.

@@ -115,7 +115,7 @@ class Record:
         return plain
 
 
-_NOT_RECORDED = ("tol", "max_iter", "time_limit", "kernel", "threads", "costs", "progress")
+_NOT_RECORDED = ("tol", "max_iter", "time_limit", "threads", "costs", "progress")
 
 
 def reads_again(

@@ -29,8 +29,7 @@ from r2b._data.arrays import Floats
 from r2b._files.arrow import pyarrow
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Settings
-from r2b._labels.task import MemoryTask, open_job
-from r2b._solve.oracle import MemoryOracle
+from r2b._labels.task import Task, open_job
 from r2b.app.choice import PageChoice, TaskChoice
 from r2b.app.making import Made, decided, taught
 from r2b.app.uploads import Reading
@@ -64,7 +63,7 @@ class Bounded:
 
     Attributes
     ----------
-    task : MemoryTask
+    task : Task
     top : float
         The epsilon at which the labels are fair as they are.
     known : list of (float, ndarray)
@@ -74,7 +73,7 @@ class Bounded:
     path : Frontier or None
     """
 
-    task: MemoryTask
+    task: Task
     top: float
     known: list[tuple[float, Floats]] = field(default_factory=list)
     seconds: float = 0.0
@@ -119,16 +118,12 @@ class Bounded:
         return nearest[1] if abs(nearest[0] - epsilon) <= near else None
 
     def frontier(self) -> Frontier | None:
-        """Solve along a path of epsilons, once; None where one solve takes long. It has an oracle of its own: the slider does not wait."""
+        """Solve along a path of epsilons, once; None where one solve takes long."""
         with self.path_lock:
             if self.path is None and self.seconds <= LONG:
-                rows, settings = self.task.rows, self.task.settings
-                task = replace(
-                    self.task, oracle=MemoryOracle(rows, settings.kernel, settings.threads)
-                )
                 epsilons = np.linspace(0.0, self.top, POINTS) if self.top > 0 else np.zeros(1)
                 with _quiet():
-                    self.path = Frontier(tuple(solved_along(task, epsilons)), epsilons)
+                    self.path = Frontier(tuple(solved_along(self.task, epsilons)), epsilons)
             return self.path
 
 
@@ -136,7 +131,7 @@ class Bounded:
 class Opened:
     """A table under one choice of columns: its rows merged, its audit, its shapes of bound."""
 
-    task: MemoryTask
+    task: Task
     bounded: OrderedDict[Hashable, Bounded] = field(default_factory=OrderedDict)
     audited: OrderedDict[Hashable, Audit] = field(default_factory=OrderedDict)
     lock: RLock = field(default_factory=RLock)
@@ -147,10 +142,10 @@ class Opened:
         def build() -> Bounded:
             request = replace(
                 Request(**choice.options()),
-                names=self.task.dataset.labels.vocabulary.values.tolist(),
+                names=self.task.table.labels.vocabulary.values.tolist(),
             )
             families, parity = resolve(
-                request, self.task.dataset.cells, self.task.rows.group_weight, self.task.before
+                request, self.task.table.cells, self.task.merged.group_weight, self.task.before
             )
             task = replace(self.task, families=families, parity=parity)
             return Bounded(task, fair_as_they_are(task))
@@ -163,7 +158,7 @@ class Opened:
         with self.lock, _quiet():
             request = audit_request("both", missing=choice.missing)
             return _kept(
-                self.audited, "", lambda: audit_dataset(self.task.dataset, request, Draws()), most=1
+                self.audited, "", lambda: audit_dataset(self.task.table, request, Draws()), most=1
             )
 
 
@@ -201,7 +196,7 @@ class Workspace:
                 request=request,
                 settings=Settings(progress=lambda _: not self.closed.is_set()),
             )
-            _refuse_too_many(task.dataset)
+            _refuse_too_many(task.table)
             return Opened(task)
 
         with self._lock:

@@ -30,7 +30,7 @@ from r2b._files.text import compress
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised
 from r2b._labels.summary import summarize
-from r2b._labels.task import MemoryTask
+from r2b._labels.task import Task
 from r2b._verify.record import beside, reads_again, record_of
 from r2b.cli import options, output
 from r2b.cli.options import argument, takes
@@ -627,7 +627,7 @@ def _facts(
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSolvedWarning)
-        task = MemoryTask.of(data, request, settings, asked.get("costs"))
+        task = Task.of(data, request, settings, asked.get("costs"))
         facts = report.gathered(
             task,
             found,

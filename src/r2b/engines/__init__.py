@@ -1,8 +1,8 @@
 """Larger than memory, larger than a machine: the same problem, prices and proof, wherever the rows live."""
 
-from r2b._solve.oracle.blocks import Block, Blocks, BlockTask
+from r2b._solve.oracle import Block, Blocks, Reduction
 from r2b.engines.engine import debias_blocks
 from r2b.engines.sql import SQL
 from r2b.engines.tables import Scan, scan
 
-__all__ = ["SQL", "Block", "BlockTask", "Blocks", "Scan", "debias_blocks", "scan"]
+__all__ = ["SQL", "Block", "Blocks", "Reduction", "Scan", "debias_blocks", "scan"]

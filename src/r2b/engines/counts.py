@@ -31,7 +31,7 @@ from r2b.errors import (
     WeightError,
 )
 
-_WITHOUT = ("merge_rows", "normalize")
+_WITHOUT = ("normalize",)
 _ROWS = "Take sql(dialect, table=...), which writes the labels where the rows are, or transform(y, ...) for rows in memory."
 
 

@@ -17,7 +17,7 @@ import dask
 import pandas
 
 from r2b._files.arrow import pyarrow
-from r2b._solve.oracle.blocks import BlockTask, Sums
+from r2b._solve.oracle import Reduction
 from r2b.engines.batch import Batch, one_record
 from r2b.engines.roles import Decode
 from r2b.engines.source import Partial, Relabel, Source, folded, list_length_of
@@ -39,15 +39,10 @@ class DaskBlocks:
 
     kept: list[Any]
 
-    def run(self, task: BlockTask) -> Iterator[Sums]:
-        """Run a task on all blocks, where they are; there is one result, of all of them."""
-        return iter([self.reduce(task)])
-
-    def reduce(self, task: BlockTask) -> Sums:
+    def reduce(self, task: Reduction) -> Any:
         """Return the result of all blocks."""
         work, sent = _delayed(_on_block), _delayed(task)
-        found: Sums = _merged([work(block, sent) for block in self.kept], task)
-        return found
+        return _merged([work(block, sent) for block in self.kept], task)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +126,7 @@ def _delayed(work: Any) -> Any:
     return dask.delayed(work, pure=False, traverse=False)
 
 
-def _merged(tasks: list[Any], task: Partial | BlockTask) -> Any:
+def _merged(tasks: list[Any], task: Reduction) -> Any:
     """Merge results where they are, in a tree whose shape follows from their number alone."""
     merge, sent = _delayed(_fold), _delayed(task)
     while len(tasks) > 1:
@@ -147,11 +142,11 @@ def _on_part(part: Any, number: int, work: Callable[[Batch], Any]) -> tuple[Any]
     return (work(Batch(record_of(part, place), 0, place)),) if len(part) else None
 
 
-def _on_block(block: tuple[Any] | None, task: BlockTask) -> tuple[Sums] | None:
-    return None if block is None else (task(block[0]),)
+def _on_block(block: tuple[Any] | None, task: Reduction) -> tuple[Any] | None:
+    return None if block is None else (task.make(block[0]),)
 
 
-def _fold(task: Partial | BlockTask, *parts: tuple[Any] | None) -> tuple[Any] | None:
+def _fold(task: Reduction, *parts: tuple[Any] | None) -> tuple[Any] | None:
     there = [part[0] for part in parts if part is not None]
     return (folded(task, there),) if there else None
 

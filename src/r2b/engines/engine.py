@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Unpack
@@ -13,18 +13,16 @@ from r2b._constraints.families import Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import is_a
 from r2b._data import Cells, Schema, Vocabulary
-from r2b._data.arrays import Array, Floats, Whole
+from r2b._data.arrays import Floats, Whole
 from r2b._data.cells import read_cells
 from r2b._data.merge import Extent, Rows
 from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import Task
-from r2b._solve.certificate import Problem
-from r2b._solve.oracle import Block, BlockOracle, Blocks, MemoryOracle, Samples
-from r2b._solve.oracle.blocks import BlockTask, KernelChoice, Summed, Sums, added, reduced
-from r2b._solve.oracle.reference import Answers, Evaluation, Inspection
-from r2b._solve.solvers import Limits, Outcome, solve
+from r2b._solve.oracle import Block, Blocks, Oracle, Reduction
+from r2b._solve.oracle.blocks import Sums
+from r2b._solve.oracle.oracle import rescaled
 from r2b.engines.sample import ALL, Draw, First, share_limit
 from r2b.engines.tally import refuse_weightless
 from r2b.errors import (
@@ -39,11 +37,9 @@ from r2b.errors import (
 
 # entries of the sample: 128 MB at most, and all rows where they are no more
 SAMPLE_ENTRIES = 1 << 24
-_NEAR = 1e-6  # residual on a sample: well below its distance from all rows
-_PATIENCE = 30.0  # seconds for prices that only give a better start
 _ROUNDING = 1e-9  # of sums of weights, in another order
 # for class labels, or for rows that are not in blocks
-_WITHOUT = ("objective", "costs", "normalize", "merge_rows", "kernel", "threads")
+_WITHOUT = ("objective", "costs", "normalize", "threads")
 
 
 @takes_options(without=_WITHOUT)
@@ -61,7 +57,7 @@ def debias_blocks(
     Parameters
     ----------
     blocks : Blocks
-        Anything with a method ``run(task)`` that calls the task with every
+        Anything with a method ``reduce(task)`` that calls ``task.make`` with every
         :class:`r2b.engines.Block` and gives the results in the order of the blocks. Tasks and
         results can be pickled; no block may be empty.
     classes : int or sequence
@@ -87,11 +83,12 @@ def debias_blocks(
 
     Examples
     --------
+    >>> import functools
     >>> class Two:
     ...     blocks = [Block(np.array([[0.7, 0.3]]), np.array([0])), Block(np.array([[0.2, 0.8]]), np.array([1]))]
     ...
-    ...     def run(self, task):
-    ...         return map(task, self.blocks)
+    ...     def reduce(self, task):
+    ...         return functools.reduce(task.merge, map(task.make, self.blocks))
     >>> fair = debias_blocks(Two(), classes=["no", "yes"], sensitive_features=["f", "m"], epsilon=0.1)
     >>> fair.status.value, round(fair.certificate.disparity, 6)
     ('solved', 0.1)
@@ -108,7 +105,7 @@ def debias_blocks(
     refuse_weightless(mass, int(rows.sum()))
     schema = Schema(*groups.parts, classes=Vocabulary(np.array(names)), is_soft=True)
     if not np.array_equal(codes, np.arange(n_entries)):
-        blocks = Recoded(blocks, codes)
+        blocks = Recoded(codes, blocks)
     job = open_remote(
         blocks, schema, groups, mass, int(rows.sum()), request, settings, sample_entries
     )
@@ -117,8 +114,8 @@ def debias_blocks(
 
 
 @dataclass(frozen=True, eq=False)
-class BlockCheck(Summed):
-    """The first task: rows and weight by entry, and the first thing that is wrong with a block.
+class BlockCheck:
+    """The first task: rows and weight by entry, and the first block with something wrong.
 
     Attributes
     ----------
@@ -128,25 +125,25 @@ class BlockCheck(Summed):
     n_entries: int
     n_classes: int
 
-    def __call__(self, block: Block) -> Sums:
-        """Look at all rows once."""
+    def make(self, block: Block) -> Sums:
+        """Look at all rows once; the last array tells what is wrong, in which row and block."""
         wrong = self._wrong(block)
         if wrong is not None:
-            return [
-                np.zeros(self.n_entries, np.int64),
-                np.zeros(self.n_entries),
-                np.array([list(_WRONG).index(wrong[0]), wrong[1]]),
-            ]
-        rows = np.bincount(block.cells, minlength=self.n_entries)
-        weight = (
-            np.bincount(block.cells, block.weight, minlength=self.n_entries)
-            if len(block.weight)
-            else rows.astype(np.float64)
-        )
-        return [rows, weight, np.empty(0, np.int64)]
+            found = np.array([list(_WRONG).index(wrong[0]), wrong[1], 0])
+            return [np.zeros(self.n_entries, np.int64), np.zeros(self.n_entries), np.ones(1), found]
+        rows = np.bincount(block.design, minlength=self.n_entries)
+        weight = np.bincount(block.design, block.weights, minlength=self.n_entries)
+        return [rows, weight, np.ones(1), np.empty(0, np.int64)]
+
+    def merge(self, one: Sums, other: Sums) -> Sums:
+        """Add up, and keep what is wrong first; blocks are counted for it."""
+        found = one[3]
+        if not len(found) and len(other[3]):
+            found = other[3] + np.array([0, 0, int(one[2][0])])
+        return [one[0] + other[0], one[1] + other[1], one[2] + other[2], found]
 
     def _wrong(self, block: Block) -> tuple[str, int] | None:
-        labels, cells, weight = block.labels, block.cells, block.weight
+        labels, cells, weight = block.labels, block.design, block.weight
         if (
             labels.ndim != 2
             or labels.shape[1] != self.n_classes
@@ -157,6 +154,7 @@ class BlockCheck(Summed):
         if (
             len(cells) != len(labels)
             or len(weight) not in (0, len(labels))
+            or cells.ndim != 1
             or cells.dtype.kind not in "iu"
         ):
             return "length", 0
@@ -212,35 +210,38 @@ _WRONG: dict[str, tuple[type[InputError], str, str]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class RecodedTask:
-    """A task on the same rows, with other codes of cells."""
+class Recoded:
+    """Blocks whose cells have other codes, and the task that gives them these.
 
-    task: BlockTask
+    Attributes
+    ----------
+    codes : ndarray of shape (n_entries,)
+        The cell of each entry.
+    blocks : Blocks
+    """
+
     codes: Whole
+    blocks: Blocks
 
-    def __call__(self, block: Block) -> Sums:
-        """Read the rows once."""
-        return self.task(replace(block, cells=self.codes[block.cells]))
-
-    def merge(self, one: Sums, other: Sums) -> Sums:
-        """Put results together."""
-        return self.task.merge(one, other)
+    def reduce(self, task: Reduction) -> Any:
+        """Make the result of every block, and merge the results."""
+        return self.blocks.reduce(RecodedTask(self.codes, task))
 
 
 @dataclass(frozen=True, eq=False)
-class Recoded:
-    """Blocks whose cells have other codes: those of the crossings of values, in their order."""
+class RecodedTask:
+    """A task on the same rows, with other codes of cells."""
 
-    blocks: Blocks
     codes: Whole
+    task: Reduction
 
-    def run(self, task: BlockTask) -> Iterator[Sums]:
-        """Run a task on every block."""
-        return iter(self.blocks.run(RecodedTask(task, self.codes)))
+    def make(self, block: Block) -> Any:
+        """Make the result of a block."""
+        return self.task.make(replace(block, design=self.codes[block.design]))
 
-    def reduce(self, task: BlockTask) -> Sums:
-        """Give the result of all blocks."""
-        return reduced(self.blocks, RecodedTask(task, self.codes))
+    def merge(self, one: Any, other: Any) -> Any:
+        """Merge results."""
+        return self.task.merge(one, other)
 
 
 def _class_names(classes: int | Sequence[Any]) -> list[Any]:
@@ -279,21 +280,20 @@ def _columns(given: Any) -> dict[str, list[Any]]:
 
 
 def _counted(blocks: Blocks, n_entries: int, n_classes: int) -> tuple[Whole, Floats]:
-    total: Sums | None = None
-    for number, (rows, weight, wrong) in enumerate(blocks.run(BlockCheck(n_entries, n_classes))):
-        if len(wrong):
-            kind, problem, remedy = list(_WRONG.values())[int(wrong[0])]
-            problem = f"In block {number}, {problem.format(int(wrong[1]))}."
-            raise kind(
-                problem,
-                remedy=remedy or "See r2b.engines.Block for what a block holds.",
-                block=number,
-                row=int(wrong[1]),
-            )
-        total = [rows, weight] if total is None else added([total, [rows, weight]])
-    if total is None:
+    found = blocks.reduce(BlockCheck(n_entries, n_classes))
+    if found is None:
         raise EmptyError("There are no blocks.", remedy="Pass at least one row.")
-    return total[0], total[1]
+    rows, weight, _, wrong = found
+    if len(wrong):
+        kind, problem, remedy = list(_WRONG.values())[int(wrong[0])]
+        problem = f"In block {int(wrong[2])}, {problem.format(int(wrong[1]))}."
+        raise kind(
+            problem,
+            remedy=remedy or "See r2b.engines.Block for what a block holds.",
+            block=int(wrong[2]),
+            row=int(wrong[1]),
+        )
+    return rows, weight
 
 
 def _cells(
@@ -315,75 +315,6 @@ def _cells(
     return replace(groups, repeats=rows[there]), codes
 
 
-class RemoteOracle(BlockOracle):
-    """Answers for blocks that live elsewhere, and has a sample of them at hand.
-
-    Parameters
-    ----------
-    blocks : Blocks
-    cell_weight : ndarray of shape (n_cells,)
-    n_rows, n_classes : int
-    sample_entries : int
-        Entries of the sample.
-    kernel : {"auto", "numpy", "compiled"}
-    threads : int, optional
-        For the sample; blocks are walked as their engine sees fit.
-    """
-
-    def __init__(
-        self,
-        blocks: Blocks,
-        cell_weight: Floats,
-        n_rows: int,
-        n_classes: int,
-        sample_entries: int = SAMPLE_ENTRIES,
-        kernel: KernelChoice = "auto",
-        threads: int | None = None,
-    ) -> None:
-        super().__init__(blocks, cell_weight, kernel)
-        n_cells, most = len(cell_weight), sample_entries // n_classes
-        limit, self._sums = np.uint64(ALL), None
-        if n_rows > most:
-            self._sums, mass, least = reduced(blocks, First(n_cells))
-            limit = share_limit(least, most)
-            refuse_changed(mass, cell_weight)
-        draw = Draw(n_cells, limit, most + 1)
-        _, labels, cells, weight = draw.settled(reduced(blocks, draw))
-        self.n_rows = n_rows
-        self.whole = bool(limit == ALL and len(labels) <= most)
-        if self.whole:
-            refuse_changed(
-                np.bincount(cells, weight, minlength=n_cells).astype(np.float64), cell_weight
-            )
-        self.sample = Rows(labels, cells, _balanced(cells, weight, cell_weight), n_cells, None)
-        self.near = MemoryOracle(self.sample, kernel, threads)
-
-    def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
-        """Evaluate all rows at these prices; here where all of them are in the sample."""
-        return (
-            self.near.evaluate(prices, lam, curvature=curvature)
-            if self.whole
-            else super().evaluate(prices, lam, curvature=curvature)
-        )
-
-    def inspect(
-        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
-    ) -> Inspection:
-        """Recompute the evidence from the rows and the labels that go out at these prices; here where all of them are in the sample."""
-        look = self.near.inspect if self.whole else super().inspect
-        return look(prices, lam, unchanged=unchanged, answers=answers)
-
-    def label_means(self) -> Floats:
-        """Cell means of the labels as they came in; the first pass has added them up, or all rows are in the sample."""
-        if self._sums is None:
-            return self.near.label_means()
-        return np.asarray(self._sums / self._cell_weight)
-
-    def samples(self) -> Samples:
-        """Give the sample, to find prices and to estimate the curvature with."""
-        return Samples(self.near, self.near)
-
-
 def refuse_changed(mass: Floats, counted: Floats) -> None:
     """Refuse rows that are not those that were counted, by the weight of every cell; less than a certificate can tell is let pass.
 
@@ -400,30 +331,6 @@ def refuse_changed(mass: Floats, counted: Floats) -> None:
         raise InputError(
             problem, remedy=remedy, cell=cell, counted=float(counted[cell]), found=float(mass[cell])
         )
-
-
-def _balanced(cells: Array, weight: Floats, cell_weight: Floats) -> Floats:
-    """Scale weights so that cells have in the sample what they have in the table."""
-    mass = np.bincount(cells, weight, minlength=len(cell_weight))
-    weight = np.where(mass[cells] > 0, weight, 1.0)
-    mass = np.bincount(cells, weight, minlength=len(cell_weight))
-    return np.asarray(weight * (cell_weight / np.where(mass > 0, mass, 1.0))[cells])
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RemoteTask(Task):
-    """Rows that live elsewhere."""
-
-    oracle: RemoteOracle
-
-    def _found(self, problem: Problem, limits: Limits, start: Floats | None) -> Outcome:
-        """Solve for the sample first. Where it is all rows its prices are the answer, and what proves it is computed from it too."""
-        near, settings = self.oracle.near, self.settings
-        few = Limits(settings.max_iter, settings.time_limit if self.oracle.whole else _PATIENCE)
-        tol = settings.tol if self.oracle.whole else _NEAR
-        small = Problem(self.oracle.sample, problem.parity, problem.lam, problem.costliest)
-        start = solve(small, near, samples=near.samples(), tol=tol, limits=few, start=start).prices
-        return super()._found(problem, limits, start)
 
 
 def open_remote(
@@ -452,17 +359,25 @@ def open_remote(
         Entries of the sample that is brought home.
     """
     refuse_entries(sample_entries)
-    oracle = RemoteOracle(
-        blocks,
-        cell_weight,
-        n_rows,
-        len(schema.classes),
-        sample_entries,
-        settings.kernel,
-        settings.threads,
-    )
-    extent = Extent(n_rows, len(schema.classes), oracle.sample.dtype, cell_weight)
-    return RemoteTask.elsewhere(schema, groups, extent, oracle, request, settings)
+    n_cells, n_classes = len(cell_weight), len(schema.classes)
+    most, limit, sums = sample_entries // n_classes, np.uint64(ALL), None
+    if n_rows > most:
+        sums, mass, least = blocks.reduce(First(n_cells, n_classes))
+        limit = share_limit(least, most)
+        refuse_changed(mass, cell_weight)
+    draw = Draw(n_cells, limit, most + 1)
+    _, labels, cells, weight = draw.settled(blocks.reduce(draw))
+    whole = bool(limit == ALL and len(labels) <= most)
+    if whole:
+        refuse_changed(
+            np.bincount(cells, weight, minlength=n_cells).astype(np.float64), cell_weight
+        )
+    sample = Rows(labels, cells, rescaled(cells, weight, cell_weight), n_cells, None)
+    oracle = near = Oracle.of(sample, threads=settings.threads)
+    if not whole:
+        oracle = Oracle(blocks, cell_weight, n_classes, near=near, label_sums=sums)
+    rows = sample if whole else Extent(n_rows, n_classes, labels.dtype, cell_weight)
+    return Task.elsewhere(schema, groups, rows, cell_weight, oracle, request, settings)
 
 
 def refuse_entries(sample_entries: int) -> None:

@@ -11,7 +11,7 @@ from r2b._data.compute import refuse_beyond_memory
 from r2b._data.dataset import read
 from r2b._files.arrow import pyarrow, pyarrow_compute
 from r2b.engines.batch import Batch, lists_to_matrix, one_array, taken
-from r2b.engines.roles import ColumnRoles
+from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Source
 from r2b.errors import ParameterError
 
@@ -23,6 +23,21 @@ class RowCount:
     def make(self, batch: Batch) -> int:
         """Count the rows of a batch."""
         return len(batch)
+
+    def merge(self, one: int, other: int) -> int:
+        """Add up."""
+        return one + other
+
+
+@dataclass(frozen=True, eq=False)
+class Readable:
+    """Reads all rows, and counts them: a row that cannot be read is refused before any is written."""
+
+    decode: Decode
+
+    def make(self, batch: Batch) -> int:
+        """Read a batch."""
+        return self.decode.read(batch).n_rows if len(batch) else 0
 
     def merge(self, one: int, other: int) -> int:
         """Add up."""
@@ -62,13 +77,13 @@ def _columns(
             f"The rows of {source.name} have no order, and continuous and uncertain attributes are read row by row.",
             remedy="Read the columns into memory and use r2b.debias or r2b.audit, or write them to files and scan those.",
         )
-    if not roles.categorical and not source.ordered:  # a cluster may hold more than fits here
+    if not roles.categorical:  # the table may be larger than memory
         n_rows = source.reduce([roles.measured[0]], RowCount()) or 0
         needed = n_rows * (24 * len(roles.used) + 64)
         refuse_beyond_memory(
             needed,
             f"The rows of {source.name}",
-            "Audit a sample of the rows, or put the attribute in bins and name these.",
+            "Take a sample of the rows, or put the attribute in bins and name these.",
         )
     columns = source.columns(roles.used)
     for name in (*roles.label, *roles.sensitive, *roles.control):

@@ -18,8 +18,7 @@ import numpy as np
 
 from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow
-from r2b._solve.oracle import Block, Blocks
-from r2b._solve.oracle.blocks import BlockTask, Sums
+from r2b._solve.oracle import Block, Blocks, Reduction, merged
 from r2b.engines.batch import Batch, in_batches, one_record, taken_rows
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, joined, list_length_of
@@ -36,9 +35,9 @@ class HeldBlocks:
 
     blocks: list[Block]
 
-    def run(self, task: BlockTask) -> Iterator[Sums]:
-        """Run a task on every block."""
-        return ahead(task, self.blocks)
+    def reduce(self, task: Reduction) -> Any:
+        """Make the result of every block, and merge the results in order."""
+        return merged(task, ahead(task.make, self.blocks))
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +144,7 @@ class StreamSource(Source):
             for block in ahead(
                 decode, self.stream(self.select(decode.roles.used), len(decode.schema.classes))
             ):
-                n_bytes += block.labels.nbytes + (0 if block.parts is None else block.parts.nbytes)
+                n_bytes += block.labels.nbytes
                 held.append(block)
                 if spool is None and n_bytes > _IN_MEMORY:
                     spool = stack.enter_context(closing(Spool(tempfile.gettempdir())))

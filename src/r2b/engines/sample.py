@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from r2b._data.arrays import Array, Whole, row_hashes
-from r2b._solve.oracle import Block
-from r2b._solve.oracle.blocks import LabelSums, Sums
+from r2b._solve.oracle import Block, Pass
+from r2b._solve.oracle.blocks import Sums
 
 ALL = np.iinfo(np.uint64).max
 _SKETCH = 1024  # least hashes that tell how many rows differ, to about three percent
@@ -23,7 +23,7 @@ _LOOSE = 1 << 16  # rows that are kept apart before parts are put together
 
 def mixed_hashes(block: Block) -> Array:
     """Give a number for each row that is spread evenly over 64 bits, the same for equal rows of one cell."""
-    hashes = row_hashes(block.labels, block.cells)
+    hashes = row_hashes(block.labels, block.design)
     for shift, factor in ((33, 0xFF51AFD7ED558CCD), (29, 0xC4CEB9FE1A85EC53)):
         hashes ^= hashes >> np.uint64(shift)
         hashes *= np.uint64(factor)
@@ -60,10 +60,12 @@ class First:
     """The first pass: sums of the labels and weights by cell, and the least hashes of rows."""
 
     n_cells: int
+    n_classes: int
 
-    def __call__(self, block: Block) -> Sums:
+    def make(self, block: Block) -> Sums:
         """Read the rows once."""
-        return [*LabelSums(self.n_cells)(block), least_hashes(mixed_hashes(block))]
+        sums = Pass("labels", (self.n_cells, self.n_classes)).make(block)
+        return [*sums, least_hashes(mixed_hashes(block))]
 
     def merge(self, one: Sums, other: Sums) -> Sums:
         """Add up, and keep the least."""
@@ -91,21 +93,22 @@ class Draw:
     limit: np.uint64
     most: int
 
-    def __call__(self, block: Block) -> Sums:
+    def make(self, block: Block) -> Sums:
         """Read the rows once; gives hashes, labels, cells and weights."""
         hashes = mixed_hashes(block)
         taken = hashes <= self.limit
         if not taken.all():
             least, largest = np.full(self.n_cells, ALL), np.zeros(self.n_cells, np.uint64)
-            np.minimum.at(least, block.cells[taken], hashes[taken])
-            np.maximum.at(largest, block.cells[taken], hashes[taken])
+            np.minimum.at(least, block.design[taken], hashes[taken])
+            np.maximum.at(largest, block.design[taken], hashes[taken])
             # of cells of which not two different rows are taken
-            rows = np.flatnonzero((largest <= least)[block.cells])
-            order = rows[np.lexsort((hashes[rows], block.cells[rows]))]
-            taken[order[_rank_in_cell(block.cells[order], hashes[order]) < _FEWEST]] = True
+            rows = np.flatnonzero((largest <= least)[block.design])
+            order = rows[np.lexsort((hashes[rows], block.design[rows]))]
+            taken[order[_rank_in_cell(block.design[order], hashes[order]) < _FEWEST]] = True
         rows = np.flatnonzero(taken)
-        weight = block.weight[rows] if len(block.weight) else np.ones(len(rows))
-        return self.settled([hashes[rows], block.labels[rows], block.cells[rows], weight])
+        return self.settled(
+            [hashes[rows], block.labels[rows], block.design[rows], block.weights[rows]]
+        )
 
     def merge(self, one: Sums, other: Sums) -> Sums:
         """Keep the least of both; parts stand one after the other until they are many."""

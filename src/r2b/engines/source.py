@@ -23,8 +23,7 @@ from r2b._labels.forms import FairRows, Response
 from r2b._labels.labels import Form
 from r2b._labels.rounding import classes_after, padded, round_rows
 from r2b._labels.rule import Rule
-from r2b._solve.oracle import Blocks
-from r2b._solve.oracle.blocks import BlockTask
+from r2b._solve.oracle import Blocks, Reduction
 from r2b.engines.batch import (
     PIECE_ENTRIES,
     RELABELLED_ROWS,
@@ -403,7 +402,7 @@ class Source(ABC):
         return f"The {self.name[4:]}" if self.name.startswith("the ") else self.name
 
 
-def folded(partial: Partial | BlockTask, parts: Iterable[Any]) -> Any:
+def folded(partial: Reduction, parts: Iterable[Any]) -> Any:
     """Put parts together in their order; None where there are none."""
     merge, several = partial.merge, iter(parts)
     total: Any = next(several, None)

@@ -16,7 +16,7 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
-from r2b._solve.oracle.blocks import BlockTask, Sums
+from r2b._solve.oracle import Reduction
 from r2b.engines.batch import Batch, one_record
 from r2b.engines.lazy import in_rows, joins, lookup
 from r2b.engines.roles import Decode, refuse_alike
@@ -52,14 +52,9 @@ class SparkBlocks:
 
     kept: Any
 
-    def run(self, task: BlockTask) -> Iterator[Sums]:
-        """Run a task on all blocks; there is one result, of all of them."""
-        return iter([self.reduce(task)])
-
-    def reduce(self, task: BlockTask) -> Sums:
+    def reduce(self, task: Reduction) -> Any:
         """Return the result of all blocks: one Spark job."""
-        found: Sums = merged(mapped(self.kept, Pass(task), RESULTS), task)
-        return found
+        return merged(mapped(self.kept, Pass(task), RESULTS), task)
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +265,7 @@ def mapped(frame: Any, work: Callable[[Iterable[Any]], Iterator[Any]], schema: A
         return frame.mapInArrow(work, schema)
 
 
-def merged(results: Any, task: Partial | BlockTask) -> Any:
+def merged(results: Any, task: Reduction) -> Any:
     """Merge results where they are, in the order of partitions, and bring home what comes of it.
 
     The first error among them is raised. The tree of merges depends on the numbers of partitions

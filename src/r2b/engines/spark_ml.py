@@ -20,7 +20,7 @@ from r2b._labels.storage import content_of, solution_of
 from r2b.engines.tables import scan
 from r2b.errors import ParameterError
 
-_WITHOUT = ("merge_rows", "epsilon")
+_WITHOUT = ("epsilon",)
 
 
 _DEFAULTS: dict[str, Any] = {"labelCol": "label", "controlCols": [], "keyCols": [], "weightCol": ""}

@@ -13,8 +13,7 @@ from itertools import chain, groupby
 from typing import Any
 
 from r2b._files.arrow import pyarrow
-from r2b._solve.oracle import Block
-from r2b._solve.oracle.blocks import BlockTask
+from r2b._solve.oracle import Block, Reduction
 from r2b.engines.batch import Batch
 from r2b.engines.lazy import in_rows
 from r2b.engines.source import Partial, Relabel, folded, joined
@@ -64,7 +63,7 @@ def _row(part: int, number: int, result: Any) -> Any:
     return pyarrow().RecordBatch.from_pydict(columns)
 
 
-def _whole(task: Partial | BlockTask, parts: Iterator[Any]) -> Iterator[Any]:
+def _whole(task: Reduction, parts: Iterator[Any]) -> Iterator[Any]:
     """Merge parts in their order; yield nothing where there are none."""
     return (folded(task, chain([first], parts)) for first in parts)
 
@@ -100,21 +99,21 @@ class Reduce:
 class Pass:
     """Merge what a task returns for the kept blocks of a partition; at most one result."""
 
-    task: BlockTask
+    task: Reduction
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
         """Work on the rows of a partition."""
         blocks: Iterator[Block] = (
             unpacked(content.as_buffer()) for record in records for content in record["result"]
         )
-        return sent(_whole(self.task, map(self.task, blocks)), part_number())
+        return sent(_whole(self.task, map(self.task.make, blocks)), part_number())
 
 
 @dataclass(frozen=True, eq=False)
 class Merge:
     """Merge the results of partitions, which come in their order: one result per ``at_once``."""
 
-    task: Partial | BlockTask
+    task: Reduction
     at_once: int = MERGED_AT_ONCE
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:

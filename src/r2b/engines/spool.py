@@ -20,8 +20,8 @@ import numpy as np
 from r2b._data.arrays import Array
 from r2b._data.compute import ahead
 from r2b._files.paths import refuse_little_room, refused_path
-from r2b._solve.oracle import Block
-from r2b._solve.oracle.blocks import BlockTask, Sums
+from r2b._solve.oracle import Block, Reduction, merged
+from r2b._solve.oracle.blocks import Sums
 from r2b.engines.roles import Decode
 
 if TYPE_CHECKING:
@@ -78,11 +78,10 @@ class Spool:
         place = 0
         arrays = {
             "labels": block.labels,
-            "cells": block.cells,
+            "design": block.design,
             "weight": block.weight,
             "levels": block.levels,
         }
-        arrays |= {} if block.parts is None else {"parts": block.parts}
         with keeping(self.folder):
             self._file.seek(self._end)
             for name, array in arrays.items():
@@ -99,11 +98,11 @@ class Spool:
         self._slots.append(Slot(self._end, place, tuple(pieces)))
         self._end += place + -place % _PAGE
 
-    def run(self, task: BlockTask) -> Iterator[Sums]:
-        """Run a task on every block; the results come in the order of the blocks."""
-        return ahead(lambda slot: self._walked(slot, task), self._slots, self.threads)
+    def reduce(self, task: Reduction) -> Any:
+        """Make the result of every block, and merge the results in order."""
+        return merged(task, ahead(lambda slot: self._walked(slot, task), self._slots, self.threads))
 
-    def _walked(self, slot: Slot, task: BlockTask) -> Sums:
+    def _walked(self, slot: Slot, task: Reduction) -> Sums:
         mapped = self._mapped(slot)
         try:
             block = Block(
@@ -113,7 +112,7 @@ class Spool:
                 }
             )
             # What a task returns may look into the block, which is gone when the mapping is.
-            results = [np.array(each) for each in task(block)]
+            results = [np.array(each) for each in task.make(block)]
             del block
             return results
         finally:

@@ -25,8 +25,6 @@ from r2b._labels.rule import Rule, applied
 from r2b._solve.certificate import Certificate
 from r2b.engines.batch import Batch
 from r2b.engines.gathering import read_rows
-from r2b.engines.parts.leaving import measured_parts
-from r2b.engines.parts.rounding import decided_in_order
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns
 from r2b.engines.source import (
     NO_ATTRIBUTE,
@@ -199,14 +197,15 @@ class TableRows(LabelRows):
     def measured(self, relabel: Relabel, proof: Certificate) -> Realised:
         """Measure the labels that leave, one class per row."""
         rule = relabel.rule
-        if self.held is not None:
+        if self.held is not None or not self.roles.categorical:
             data, draws = self._read(rule.schema, relabel.decode.roles.key, relabel.random_state)
-            codes = (
-                applied(rule, data).sample(draws) if relabel.decided is None else relabel.decided
-            )
+            if relabel.decided is None:
+                codes = applied(rule, data).sample(draws)
+            elif relabel.draws is None:
+                codes = relabel.decided
+            else:
+                codes = relabel.decided[np.searchsorted(relabel.draws, draws)]
             return MemoryRows(data).realised(rule, proof, rule.schema.classes.decode(codes))
-        if not self.roles.categorical:
-            return measured_parts(self.source.with_numbers(self.roles.numbers), relabel, proof)
         source, used = (
             self.source.with_numbers(self.roles.numbers),
             (*relabel.needed, *self.roles.used),
@@ -263,7 +262,7 @@ class TableRows(LabelRows):
         if roles.categorical and self.counts is not None and roles.weight is None:
             return replace(made, borders=self._borders(made))
         try:
-            if keys or self.held is not None or not (roles.categorical or self.source.ordered):
+            if keys or self.held is not None or not roles.categorical:
                 return self._decided_by_draws(made)
             return replace(made, decided=self._decided(made))
         except EmptyError:  # prices are applied to a batch of a stream in which nothing came
@@ -276,8 +275,6 @@ class TableRows(LabelRows):
             self.source.with_numbers(self.roles.numbers),
             None,
         )
-        if not self.roles.categorical:
-            return decided_in_order(source, relabel, self.total or 0)
         if self.roles.weight is not None:
             heaviest = source.reduce(self.roles.used, Heaviest(decode))
         turns = RowRounding(

@@ -21,12 +21,10 @@ from r2b._data.dataset import read_labels
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
 from r2b._labels.rule import Rule, Unseen, widened
-from r2b._labels.task import MemoryTask, Task
+from r2b._labels.task import Task
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
-from r2b.engines.gathering import gathered
+from r2b.engines.gathering import Readable, gathered
 from r2b.engines.opening import open_source
-from r2b.engines.parts.leaving import Readable
-from r2b.engines.parts.tables import rows_in_parts
 from r2b.engines.roles import (
     ColumnRoles,
     Decode,
@@ -43,7 +41,6 @@ from r2b.errors import ParameterError, UnseenError
 # rows of a combination below which they are resampled one by one: a draw for each kind of weight
 # would take longer
 _FEW_EQUAL = 4
-_WITHOUT = ("merge_rows",)  # classes are counted, probabilities are not merged
 
 
 Attributes = (
@@ -75,7 +72,7 @@ class Scan:
         """The names of the columns."""
         return self.source.names
 
-    @takes_options(without=_WITHOUT)
+    @takes_options()
     def debias(
         self,
         label: str | Sequence[str],
@@ -96,9 +93,9 @@ class Scan:
         sensitive_features, control_features, sample_weight
             Names of columns.
         sample_entries : int
-            For probabilities, and for uncertain and continuous attributes: how many numbers of the
-            table are brought home as a sample, on which prices are first found. All rows where
-            there are no more. It changes the number of passes, never the answer.
+            For probabilities: how many numbers of the table are read into memory as a sample, on
+            which prices are first found. All rows where there are no more. It changes the number of
+            passes, never the answer.
         **options : Options
             As for :func:`r2b.debias`.
 
@@ -110,15 +107,15 @@ class Scan:
 
         Notes
         -----
-        Class labels take one pass that counts. Probabilities, and labels beside uncertain or
-        continuous attributes, take one that counts cells, one that decodes, and a few over decoded
-        blocks.
+        Class labels take one pass that counts. Probabilities take one that counts cells, one that
+        decodes, and a few over decoded blocks. Labels beside uncertain or continuous attributes are
+        read into memory.
         """
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
         with self._opened(roles, options, sample_entries) as (task, rows):
             return replace(task.solve(), rows=rows)
 
-    @takes_options(without=_WITHOUT)
+    @takes_options()
     def frontier(
         self,
         label: str | Sequence[str],
@@ -310,32 +307,31 @@ class Scan:
         self, roles: ColumnRoles, options: Options, sample_entries: int
     ) -> Iterator[tuple[Task, TableRows]]:
         """Count, decode or read the table, to be solved as often as asked."""
-        request, settings = request_and_settings(options, without=_WITHOUT)
+        request, settings = request_and_settings(options)
         costs, normalize = options.get("costs"), options.get("normalize", False)
         task: Task
-        at_home = costs is not None or settings.objective == "agreement"
-        if not roles.categorical and not at_home:
-            with rows_in_parts(
-                self.source, roles, request, settings, normalize, sample_entries
-            ) as (task, rows):
-                warn_of_doubts(task)
-                yield task, rows
-            return
-        if at_home and (roles.soft or not roles.categorical):
-            data = gathered(self.source, roles, request.missing, normalize=normalize)
-            task = MemoryTask.of(data, request, settings, costs)
+        in_memory = costs is not None or settings.objective == "agreement"
+        if not roles.categorical or (in_memory and roles.soft):
+            data = gathered(
+                self.source,
+                roles,
+                request.missing,
+                normalize=normalize,
+                any_order=not roles.categorical,
+            )
+            task = Task.of(data, request, settings, costs)
             rows = TableRows(
                 self.source,
                 roles,
                 data.schema,
                 None if roles.soft else data,
                 normalize,
-                data,
+                data if self.source.ordered else None,
                 data.n_rows,
             )
         elif not roles.soft:
             counted = counted_rows(self.source, roles, request.missing)
-            task = MemoryTask.of(counted, request, settings, costs)
+            task = Task.of(counted, request, settings, costs)
             rows = TableRows(
                 self.source, roles, counted.schema, counted, normalize, total=counted.size
             )

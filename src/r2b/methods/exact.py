@@ -9,8 +9,8 @@ from r2b._constraints.families import Request
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._labels.debiasing import Settings
-from r2b._labels.task import MemoryTask
-from r2b._solve.oracle.reference import respond
+from r2b._labels.task import Task
+from r2b._solve.oracle import respond
 from r2b._solve.solvers import TOLERANCE, Status
 from r2b.methods.base import LabelMethod, at_least
 
@@ -60,7 +60,7 @@ class Exact(LabelMethod):
 
     def _learn(self, dataset: Dataset) -> None:
         settings = Settings(lam=self.lam, tol=self.tol, max_iter=self.max_iter)
-        fair = MemoryTask.of(dataset, Request(epsilon=self.epsilon), settings).solve()
+        fair = Task.of(dataset, Request(epsilon=self.epsilon), settings).solve()
         self.prices_: Floats = fair.prices
         self.status_: Status = fair.status
 

@@ -20,7 +20,7 @@ from r2b._data.values import json_value
 from r2b._labels import FairLabels
 from r2b._labels.realised import Realised
 from r2b._labels.summary import largest_changes, means_of
-from r2b._labels.task import MemoryTask
+from r2b._labels.task import Task
 from r2b._solve.certificate import Certificate
 from r2b.errors import ParameterError
 from r2b.metrics.intervals import effective_size
@@ -125,12 +125,12 @@ def gather(
     task, chosen = task_of(y, {**columns, **asked}), options.get("families", "both")
     shared = {option: options[option] for option in SHARED if option in options}
     request = audit_request("both" if isinstance(chosen, str) else chosen, **shared)
-    codes = None if clusters is None else cluster_codes(clusters, task.dataset)
+    codes = None if clusters is None else cluster_codes(clusters, task.table)
     found = audit_dataset(
-        task.dataset, request, Draws(n_permutations, n_boot, level, random_state), codes
+        task.table, request, Draws(n_permutations, n_boot, level, random_state), codes
     )
     draws = {"random_state": random_state, "frontier_points": frontier_points}
-    trace = {"date": stamp(date), "input": mark_of(task.dataset)}
+    trace = {"date": stamp(date), "input": mark_of(task.table)}
     return gathered(
         task,
         found,
@@ -144,7 +144,7 @@ def gather(
 
 
 def gathered(
-    task: MemoryTask,
+    task: Task,
     found: Audit,
     *,
     options: Mapping[str, Any],
@@ -155,7 +155,7 @@ def gathered(
 
     Parameters
     ----------
-    task : MemoryTask
+    task : Task
         Its rows may each stand for several.
     found : Audit
     options : mapping
@@ -173,7 +173,7 @@ def gathered(
     """
     fair = task.solve(stacklevel=4)
     path = None
-    data = task.dataset
+    data = task.table
     few = data.labels.is_soft and data.n_rows * data.n_classes > _MANY
     frontier_points = draws.get("frontier_points", 9 if few else 25)
     if (

@@ -16,7 +16,7 @@ from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_obje
 from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats
 from r2b._labels.labels import Form
-from r2b._solve.oracle.reference import project
+from r2b._solve.oracle import project
 from r2b.errors import InputError, ParameterError, ShapeError
 from r2b.sklearn.labels import class_order
 

@@ -23,7 +23,7 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.draws import draws_of, key_words, uniforms_of
 from r2b._labels.sampling import sample_rows
-from r2b._labels.task import MemoryTask, open_job
+from r2b._labels.task import Task, open_job
 from r2b.errors import InputError, NotSolvedWarning
 from r2b.sklearn.groups import TrueGroups
 from r2b.sklearn.labels import without_rows
@@ -87,7 +87,7 @@ class ScoreTask:
     kind : {"probabilities", "decisions"}
     groups : TrueGroups
         Of the rows.
-    task : MemoryTask
+    task : Task
         The scores, with the groups as they are predicted or given.
     truth : ndarray of shape (n,) or None
         Codes of the true classes.
@@ -97,7 +97,7 @@ class ScoreTask:
 
     kind: Kind
     groups: TrueGroups
-    task: MemoryTask
+    task: Task
     truth: Array | None
     codes: Floats
 

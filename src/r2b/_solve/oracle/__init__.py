@@ -1,19 +1,42 @@
-"""Prices to means, curvature and dual value: where the solving is, the only package that reads rows."""
+"""Prices to means, curvature and dual value: the only package of the mathematics that reads rows."""
 
-from r2b._solve.oracle.blocks import Block, BlockOracle, Blocks
-from r2b._solve.oracle.design import DesignOracle
-from r2b._solve.oracle.memory import ClassOracle, MemoryOracle, oracle_of
-from r2b._solve.oracle.reference import Oracle, Samples, group_means
+from r2b._solve.oracle.blocks import Block, Blocks, MemoryBlocks, Pass, Reduction, Responses, merged
+from r2b._solve.oracle.classes import ClassOracle, Supports, oracle_of
+from r2b._solve.oracle.oracle import (
+    Answers,
+    Evaluation,
+    Inspection,
+    Oracle,
+    Samples,
+    calibrated,
+    evaluated,
+    folded_curvature,
+    group_means,
+    inspected,
+)
+from r2b._solve.oracle.reference import project, respond
 
 __all__ = [
+    "Answers",
     "Block",
-    "BlockOracle",
     "Blocks",
     "ClassOracle",
-    "DesignOracle",
-    "MemoryOracle",
+    "Evaluation",
+    "Inspection",
+    "MemoryBlocks",
     "Oracle",
+    "Pass",
+    "Reduction",
+    "Responses",
     "Samples",
+    "Supports",
+    "calibrated",
+    "evaluated",
+    "folded_curvature",
     "group_means",
+    "inspected",
+    "merged",
     "oracle_of",
+    "project",
+    "respond",
 ]

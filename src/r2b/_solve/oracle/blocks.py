@@ -1,43 +1,182 @@
-"""The block protocol: rows in blocks, wherever they live, and an oracle that adds up what the blocks answer.
+"""Blocks of rows, and the one task that an engine runs on them.
 
-An engine has one method: run a task on every block and give the results in the order of the blocks.
-Tasks are small, frozen and can be pickled; what they return is a few arrays of the size of the
-prices, whatever the number of rows. Threads, memory maps, Dask and Spark all stand behind this one
-protocol. An engine on many machines has a second one, which also puts the results together there.
+A pass over the rows is ``kernel(block, prices) -> sums``. Which kernel makes the sums of a block and
+where blocks live are two independent choices: a :class:`Pass` says what is wanted and can be sent to
+wherever the rows are, and an engine has one method, ``reduce(task)``, which makes the sums of every
+block and merges them in the order of the blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from types import ModuleType
-from typing import ClassVar, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
+from scipy.sparse import csc_array
 
-from r2b._data.arrays import Array, Floats
-from r2b._solve.oracle import reference
-from r2b._solve.oracle.reference import Answers, Evaluation, Inspection, Responses
+from r2b._data.arrays import Array, Floats, Places
+from r2b._data.compute import in_order, parts_of
 from r2b.errors import MissingExtraError
 
 Sums = list[Array]
 KernelChoice = Literal["auto", "numpy", "compiled"]
 
-# entries from which loading the compiled kernel (0.3 s, once) is repaid within one solve
-_PAYS = 1 << 20
-_ANSWER_ENTRIES = 1 << 15  # answers are inspected in parts that stay in cache
+# entries from which loading the compiled kernels (0.3 s, once) is repaid within one solve
+_COMPILED_FROM = 1 << 20
+_PART_ENTRIES = 1 << 16  # of labels that are looked at together: they stay in cache
+_LANES = 16  # parts of a table in memory that threads read at the same time
+_LANE_ENTRIES = 1 << 16  # below this many entries a lane is not worth a thread
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows of a table, in memory while a task reads them.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n, n_classes) or (n,)
+        What each class is worth to each row: the labels themselves unless changes have costs. Class
+        labels may be codes of classes.
+    design : ndarray of shape (n,) or (n, n_groups)
+        How rows count: the cell of each row, an unsigned code; or how much of each row counts in
+        each group.
+    weight : ndarray of shape (n,)
+        Empty where each row weighs 1.
+    truth : ndarray like ``labels``, optional
+        The labels, where those above are something else.
+    answers : ndarray of shape (n, n_classes), optional
+        The labels that are returned, where they do not follow from prices.
+    levels : ndarray of shape (n,)
+        The threshold of each row in the last pass. A compiled kernel starts from it and writes the
+        new one here; results do not depend on it.
+
+    Examples
+    --------
+    >>> block = Block(np.array([[0.7, 0.3], [0.2, 0.8]]), np.array([0, 1]))
+    >>> Pass("labels", (2, 2)).make(block)
+    [array([[0.7, 0.3],
+           [0.2, 0.8]]), array([1., 1.])]
+    """
+
+    labels: Array
+    design: Array
+    weight: Array = field(default_factory=lambda: np.empty(0))
+    truth: Array | None = None
+    answers: Array | None = None
+    levels: Array = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        if not len(self.levels):
+            object.__setattr__(self, "levels", np.zeros(len(self.labels)))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, rows: slice) -> Block:
+        """Return some of the rows."""
+        truth, answers = (
+            None if each is None else each[rows] for each in (self.truth, self.answers)
+        )
+        return Block(
+            self.labels[rows],
+            self.design[rows],
+            self.weight[rows],
+            truth,
+            answers,
+            self.levels[rows],
+        )
+
+    def parts(self, n_classes: int) -> Iterator[Block]:
+        """Cut the rows into parts that stay in cache."""
+        return (self[each] for each in parts_of(len(self), max(1, _PART_ENTRIES // n_classes)))
+
+    @property
+    def weights(self) -> Array:
+        """The weights, also where each row weighs 1."""
+        return self.weight if len(self.weight) else np.ones(len(self))
+
+    def shifts(self, prices: Floats) -> Floats:
+        """Return what the prices of its cell or its groups add up to for each row."""
+        return prices[self.design] if self.design.ndim == 1 else self.design @ prices
+
+    def totals(self, rows: Array, n_columns: int) -> Floats:
+        """Add up numbers of rows, times their weights, by cell or by group."""
+        if self.design.ndim == 2:
+            return np.asarray(self.design.T @ (self.weights[:, None] * rows))
+        places = np.arange(len(self) + 1)
+        return np.asarray(
+            csc_array((self.weights, self.design, places), shape=(n_columns, len(self))) @ rows
+        )
+
+
+def as_matrix(labels: Array, n_classes: int) -> Floats:
+    """Return labels as rows of probabilities; a class is certain."""
+    if labels.ndim == 2:
+        return labels
+    matrix = np.zeros((len(labels), n_classes))
+    matrix[np.arange(len(labels)), labels] = 1.0
+    return matrix
+
+
+class Reduction(Protocol):
+    """What is asked of all rows: made of some of them, and merged in their order.
+
+    It can be pickled, and what it makes has a size of its own however many rows there are. It
+    changes nothing that it is given, so that work can be repeated where a worker was lost.
+    """
+
+    def make(self, rows: Any, /) -> Any:
+        """Return the result of some rows: a block, or a batch of a table."""
+        ...
+
+    def merge(self, one: Any, other: Any, /) -> Any:
+        """Merge the result of some rows with that of later ones."""
+        ...
+
+
+class Blocks(Protocol):
+    """An engine: it decides where blocks live and who reads them."""
+
+    def reduce(self, task: Reduction, /) -> Any:
+        """Make the result of every block, and merge the results in the order of the blocks."""
+        ...
+
+
+def merged(task: Reduction, results: Iterable[Any]) -> Any:
+    """Merge results in their order; None where there are none."""
+    several = iter(results)
+    first = next(several, None)
+    return first if first is None else reduce(task.merge, several, first)
+
+
+class Responses(NamedTuple):
+    """The labels that are the best responses to these prices at this lambda, where others prove them optimal.
+
+    Attributes
+    ----------
+    prices : ndarray
+        By group or by cell, as those beside them.
+    lam : float
+    """
+
+    prices: Floats
+    lam: float
 
 
 def choose_kernel(choice: KernelChoice, entries: int) -> ModuleType:
-    """Pick the kernel: compiled where it pays and numba is there, else NumPy.
+    """Choose the kernels: compiled where it pays and numba is installed, else NumPy.
 
     Raises
     ------
     MissingExtraError
-        The compiled kernel was asked for by name and numba is not installed.
+        The compiled kernels were asked for by name and numba is not installed.
     """
-    if choice == "numpy" or (choice == "auto" and entries < _PAYS):
+    from r2b._solve.oracle import reference
+
+    if choice == "numpy" or (choice == "auto" and entries < _COMPILED_FROM):
         return reference
     try:
         from r2b._solve.oracle import compiled
@@ -45,326 +184,133 @@ def choose_kernel(choice: KernelChoice, entries: int) -> ModuleType:
         if choice == "auto":
             return reference
         raise MissingExtraError(
-            "The compiled kernel needs numba, which is not installed.",
-            remedy="Install it with: pip install 'r2b[fast]', or pass kernel='numpy'.",
+            "The compiled kernels need numba, which is not installed.",
+            remedy="Install it with: pip install 'r2b[fast]'.",
             library="numba",
         ) from cause
     return compiled
 
 
-def chosen_kernel(choice: KernelChoice, entries: int) -> KernelChoice:
-    """Name the kernel that is picked for so many entries."""
-    return "numpy" if choose_kernel(choice, entries) is reference else "compiled"
-
-
-@dataclass(eq=False)
-class Block:
-    """Some rows of a table, in memory while a task reads them.
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """One pass over the rows: the sums that a solver or a certificate needs.
 
     Attributes
     ----------
-    labels : ndarray of shape (n, n_classes)
-        What each class is worth to each row; the labels themselves unless changes have costs.
-    cells : ndarray of shape (n,)
-        The cell of each row, an unsigned code.
-    weight : ndarray of shape (n,)
-        Empty where each row weighs 1.
-    truth : ndarray of shape (n, n_classes), optional
-        The labels, where those above are something else.
-    answers : ndarray of shape (n, n_classes), optional
-        New labels, where prices do not tell them.
-    levels : ndarray of shape (n,)
-        The row's threshold of the last pass, from which the compiled kernel starts the next; a task
-        may write here. Zero is the threshold of a distribution itself, where a solve with lam = 1
-        begins.
-    parts : ndarray of shape (n, n_columns), optional
-        What is known of rows that count in parts: memberships, and values of continuous attributes.
-        ``labels`` may then be classes, of shape (n,).
-
-    Examples
-    --------
-    >>> block = Block(np.array([[0.7, 0.3], [0.2, 0.8]]), np.array([0, 1]))
-    >>> LabelSums(2)(block)
-    [array([[0.7, 0.3],
-           [0.2, 0.8]]), array([1., 1.])]
+    wanted : {"labels", "responses", "curvature", "evidence"}
+        Sums of the labels that came in, with the weights; of the responses to the prices, with the
+        value of the dual; of the curvature of the rows; or of what a certificate is computed from.
+    shape : tuple of (int, int)
+        The number of cells or groups by which rows are added up, and the number of classes.
+    prices : ndarray of that shape, optional
+    lam : float
+    unchanged : bool
+        For evidence: the labels that came in are returned.
+    responses : Responses, optional
+        For evidence: what the returned labels are the responses to, where it is not these prices.
+    members : ndarray of shape (n_cells, n_groups), optional
+        For curvature: how cells count in groups. Without it curvature is added up by cell, or by
+        the groups that rows themselves count in.
+    components : list of ndarray, optional
+        For curvature by groups: the groups that share a table.
+    kernel : {"auto", "numpy", "compiled"}
     """
 
-    labels: Array
-    cells: Array
-    weight: Array = field(default_factory=lambda: np.empty(0))
-    truth: Array | None = None
-    answers: Array | None = None
-    levels: Array = field(default_factory=lambda: np.empty(0))
-    parts: Array | None = None
-
-    def __post_init__(self) -> None:
-        if not len(self.levels):
-            self.levels = np.zeros(len(self.labels))
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-class BlockTask(Protocol):
-    """What is done to one block. It can be pickled, and its result is small."""
-
-    def __call__(self, block: Block) -> Sums:
-        """Give arrays that are put together over the blocks."""
-        ...
-
-    def merge(self, one: Sums, other: Sums) -> Sums:
-        """Put together the results of some blocks and of later ones; neither is changed, so that work can be repeated."""
-        ...
-
-
-class Blocks(Protocol):
-    """An engine: it decides where blocks live and who reads them.
-
-    It may have a method ``reduce(task)`` too, which gives the result of all blocks: merged in their
-    order, in a tree that does not depend on who was first. Where blocks are many and far away, one
-    result comes home instead of one for every block.
-    """
-
-    def run(self, task: BlockTask) -> Iterable[Sums]:
-        """Run a task on every block; the results come in the order of the blocks, so that sums do not depend on who was first."""
-        ...
-
-
-class Summed:
-    """Tasks whose results are added up; of the last array the largest is kept where ``largest`` is true."""
-
-    largest: ClassVar[bool] = False
-
-    def merge(self, one: Sums, other: Sums) -> Sums:
-        """Add up."""
-        return added([[each.copy() for each in one], other], largest=self.largest)
-
-
-def reduced(blocks: Blocks, task: BlockTask) -> Sums:
-    """Give the result of all blocks."""
-    reduce = getattr(blocks, "reduce", None)
-    return merged(task, blocks.run(task)) if reduce is None else reduce(task)
-
-
-def merged(task: BlockTask, results: Iterable[Sums]) -> Sums:
-    """Put results together in their order; there is at least one."""
-    if isinstance(task, Summed):
-        return added(results, largest=task.largest)
-    several = iter(results)
-    total = next(several)
-    for each in several:
-        total = task.merge(total, each)
-    return total
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluate(Summed):
-    """Sums of the responses to prices and their values; with curvature where asked."""
-
-    prices: Floats
-    lam: float
-    curvature: bool
-    kernel: KernelChoice = "auto"
-
-    def __call__(self, block: Block) -> Sums:
-        """Read the rows once."""
-        n_groups, n_classes = self.prices.shape
-        curved = (n_groups, n_classes, n_classes) if self.curvature else (0, 0, 0)
-        out = [np.zeros((n_groups, n_classes)), np.zeros(1), np.zeros(curved)]
-        kernel = choose_kernel(self.kernel, block.labels.size)
-        kernel.evaluate(
-            block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, out
-        )
-        return out
-
-
-@dataclass(frozen=True, eq=False)
-class Inspect(Summed):
-    """The evidence about the labels that go out; the worst row, which is no sum, comes last."""
-
-    largest: ClassVar[bool] = True
-    prices: Floats
-    lam: float
+    wanted: Literal["labels", "responses", "curvature", "evidence"]
+    shape: tuple[int, int]
+    prices: Floats | None = None
+    lam: float = 1.0
     unchanged: bool = False
-    kernel: KernelChoice = "auto"
     responses: Responses | None = None
+    members: Floats | None = None
+    components: list[Places] | None = None
+    kernel: KernelChoice = "auto"
 
-    def __call__(self, block: Block) -> Sums:
-        """Make the answers of some rows at a time, and inspect them."""
-        out: Sums = [np.zeros(self.prices.shape), np.zeros(6)]
-        apart = np.zeros(2)
-        kernel = choose_kernel(self.kernel, block.labels.size)
-        if (
-            block.truth is None
-            and block.answers is None
-            and self.responses is None
-            and not self.unchanged
-        ):
-            kernel.prove(
-                block.labels, block.cells, block.weight, self.prices, self.lam, block.levels, out
-            )
-            return [out[0], out[1][:5].copy(), out[1][5:].copy()]
-        for part, x in self._answers(block, kernel):
-            cells, weight = block.cells[part], block.weight[part]
-            kernel.inspect(block.labels[part], cells, weight, self.prices, self.lam, x, out)
-            if block.truth is not None:
-                seen = np.zeros(6)
-                kernel.inspect(
-                    block.truth[part],
-                    cells,
-                    weight,
-                    self.prices,
-                    0.0,
-                    x,
-                    [np.zeros(self.prices.shape), seen],
-                )
-                apart += seen[3:5]
-        sums, totals = out
-        if block.truth is not None:
-            totals[3:5] = apart
-        return [sums, totals[:5].copy(), totals[5:].copy()]
+    def make(self, block: Block) -> Sums:
+        """Make the sums of one block."""
+        n_columns, n_classes = self.shape
+        kernel = choose_kernel(self.kernel, len(block) * n_classes)
+        if self.wanted == "labels":
+            sums = np.zeros(self.shape)
+            for part in block.parts(n_classes):
+                labels = part.labels if part.truth is None else part.truth
+                sums += part.totals(as_matrix(labels, n_classes).astype(np.float64), n_columns)
+            return [sums, block.totals(np.ones((len(block), 1)), n_columns)[:, 0]]
+        assert self.prices is not None
+        if self.wanted == "responses":
+            return list(kernel.evaluate(block, self.prices, self.lam))
+        if self.wanted == "curvature":
+            return self._curvature(kernel, block)
+        return self._evidence(kernel, block)
 
-    def _answers(self, block: Block, kernel: ModuleType) -> Iterator[tuple[slice, Array]]:
-        given = block.answers
-        if self.unchanged:
-            given = block.labels if block.truth is None else block.truth
-        prices, lam = self.responses or (self.prices, self.lam)
-        size = max(1, _ANSWER_ENTRIES // block.labels.shape[1])
-        room = np.empty((min(size, len(block)), block.labels.shape[1]))
-        for start in range(0, len(block), size):
-            part = slice(start, min(start + size, len(block)))
-            if given is not None:
-                yield part, given[part]
-                continue
-            x = room[: part.stop - part.start]
-            kernel.answer(block.labels[part], block.cells[part], prices, lam, block.levels[part], x)
-            yield part, x
+    def merge(self, one: Sums, other: Sums) -> Sums:
+        """Add up; of the last array of evidence keep the largest."""
+        total = [mine + more for mine, more in zip(one, other, strict=True)]
+        if self.wanted == "evidence":
+            total[-1] = np.maximum(one[-1], other[-1])
+        return total
 
-
-@dataclass(frozen=True, eq=False)
-class Fold(Summed):
-    """Curvature of rows by pairs of columns of a design over the cells."""
-
-    prices: Floats
-    lam: float
-    design: Floats
-
-    def __call__(self, block: Block) -> Sums:
-        """Read the rows once."""
+    def _curvature(self, kernel: ModuleType, block: Block) -> Sums:
+        if self.members is None and block.design.ndim == 1:
+            return [kernel.cell_curvature(block, self.prices, self.lam)]
+        counts = block.design if self.members is None else self.members[block.design]
+        assert self.components is not None
         return [
-            reference.fold(
-                block.labels, block.cells, block.weight, self.prices, self.lam, self.design
+            kernel.group_curvature(
+                block, self.prices, self.lam, np.ascontiguousarray(counts[:, groups])
             )
+            for groups in self.components
         ]
 
+    def _evidence(self, kernel: ModuleType, block: Block) -> Sums:
+        if self.unchanged:
+            truth = block.labels if block.truth is None else block.truth
+            block = replace(block, answers=truth)
+        if block.answers is None and self.responses is None:
+            return list(kernel.inspect(block, self.prices, self.lam))
+        total: Sums | None = None
+        for part in block.parts(self.shape[1]):
+            answers = part.answers
+            if answers is None:
+                assert self.responses is not None
+                answers = kernel.answer(part, *self.responses)
+            answered = replace(part, answers=as_matrix(answers, self.shape[1]))
+            found = list(kernel.inspect(answered, self.prices, self.lam))
+            total = found if total is None else self.merge(total, found)
+        assert total is not None
+        return total
+
 
 @dataclass(frozen=True, eq=False)
-class LabelSums(Summed):
-    """Sums of the labels that came in, and the weights, by cell."""
+class MemoryBlocks:
+    """Blocks that are parts of one table in memory, read by threads.
 
-    n_cells: int
-    kernel: KernelChoice = "auto"
+    How the table is cut depends on its size alone, so that sums do not depend on the number of
+    threads.
 
-    def __call__(self, block: Block) -> Sums:
-        """Read the rows once."""
-        labels = block.labels if block.truth is None else block.truth
-        sums = np.zeros((self.n_cells, labels.shape[1]))
-        choose_kernel(self.kernel, labels.size).add_rows(labels, block.cells, block.weight, sums)
-        counted = np.bincount(
-            block.cells, block.weight if len(block.weight) else None, minlength=self.n_cells
-        )
-        return [sums, counted.astype(np.float64)]
-
-
-class BlockOracle:
-    """Answers for rows in blocks: the :class:`r2b._solve.oracle.Oracle` of every engine.
-
-    Parameters
+    Attributes
     ----------
-    blocks : Blocks
-    cell_weight : ndarray of shape (n_cells,)
-        Total weight of the rows of each cell.
-    kernel : {"auto", "numpy", "compiled"}
-
-    Examples
-    --------
-    >>> class Two:
-    ...     blocks = [Block(np.array([[0.7, 0.3]]), np.array([0])), Block(np.array([[0.2, 0.8]]), np.array([1]))]
-    ...
-    ...     def run(self, task):
-    ...         return map(task, self.blocks)
-    >>> BlockOracle(Two(), np.ones(2)).evaluate(np.array([[0.1, -0.1], [0.0, 0.0]]), 1.0, curvature=False).means
-    array([[0.6, 0.4],
-           [0.2, 0.8]])
+    table : Block
+    lanes : list of slice
+    threads : int, optional
     """
 
-    def __init__(self, blocks: Blocks, cell_weight: Floats, kernel: KernelChoice = "auto") -> None:
-        self.blocks = blocks
-        self.kernel_choice: KernelChoice = kernel
-        self.total_weight = float(cell_weight.sum())
-        # A cell without weight has no mean; nothing counts it, and 0 stands in for it.
-        self._cell_weight = np.where(cell_weight > 0, cell_weight, 1.0)[:, None]
+    table: Block
+    lanes: list[slice]
+    threads: int | None
 
-    def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
-        """Evaluate all rows at these prices."""
-        sums, totals, curve = reduced(
-            self.blocks, Evaluate(prices, lam, curvature, self.kernel_choice)
+    @classmethod
+    def of(cls, table: Block, n_columns: int, n_classes: int, threads: int | None) -> MemoryBlocks:
+        """Cut a table into lanes."""
+        entries, curved = len(table) * n_classes, n_columns * n_classes**2
+        if table.design.ndim == 2:
+            curved *= n_columns
+        # each lane may make a table of curvature: together they should not outgrow the rows
+        n_lanes = min(_LANES, max(1, entries // _LANE_ENTRIES), max(2, entries // curved))
+        return cls(table, parts_of(len(table), -(-len(table) // n_lanes)), threads)
+
+    def reduce(self, task: Reduction) -> Any:
+        """Make the result of every lane by threads, and merge the results in order."""
+        return merged(
+            task, in_order(lambda lane: task.make(self.table[lane]), self.lanes, self.threads)
         )
-        if curvature:
-            curve /= self._cell_weight[:, :, None] * lam
-        return Evaluation(
-            sums / self._cell_weight,
-            float(totals[0]) / self.total_weight,
-            curve if curvature else None,
-        )
-
-    def inspect(
-        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
-    ) -> Inspection:
-        """Recompute the evidence from the data and the labels that go out at these prices."""
-        assert answers is None or isinstance(answers, Responses), (
-            "answers row by row belong to rows in memory"
-        )
-        task = Inspect(prices, lam, unchanged, self.kernel_choice, answers)
-        return evidence([reduced(self.blocks, task)], self._cell_weight, self.total_weight)
-
-    def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
-        """Add up the curvature of rows by pairs of columns of the design."""
-        (folded,) = reduced(self.blocks, Fold(prices, lam, design))
-        folded /= lam * self.total_weight
-        return folded
-
-    def label_means(self) -> Floats:
-        """Cell means of the labels as they came in."""
-        return self._label_means
-
-    @cached_property
-    def _label_means(self) -> Floats:
-        sums, _ = reduced(self.blocks, LabelSums(len(self._cell_weight), self.kernel_choice))
-        return np.asarray(sums / self._cell_weight)
-
-
-def evidence(results: Iterable[Sums], divisor: Floats, total_weight: float) -> Inspection:
-    """Add up what :class:`Inspect` gives, and divide the sums of groups or cells by the divisor."""
-    sums, totals, worst = added(results, largest=True)
-    return Inspection(sums / divisor, *[*(totals / total_weight).tolist(), float(worst[0])])
-
-
-def added(results: Iterable[Sums], *, largest: bool = False) -> Sums:
-    """Add up results in their order; of the last array the largest, where asked.
-
-    Examples
-    --------
-    >>> added([[np.ones(2), np.ones(1)], [np.ones(2), np.zeros(1)]], largest=True)
-    [array([2., 2.]), array([1.])]
-    """
-    several = iter(results)
-    total = next(several)
-    for more in several:
-        last = len(total) - 1
-        for place, (into, addend) in enumerate(zip(total, more, strict=True)):
-            if largest and place == last:
-                np.maximum(into, addend, out=into)
-            else:
-                into += addend
-    return total

@@ -13,7 +13,7 @@ import numpy as np
 
 from r2b._data.arrays import Array
 from r2b._data.compute import compiled
-from r2b._solve.oracle.compiled import TILE, fixed, in_chunks, pieces, settle_tile
+from r2b._solve.oracle.compiled_cells import TILE, fixed, in_chunks, pieces, settle_tile
 from r2b._solve.oracle.design_loops import design_loops
 from r2b._solve.oracle.kernel_vectors import WIDTH
 

@@ -19,7 +19,7 @@ from r2b._constraints.bounds import Projected
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Floats
 from r2b._data.compute import products
-from r2b._solve.oracle.reference import AnyOracle, GroupOracle, evaluated, folded_curvature
+from r2b._solve.oracle import Oracle, evaluated, folded_curvature
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.linear import BlockSystem, Entries, Held, entries_of, in_outcomes
 from r2b._solve.solvers.settings import SETTINGS, SolverSettings
@@ -67,19 +67,19 @@ class Newton:
 
     Attributes
     ----------
-    oracle : Oracle or GroupOracle
+    oracle : Oracle
     parity : Parity
     lam : float
-    sample : Oracle or GroupOracle, optional
+    sample : Oracle, optional
         Rows whose curvature stands for that of all rows. The residual always comes from all rows.
     name : str
     settings : SolverSettings
     """
 
-    oracle: AnyOracle
+    oracle: Oracle
     parity: Parity
     lam: float
-    sample: AnyOracle | None = None
+    sample: Oracle | None = None
     name: str = "newton"
     settings: SolverSettings = SETTINGS
 
@@ -168,7 +168,7 @@ class Newton:
     def _curvature(self, prices: Floats) -> Floats:
         """Return -dm/dnu: blocks where groups share no rows, else times share for all pairs."""
         oracle, parity = self.sample or self.oracle, self.parity
-        if parity.design is None and self._entries.disjoint and not isinstance(oracle, GroupOracle):
+        if parity.design is None and self._entries.disjoint and not oracle.by_group:
             seen = oracle.evaluate(parity.shifts(prices), self.lam, curvature=True)
             assert seen.curvature is not None
             return parity.curvature(seen.curvature)

@@ -12,8 +12,7 @@ from r2b._data.arrays import Floats
 from r2b._data.compute import one_blas_thread, refuse_beyond_memory
 from r2b._data.merge import Extent
 from r2b._solve.certificate import Problem
-from r2b._solve.oracle import ClassOracle, Samples
-from r2b._solve.oracle.reference import AnyOracle
+from r2b._solve.oracle import ClassOracle, Oracle, Samples
 from r2b._solve.solvers.agreement import infeasible
 from r2b._solve.solvers.driver import Limits, Outcome, Stage, Status, run
 from r2b._solve.solvers.interior import InteriorPoint
@@ -24,7 +23,7 @@ from r2b._solve.solvers.thresholds import Thresholds
 
 
 def stages(
-    problem: Problem, oracle: AnyOracle, samples: Samples | None, tol: float, *, warm: bool
+    problem: Problem, oracle: Oracle, samples: Samples | None, tol: float, *, warm: bool
 ) -> Iterator[Stage]:
     """Yield the stages of a solve, in the order in which they are tried.
 
@@ -114,7 +113,7 @@ def refuse_large_systems(problem: Problem) -> None:
 
 def solve(
     problem: Problem,
-    oracle: AnyOracle,
+    oracle: Oracle,
     *,
     samples: Samples | None = None,
     tol: float = TOLERANCE,
@@ -126,7 +125,7 @@ def solve(
     Parameters
     ----------
     problem : Problem
-    oracle : Oracle or GroupOracle
+    oracle : Oracle
         Reads the problem's rows.
     samples : Samples, optional
         Of its rows, to come near cheaply.

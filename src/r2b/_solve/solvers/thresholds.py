@@ -19,7 +19,7 @@ import numpy as np
 
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Floats
-from r2b._solve.oracle.memory import ClassOracle, Supports
+from r2b._solve.oracle import ClassOracle, Supports
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.settings import SETTINGS, TOLERANCE
 

@@ -17,6 +17,6 @@ require(
 )
 
 from r2b.engines.torch.labels import debias
-from r2b.engines.torch.oracle import DeviceOracle
+from r2b.engines.torch.oracle import DeviceBlocks
 
-__all__ = ["DeviceOracle", "debias"]
+__all__ = ["DeviceBlocks", "debias"]

@@ -24,7 +24,7 @@ from r2b._labels.rows import LabelRows, MemoryRows, floating
 from r2b._labels.rule import Rule
 from r2b._labels.task import Task, by_row, open_job
 from r2b.engines.torch import reading
-from r2b.engines.torch.oracle import DeviceOracle
+from r2b.engines.torch.oracle import DeviceBlocks
 from r2b.errors import ParameterError
 
 Tensor = torch.Tensor
@@ -93,10 +93,10 @@ class TensorRows(LabelRows):
         return self._host
 
     @cached_property
-    def oracle(self) -> DeviceOracle:
+    def blocks(self) -> DeviceBlocks:
         """The kernel over these rows, for probabilities."""
         cells, weight = self.known.cells, self.known.weight
-        return DeviceOracle(self.y, cells.codes, weight, cells.n_cells, self.device)
+        return DeviceBlocks(self.y, cells.codes, weight, cells.n_cells, self.device)
 
     def soft(self, rule: Rule, dtype: Any) -> Any:
         """Compute the matrix of fair labels."""
@@ -121,7 +121,7 @@ class TensorRows(LabelRows):
         if rule.unchanged:
             return y.to(dtype)
         out = torch.empty(y.shape, dtype=dtype, device=y.device)
-        self.oracle.answer(self._shifts(rule), rule.lam, rows, out)
+        self.blocks.answer(self._shifts(rule), rule.lam, rows, out)
         return out
 
     def _shifts(self, rule: Rule) -> Floats:
@@ -190,7 +190,7 @@ def _beside(y: Tensor, classes: Any, cells: Any, weight: Any) -> Dataset:
     return together(Labels(classes, codes=codes), cells, weight, "allow")
 
 
-_WITHOUT = ("merge_rows", "kernel", "threads")
+_WITHOUT = ("threads",)
 
 
 @takes_options(without=_WITHOUT)
@@ -265,7 +265,7 @@ def debias(
             settings=settings,
             costs=costs,
         )
-        rows, job = TensorRows(labels, counted.dataset, library, place), counted
+        rows, job = TensorRows(labels, counted.table, library, place), counted
     else:
         if costs is not None:
             problem = "costs are given, but the labels are probabilities on a device."
@@ -282,7 +282,7 @@ def debias(
 
 def _open(rows: TensorRows, request: Any, settings: Any) -> Task:
     """Open the task of probabilities on a device."""
-    cells, oracle = rows.known.cells, rows.oracle
+    cells, blocks = rows.known.cells, rows.blocks
     if by_row(cells, rows.n_rows):
         problem = (
             "Continuous or uncertain attributes are not available for probabilities on a device."
@@ -292,5 +292,6 @@ def _open(rows: TensorRows, request: Any, settings: Any) -> Task:
         cells, codes=np.arange(cells.n_cells), repeats=np.asarray(cells.counts, dtype=np.int64)
     )
     schema = replace(rows.known.schema, is_soft=True)
-    extent = Extent(rows.n_rows, oracle.n_classes, reading.dtype_of(rows.y), oracle.mass)
-    return Task.elsewhere(schema, each_once, extent, oracle, request, settings)
+    mass = blocks.rows.group_weight
+    extent = Extent(rows.n_rows, blocks.n_classes, reading.dtype_of(rows.y), mass)
+    return Task.elsewhere(schema, each_once, extent, mass, blocks.oracle(), request, settings)

@@ -1,4 +1,4 @@
-"""Answers for probabilities on a device: the oracle of tensors.
+"""Probabilities on a device: where a pass over rows runs in PyTorch.
 
 Labels that are on the host are taken to the device a part at a time, on every pass, so that they
 may be larger than its memory. Prices, means and samples are small and are on the host.
@@ -6,7 +6,6 @@ may be larger than its memory. Prices, means and samples are small and are on th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,17 +14,16 @@ import torch
 
 from r2b._data.arrays import Array, Floats
 from r2b._data.merge import Rows
-from r2b._solve.oracle import MemoryOracle, Samples
-from r2b._solve.oracle.reference import Answers, Evaluation, Inspection
-from r2b._solve.oracle.thinning import ROWS_PER_PRICE, THIN_FROM, sample_sizes, thin
+from r2b._solve.oracle import Oracle, Pass, merged
+from r2b._solve.oracle.oracle import SAMPLE_FROM, sample_of_cells, sample_sizes
 from r2b.engines.torch import kernel
 from r2b.engines.torch.kernel import Part, parts_for
 
 Tensor = torch.Tensor
 
 
-class DeviceOracle:
-    """Answers for rows on a device.
+class DeviceBlocks:
+    """Rows on a device.
 
     Parameters
     ----------
@@ -41,8 +39,8 @@ class DeviceOracle:
     Examples
     --------
     >>> y = torch.tensor([[0.7, 0.3], [0.2, 0.8]], dtype=torch.float64)
-    >>> oracle = DeviceOracle(y, np.array([0, 1]), None, 2, torch.device("cpu"))
-    >>> oracle.evaluate(np.array([[0.1, -0.1], [0.0, 0.0]]), 1.0, curvature=False).means
+    >>> oracle = DeviceBlocks(y, np.array([0, 1]), None, 2, torch.device("cpu")).oracle()
+    >>> oracle.evaluate(np.array([[0.1, -0.1], [0.0, 0.0]]), 1.0).means
     array([[0.6, 0.4],
            [0.2, 0.8]])
     """
@@ -52,62 +50,24 @@ class DeviceOracle:
     ) -> None:
         self.y, self.device, self.n_classes = y, device, int(y.shape[1])
         self.rows = Rows(np.arange(len(y))[:, None], cells, weight, n_cells, None)
-        self.mass = self.rows.group_weight
         self._cells = torch.from_numpy(cells.astype(np.int32)).to(device)
         self._weight = None if weight is None else self._there(weight)
-        # A cell without weight has no mean; nothing counts it, and 0 stands in for it.
-        self._divisor = np.where(self.mass > 0, self.mass, 1.0)[:, None]
 
-    def evaluate(self, prices: Floats, lam: float, *, curvature: bool) -> Evaluation:
-        """Evaluate all rows at these prices."""
-        nu = self._there(prices)
-        sums, value = self._added(lambda part: kernel.evaluate(part, nu, lam))
-        curve = None
-        if curvature:
-            (curve,) = self._added(lambda part: (kernel.curvature(part, nu, lam),))
-            curve /= lam * self._divisor[:, :, None]
-        return Evaluation(sums / self._divisor, float(value) / self.mass.sum(), curve)
+    def oracle(self) -> Oracle:
+        """Return the oracle of these rows, with a sample in memory where they are many."""
+        n_rows, near = len(self.y), None
+        if n_rows * self.n_classes >= SAMPLE_FROM:
+            _, size = sample_sizes(n_rows, self.rows.n_cells * self.n_classes)
+            chosen, weight = sample_of_cells(self.rows, size)
+            some = self.y[torch.from_numpy(chosen).to(self.y.device)].cpu().numpy()
+            cells = self.rows.cells[chosen]
+            near = Oracle.of(replace(self.rows, matrix=some, cells=cells, weight=weight))
+        return Oracle(self, self.rows.group_weight, self.n_classes, near=near)
 
-    def inspect(
-        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
-    ) -> Inspection:
-        """Recompute the evidence from the data and the labels that go out at these prices."""
-        assert answers is None, "answers row by row belong to rows in memory"
-        nu = self._there(prices)
-        worst = [0.0]
-
-        def look(part: Part) -> tuple[Tensor, ...]:
-            x = part.labels if unchanged else kernel.respond(part, nu, lam)
-            *sums, most = kernel.inspect(part, nu, lam, x)
-            worst.append(float(most))
-            return tuple(sums)
-
-        sums, totals = self._added(look)
-        each = [*(totals / self.mass.sum()).tolist(), float(np.max(worst))]
-        return Inspection(sums / self._divisor, *each)
-
-    def fold(self, prices: Floats, lam: float, design: Floats) -> Floats:
-        """Add up the curvature of rows by pairs of columns of the design."""
-        nu, counted = self._there(prices), self._there(design)
-        (table,) = self._added(
-            lambda part: (kernel.fold(part, nu, lam, counted),), width=design.shape[1]
-        )
-        return np.asarray(table / (lam * self.mass.sum()))
-
-    def label_means(self) -> Floats:
-        """Return the cell means of the labels as they came in."""
-        n_cells = self.rows.n_cells
-        (sums,) = self._added(lambda part: (kernel.cell_sums(part, part.labels, n_cells),))
-        return np.asarray(sums / self._divisor)
-
-    def samples(self) -> Samples | None:
-        """Return two samples of the rows in memory, or None where all rows are cheap to read."""
-        n_rows, n_cells = len(self.y), self.rows.n_cells
-        if n_rows * self.n_classes < THIN_FROM:
-            return None
-        enough = min(ROWS_PER_PRICE * n_cells * self.n_classes, n_rows // 4)
-        small, large = (self._sample(size) for size in sample_sizes(n_rows, enough))
-        return Samples(small, large, self.label_means() - small.label_means())
+    def reduce(self, task: Any) -> Any:
+        """Make the sums of every part on the device, and merge them in order."""
+        places = self._places(1 if task.members is None else task.members.shape[1])
+        return merged(task, (self._sums(task, self._part(place)) for place in places))
 
     def answer(self, prices: Floats, lam: float, rows: slice, out: Tensor) -> None:
         """Write the best responses of some rows into ``out``."""
@@ -116,10 +76,24 @@ class DeviceOracle:
             here = slice(place.start - rows.start, place.stop - rows.start)
             out[here] = kernel.respond(self._part(place), nu, lam).to(out.dtype).to(out.device)
 
-    def _sample(self, size: int) -> MemoryOracle:
-        some = thin(self.rows, size)
-        chosen = torch.from_numpy(some.labels[:, 0]).to(self.y.device)
-        return MemoryOracle(replace(some, matrix=self.y[chosen].cpu().numpy()))
+    def _sums(self, task: Pass, part: Part) -> list[Floats]:
+        if task.wanted == "labels":
+            ones = torch.ones_like(part.labels[:, :1])
+            sums = kernel.cell_sums(part, part.labels, self.rows.n_cells)
+            mass = kernel.cell_sums(part, ones, self.rows.n_cells)
+            found: tuple[Tensor, ...] = (sums, mass[:, 0])
+            return _home(found)
+        assert task.prices is not None
+        nu = self._there(task.prices)
+        if task.wanted == "responses":
+            return _home(kernel.evaluate(part, nu, task.lam))
+        if task.wanted == "evidence":
+            x = part.labels if task.unchanged else kernel.respond(part, nu, task.lam)
+            return _home(kernel.inspect(part, nu, task.lam, x))
+        if task.members is None:
+            return _home((kernel.curvature(part, nu, task.lam),))
+        members = [task.members[:, groups] for groups in task.components or []]
+        return _home(tuple(kernel.fold(part, nu, task.lam, self._there(m)) for m in members))
 
     def _places(self, width: int = 1, first: int = 0, last: int | None = None) -> list[slice]:
         numbers = width * (self.n_classes + self.rows.n_cells)
@@ -130,13 +104,9 @@ class DeviceOracle:
         weight = torch.ones_like(labels[:, 0]) if self._weight is None else self._weight[place]
         return Part(labels, cells, weight)
 
-    def _added(self, work: Callable[[Part], tuple[Tensor, ...]], width: int = 1) -> list[Any]:
-        """Add up what the kernel returns for the parts, in their order."""
-        total: list[Tensor] = []
-        for place in self._places(width):
-            found = work(self._part(place))
-            total = [a + b for a, b in zip(total, found, strict=True)] if total else [*found]
-        return [each.cpu().numpy() for each in total]
-
     def _there(self, array: Floats) -> Tensor:
         return torch.from_numpy(np.array(array, dtype=np.float64)).to(self.device)
+
+
+def _home(sums: tuple[Tensor, ...]) -> list[Floats]:
+    return [np.atleast_1d(each.cpu().numpy()) for each in sums]

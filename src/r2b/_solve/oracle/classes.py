@@ -1,0 +1,262 @@
+"""Class labels by their structure: one merged row for each cell and class, whose response follows from a sort."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+
+import numpy as np
+
+from r2b._data.arrays import Array, Flags, Floats, Places, Whole
+from r2b._data.compute import in_order, parts_of
+from r2b._data.merge import Rows
+from r2b._solve.oracle import classes_plain, reference
+from r2b._solve.oracle.blocks import KernelChoice, choose_kernel
+from r2b._solve.oracle.oracle import Evaluation, Oracle
+
+# entries of merged rows from where on their structure saves more than loading its kernels costs
+MANY_ENTRIES = 1 << 16
+# Where weights differ by this much an interior point takes seconds, or ends short, on tables a
+# quarter of that size.
+_UNEVEN, _UNEVEN_ENTRIES = 1e4, 1 << 14
+_ANY = 1 << 30  # entries from which any kernel pays: it is only asked whether there is one
+_LANES = 16
+_SORTED_ENTRIES = 1 << 13  # from which on threads sort
+_ITERATIONS = 400  # conjugate gradients; twenty are the rule
+
+
+@dataclass(frozen=True, eq=False)
+class Supports:
+    """Which classes the row of each class gives to, in every cell, and the curvature of the means that follows from it.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n_cells, n_classes)
+        The classes of each cell, costliest first; a place in it is a rank.
+    size, own : ndarray of the same shape
+        By rank: the row's support is the first ``size`` ranks, and its own where ``own`` is 1.
+    weight : ndarray of the same shape
+        By rank, as a share of the cell.
+    lam : float
+    kernel : module
+    """
+
+    order: Whole
+    size: Whole
+    own: Floats
+    weight: Floats
+    lam: float
+    kernel: ModuleType
+
+    @cached_property
+    def _reach(self) -> Floats:
+        return np.asarray(self.kernel.reached(self.size, self.weight))
+
+    def product(self, d: Floats) -> Floats:
+        """Multiply the curvature of each cell, minus the derivative of its means by its shifts, by a vector."""
+        return np.asarray(
+            self.kernel.product(d, self.order, self.size, self.own, self.weight, self._reach)
+            / self.lam
+        )
+
+    def solution(
+        self, right: Floats, free: Flags | bool, share: Floats, extra: Floats, precise: float
+    ) -> Floats:
+        """Solve with the curvature and ``extra``, on changes of what is free that balance in every class by the shares of cells."""
+        # not a view to read only, for which kernels would be compiled once more
+        extra = np.broadcast_to(extra, right.shape).copy()
+        inverse = np.where(free, 1.0 / (self.diagonal + extra), 0.0)
+        tables = (self.order, self.size, self.own, self.weight, self._reach)
+        found = self.kernel.solution(
+            right,
+            share,
+            extra,
+            inverse,
+            self.diagonal * inverse,
+            self.lam,
+            tables,
+            precise,
+            _ITERATIONS,
+        )
+        return np.asarray(found)
+
+    def averages(self, d: Floats) -> Floats:
+        """Return the mean of d over the support of the row of each class."""
+        return np.asarray(self.kernel.averages(d, self.order, self.size, self.own))
+
+    def spread(self, amount: Floats) -> Floats:
+        """Share an amount for the row of each class, times its weight, evenly over its support."""
+        return np.asarray(self.kernel.spread(amount, self.order, self.size, self.own, self.weight))
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The number of classes in the support of the row of each class."""
+        return self._by_class(self.size + self.own)
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """The number of classes that the row of each class gives to, but for its own where that is none of the costliest."""
+        return self._by_class(self.size)
+
+    @cached_property
+    def given(self) -> Floats:
+        """The weight of the rows that give to each class, but for its own where that is none of the costliest."""
+        return self._by_class(self._reach)
+
+    @cached_property
+    def diagonal(self) -> Floats:
+        """The diagonal of the curvature."""
+        part = self.weight / np.maximum(self.size + self.own, 1.0)
+        shared = (
+            self._reach - self.kernel.reached(self.size, part) + self.own * (self.weight - part)
+        )
+        return self._by_class(shared / self.lam)
+
+    def _by_class(self, ranked: Array) -> Floats:
+        by_class = np.empty(ranked.shape)
+        np.put_along_axis(by_class, self.order, ranked, axis=1)
+        return by_class
+
+    def matrix(self, cell: int) -> Floats:
+        """Return the curvature of one cell as a matrix."""
+        order, size, own = self.order[cell], self.size[cell], self.own[cell]
+        n_classes = len(order)
+        part = self.weight[cell] / np.maximum(size + own, 1.0)
+        shared = self.kernel.reached(size[None], part[None])[0]
+        rank = np.arange(n_classes)
+        ranked = -shared[np.maximum(rank[:, None], rank)]
+        # The row of a class beyond its prefix ties that class to the prefix.
+        tied = np.where(rank < size[:, None], (own * part)[:, None], 0.0)
+        ranked -= tied + tied.T
+        ranked[rank, rank] += self._reach[cell] + own * (self.weight[cell] - part)
+        matrix = np.empty((n_classes, n_classes))
+        matrix[order[:, None], order] = ranked / self.lam
+        return matrix
+
+
+class ClassOracle(Oracle):
+    """The oracle of class labels, which also knows the responses of merged rows by their structure.
+
+    Attributes
+    ----------
+    weight : ndarray of shape (n_cells, n_classes)
+        Weight of the row of each class, as a share of its cell.
+    cell_share : ndarray of shape (n_cells,)
+    kernel : module
+        The kernels for this structure.
+
+    Examples
+    --------
+    >>> from r2b._data import read
+    >>> from r2b._data.merge import merge
+    >>> rows = merge(read(["a", "b", "a", "a"], sensitive_features=[0, 0, 1, 1]))
+    >>> ClassOracle.of(rows).respond(np.array([[0.1, -0.1], [0.0, 0.0]]), 1.0)[2]
+    array([[0.45, 0.55],
+           [1.  , 0.  ]])
+    """
+
+    @cached_property
+    def weight(self) -> Floats:
+        rows = self.rows
+        assert rows is not None and rows.classes is not None
+        table = np.zeros(self._shape)
+        table[rows.cells, rows.classes] = rows.weight
+        return np.asarray(table / self._divisor)
+
+    @cached_property
+    def cell_share(self) -> Floats:
+        return np.asarray(self._weight / self.total_weight)
+
+    @cached_property
+    def kernel(self) -> ModuleType:
+        """The kernels for this structure: compiled where there are many entries, and numba."""
+        assert self.rows is not None
+        few = self.kernel_choice == "auto" and not structured(self.rows)
+        if few or choose_kernel(self.kernel_choice, _ANY) is reference:
+            return classes_plain
+        from r2b._solve.oracle import classes_compiled
+
+        return classes_compiled
+
+    def respond(self, shifts: Floats, lam: float) -> tuple[Supports, Floats, Floats, Floats]:
+        """Return the supports of the best responses, the thresholds of the rows by class, cell means and the values of cells."""
+        worth = -shifts
+        order = _order(worth)
+        size, own, level, means, value = self.kernel.settle(worth, order, self.weight, lam)
+        return self._supports(order, size, own, lam), level, means, value
+
+    def supports_at(self, worth: Floats, level: Floats, lam: float) -> tuple[Supports, Floats]:
+        """Return the supports of rows with these thresholds, best or not, and how much their sums exceed 1."""
+        order = _order(worth)
+        size, own, excess = self.kernel.supports(worth, order, level, lam)
+        return self._supports(order, size, own, lam), excess
+
+    def _supports(self, order: Whole, size: Whole, own: Floats, lam: float) -> Supports:
+        weight = np.take_along_axis(self.weight, order, axis=1)
+        return Supports(order, size, own, weight, lam, self.kernel)
+
+    def evaluate(self, prices: Floats, lam: float, *, curvature: bool = False) -> Evaluation:
+        """Evaluate all rows at these prices of cells."""
+        supports, _, means, value = self.respond(prices, lam)
+        curve = (
+            np.stack([supports.matrix(cell) for cell in range(len(prices))]) if curvature else None
+        )
+        return Evaluation(means, float(self.cell_share @ value), curve)
+
+    def curvature(
+        self, prices: Floats, lam: float, components: list[Places], members: Floats | None = None
+    ) -> list[Floats]:
+        """Add up the curvature of rows by the groups that their cells count in."""
+        assert members is not None
+        supports, *_ = self.respond(prices, lam)
+        n_classes, tables = prices.shape[1], []
+        for groups in components:
+            table = np.zeros(2 * (len(groups), n_classes))
+            for cell, counted in enumerate(members[:, groups]):
+                mine = np.flatnonzero(counted)
+                block = self.cell_share[cell] * supports.matrix(cell)
+                for one in mine:
+                    for other in mine:
+                        table[one, :, other, :] += counted[one] * counted[other] * block
+            tables.append(table)
+        return tables
+
+
+def structured(rows: Rows) -> bool:
+    """Whether class labels are many, or weigh so differently, that kernels for their structure are loaded."""
+    if rows.entries >= MANY_ENTRIES or rows.entries < _UNEVEN_ENTRIES or rows.weight is None:
+        return rows.entries >= MANY_ENTRIES
+    counted = rows.weight[rows.weight > 0]
+    return bool(counted.max(initial=0.0) > _UNEVEN * counted.min(initial=np.inf))
+
+
+def oracle_of(
+    rows: Rows,
+    threads: int | None = None,
+    truth: Array | None = None,
+    kernel: KernelChoice = "auto",
+) -> Oracle:
+    """Make the oracle of rows in memory: many class labels go by their structure."""
+    if rows.classes is not None and structured(rows):
+        return ClassOracle.of(rows, threads=threads, kernel=kernel)
+    return Oracle.of(rows, threads=threads, truth=truth, kernel=kernel)
+
+
+def _order(worth: Floats) -> Whole:
+    order = np.empty(worth.shape, np.int64)
+
+    def work(some: slice) -> None:
+        # ties in whatever order: a stable sort takes two to three times as long
+        order[some] = np.argsort(-worth[some], axis=1)
+
+    n_cells = len(worth)
+    list(
+        in_order(
+            work,
+            parts_of(
+                n_cells, max(1, -(-n_cells // _LANES) if worth.size >= _SORTED_ENTRIES else n_cells)
+            ),
+        )
+    )
+    return order
