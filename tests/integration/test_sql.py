@@ -18,7 +18,7 @@ import r2b
 from r2b._labels.draws import draws_of, key_words
 from r2b.engines.sql.answers import _draw_borders
 from r2b.engines.sql.dialects import DIALECTS
-from r2b.engines.sql.hashing import drawn
+from r2b.engines.sql.draws import drawn
 from r2b.errors import (
     InputError,
     MissingValueError,

@@ -1,8 +1,8 @@
-"""What becomes of each combination of label and attributes, as a table that a database joins."""
+"""The new labels of each combination of label and attributes, as a table that a database joins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,45 +20,42 @@ from r2b._labels.sampling import expanded
 from r2b.engines.sql.dialects import Kind
 from r2b.errors import ParameterError
 
-_KINDS: dict[type, Kind] = {str: "text", bool: "truth", int: "whole"}
+_KINDS: dict[Any, Kind] = {str: "text", bool: "truth", int: "whole"}
 _ARROW = {"text": "string", "whole": "int64", "truth": "bool_", "real": "float64"}
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Rows to be joined: keys first, then what becomes of them.
+    """Rows to be joined.
 
     Attributes
     ----------
-    columns : tuple of (str, Kind)
+    keys, new : list of (str, Kind)
+        Columns: the label and the attributes, called k0, k1, ...; then what becomes of them.
+    nulls : list of bool
+        Whether nulls are among the values of each key.
     rows : list of tuple
-    n_keys : int
-        How many of the columns are keys: the label, then the attributes.
-    missing : tuple
-        For each key a value of its column where nulls are among the keys, else None.
+        Values of the keys, and of the new columns.
     """
 
-    columns: tuple[tuple[str, Kind], ...]
+    keys: list[tuple[str, Kind]]
+    new: list[tuple[str, Kind]]
+    nulls: list[bool]
     rows: list[tuple[Any, ...]]
-    n_keys: int
-    missing: tuple[Any, ...]
 
     @property
     def table(self) -> Any:
         """The same as a ``pyarrow.Table``."""
         arrow = pyarrow()
-        values = zip(*self.rows, strict=True)
-        arrays = [
-            arrow.array(each, getattr(arrow, _ARROW[kind])())
-            for each, (_, kind) in zip(values, self.columns, strict=True)
-        ]
-        return arrow.table(arrays, names=[name for name, _ in self.columns])
+        kinds = [(name, getattr(arrow, _ARROW[kind])()) for name, kind in [*self.keys, *self.new]]
+        columns = zip(*self.rows, strict=True)
+        return arrow.table([*map(list, columns)], schema=arrow.schema(kinds))
 
 
 def answers_of(
     rule: Rule, form: Form, names: Sequence[str], counts: Dataset | None, random_state: int
 ) -> Answers:
-    """Give the answers of a rule.
+    """Return the answers of a rule.
 
     Parameters
     ----------
@@ -73,74 +70,47 @@ def answers_of(
         For "round".
     """
     schema = rule.schema
-    n_cells, n_classes = len(schema.table), len(schema.classes)
-    classes, kind = _values(schema.classes, "the label")
-    parts = [
-        _values(vocabulary, f"the attribute {name!r}")
-        for name, vocabulary in zip(schema.columns, schema.vocabularies, strict=True)
-    ]
-    keys: list[tuple[str, Kind]] = [
-        ("k0", kind),
-        *((f"k{place}", each) for place, (_, each) in enumerate(parts, start=1)),
-    ]
-    missing = (None, *(values[0] if None in values else None for values, _ in parts))
+    called = ["the label", *(f"the attribute {name!r}" for name in schema.columns)]
+    vocabularies = zip([schema.classes, *schema.vocabularies], called, strict=True)
+    (classes, kind), *parts = (_values(vocabulary, name) for vocabulary, name in vocabularies)
     combinations = [
         (label, *(values[code] for (values, _), code in zip(parts, cell, strict=True)))
         for cell in schema.table.tolist()
         for label in classes
     ]
-    table = rule.response(schema).channel().reshape(n_cells * n_classes, n_classes)
+    channel = rule.response(schema).channel()
+    table = channel.reshape(-1, len(classes))
     new: list[tuple[str, Kind]]
     if form == "soft":
         new = [(name, "real") for name in names]
-        leaving = table[:, : len(names)].tolist()  # no row leaves with a class that was not fitted
-        rows = [
-            (*combination, *shares)
-            for combination, shares in zip(combinations, leaving, strict=True)
-        ]
+        found = [(place, *row[: len(names)]) for place, row in enumerate(table.tolist())]
     elif form == "expand":
         new = [(names[0], kind), (names[1], "real")]
-        place, codes, shares = expanded(table)
-        rows = [
-            (*combinations[one], classes[code], share)
-            for one, code, share in zip(
-                place.tolist(), codes.tolist(), shares.tolist(), strict=True
-            )
-        ]
+        each = zip(*(part.tolist() for part in expanded(table)), strict=True)
+        found = [(place, classes[code], share) for place, code, share in each]
     else:
         new = [(names[0], kind), ("r2b_from", "whole"), ("r2b_to", "whole"), ("r2b_rows", "whole")]
         if form == "sample":
-            ends, totals = _draw_borders(table), np.zeros(len(table), np.int64)
+            ends = _draw_borders(table)
         else:
             assert counts is not None
-            numbers = class_weights(counts, ignore_weight=True)
-            ends = np.cumsum(
-                whole_counts(
-                    numbers, table.reshape(n_cells, n_classes, n_classes), random_state
-                ).reshape(table.shape),
-                axis=1,
-            )
-            totals = ends[:, -1]
-        rows = [
-            (*combinations[one], classes[code], low, high, total)
-            for one, code, low, high, total in _stretches(ends, totals)
-        ]
-    return Answers((*keys, *new), rows, len(keys), missing)
-
-
-def _stretches(ends: Whole, totals: Whole) -> Iterator[tuple[int, ...]]:
-    """Give pair, class, first place and end of every stretch that is not empty, and the rows of the pair."""
-    starts = np.concatenate([np.zeros((len(ends), 1), np.int64), ends[:, :-1]], axis=1)
-    pairs, classes = np.nonzero(starts < ends)
-    found = (pairs, classes, starts[pairs, classes], ends[pairs, classes], totals[pairs])
-    return zip(*(each.tolist() for each in found), strict=True)
+            numbers = whole_counts(class_weights(counts, ignore_weight=True), channel, random_state)
+            ends = np.cumsum(numbers.reshape(table.shape), axis=1)
+        starts = np.concatenate([np.zeros((len(ends), 1), np.int64), ends[:, :-1]], axis=1)
+        place, code = np.nonzero(starts < ends)
+        stretch = (place, code, starts[place, code], ends[place, code], ends[place, -1])
+        rows = zip(*(each.tolist() for each in stretch), strict=True)
+        found = [(one, classes[code], low, high, total) for one, code, low, high, total in rows]
+    keys = [(f"k{place}", each) for place, each in enumerate([kind, *(of for _, of in parts)])]
+    nulls = [False, *(None in values for values, _ in parts)]
+    return Answers(keys, new, nulls, [(*combinations[one], *rest) for one, *rest in found])
 
 
 def _draw_borders(table: Array) -> Whole:
-    """Give the first draw that belongs to the next class, for every class of every distribution.
+    """Return the first draw of the next class, for every class of every distribution.
 
-    Draws are whole numbers and the test of :func:`r2b._labels.sampling.sample_table` rises
-    with them, so that the border is found by halving: a database then compares whole numbers, and
+    Draws are whole numbers and the test of :func:`r2b._labels.sampling.sample_table` rises with
+    them, so that the border is found by bisection: a database then compares whole numbers, and
     rounds nothing.
     """
     reached = np.cumsum(table, axis=1, dtype=np.float64)
@@ -149,33 +119,30 @@ def _draw_borders(table: Array) -> Whole:
     for _ in range(BITS + 1):
         middle = (low + high) // 2
         passed = reached <= uniforms_of(middle) * totals
-        low, high = (
-            np.where(passed | (low >= high), low, middle + 1),
-            np.where(passed, middle, high),
-        )
+        low = np.where(passed | (low >= high), low, middle + 1)
+        high = np.where(passed, middle, high)
     high[:, -1] = np.int64(1) << BITS
     return high
 
 
 def _values(vocabulary: Any, called: str) -> tuple[list[Any], Kind]:
-    """Give the values of a column in the order of their codes, None for missing ones, and their kind."""
+    """Return the values of a column in the order of their codes, and their kind."""
     assert isinstance(vocabulary, Vocabulary)
     values = [plain_value(value) for value in vocabulary.values]
-    kinds = (
-        {_KINDS.get(type(value)) for value in values}
-        if vocabulary.values.dtype.kind not in "mM"
-        else {None}
-    )
-    kind = next(iter(kinds))
-    odd = (
-        values[0]
-        if kind is None or len(kinds) > 1
-        else next((each for each in values if kind == "whole" and abs(each) >= 2**63), None)
+    kind = None if vocabulary.values.dtype.kind in "mM" else _KINDS.get(type(values[0]))
+    of_kind = [kind and _KINDS.get(type(value)) == kind for value in values]
+    odd = next(
+        (
+            value
+            for value, right in zip(values, of_kind, strict=True)
+            if not right or (kind == "whole" and abs(value) >= 2**63)
+        ),
+        None,
     )
     if kind is None or odd is not None:
-        raise ParameterError(
-            f"The values of {called}, such as {odd!r}, are written differently by every database.",
-            remedy="Count and debias a column of text, whole numbers or true and false: cast it in a view.",
-            value=odd,
+        problem = (
+            f"The values of {called}, such as {odd!r}, are written differently by every database."
         )
+        remedy = "Use a column of text, whole numbers or true and false: cast it in a view."
+        raise ParameterError(problem, remedy=remedy, value=odd)
     return [*values, None] if vocabulary.has_missing else values, kind
