@@ -1,4 +1,4 @@
-"""Polars lazy frames: counted and joined by the streaming engine; what is drawn for rows is made batch by batch, lazily."""
+"""Polars lazy frames: counted by the streaming engine, relabelled batch by batch, lazily."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from polars.io.plugins import register_io_source
 
 from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch, one_record
-from r2b.engines.lazy import LazySource, lookup
+from r2b.engines.lazy import LazySource
 from r2b.engines.roles import free_name
 from r2b.engines.source import Relabel, joined, list_length_of
 from r2b.errors import ParameterError
 
-# Steps of a plan after which rows come in the same order every time: scans, and what looks at one
-# row.
+# Steps of a plan after which rows come in the same order every time: scans, and steps that look at
+# one row.
 _IN_ORDER = re.compile(
-    r"(?!PYTHON)(\w+ SCAN|DF) \[|PROJECT |ESTIMATED ROWS|SELECTION|SELECT \[|simple π|WITH_COLUMNS:|\[|FILTER |FROM$|SLICE\[|ROW INDEX |"
+    r"(?!PYTHON)(\w+ SCAN|DF) \[|PROJECT |ESTIMATED ROWS|SELECTION|SELECT \[|simple π|"
+    r"WITH_COLUMNS:|\[|FILTER |FROM$|SLICE\[|ROW INDEX |"
     r"(END )?UNION\[maintain_order: true\]|PLAN \d+:|$"
 )
 
@@ -48,21 +49,11 @@ class PolarsSource(LazySource):
     ordered: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        strange = next(
-            (
-                name
-                for name in self._schema
-                if name == "*" or (name.startswith("^") and name.endswith("$"))
-            ),
-            None,
-        )
-        if strange is not None:
-            problem = f"The LazyFrame has a column called {strange!r}, which Polars takes for a pattern of names."
-            raise ParameterError(
-                problem,
-                remedy=f"Rename it first: frame.rename({{{strange!r}: 'other'}}).",
-                column=strange,
-            )
+        for name in self._schema:
+            if name == "*" or (name.startswith("^") and name.endswith("$")):
+                problem = f"Polars takes the name {name!r} of a column for a pattern of names."
+                remedy = f"Rename it first: frame.rename({{{name!r}: 'other'}})."
+                raise ParameterError(problem, remedy=remedy, column=name)
         object.__setattr__(self, "names", tuple(self._schema))
         plan = self.table.explain(optimized=False).splitlines()
         object.__setattr__(self, "ordered", all(_IN_ORDER.match(line.strip()) for line in plan))
@@ -72,7 +63,7 @@ class PolarsSource(LazySource):
         return dict(self.table.collect_schema())
 
     def first_list_length(self, column: str) -> int | None:
-        """Give the width of an array column, or the length of the first list."""
+        """Return the width of an array column, or the length of the first list."""
         kind = self._schema[column]
         if isinstance(kind, polars.Array):
             return int(kind.size) if kind.inner.is_numeric() else None
@@ -82,7 +73,7 @@ class PolarsSource(LazySource):
         return list_length_of(first.type, column, lambda: first)
 
     def select(self, columns: Sequence[str]) -> Any:
-        """Give some columns of the frame."""
+        """Return some columns of the frame."""
         return self.table.select(polars.col(list(dict.fromkeys(columns))))
 
     def records(self, frame: Any, size: int) -> Iterable[Any]:
@@ -92,55 +83,22 @@ class PolarsSource(LazySource):
 
     def grouped(self, keys: Sequence[str], most: int) -> Any:
         """Count with the streaming engine."""
-        rows = (
-            self.select(keys)
-            .group_by(polars.col(list(dict.fromkeys(keys))))
-            .len(free_name("r2b: rows", keys))
-        )
-        return rows.head(most).collect(engine="streaming").to_arrow()
+        grouped = self.select(keys).group_by(polars.col(list(dict.fromkeys(keys))))
+        counted = grouped.len(free_name("r2b: rows", keys))
+        return counted.head(most).collect(engine="streaming").to_arrow()
 
     def joined(self, relabel: Relabel) -> Any:
-        """Join what becomes of each combination of label and attributes; the rows keep their order."""
-        keys, expanded = relabel.decode.roles.described, relabel.form == "expand"
-        table, own = lookup(self.counted(keys), relabel)
-        new = table.schema.names[len(own) :]
-        mine = {name: self._schema[key] for name, key in zip(own, keys, strict=True)}
-        right: Any = polars.from_arrow(table)
-        right = right.cast(mine | ({new[0]: self._schema[keys[0]]} if expanded else {}))
-        numbered = expanded and len(relabel.names) == 3
-        left = self.table.with_row_index(relabel.names[2]) if numbered else self.table
-        found = left.join(
-            right.lazy(),
-            left_on=list(keys),
-            right_on=list(own),
-            how="left",
-            nulls_equal=True,
-            maintain_order="left_right",
-            coalesce=True,
-        )
-        checked = {
-            name: polars.col(name).map_batches(
-                _refuse_unmatched, return_dtype=right.schema[name], is_elementwise=True
-            )
-            for name in new
-        }
-        weight = relabel.decode.roles.weight
-        if expanded and weight is not None:
-            checked[new[1]] = checked[new[1]] * polars.col(weight).cast(polars.Float64)
-        numbers = [polars.col(relabel.names[2]).cast(polars.Int64)] if numbered else []
-        return found.with_columns(*checked.values(), *numbers).select(
-            *map(polars.col, [*self.names, *relabel.names])
-        )
+        """Return the same as :meth:`made`: a scan is as lazy as a join, and its order is known."""
+        return self.made(relabel)
 
     def made(self, relabel: Relabel) -> Any:
-        """Make new columns batch by batch; a scan of Polars, so that the plan after it is optimised as for a file."""
+        """Return a lazy frame that makes new columns batch by batch.
+
+        It is a scan of Polars, so that the plan after it is optimised as for a file.
+        """
         roles, n_classes = relabel.decode.roles, len(relabel.decode.schema.classes)
-        none = Batch(
-            one_record(
-                self.table.head(0).select(polars.col(list(relabel.needed))).collect().to_arrow()
-            )
-        )
-        empty: Any = polars.from_arrow(pyarrow().table(relabel(none).columns))
+        none = self.select(relabel.needed).head(0).collect().to_arrow()
+        empty: Any = polars.from_arrow(pyarrow().table(relabel(Batch(one_record(none))).columns))
         schema = self._schema | dict(empty.schema)
         if relabel.form != "soft" and not roles.soft:
             schema[relabel.names[0]] = self._schema[roles.label[0]]  # Arrow does not tell an Enum
@@ -159,13 +117,3 @@ class PolarsSource(LazySource):
                     return
 
         return register_io_source(scan, schema=schema, is_pure=True)
-
-
-def _refuse_unmatched(column: Any) -> Any:
-    if column.null_count():
-        # An error of Polars: it makes errors of its expressions anew from their text, which ours do
-        # not allow.
-        raise polars.exceptions.ComputeError(
-            "A row has a combination of label and attributes that was not there when the labels were made: debias again."
-        )
-    return column

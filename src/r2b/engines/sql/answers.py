@@ -74,33 +74,33 @@ def answers_of(
     vocabularies = zip([schema.classes, *schema.vocabularies], called, strict=True)
     (classes, kind), *parts = (_values(vocabulary, name) for vocabulary, name in vocabularies)
     combinations = [
-        (label, *(values[code] for (values, _), code in zip(parts, cell, strict=True)))
+        (label, *(values[int(code)] for (values, _), code in zip(parts, cell, strict=True)))
         for cell in schema.table.tolist()
         for label in classes
     ]
     channel = rule.response(schema).channel()
     table = channel.reshape(-1, len(classes))
     new: list[tuple[str, Kind]]
+    found: list[tuple[Any, ...]]  # the place of a combination, and what becomes of it
     if form == "soft":
         new = [(name, "real") for name in names]
         found = [(place, *row[: len(names)]) for place, row in enumerate(table.tolist())]
-    elif form == "expand":
-        new = [(names[0], kind), (names[1], "real")]
-        each = zip(*(part.tolist() for part in expanded(table)), strict=True)
-        found = [(place, classes[code], share) for place, code, share in each]
     else:
-        new = [(names[0], kind), ("r2b_from", "whole"), ("r2b_to", "whole"), ("r2b_rows", "whole")]
-        if form == "sample":
-            ends = _draw_borders(table)
-        else:
-            assert counts is not None
-            numbers = whole_counts(class_weights(counts, ignore_weight=True), channel, random_state)
-            ends = np.cumsum(numbers.reshape(table.shape), axis=1)
-        starts = np.concatenate([np.zeros((len(ends), 1), np.int64), ends[:, :-1]], axis=1)
-        place, code = np.nonzero(starts < ends)
-        stretch = (place, code, starts[place, code], ends[place, code], ends[place, -1])
-        rows = zip(*(each.tolist() for each in stretch), strict=True)
-        found = [(one, classes[code], low, high, total) for one, code, low, high, total in rows]
+        new, columns = [(names[0], kind), (names[-1], "real")], [*expanded(table)]
+        if form != "expand":
+            new[1:] = [("r2b_from", "whole"), ("r2b_to", "whole"), ("r2b_rows", "whole")]
+            if form == "sample":
+                ends = _draw_borders(table)
+            else:
+                assert counts is not None
+                rows_by_class = class_weights(counts, ignore_weight=True)
+                numbers = whole_counts(rows_by_class, channel, random_state)
+                ends = np.cumsum(numbers.reshape(table.shape), axis=1)
+            starts = np.concatenate([np.zeros((len(ends), 1), np.int64), ends[:, :-1]], axis=1)
+            at = np.nonzero(starts < ends)
+            columns = [*at, starts[at], ends[at], ends[at[0], -1]]
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        found = [(place, classes[code], *rest) for place, code, *rest in rows]
     keys = [(f"k{place}", each) for place, each in enumerate([kind, *(of for _, of in parts)])]
     nulls = [False, *(None in values for values, _ in parts)]
     return Answers(keys, new, nulls, [(*combinations[one], *rest) for one, *rest in found])
