@@ -9,6 +9,7 @@ from typing import Any, get_args
 import click
 from click.shell_completion import CompletionItem
 
+from r2b._constraints.bounds import PARAMETERS
 from r2b._files.formats import MOST_UNPACKED, format_of, opened, unpacked_within
 from r2b._labels.debiasing import CHOICES, DEFAULTS
 from r2b._labels.labels import Form
@@ -153,12 +154,10 @@ _OPTIONS: dict[str, Decorator] = {
         type=click.IntRange(1),
     ),
     "bound": _of_debias("bound", "What epsilon limits."),
-    "target": _option(
-        "target",
-        "With --bound target: 'population', or 'class=share' for each class.",
-        multiple=True,
-        metavar="SHARE",
-    ),
+    **{
+        name: _option(name, f"With --bound {bound}: {each.help}", multiple=each.per_class)
+        for name, (bound, each) in PARAMETERS.items()
+    },
     "objective": _of_debias("objective", "The closest labels, or the fewest changes."),
     "lam": _of_debias("lam", "1 is squared distance; less changes fewer labels.", _POSITIVE),
     "costs": _option(
@@ -276,7 +275,7 @@ _OPTIONS: dict[str, Decorator] = {
 READING = ("format", "encoding", "delimiter", "na", "sheet")
 ROLES = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")
 GROUPS = ("families", "family", "missing", "min_group_size", "small_groups", "absent")
-BOUNDS = ("bound", "target", "lam", "objective", "costs", "normalize")
+BOUNDS = ("bound", *PARAMETERS, "lam", "objective", "costs", "normalize")
 SOLVER = ("tol", "max_iter", "time_limit", "threads")
 DRAWS = ("permutations", "bootstrap", "level", "random_state")
 REPORTS = ("html", "markdown", "suppress_below")

@@ -15,6 +15,7 @@ import click
 import numpy as np
 
 from r2b import Continuous, Membership
+from r2b._constraints.bounds import PARAMETERS
 from r2b._files import did_you_mean
 from r2b._files.formats import as_text
 from r2b.cli.options import READING, ROLES
@@ -228,9 +229,11 @@ def options_of(names: Sequence[str], given: dict[str, Any], classes: list[Any]) 
     del asked["family"]
     if "epsilon" in given:
         asked["epsilon"] = per_class("--epsilon", given["epsilon"] or ["0"], classes)
-    target = given["target"]  # a word, or a share for each class
-    plain = len(target) == 1 and "=" not in target[0]
-    asked["target"] = target[0] if plain else per_class("--target", target, classes)
+    for name, (_, parameter) in PARAMETERS.items():
+        if parameter.per_class:  # a word, or a share for each class
+            words = given[name]
+            plain = len(words) == 1 and "=" not in words[0]
+            asked[name] = words[0] if plain else per_class(f"--{name}", words, classes)
     asked["costs"] = None if given["costs"] is None else _costs(given["costs"], classes)
     return asked
 

@@ -12,6 +12,7 @@ from r2b._audit import Audit, Frontier
 from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
 from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import fair_as_they_are, solved_along, task_of
+from r2b._constraints.bounds import PARAMETERS
 from r2b._constraints.families.doubts import doubts_of
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
@@ -39,7 +40,7 @@ _ECHOED = (
     *SHARED,
     "bound",
     "families",
-    "target",
+    *PARAMETERS,
     "lam",
     "objective",
     "tol",

@@ -5,7 +5,7 @@ A new bound is a module here and a line in ``BOUNDS``.
 
 from typing import Literal, get_args
 
-from r2b._constraints.bounds.base import Asked, Bound, Projected, Sides
+from r2b._constraints.bounds.base import Asked, Bound, Parameter, Projected, Sides
 from r2b._constraints.bounds.moments import MomentBound
 from r2b._constraints.bounds.range import RangeBound
 from r2b._constraints.bounds.ratio import RatioBound
@@ -21,6 +21,7 @@ __all__ = [
     "BoundName",
     "MomentBound",
     "OverallBound",
+    "Parameter",
     "Projected",
     "RangeBound",
     "RatioBound",
@@ -35,7 +36,9 @@ BOUNDS: dict[str, type[Bound]] = {
     each.name: each for each in (RangeBound, OverallBound, RatioBound, TargetBound, MomentBound)
 }
 CHOICES: tuple[str, ...] = get_args(BoundName)
-PARAMETERS: tuple[str, ...] = tuple(
-    dict.fromkeys(name for each in BOUNDS.values() for name in each.parameters)
-)
-"""The options of all bounds beside epsilon."""
+PARAMETERS: dict[str, tuple[str, Parameter]] = {
+    name: (each.name, parameter)
+    for each in BOUNDS.values()
+    for name, parameter in each.parameters.items()
+}
+"""The options of all bounds beside epsilon: the bound that each belongs to, and what it is."""

@@ -106,6 +106,22 @@ class Asked:
         return self.classes[place] if len(self.classes) else place
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """An option of a bound.
+
+    Attributes
+    ----------
+    help : str
+        What to pass.
+    per_class : bool
+        Whether it may be a number for each class.
+    """
+
+    help: str
+    per_class: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Bound(ABC):
     """The set of group means that one family allows.
@@ -121,7 +137,7 @@ class Bound(ABC):
     title: ClassVar[str]  # in a list to choose from
     description: ClassVar[str]  # what is at most epsilon, as a noun phrase
     largest: ClassVar[float] = 1.0  # what the disparity never exceeds
-    parameters: ClassVar[tuple[str, ...]] = ()  # options beside epsilon
+    parameters: ClassVar[Mapping[str, Parameter]] = {}  # options beside epsilon, by name
     defaults: ClassVar[Mapping[str, Any]] = {}  # of parameters, where nobody is asked for them
     level: ClassVar[Level] = "free"
     lowest_level: ClassVar[float] = -np.inf

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from r2b._constraints.bounds.base import Asked, Bound, Level, Sides, stored_epsilon
+from r2b._constraints.bounds.base import Asked, Bound, Level, Parameter, Sides, stored_epsilon
 from r2b._constraints.epsilon import labelled, numbers_per_class
 from r2b._data.arrays import Floats
 from r2b.errors import ParameterError
@@ -37,7 +37,9 @@ class TargetBound(Bound):
     description: ClassVar[str] = "twice the largest distance from the target"
     of_moments: ClassVar[bool] = False
     largest: ClassVar[float] = 2.0
-    parameters: ClassVar[tuple[str, ...]] = ("target",)
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        "target": Parameter("'population', or 'class=share' for each class.", per_class=True)
+    }
     defaults: ClassVar[Mapping[str, Any]] = {"target": "population"}
     level: ClassVar[Level] = "none"
     fewest_groups: ClassVar[int] = 1

@@ -114,7 +114,7 @@ def refuse_parameters(given: Mapping[str, Any], bound: str, family: Any = None) 
     for name, value in given.items():
         if value is None or name in BOUNDS[bound].parameters:
             continue
-        owner = next(each.name for each in BOUNDS.values() if name in each.parameters)
+        owner, _ = PARAMETERS[name]
         where = f"The family {family} has a {name}" if family else f"A {name} is given"
         problem = f"{where}, but {'its' if family else 'the'} bound is {bound!r}."
         remedy = f"Pass `bound={owner!r}` as well, or leave the {name} out."
