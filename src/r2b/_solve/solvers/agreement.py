@@ -94,7 +94,8 @@ class _Programme:
         # others. Said twice, rounding contradicts.
         n_outcomes = problem.n_outcomes
         last = np.arange(n_outcomes) == n_classes - 1
-        implied = entries.equal.all(axis=1, keepdims=True) & last
+        closed = np.logical_and.reduceat(entries.equal.all(axis=1), entries.first)
+        implied = closed[entries.family, None] & last
         self.band = np.flatnonzero(entries.band)
         self.equal = np.flatnonzero(entries.equal & ~implied)
         n_levels = entries.leveled.size
