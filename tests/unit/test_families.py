@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import r2b
+from r2b.errors import ParameterError
 
 # what the interior point method is good for with weights over four decades; most agree to 1e-10
 WITHIN = 3e-7
@@ -193,3 +194,64 @@ def test_education_by_sex_and_race_on_adult_is_certified_for_margins_and_interse
             "target": np.abs(means - before).max(axis=0) - epsilon / 2,
         }[bound]
         assert excess.max() <= 1e-9
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_groups_come_near_the_reference_and_no_labels_are_closer(soft):
+    cvxpy = pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(4)
+    race = rng.choice(["black", "other", "white"], 400, p=[0.3, 0.2, 0.5])
+    chance = {"black": [0.6, 0.3, 0.1], "other": [0.3, 0.4, 0.3], "white": [0.2, 0.3, 0.5]}
+    y = np.array([rng.choice(3, p=chance[each]) for each in race])
+    given = rng.dirichlet(np.ones(3), 400) * 0.4 + 0.6 * np.eye(3)[y] if soft else y
+    fair = r2b.debias(
+        given, sensitive_features=race, bound="to_reference", reference="white", epsilon=0.05
+    )
+    assert fair.status.ok and fair.certificate.holds
+    means = {each: fair.soft_labels[race == each].mean(axis=0) for each in chance}
+    apart = [np.abs(means[each] - means["white"]).max() for each in ("black", "other")]
+    assert max(apart) == pytest.approx(0.05, abs=1e-8)
+    assert np.ptp(list(means.values()), axis=0).max() > 0.05
+    rows, x = given if soft else np.eye(3)[y], cvxpy.Variable((400, 3), nonneg=True)
+    mean = {each: cvxpy.sum(x[race == each], axis=0) / (race == each).sum() for each in chance}
+    near = [cvxpy.abs(mean[each] - mean["white"]) <= 0.05 for each in ("black", "other")]
+    task = cvxpy.Problem(
+        cvxpy.Minimize(cvxpy.sum_squares(x - rows)), [cvxpy.sum(x, axis=1) == 1, *near]
+    )
+    task.solve(solver="CLARABEL")
+    distance = float(((fair.soft_labels - rows) ** 2).sum())
+    assert distance == pytest.approx(task.value, rel=1e-6)
+
+
+def test_a_reference_is_named_by_value_tuple_or_family():
+    people = {"sex": ["f", "f", "m", "m"] * 20, "race": ["a", "b"] * 40}
+    y = ["x", "y", "y", "x", "x", "x", "y", "y"] * 10
+
+    def asked(**options):
+        return r2b.debias(y, sensitive_features=people, bound="to_reference", **options)
+
+    crossed = asked(reference=("f", "a"))
+    assert crossed.certificate.families[0].bound == "to_reference" and crossed.status.ok
+    named = asked(reference="sex=f, race=a")
+    np.testing.assert_allclose(named.soft_labels, crossed.soft_labels)
+    families = [r2b.Family("sex", reference="m"), r2b.Family("race", reference="b")]
+    assert asked(families=families).certificate.holds
+    for options in ({}, {"reference": "z"}, {"families": "marginal", "reference": "m"}):
+        with pytest.raises(ParameterError, match="such as `reference="):
+            asked(**options)
+    with pytest.raises(ParameterError, match="bound='to_reference'"):
+        r2b.debias(y, sensitive_features=people, reference="f")
+
+
+def test_the_fewest_changes_under_a_reference_are_certified():
+    rng = np.random.default_rng(0)
+    race, y = rng.choice(list("abc"), 300), rng.choice(["no", "yes", "may"], 300)
+    fair = r2b.debias(
+        y,
+        sensitive_features=race,
+        bound="to_reference",
+        reference="b",
+        epsilon=0.01,
+        objective="agreement",
+    )
+    assert fair.status.ok and fair.certificate.holds

@@ -49,14 +49,18 @@ class Options(TypedDict, total=False):
         How far from equal is accepted, for all classes or one per class (in order, or by class
         name). A mapping bounds the classes that it names; the others are free, or have the number
         under the key ``...``. Shares, not percentages: 5 % is 0.05.
-    bound : {"range", "to_overall", "ratio", "target"}
+    bound : {"range", "to_overall", "ratio", "target", "to_reference"}
         What epsilon limits: the largest difference between the means of two groups; the distance of
         a group's mean from that over all; one minus the ratio of the smallest mean to the largest
         (0.2 is the four-fifths rule); twice the distance of a group's mean from a given
-        distribution.
+        distribution; the distance of a group's mean from that of one named group.
     target : array-like of shape (L,), mapping or "population", optional
         The distribution for ``bound="target"``; the population's is what the published
         implementation uses.
+    reference : str or tuple of str, optional
+        The group that ``bound="to_reference"`` compares the others with: a value of the attribute,
+        or of crossed attributes a tuple of values. For several families pass it to each
+        :class:`r2b.Family`.
     families : {"crossed", "marginal", "both"} or list
         Which groups must agree with each other: the crossings of all attributes, the values of each
         attribute on its own, or both. A list names the columns of each family, such as ``["sex",
@@ -106,6 +110,7 @@ class Options(TypedDict, total=False):
     epsilon: Epsilon
     bound: BoundName
     target: Target | None
+    reference: Any
     families: FamilyChoice | Sequence[str | Sequence[str] | Family]
     offsets: Offsets | None
     missing: MissingValues

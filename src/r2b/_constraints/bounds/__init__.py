@@ -11,6 +11,7 @@ from r2b._constraints.bounds.range import RangeBound
 from r2b._constraints.bounds.ratio import RatioBound
 from r2b._constraints.bounds.target import TargetBound
 from r2b._constraints.bounds.to_overall import OverallBound
+from r2b._constraints.bounds.to_reference import ReferenceBound
 
 __all__ = [
     "BOUNDS",
@@ -25,15 +26,17 @@ __all__ = [
     "Projected",
     "RangeBound",
     "RatioBound",
+    "ReferenceBound",
     "Sides",
     "TargetBound",
 ]
 
-BoundName = Literal["range", "to_overall", "ratio", "target"]
+BoundName = Literal["range", "to_overall", "ratio", "target", "to_reference"]
 """Those that a user may choose; a continuous attribute has moments whatever is chosen."""
 
 BOUNDS: dict[str, type[Bound]] = {
-    each.name: each for each in (RangeBound, OverallBound, RatioBound, TargetBound, MomentBound)
+    each.name: each
+    for each in (RangeBound, OverallBound, RatioBound, TargetBound, ReferenceBound, MomentBound)
 }
 CHOICES: tuple[str, ...] = get_args(BoundName)
 PARAMETERS: dict[str, tuple[str, Parameter]] = {

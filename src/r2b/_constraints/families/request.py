@@ -40,9 +40,11 @@ class Family:
         Names of sensitive columns.
     epsilon : float, array-like of shape (L,) or mapping, optional
         As for :func:`r2b.debias`; what is given there if left out.
-    bound : {"range", "to_overall", "ratio", "target"}, optional
+    bound : {"range", "to_overall", "ratio", "target", "to_reference"}, optional
         Likewise.
     target : array-like of shape (L,), mapping or "population", optional
+        Likewise.
+    reference : str or tuple of str, optional
         Likewise.
     offsets : array-like of shape (n_groups, L), frame or mapping, optional
         Those of this family; without control features, whose values have groups of their own.
@@ -63,6 +65,7 @@ class Family:
     bound: BoundName | None = None
     target: Target | None = None
     offsets: Offsets | None = None
+    reference: Any = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,6 +86,7 @@ class Request:
     epsilon: Epsilon = 0.0
     bound: BoundName = "range"
     target: Target | None = None
+    reference: Any = None
     families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed"
     offsets: Offsets | None = None
     missing: MissingValues = "error"

@@ -1,0 +1,105 @@
+"""Every group is within epsilon of one named group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from r2b._constraints.bounds.base import Asked, Bound, Parameter, Sides, band, stored_epsilon
+from r2b._data.arrays import Floats, Places
+from r2b._data.values import listed
+from r2b.errors import ParameterError
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceBound(Bound):
+    """Every mean within epsilon of that of the reference group, which is itself free to move.
+
+    Attributes
+    ----------
+    reference : int
+        The number of the reference group in its family.
+
+    Examples
+    --------
+    >>> bound = ReferenceBound(np.array([0.1, 0.1]), reference=0)
+    >>> means = np.array([[0.9, 0.1], [0.5, 0.5], [0.85, 0.15]])
+    >>> bound.measure(means, np.ones(3)).round(3)
+    array([0.4, 0.4])
+    >>> bound.project(means, np.full(3, 1 / 3)).means.round(3)
+    array([[0.75, 0.25],
+           [0.65, 0.35],
+           [0.85, 0.15]])
+    """
+
+    name: ClassVar[str] = "to_reference"
+    title: ClassVar[str] = "From a group"
+    description: ClassVar[str] = "largest distance of a group from the reference group"
+    parameters: ClassVar[Mapping[str, Parameter]] = {
+        "reference": Parameter("the group that the others are compared with.")
+    }
+
+    reference: int
+
+    @classmethod
+    def of(cls, asked: Asked) -> Self:
+        """Make the bound from epsilon and the name of the reference group."""
+        wanted = asked.parameters["reference"]
+        several = isinstance(wanted, Sequence) and not isinstance(wanted, str)
+        values = tuple(map(str, wanted)) if several else (str(wanted),)
+        found = [place for place, each in enumerate(asked.values()) if each == values]
+        found += [place for place, each in enumerate(asked.groups) if str(each) == values[0]]
+        if wanted is None or not found:
+            given = "no reference is given" if wanted is None else f"{wanted!r} is none of them"
+            problem = (
+                f"The family {asked.family!r} is compared with one of its groups, and {given}."
+            )
+            remedy = (
+                f"Pass one of {listed(asked.groups)}, such as `reference={str(asked.groups[0])!r}`. "
+                "Give several families a Family each, with its own reference."
+            )
+            raise ParameterError(problem, remedy=remedy, family=asked.family, reference=wanted)
+        return cls(cls.widths_of(asked), found[0])
+
+    def parameters_for(self, groups: Sequence[Any]) -> dict[str, Any]:
+        """Return the name of the reference group."""
+        return {"reference": groups[self.reference]}
+
+    def sides(self, n_groups: int) -> Sides:
+        """Return epsilon on both sides of a level, on which the reference group is."""
+        width = np.array(np.broadcast_to(self.epsilon, (n_groups, self.epsilon.shape[-1])))
+        width[self.reference] = np.inf
+        bounded = np.isfinite(width)
+        bounded[self.reference] = bounded.any(axis=0)
+        width[self.reference] = 0.0
+        return band(width, n_groups, bounded)
+
+    def measure(self, means: Floats, weight: Floats) -> Floats:
+        """Return the largest distance from the reference group."""
+        return np.asarray(np.abs(means - means[self.reference]).max(axis=0))
+
+    def violation(self, means: Floats, weight: Floats) -> Floats:
+        """Return how far some mean lies beyond its distance from the reference group."""
+        beyond = np.abs(means - means[self.reference]) - self.epsilon
+        return np.asarray(np.maximum(beyond.max(axis=0), 0.0))
+
+    @property
+    def spread(self) -> Floats | None:
+        """Two groups may be off to either side."""
+        return 2.0 * self.epsilon if self.epsilon.ndim == 1 else None
+
+    def reordered(self, places: Places) -> Self:
+        """Return the bound for the groups at these places, in this order."""
+        reference = int(np.flatnonzero(places == self.reference)[0])
+        return replace(super().reordered(places), reference=reference)
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any], n_groups: int) -> Self:
+        """Restore a bound from :meth:`to_json`."""
+        epsilon, reference = stored_epsilon(stored, n_groups), int(stored["reference"])
+        if not 0 <= reference < n_groups:
+            raise ValueError(f"reference is {reference}, of {n_groups} groups")
+        return cls(epsilon, reference)
