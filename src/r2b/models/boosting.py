@@ -1,30 +1,39 @@
 """LightGBM and XGBoost on soft labels: one custom objective instead of a copy of X per class.
 
-The loss of a row is its cross-entropy ``-sum_k y_k log p_k``, p the softmax of the margins. It is
-what a table with every row repeated once per class, weighted by y, would give; here X goes in once,
-N rows, and the labels stay a table and one code per row.
+The loss of a row is its cross-entropy ``-sum_k y_k log p_k``, p the softmax of the margins. A table
+with every row repeated once per class, weighted by y, would have the same loss; here X has N rows,
+and the labels stay a table and one code per row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
+from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats
-from r2b.errors import ParameterError, require
+from r2b._labels import FairLabels
+from r2b.errors import ParameterError, ShapeError, require
 from r2b.models.targets import (
     BoosterObjective,
     Library,
     SoftTargets,
     cross_entropy,
+    make_fair,
     refuse_other_rows,
     soft_objective,
+    softmax,
 )
 
+_sklearn: Any = require("sklearn.base", "r2b.models.boosting needs scikit-learn", extra="sklearn")
+
+from sklearn.utils.validation import check_is_fitted  # noqa: E402
+
+from r2b.sklearn.labels import checked_labels, class_order, note_features  # noqa: E402
+
 if TYPE_CHECKING:
-    from r2b.models.booster import SoftBooster
     from r2b.sklearn.fair_labels import GroupUse
 
 __all__ = [
@@ -36,32 +45,264 @@ __all__ = [
 ]
 
 # LightGBM's own floor under the share of a class, before it takes the logarithm
-_SMALLEST_SHARE = 1e-15
-_TAKEN = {
-    "lightgbm": (
-        "objective objective_type app application loss num_class num_classes",
-        "metric metrics metric_types",
-    ),
-    "xgboost": ("objective num_class base_score", "eval_metric disable_default_eval_metric"),
+SMALLEST_SHARE = 1e-15
+# parameters that follow from the labels, and metrics, which need one class per row
+_FROM_LABELS = {
+    "lightgbm": "objective objective_type app application loss num_class num_classes",
+    "xgboost": "objective num_class base_score",
+}
+_METRICS = {
+    "lightgbm": "metric metrics metric_types",
+    "xgboost": "eval_metric disable_default_eval_metric",
 }
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 
-class Trees(NamedTuple):
-    """What training leaves: a booster that gives margins, the classes in their order, and the margins before the first tree."""
+class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ignore[misc]
+    """Trees on soft labels: a classifier that is trained on classes, or on a probability per class and row.
 
-    booster: Any
-    classes: Array
-    start: Floats
+    It is what :func:`train_lightgbm` and :func:`train_xgboost` give, and an ``estimator`` for
+    :class:`r2b.sklearn.ParityClassifier`, which hands it the fair probabilities themselves, and for
+    :class:`r2b.sklearn.ParityPostprocessor`.
 
+    A custom objective leaves margins. ``predict_proba`` adds the start and takes the softmax; a
+    booster that is saved on its own loses both. Pickle this object instead.
 
-def __getattr__(name: str) -> Any:
-    # It is an estimator of scikit-learn, which the objectives below do without.
-    if name == "SoftBooster":
-        from r2b.models.booster import SoftBooster
+    Parameters
+    ----------
+    library : {"lightgbm", "xgboost"}
+    params : mapping, optional
+        The library's parameters, less objective, number of classes, base score and metric, which
+        follow from the labels.
+    num_boost_round : int
+    early_stopping_rounds : int, optional
+        Stop after this many rounds without improvement on ``eval_set``.
 
-        return SoftBooster
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    Attributes
+    ----------
+    booster_ : lightgbm.Booster or xgboost.Booster
+    classes_ : ndarray of shape (L,)
+        The names of the columns of ``predict_proba``: sorted after ``fit``; :func:`train_lightgbm`
+        and :func:`train_xgboost` leave them in the order of the labels.
+    start_ : ndarray of shape (L,)
+        The margin of every row before the first tree: the logarithm of the share of each class.
+    n_features_in_, feature_names_in_
+        As scikit-learn has them.
+
+    Examples
+    --------
+    >>> from r2b.sklearn import ParityClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> sex = rng.choice(["f", "m"], 600)
+    >>> X = rng.normal(size=(600, 2)) + np.outer(sex == "m", [1, 1])
+    >>> y = np.where(X[:, 0] + rng.normal(size=600) > 0.5, "yes", "no")
+    >>> params = {"num_threads": 1, "verbosity": -1, "num_leaves": 4}
+    >>> booster = SoftBooster(params=params, num_boost_round=10)
+    >>> booster.fit(X, y).predict(X[:2]).tolist()
+    ['yes', 'yes']
+    >>> model = ParityClassifier(booster, cv=2, frontier=0).fit(X, y, sensitive_features=sex)
+    >>> model.form_, model.predict_proba(X).shape
+    ('soft', (600, 2))
+    """
+
+    takes_probabilities = True
+    booster_: Any
+    classes_: Array
+    start_: Floats
+
+    def __init__(
+        self,
+        library: Library = "lightgbm",
+        *,
+        params: Mapping[str, Any] | None = None,
+        num_boost_round: int = 100,
+        early_stopping_rounds: int | None = None,
+    ) -> None:
+        self.library, self.params = library, params
+        self.num_boost_round, self.early_stopping_rounds = num_boost_round, early_stopping_rounds
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        eval_set: Sequence[tuple[Any, Any]] | None = None,
+        callbacks: Any = None,
+    ) -> Self:
+        """Train on classes or probabilities.
+
+        Parameters
+        ----------
+        X : array or frame of shape (N, n_features)
+            Of any kind that the library reads.
+        y : array-like of shape (N,) or (N, L), or FairLabels
+        sample_weight : array-like of shape (N,), optional
+        eval_set : sequence of one (X, y), optional
+            Other rows, on which the soft cross-entropy is measured after each round under the name
+            ``soft_logloss``.
+        callbacks : sequence, optional
+            The library's own.
+
+        Returns
+        -------
+        SoftBooster
+            Itself.
+
+        Raises
+        ------
+        InputError, ParameterError
+        """
+        pairs = [] if eval_set is None else eval_set
+        if eval_set is not None and (not isinstance(pairs, (list, tuple)) or len(pairs) != 1):
+            problem, kind = "eval_set is not one pair in a list.", type(eval_set).__name__
+            raise ParameterError(problem, remedy="Pass eval_set=[(X, y)].", eval_set=kind)
+        y = y if isinstance(y, FairLabels) else checked_labels(y, type(self).__name__)
+        self._grow(y, X, sample_weight, pairs[0] if pairs else None, callbacks, "eval_set=[(X, y)]")
+        return self._order_by(X, class_order(self.classes_))
+
+    def _train(
+        self,
+        labels: Any,
+        X: Any,
+        sample_weight: Any,
+        validation: Any,
+        callbacks: Any,
+        fairness: Mapping[str, Any],
+    ) -> Self:
+        """Train on labels in their own order of classes, made fair first where groups are given."""
+        groups = SoftBooster(self.library, params=self.params, num_boost_round=self.num_boost_round)
+        labels, sample_weight = make_fair(X, labels, sample_weight, groups, fairness)
+        self._grow(labels, X, sample_weight, validation, callbacks, "validation=(X, labels)")
+        return self._order_by(X, np.arange(len(self.classes_)))
+
+    def _order_by(self, X: Any, order: Array) -> Self:
+        note_features(self, X)
+        self._order = order
+        self.start_, self.classes_ = self.start_[order], self.classes_[order]
+        return self
+
+    def _grow(
+        self,
+        labels: Any,
+        X: Any,
+        sample_weight: Any,
+        validation: Any,
+        callbacks: Any,
+        watch: str,
+    ) -> None:
+        """Train the library, with classes in the order of the labels."""
+        one_of("library", self.library, get_args(Library))
+        chosen, threads = _checked_params(self.library, self.params)
+        patience, rounds = self.early_stopping_rounds, self.num_boost_round
+        targets = SoftTargets.of(labels, sample_weight)
+        refuse_other_rows(X, targets)
+        start: Floats = np.log(np.maximum(targets.mean(), SMALLEST_SHARE))
+        other: Any = None
+        if validation is None and patience is not None:
+            problem = f"early_stopping_rounds is {patience}, but there is nothing to watch."
+            remedy = f"Pass {watch} of rows that are not trained on."
+            raise ParameterError(problem, remedy=remedy, early_stopping_rounds=patience)
+        if validation is not None:
+            if not isinstance(validation, (tuple, list)) or len(validation) != 2:
+                kind = type(validation).__name__
+                problem = f"validation is of type {kind} and not two things."
+                remedy = f"Pass {watch}; weights come with the labels that debias returns."
+                raise ParameterError(problem, remedy=remedy, validation=kind)
+            other, watched = validation[0], SoftTargets.of(validation[1], like=targets)
+            refuse_other_rows(other, watched)
+            loss = cross_entropy(watched, start)
+        objective = soft_objective(targets, self.library, start, threads)
+        chosen |= {"num_class": len(targets.classes)}
+        if self.library == "xgboost":
+            xgboost = require("xgboost", "This model needs xgboost", extra="xgboost")
+            chosen |= {"base_score": 0.0, "disable_default_eval_metric": True}
+            matrix = {"enable_categorical": True}
+            own: dict[str, Any] = {"early_stopping_rounds": patience, "verbose_eval": False}
+            if other is not None:
+                own["evals"] = [(xgboost.DMatrix(other, **matrix), "validation")]
+                own["custom_metric"] = lambda margins, _: ("soft_logloss", loss(margins))
+            own |= {"obj": objective, "callbacks": callbacks}
+            self.booster_ = xgboost.train(chosen, xgboost.DMatrix(X, **matrix), rounds, **own)
+        else:
+            lightgbm = require("lightgbm", "This model needs lightgbm", extra="lightgbm")
+            chosen |= {"objective": objective, "metric": "None"}
+            train = lightgbm.Dataset(X, label=np.zeros(targets.n_rows, np.float32))
+            calls = list(callbacks or ())
+            if patience is not None:
+                calls.append(lightgbm.early_stopping(patience, verbose=False))
+            own = {"callbacks": calls}
+            if other is not None:
+                zeros = np.zeros(watched.n_rows, np.float32)
+                own["valid_sets"] = [lightgbm.Dataset(other, label=zeros, reference=train)]
+                own["valid_names"] = ["validation"]
+                own["feval"] = lambda margins, _: ("soft_logloss", loss(margins), False)
+            self.booster_ = lightgbm.train(chosen, train, rounds, **own)
+        self.classes_, self.start_ = targets.classes, start
+
+    @property
+    def booster(self) -> Any:
+        """``booster_``."""
+        return self.booster_
+
+    @property
+    def classes(self) -> Array:
+        """``classes_``."""
+        return self.classes_
+
+    @property
+    def start(self) -> Floats:
+        """``start_``."""
+        return self.start_
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probabilities of new rows; the sensitive attribute is not asked for.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, n_features)
+            Of any kind that the library reads. After early stopping the best round counts.
+
+        Returns
+        -------
+        ndarray of shape (n, L)
+
+        Raises
+        ------
+        ShapeError
+            XGBoost was trained on another number of features, which it does not notice by itself.
+        """
+        check_is_fitted(self)
+        if self.library == "lightgbm":
+            margins = self.booster_.predict(X, raw_score=True)
+        else:
+            best = self.booster_.attr("best_iteration")
+            rounds = (0, 0) if best is None else (0, int(best) + 1)
+            matrix = require("xgboost", "This model needs xgboost", extra="xgboost").DMatrix(
+                X, enable_categorical=True
+            )
+            given, trained = int(matrix.num_col()), int(self.booster_.num_features())
+            if given != trained:
+                fault = f"X has {given} features, but the model was trained on {trained}."
+                raise ShapeError(fault, remedy="Pass the features of training.", n_features=given)
+            margins = self.booster_.predict(matrix, output_margin=True, iteration_range=rounds)
+        return softmax(np.asarray(margins, np.float64)[:, self._order] + self.start_)
+
+    def predict(self, X: Any) -> Array:
+        """Return the likeliest class of each row: not fair, even where the probabilities are.
+
+        For decisions in parity make this the ``estimator`` of ``ParityClassifier``, or of
+        ``ParityPostprocessor(prefit=True)``.
+
+        Parameters
+        ----------
+        X : array or frame of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 
 def train_lightgbm(
@@ -138,21 +379,15 @@ def train_lightgbm(
     (['high', 'low', 'mid'], (400, 3))
     """
     require("lightgbm", "train_lightgbm needs lightgbm", extra="lightgbm")
-    from r2b.models.booster import SoftBooster
-
     model = SoftBooster(
         "lightgbm",
         params=params,
         num_boost_round=num_boost_round,
         early_stopping_rounds=early_stopping_rounds,
     )
-    asked = {
-        "sensitive_features": sensitive_features,
-        "groups": groups,
-        "group_estimator": group_estimator,
-        **options,
-    }
-    return model._trained_on(labels, X, sample_weight, validation, callbacks, asked)
+    given = {"sensitive_features": sensitive_features, "groups": groups}
+    fairness = {**given, "group_estimator": group_estimator, **options}
+    return model._train(labels, X, sample_weight, validation, callbacks, fairness)
 
 
 def train_xgboost(
@@ -209,21 +444,15 @@ def train_xgboost(
     (['high', 'low', 'mid'], (400, 3))
     """
     require("xgboost", "train_xgboost needs xgboost", extra="xgboost")
-    from r2b.models.booster import SoftBooster
-
     model = SoftBooster(
         "xgboost",
         params=params,
         num_boost_round=num_boost_round,
         early_stopping_rounds=early_stopping_rounds,
     )
-    asked = {
-        "sensitive_features": sensitive_features,
-        "groups": groups,
-        "group_estimator": group_estimator,
-        **options,
-    }
-    return model._trained_on(labels, X, sample_weight, validation, callbacks, asked)
+    given = {"sensitive_features": sensitive_features, "groups": groups}
+    fairness = {**given, "group_estimator": group_estimator, **options}
+    return model._train(labels, X, sample_weight, validation, callbacks, fairness)
 
 
 def lightgbm_objective(
@@ -287,7 +516,8 @@ def xgboost_objective(
     Examples
     --------
     >>> import numpy as np
-    >>> gradient, hessian = xgboost_objective(["a", "b", "c"], sample_weight=[1, 1, 3])(np.zeros((3, 3)), None)
+    >>> objective = xgboost_objective(["a", "b", "c"], sample_weight=[1, 1, 3])
+    >>> gradient, hessian = objective(np.zeros((3, 3)), None)
     >>> gradient.round(3)
     array([[-0.667,  0.333,  0.333],
            [ 0.333, -0.667,  0.333],
@@ -310,116 +540,28 @@ def _objective(
     return soft_objective(targets, library, first, threads)
 
 
-def grow(
-    library: Library,
-    labels: Any,
-    X: Any,
-    params: Mapping[str, Any] | None,
-    rounds: int,
-    sample_weight: Any,
-    validation: tuple[Any, Any] | None,
-    patience: int | None,
-    callbacks: Sequence[Any] | None,
-) -> Trees:
-    """Train a library on labels; the public ways are :func:`train_lightgbm`, :func:`train_xgboost` and ``SoftBooster.fit``."""
-    chosen, threads = _free_of(library, params)
-    targets, start, watched, measure = _read(X, labels, sample_weight, validation, patience)
-    objective, n_classes = soft_objective(targets, library, start, threads), len(targets.classes)
-    if library == "xgboost":
-        xgboost = require("xgboost", "This model needs xgboost", extra="xgboost")
-        chosen |= {"num_class": n_classes, "base_score": 0.0, "disable_default_eval_metric": True}
-        booster = xgboost.train(
-            chosen,
-            xgboost.DMatrix(X, enable_categorical=True),
-            rounds,
-            obj=objective,
-            evals=[(xgboost.DMatrix(watched[0], enable_categorical=True), "validation")]
-            if watched
-            else None,
-            custom_metric=(lambda margins, _: ("soft_logloss", measure(margins)))
-            if measure
-            else None,
-            early_stopping_rounds=patience,
-            callbacks=callbacks,
-            verbose_eval=False,
-        )
-        return Trees(booster, targets.classes, start)
-    lightgbm = require("lightgbm", "This model needs lightgbm", extra="lightgbm")
-    chosen |= {"objective": objective, "num_class": n_classes, "metric": "None"}
-    train = lightgbm.Dataset(X, label=np.zeros(targets.n_rows, np.float32))
-    sets = (
-        [
-            lightgbm.Dataset(
-                watched[0], label=np.zeros(watched[1].n_rows, np.float32), reference=train
-            )
-        ]
-        if watched
-        else None
-    )
-    booster = lightgbm.train(
-        chosen,
-        train,
-        rounds,
-        valid_sets=sets,
-        valid_names=["validation"] if sets else None,
-        feval=(lambda margins, _: ("soft_logloss", measure(margins), False)) if measure else None,
-        callbacks=[
-            *(callbacks or ()),
-            *([] if patience is None else [lightgbm.early_stopping(patience, verbose=False)]),
-        ],
-    )
-    return Trees(booster, targets.classes, start)
-
-
-def _read(
-    X: Any,
-    labels: Any,
-    sample_weight: Any,
-    validation: tuple[Any, Any] | None,
-    patience: int | None,
-) -> tuple[SoftTargets, Floats, tuple[Any, SoftTargets] | None, Callable[[Array], float] | None]:
-    """Give labels, the margins to start from, and for rows that are watched their features, labels and measure."""
-    targets = SoftTargets.of(labels, sample_weight)
-    refuse_other_rows(X, targets)
-    start: Floats = np.log(np.maximum(targets.mean(), _SMALLEST_SHARE))
-    if validation is None:
-        if patience is not None:
-            problem = f"early_stopping_rounds is {patience}, but there is nothing to watch."
-            remedy = "Pass validation=(X, labels) of rows that are not trained on."
-            raise ParameterError(problem, remedy=remedy, early_stopping_rounds=patience)
-        return targets, start, None, None
-    if not isinstance(validation, (tuple, list)) or len(validation) != 2:
-        problem = f"validation is of type {type(validation).__name__} and not two things."
-        remedy = "Pass validation=(X, labels); weights come with the labels that debias returns."
-        raise ParameterError(problem, remedy=remedy, validation=type(validation).__name__)
-    other, watched = validation[0], SoftTargets.of(validation[1], like=targets)
-    refuse_other_rows(other, watched)
-    return targets, start, (other, watched), cross_entropy(watched, start)
-
-
-def _free_of(
+def _checked_params(
     library: Library, params: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], int | None]:
-    """Refuse parameters that follow from the labels; give the others, and the number of threads among them."""
+    """Refuse parameters that follow from the labels; return the others and the threads."""
     chosen = dict(params or {})
-    metrics = (
-        "but the library's metrics need one class per row",
-        "Leave it out; soft_logloss is measured on the rows passed as validation.",
-    )
-    faults = (("but it follows from the labels", "Leave it out."), metrics)
-    for names, (fault, remedy) in zip(_TAKEN[library], faults, strict=True):
-        for name in (name for name in names.split() if name in chosen):
-            raise ParameterError(
-                f"The parameter {name!r} is {chosen[name]!r}, {fault}.",
-                remedy=remedy,
-                parameter=name,
-            )
-    threads = {name: chosen[name] for name in _THREADS if chosen.get(name) is not None}
-    for name, given in threads.items():
+    for names, fault, remedy in (
+        (_FROM_LABELS, "it follows from the labels", "Leave it out."),
+        (
+            _METRICS,
+            "the library's metrics need one class per row",
+            "Leave it out; soft_logloss is measured on the rows passed as validation.",
+        ),
+    ):
+        for name in names[library].split():
+            if name in chosen:
+                problem = f"The parameter {name!r} is {chosen[name]!r}, but {fault}."
+                raise ParameterError(problem, remedy=remedy, parameter=name)
+    threads = [(name, chosen[name]) for name in _THREADS if chosen.get(name) is not None]
+    for name, given in threads:
         if not str(given).lstrip("-").isdigit():
+            problem = f"The parameter {name!r} is {given!r}."
             remedy = "Pass a whole number; 0 or less takes all cores."
-            raise ParameterError(
-                f"The parameter {name!r} is {given!r}.", remedy=remedy, parameter=name
-            )
-    first = int(next(iter(threads.values()), 0))
+            raise ParameterError(problem, remedy=remedy, parameter=name)
+    first = int(threads[0][1]) if threads else 0
     return chosen, first if first > 0 else None

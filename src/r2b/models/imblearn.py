@@ -156,31 +156,29 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
             The data cannot be used as they are.
         """
         if sensitive_features is None:
-            problem = "sensitive_features did not arrive; without metadata routing a pipeline hands this step nothing but X and y."
-            remedy = "Call sklearn.set_config(enable_metadata_routing=True) and pass sensitive_features to the pipeline's fit."
+            problem = "sensitive_features did not arrive at this step of the pipeline."
+            way = "Call sklearn.set_config(enable_metadata_routing=True)"
+            remedy = f"{way} and pass sensitive_features to the pipeline's fit."
             raise ParameterError(problem, remedy=remedy)
-        column = y.iloc[:, 0] if libraries.is_pandas_dataframe(y) and y.shape[1] == 1 else y
-        column = checked_labels(column, type(self).__name__)
-        data = {
-            "sensitive_features": sensitive_features,
-            "control_features": control_features,
-            "sample_weight": sample_weight,
-        }
-        taken = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if name != "sampling_strategy"
-        }
-        fair = fair_labels(X, column, **data, **taken)
+        is_frame = libraries.is_pandas_dataframe(y) and y.shape[1] == 1
+        column = checked_labels(y.iloc[:, 0] if is_frame else y, type(self).__name__)
+        taken = self.get_params(deep=False)
+        taken.pop("sampling_strategy", None)
+        fair = fair_labels(
+            X,
+            column,
+            sensitive_features=sensitive_features,
+            control_features=control_features,
+            sample_weight=sample_weight,
+            **taken,
+        )
         note_features(self, X)
         self.labels_: FairLabels = without_rows(fair)
         publish(self, fair)
         labels = fair.round(self.random_state)
         if isinstance(y, list):
             return X, labels.tolist()
-        return X, labels.to_frame() if libraries.is_pandas_dataframe(y) and y.shape[
-            1
-        ] == 1 else labels
+        return X, labels.to_frame() if is_frame else labels
 
     def _fit_resample(self, X: Any, y: Any, **params: Any) -> tuple[Any, Any]:
         # Abstract in the base class, whose ``fit_resample`` would turn X into an array first; ours

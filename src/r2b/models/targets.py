@@ -19,6 +19,7 @@ from r2b._data.compute import in_order, parts_of
 from r2b._data.dataset import read_labels
 from r2b._data.merge import joint_codes
 from r2b._data.numbers import weight_beside
+from r2b._data.values import listed
 from r2b._data.vocabulary import Vocabulary
 from r2b._labels import FairLabels
 from r2b.errors import ParameterError, RowsUnavailableError, ShapeError, WeightError
@@ -26,8 +27,8 @@ from r2b.errors import ParameterError, RowsUnavailableError, ShapeError, WeightE
 BoosterObjective = Callable[[Array, Any], tuple[Array, Array]]
 Library = Literal["lightgbm", "xgboost"]
 
-_BLOCK_ENTRIES = 1 << 18
-_SMALLEST_CURVATURE = 1e-16  # XGBoost's own floor under the hessian
+BLOCK_ENTRIES = 1 << 18
+SMALLEST_CURVATURE = 1e-16  # XGBoost's own floor under the hessian
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,38 +93,28 @@ class SoftTargets:
             else cls._of_array(labels, sample_weight, like)
         )
         if like is not None and not np.array_equal(targets.classes, like.classes):
-            problem = f"The {len(targets.classes)} classes {_few(targets)} are not the {len(like.classes)} trained on, {_few(like)}."
-            remedy = "Pass a column of probabilities per class trained on, in that order; FairLabels.transform makes them for new rows."
-            raise ShapeError(
-                problem,
-                remedy=remedy,
-                classes=targets.classes.tolist(),
-                trained=like.classes.tolist(),
-            )
+            here, known = targets.classes.tolist(), like.classes.tolist()
+            problem = f"The classes {listed(here)} are not those trained on, {listed(known)}."
+            remedy = "Pass a column of probabilities per class trained on, in that order."
+            raise ShapeError(problem, remedy=remedy, classes=here, trained=known)
         return targets
 
     @classmethod
     def _of_fair(cls, fair: FairLabels, sample_weight: Any) -> SoftTargets:
         if sample_weight is not None:
-            remedy = (
-                "Pass it to debias, so that parity holds under the weights that the learner sees."
-            )
-            raise ParameterError(
-                "sample_weight was given beside fair labels, which have their own.", remedy=remedy
-            )
+            problem = "sample_weight was given beside fair labels, which have their own."
+            raise ParameterError(problem, remedy="Pass it to debias, which parity is for.")
         data = fair.dataset
         if data is None:
-            remedy = "Pass the matrix that their transform(y, sensitive_features=...) gives."
-            raise RowsUnavailableError(
-                "These fair labels were loaded from a file, which holds no rows.", remedy=remedy
-            )
+            problem = "These fair labels were loaded from a file, which holds no rows."
+            remedy = "Pass the matrix that their transform(y, sensitive_features=...) returns."
+            raise RowsUnavailableError(problem, remedy=remedy)
         classes = replace(fair.schema.classes, index=data.index)
         if data.labels.is_soft:
             # In the precision that the probabilities came in: half the memory for float32.
             return cls(classes, fair.soft(data.labels.array.dtype), None, data.weight)
-        return cls(
-            classes, fair.channel.reshape(-1, data.n_classes), joint_codes(data), data.weight
-        )
+        table = fair.channel.reshape(-1, data.n_classes)
+        return cls(classes, table, joint_codes(data), data.weight)
 
     @classmethod
     def _of_array(cls, labels: Any, sample_weight: Any, like: SoftTargets | None) -> SoftTargets:
@@ -173,7 +164,7 @@ class SoftTargets:
 
     def parts(self) -> list[slice]:
         """Cut the rows into parts that are worked on one at a time."""
-        return parts_of(self.n_rows, max(1, _BLOCK_ENTRIES // self.table.shape[1]))
+        return parts_of(self.n_rows, max(1, BLOCK_ENTRIES // self.table.shape[1]))
 
     def mean(self) -> Floats:
         """Give the weighted mean label: the share of each class."""
@@ -191,15 +182,10 @@ class SoftTargets:
         return sums / (self.n_rows if self.weight is None else self.weight.sum())
 
 
-def _few(targets: SoftTargets) -> str:
-    names = targets.classes.tolist()
-    return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
-
-
-def made_fair(
+def make_fair(
     X: Any, labels: Any, sample_weight: Any, learner: Any, fairness: Mapping[str, Any]
 ) -> tuple[Any, Any]:
-    """Make labels fair where groups are given beside them; give labels and the weights that are left to read.
+    """Make labels fair where groups are given; return labels and the weights left to read.
 
     Parameters
     ----------
@@ -220,33 +206,26 @@ def made_fair(
     Examples
     --------
     >>> nothing = {"sensitive_features": None, "groups": "visible", "group_estimator": None}
-    >>> made_fair(np.zeros((2, 1)), ["a", "b"], None, None, nothing)
+    >>> make_fair(np.zeros((2, 1)), ["a", "b"], None, None, nothing)
     (['a', 'b'], None)
     """
     asked = dict(fairness)
     if asked["sensitive_features"] is None:
-        idle = [
-            name
-            for name in asked
-            if name not in ("sensitive_features", "groups", "group_estimator")
-        ]
-        idle += ["group_estimator"] if asked["group_estimator"] is not None else []
+        usual = {"sensitive_features": None, "group_estimator": None, "groups": asked["groups"]}
+        idle = [name for name, value in asked.items() if usual.get(name, asked) is not value]
         if idle:
-            problem = f"The option {idle[0]!r} was given, but no sensitive_features to make labels fair by."
-            raise ParameterError(
-                problem, remedy="Pass sensitive_features, or leave it out.", option=idle[0]
-            )
+            problem = f"The option {idle[0]!r} was given without sensitive_features."
+            remedy = "Pass sensitive_features, or leave it out."
+            raise ParameterError(problem, remedy=remedy, option=idle[0])
         return labels, sample_weight
     if isinstance(labels, FairLabels):
+        problem = "sensitive_features were given beside labels that debias has made fair."
         remedy = "Pass the labels as they came, or leave sensitive_features out."
-        raise ParameterError(
-            "sensitive_features were given beside labels that debias has made fair.", remedy=remedy
-        )
+        raise ParameterError(problem, remedy=remedy)
     from r2b.sklearn.fair_labels import fair_labels
 
-    asked["group_estimator"] = (
-        learner if asked["group_estimator"] is None else asked["group_estimator"]
-    )
+    if asked["group_estimator"] is None:
+        asked["group_estimator"] = learner
     return fair_labels(X, labels, sample_weight=sample_weight, **asked), None
 
 
@@ -272,7 +251,7 @@ def soft_objective(
     n_classes = len(targets.classes)
     # Friedman's factor L / (L - 1) in LightGBM; XGBoost has 2 whatever L is.
     factor = n_classes / (n_classes - 1) if library == "lightgbm" else 2.0
-    floor = 0.0 if library == "lightgbm" else _SMALLEST_CURVATURE
+    floor = 0.0 if library == "lightgbm" else SMALLEST_CURVATURE
     # what the library reads without a copy
     order: Literal["C", "F"] = "F" if library == "lightgbm" else "C"
 

@@ -71,7 +71,7 @@ import narwhals as nw
 import numpy as np
 
 from r2b.errors import InputError, ShapeError, require
-from r2b.models.targets import SoftTargets, made_fair, refuse_other_rows
+from r2b.models.targets import SoftTargets, make_fair, refuse_other_rows
 
 if TYPE_CHECKING:
     from r2b.sklearn.fair_labels import GroupUse
@@ -156,7 +156,7 @@ class SoftLabelDataset(_Dataset):  # type: ignore[misc]
             if isinstance(X, torch.Tensor) and sensitive_features is not None
             else X
         )
-        targets = SoftTargets.of(*made_fair(plain, labels, sample_weight, None, asked))
+        targets = SoftTargets.of(*make_fair(plain, labels, sample_weight, None, asked))
         refuse_other_rows(X, targets)
         self.classes = targets.classes
         self._features = _tensor_of(X)
