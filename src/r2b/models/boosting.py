@@ -29,7 +29,6 @@ from r2b.models.targets import (
 
 _sklearn: Any = require("sklearn.base", "r2b.models.boosting needs scikit-learn", extra="sklearn")
 
-from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
 from r2b.sklearn.labels import checked_labels, class_order, note_features  # noqa: E402
 
@@ -272,7 +271,7 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         ShapeError
             XGBoost was trained on another number of features, which it does not notice by itself.
         """
-        check_is_fitted(self)
+        require("sklearn.utils.validation", "", extra="sklearn").check_is_fitted(self)
         if self.library == "lightgbm":
             margins = self.booster_.predict(X, raw_score=True)
         else:
