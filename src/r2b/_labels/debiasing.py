@@ -1,4 +1,4 @@
-"""``r2b.debias``, and its options: types, defaults and documentation, defined once for every function and class that takes them."""
+"""``r2b.debias`` and its options: types, defaults and documentation for all that take them."""
 
 from __future__ import annotations
 
@@ -36,9 +36,6 @@ Objective = Literal["distance", "agreement"]
 Costs = ArrayLike | Literal["ordinal"] | Mapping[Literal["ordinal"], Sequence[Any]]
 Taker = TypeVar("Taker", bound=Callable[..., Any])
 
-_SETTINGS_CHOICES = {"objective": Objective}
-_LAM = "It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance."
-
 
 class Options(TypedDict, total=False):
     """The options of a debiasing, all of them keyword arguments.
@@ -54,13 +51,13 @@ class Options(TypedDict, total=False):
         a group's mean from that over all; one minus the ratio of the smallest mean to the largest
         (0.2 is the four-fifths rule); twice the distance of a group's mean from a given
         distribution; the distance of a group's mean from that of one named group.
-    target : array-like of shape (L,), mapping or "population", optional
-        The distribution for ``bound="target"``; the population's is what the published
-        implementation uses.
     reference : str or tuple of str, optional
         The group that ``bound="to_reference"`` compares the others with: a value of the attribute,
         or of crossed attributes a tuple of values. For several families pass it to each
         :class:`r2b.Family`.
+    target : array-like of shape (L,), mapping or "population", optional
+        The distribution for ``bound="target"``; the population's is what the published
+        implementation uses.
     families : {"crossed", "marginal", "both"} or list
         Which groups must agree with each other: the crossings of all attributes, the values of each
         attribute on its own, or both. A list names the columns of each family, such as ``["sex",
@@ -130,7 +127,7 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Settings:
-    """How to solve, whatever is solved. The fields are among :class:`Options`, which documents them."""
+    """How to solve a problem. :class:`Options` documents the fields."""
 
     lam: float = 1.0
     objective: Objective = "distance"
@@ -141,38 +138,39 @@ class Settings:
     threads: int | None = None
 
     def __post_init__(self) -> None:
+        one_of("objective", self.objective, get_args(Objective))
         positive = "Pass a number above 0, or leave it out for the default."
         whole = "Pass a whole number of at least {}, or leave it out for the default."
-        limit, threads, called = self.time_limit, self.threads, self.progress
-        checks = [
-            ("tol", is_a(Real, self.tol) and 0 < float(self.tol) < math.inf, positive),
-            (
-                "max_iter",
-                is_a(Integral, self.max_iter) and int(self.max_iter) >= 0,
-                whole.format(0),
+        checks = {
+            "tol": (_is_positive(self.tol), positive),
+            "max_iter": (_is_whole(self.max_iter, 0), whole.format(0)),
+            "time_limit": (
+                self.time_limit in (None, math.inf) or _is_positive(self.time_limit),
+                positive,
             ),
-            ("time_limit", limit is None or (is_a(Real, limit) and float(limit) > 0), positive),
-            (
-                "threads",
-                threads is None or (is_a(Integral, threads) and int(threads) >= 1),
-                whole.format(1),
+            "threads": (self.threads is None or _is_whole(self.threads, 1), whole.format(1)),
+            "lam": (
+                _is_positive(self.lam),
+                "It weighs the size of the new labels against agreement with the old: pass a "
+                "number above 0; 1 is squared distance.",
             ),
-            ("lam", is_a(Real, self.lam) and 0 < float(self.lam) < math.inf, _LAM),
-            (
-                "progress",
-                called is None or callable(called),
+            "progress": (
+                self.progress is None or callable(self.progress),
                 "Pass a function of one argument, which is called at every step.",
             ),
-        ]
-        for name, right, remedy in checks:
+        }
+        for name, (right, remedy) in checks.items():
             if not right:
-                raise ParameterError(
-                    f"{name} is {getattr(self, name)!r}.",
-                    remedy=remedy,
-                    **{name: getattr(self, name)},
-                )
-        for name, choice in _SETTINGS_CHOICES.items():
-            one_of(name, getattr(self, name), get_args(choice))
+                value = getattr(self, name)
+                raise ParameterError(f"{name} is {value!r}.", remedy=remedy, **{name: value})
+
+
+def _is_positive(value: Any) -> bool:
+    return is_a(Real, value) and 0 < float(value) < math.inf
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return is_a(Integral, value) and int(value) >= least
 
 
 _REQUEST = {each.name: each.default for each in fields(Request) if each.name != "names"}
@@ -185,8 +183,9 @@ DEFAULTS: dict[str, Any] = {name: _KNOWN[name] for name in Options.__annotations
 _ENTRIES = inspect.cleandoc(Options.__doc__ or "") + "\n"
 
 CHOICES = {
-    name: get_args(choice)
-    for name, choice in (REQUEST_CHOICES | _SETTINGS_CHOICES | {"families": FamilyChoice}).items()
+    **{name: get_args(choice) for name, choice in REQUEST_CHOICES.items()},
+    "objective": get_args(Objective),
+    "families": get_args(FamilyChoice),
 }
 """The words among which an option chooses."""
 
@@ -194,7 +193,9 @@ CHOICES = {
 def request_and_settings(
     options: Mapping[str, Any], *, without: Sequence[str] = ()
 ) -> tuple[Request, Settings]:
-    """Read what is asked of the groups, and how it is solved; ``costs`` and ``normalize`` are left to the caller.
+    """Read what is asked of the groups, and how it is solved.
+
+    The caller reads ``costs`` and ``normalize``.
 
     Parameters
     ----------
@@ -216,11 +217,12 @@ def request_and_settings(
     """
     refuse_unknown(options, without)
     request = Request(**{name: options[name] for name in _REQUEST if name in options})
-    return request, Settings(**{name: options[name] for name in _SETTINGS if name in options})
+    settings = {name: options[name] for name in _SETTINGS if name in options}
+    return request, Settings(**settings)
 
 
 def refuse_unknown(options: Mapping[str, Any], without: Sequence[str] = ()) -> None:
-    """Refuse options that do not exist or are not taken, and name the closest that is.
+    """Refuse options that do not exist or are not taken, and name the closest that exists.
 
     Examples
     --------
@@ -246,7 +248,7 @@ def refuse_unknown(options: Mapping[str, Any], without: Sequence[str] = ()) -> N
 
 
 def takes_options(*, without: Sequence[str] = ()) -> Callable[[Taker], Taker]:
-    """Show every option that a function or class takes as ``**options``: in its signature with the default, and in its documentation.
+    """Show each of the ``**options`` of a function or class in its signature and documentation.
 
     Parameters
     ----------
@@ -265,28 +267,18 @@ def takes_options(*, without: Sequence[str] = ()) -> Callable[[Taker], Taker]:
     def show(taker: Taker) -> Taker:
         function: Any = vars(taker)["__init__"] if isinstance(taker, type) else taker
         own = inspect.signature(function)
-        kept = [
-            parameter
-            for parameter in own.parameters.values()
-            if parameter.kind is not parameter.VAR_KEYWORD
-        ]
-        shown = {
-            name: default
-            for name, default in DEFAULTS.items()
-            if name not in without and name not in own.parameters
-        }
-        types = {
-            name: annotation.__forward_arg__ for name, annotation in Options.__annotations__.items()
-        }
+        kept = [each for each in own.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        shown = [name for name in DEFAULTS if name not in (*without, *own.parameters)]
+        types = {name: each.__forward_arg__ for name, each in Options.__annotations__.items()}
         kind = inspect.Parameter.KEYWORD_ONLY
         added = [
-            inspect.Parameter(name, kind, default=default, annotation=types[name])
-            for name, default in shown.items()
+            inspect.Parameter(name, kind, default=DEFAULTS[name], annotation=types[name])
+            for name in shown
         ]
         function.__signature__ = own.replace(parameters=[*kept, *added])
-        # neither is there where Python runs without docstrings
+        # Both are None if Python runs without docstrings.
         if taker.__doc__ and Options.__doc__:
-            taker.__doc__ = _with_options(taker.__doc__, list(shown))
+            taker.__doc__ = _with_options(taker.__doc__, shown)
         return taker
 
     return show
@@ -298,19 +290,16 @@ def _with_options(text: str, names: Sequence[str]) -> str:
         found.group(1): found.group()
         for found in re.finditer(r"^(\w+) : .*\n(?: +.*\n)+", _ENTRIES, re.MULTILINE)
     }
-    shown = "".join(entries[name] for name in names)
-    pattern = r"^( *)\*\*options.*\n(?:\1 +.*\n)*"
-    return re.sub(
-        pattern,
-        lambda found: textwrap.indent(shown, found.group(1)),
-        text,
-        count=1,
-        flags=re.MULTILINE,
-    )
+    shown, pattern = "".join(map(entries.get, names)), r"^( *)\*\*options.*\n(?:\1 +.*\n)*"  # type: ignore[arg-type]
+
+    def indented(found: re.Match[str]) -> str:
+        return textwrap.indent(shown, found.group(1))
+
+    return re.sub(pattern, indented, text, count=1, flags=re.MULTILINE)
 
 
 def lives_on_a_device(y: Any) -> bool:
-    """Tell whether labels are an array on a GPU, without importing its library."""
+    """Return whether labels are an array on a GPU, without importing its library."""
     library = type(y).__module__.partition(".")[0]
     if library == "torch":
         return bool(getattr(y, "is_cuda", False))
@@ -328,7 +317,9 @@ def debias(
     sample_weight: Any = None,
     **options: Unpack[Options],
 ) -> FairLabels:
-    """Find the closest labels in parity: by default, labels whose group means differ by at most epsilon in every class.
+    """Find the closest labels in parity.
+
+    By default their group means differ by at most epsilon in every class.
 
     Parameters
     ----------
@@ -351,7 +342,7 @@ def debias(
     -------
     FairLabels
         Labels in every form, prices, status and certificate. A run that does not reach ``tol`` says
-        so in its status and with a ``NotSolvedWarning``. Data that are rarely meant so (one group,
+        so in its status and with a ``NotSolvedWarning``. Data that look like a mistake (one group,
         groups of decimal numbers or of fewer than ten rows, values such as "?" or "M" beside "M ")
         are named in one ``DataWarning``.
 
