@@ -11,14 +11,12 @@ import pandas as pd
 import pytest
 from cli_calls import Shell
 from numpy.typing import NDArray
-from scipy import stats
 
 import r2b
 from r2b._audit import audit
 from r2b._audit.resampling import critical, p_value
 from r2b.errors import LengthError, MissingValueError, RowLabelError
 from r2b.metrics.binomial import (
-    beta_quantile,
     difference_bounds,
     largest_difference,
     variance_of_means,
@@ -205,20 +203,6 @@ def test_the_least_p_value_is_an_upper_limit_wherever_it_is_shown() -> None:
 def test_at_most_is_never_less_than_the_p_value(n: int) -> None:
     said = format_p_value(1 / (1 + n), n)
     assert 1 / (1 + n) <= float(said.removeprefix("at most ")) <= 1.11 / (1 + n)
-
-
-def test_beta_quantiles_are_those_of_scipy() -> None:
-    rng = np.random.default_rng(1)
-    a, b = 10 ** rng.uniform(-1, 6, 200), 10 ** rng.uniform(0, 6, 200)
-    for tail in (0.025, 1e-4, 1e-7):
-        wanted = stats.beta.ppf(tail, a, b)
-        np.testing.assert_allclose(
-            beta_quantile(tail, a, b) - a / (a + b), wanted - a / (a + b), rtol=2e-3, atol=1e-12
-        )
-        few = np.minimum(a, b) < 200
-        np.testing.assert_allclose(
-            beta_quantile(tail, a, b)[few], wanted[few], rtol=1e-6, atol=1e-12
-        )
 
 
 @pytest.mark.parametrize("shared", [False, True])

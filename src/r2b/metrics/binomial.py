@@ -1,4 +1,4 @@
-"""Bounds on means of values between 0 and 1 that hold for few rows as for many, and on the largest difference between such means.
+"""Bounds on means of values between 0 and 1, and on their largest difference, for few rows too.
 
 A bootstrap of two or three rows that happen to be alike shows no spread at all. The bounds of
 Clopper and Pearson are exact for any number of independent labels; with weights they take the
@@ -7,23 +7,18 @@ number of equally weighted rows that tell as much (Korn and Graubard 1998).
 
 from __future__ import annotations
 
-from math import lgamma, log
+from math import log
 from statistics import NormalDist
 
 import numpy as np
 
 from r2b._data.arrays import Array, Floats
 
-_HALVINGS = 60
-_MOST_TERMS = 1_000  # of the continued fraction; about 100 are needed where one parameter is small
-_MANY = 200  # hits and misses from which an approximation has the same digits
-_TINY = 1e-300
-
 
 def difference_bounds(
     means: Floats, variance: Floats, sizes: Floats, *, level: float, shared: bool = False
 ) -> tuple[float, float]:
-    """Give the bounds of the largest difference between the means of two groups over all columns.
+    """Return the bounds of the largest difference between the means of two groups over all columns.
 
     Every one of the M = L R (R - 1) / 2 differences has its interval at Bonferroni's level 1 - (1 -
     level) / M, so that all hold at once; the ends are the largest lower and the largest upper end.
@@ -65,7 +60,7 @@ def variance_of_means(
     repeats: Array | None = None,
     clusters: Array | None = None,
 ) -> tuple[Floats, Floats]:
-    """Estimate the variance of group means, and give Kish's effective numbers of independent rows.
+    """Estimate the variance of group means, and return Kish's effective numbers of rows.
 
     Rows of one cluster are one observation of every group that they are in: their mean, with their
     weight.
@@ -125,7 +120,7 @@ def variance_of_means(
 
 
 def mean_bounds(mean: Floats, variance: Floats, size: Floats, tail: float) -> tuple[Floats, Floats]:
-    """Give the lower and the upper bound of true means.
+    """Return the lower and the upper bound of true means.
 
     Two bounds hold, and the closer one is taken on each side. The first is Clopper and Pearson's
     for ``size`` labels, or for fewer where weights go with values and the variance is larger than
@@ -171,102 +166,26 @@ def mean_bounds(mean: Floats, variance: Floats, size: Floats, tail: float) -> tu
 
 
 def clopper_pearson(mean: Floats, size: Floats, tail: float) -> tuple[Floats, Floats]:
-    """Give the bounds of the share of successes in ``size`` trials, which need not be a whole number.
+    """Return the bounds of the share of successes in ``size`` trials, whole or not.
 
     Examples
     --------
     >>> clopper_pearson(np.array([0.5]), np.array([10.0]), 0.025)
     (array([0.187...]), array([0.812...]))
     """
+    from scipy.special import betaincinv
+
     hits, misses = size * mean, size * (1 - mean)
-    # Without a hit, or a miss, the bound is known; a law of no hits at all would only keep the
-    # halving from its end.
-    low = np.where(hits > 0, beta_quantile(tail, np.where(hits > 0, hits, 1.0), misses + 1), 0.0)
-    high = np.where(
-        misses > 0, 1 - beta_quantile(tail, np.where(misses > 0, misses, 1.0), hits + 1), 1.0
-    )
-    return np.minimum(low, mean), np.maximum(high, mean)
-
-
-def beta_quantile(p: float, a: Floats, b: Floats) -> Floats:
-    """Give a quantile of the beta law: a known approximation where both parameters are large, and else halving, begun around it.
-
-    Examples
-    --------
-    >>> beta_quantile(0.025, np.array([2.0, 500.0]), np.array([1.0, 500.0])).round(4)
-    array([0.1581, 0.469 ])
-    """
-    found = _approximate_quantile(p, a, b)
-    few = np.flatnonzero(np.minimum(a, b).ravel() < _MANY)
-    a, b = a.ravel()[few], b.ravel()[few]
-    low, high = np.zeros(len(few)), np.ones(len(few))
-    middle = np.clip(found.ravel()[few], 1e-12, 1 - 1e-12)
-    for _ in range(_HALVINGS):
-        value, slope = _beta_law(middle, a, b)
-        low, high = np.where(value < p, middle, low), np.where(value < p, high, middle)
-        # Newton's step on the logarithm, which is nearly straight far out; halving where it would
-        # leave what is known.
-        with np.errstate(all="ignore"):
-            step = middle - np.log(value / p) * value / slope
-        ahead = np.where((step >= low) & (step <= high), step, (low + high) / 2)
-        settled = np.abs(ahead - middle) <= 1e-10 * ahead
-        middle = ahead
-        if settled.all():
-            break
-    found.ravel()[few] = middle
-    return found
-
-
-def _approximate_quantile(p: float, a: Floats, b: Floats) -> Floats:
-    """Give 26.5.22 of Abramowitz and Stegun, right to one part in a thousand of the distance from the mean for large parameters."""
-    y = -NormalDist().inv_cdf(p)
-    lam, one, two = (y * y - 3) / 6, 1 / np.maximum(2 * a - 1, 0.1), 1 / np.maximum(2 * b - 1, 0.1)
-    h = 2 / (one + two)
-    w = y * np.sqrt(np.maximum(h + lam, 0.0)) / h - (two - one) * (lam + 5 / 6 - 2 / (3 * h))
-    return np.asarray(a / (a + b * np.exp(np.clip(2 * w, -700, 700))))
-
-
-def _beta_law(x: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Give the distribution function and the density."""
-    swap = x > (a + 1) / (a + b + 2)  # the fraction converges fast on one side of the mode
-    first, second, at = (
-        np.where(swap, b, a),
-        np.where(swap, a, b),
-        np.clip(np.where(swap, 1 - x, x), _TINY, 1 - 1e-16),
-    )
-    const = np.array(
-        [
-            lgamma(s + t) - lgamma(s) - lgamma(t)
-            for s, t in zip(first.tolist(), second.tolist(), strict=True)
-        ]
-    )
-    front = np.exp(const + first * np.log(at) + second * np.log1p(-at))
-    value = np.clip(front / first * _fraction(at, first, second), 0.0, 1.0)
-    return np.asarray(np.where(swap, 1 - value, value)), front / (at * (1 - at))
-
-
-def _fraction(x: Floats, a: Floats, b: Floats) -> Floats:
-    """Sum the continued fraction of the incomplete beta function, by Lentz's method."""
-    c, d = np.ones(x.shape), 1 - (a + b) * x / (a + 1)
-    d = 1 / np.where(np.abs(d) < _TINY, _TINY, d)
-    total = d.copy()
-    for m in range(1, _MOST_TERMS):
-        for term in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d, c = 1 + term * d, 1 + term / c
-            d, c = 1 / np.where(np.abs(d) < _TINY, _TINY, d), np.where(np.abs(c) < _TINY, _TINY, c)
-            total = total * (c * d)
-        if np.abs(c * d - 1).max(initial=0.0) < 1e-12:
-            break
-    return total
+    # without a hit, or a miss, the bound is known
+    low = np.where(hits > 0, betaincinv(np.where(hits > 0, hits, 1.0), misses + 1, tail), 0.0)
+    high = 1 - betaincinv(np.where(misses > 0, misses, 1.0), hits + 1, tail)
+    return np.minimum(low, mean), np.maximum(np.where(misses > 0, high, 1.0), mean)
 
 
 def largest_difference(
     means: Floats, low: Floats, high: Floats, *, shared: bool
 ) -> tuple[float, float]:
-    """Give the largest lower and the largest upper end of the intervals of all differences between two groups.
+    """Return the largest lower and upper ends of the intervals of all differences of two groups.
 
     The ends of a difference come from those of its two means. Where groups have no rows in common
     their errors add up as independent ones do, in squares (the recovery of variances of Zou and
@@ -293,7 +212,7 @@ def largest_difference(
 
 
 def _best(mean: Floats, above: Floats, below: Floats, sign: float, shared: bool) -> float:
-    """Give the largest ``mean[s] - mean[t] + sign * (above[s] and below[t] together)`` over two different groups."""
+    """Return the largest ``mean[s] - mean[t] + sign * (above[s] with below[t])`` over two groups."""
     s, t = _undominated(mean, sign * above), _undominated(-mean, sign * below)
     one, two = above[s][:, None], below[t][None, :]
     ends = (
@@ -303,7 +222,7 @@ def _best(mean: Floats, above: Floats, below: Floats, sign: float, shared: bool)
 
 
 def _undominated(value: Floats, reach: Floats) -> Array:
-    """Give the places that fewer than two others surpass in both: the best pair of different places is among them."""
+    """Return the places that fewer than two others surpass in both: the best pair is among them."""
     best = second = -np.inf
     kept = []
     for place in np.lexsort((-reach, -value)):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import erfc, sqrt
-from typing import Any, Literal, get_args
+from math import sqrt
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
 
@@ -179,16 +179,19 @@ class DisparityByClass:
         return measures(ax, "DisparityByClass", ["Disparity by class"], "disparity", found)
 
 
+class MeasureOptions(TypedDict, total=False):
+    """What every measure takes beside labels and groups; see each for what it means."""
+
+    control_features: Any
+    families: Families
+    sample_weight: Any
+    method: Method
+    absent: Absent
+    classes: Any
+
+
 def demographic_parity_difference(
-    y: Any,
-    y_pred: Any = None,
-    *,
-    sensitive_features: Any,
-    control_features: Any = None,
-    families: Families = "crossed",
-    sample_weight: Any = None,
-    method: Method = "between_groups",
-    absent: Absent = "report",
+    y: Any, y_pred: Any = None, *, sensitive_features: Any, **options: Unpack[MeasureOptions]
 ) -> float:
     """Return the disparity of labels, equation (2) of the paper: 0 is fair, 1 the farthest from it.
 
@@ -214,6 +217,8 @@ def demographic_parity_difference(
     absent : {"report", "error"}
         Groups that a stratum lacks are not compared there, and named by
         :func:`demographic_parity_difference_by_class`; or refused by name.
+    classes : array-like of shape (L,), optional
+        The classes of the columns of probabilities, in order, where these have no names.
 
     Returns
     -------
@@ -238,27 +243,19 @@ def demographic_parity_difference(
     >>> demographic_parity_difference(y_true, y_pred, sensitive_features=sex)
     0.5
     """
-    rows = _Rows(sensitive_features, control_features, sample_weight)
-    found = _by_class("demographic_parity", y, y_pred, rows, None, families, method, absent)
-    return _largest(found)
+    return disparity(
+        "demographic_parity", y, y_pred, sensitive_features=sensitive_features, **options
+    )
 
 
 def demographic_parity_difference_by_class(
-    y: Any,
-    y_pred: Any = None,
-    *,
-    sensitive_features: Any,
-    control_features: Any = None,
-    families: Families = "crossed",
-    sample_weight: Any = None,
-    method: Method = "between_groups",
-    absent: Absent = "report",
+    y: Any, y_pred: Any = None, *, sensitive_features: Any, **options: Unpack[MeasureOptions]
 ) -> DisparityByClass:
     """Return the disparity of each class.
 
     Parameters
     ----------
-    y, y_pred, sensitive_features, control_features, families, sample_weight, method, absent
+    y, y_pred, sensitive_features, **options
         As for :func:`demographic_parity_difference`, which is the largest of these values.
 
     Returns
@@ -271,20 +268,13 @@ def demographic_parity_difference_by_class(
     >>> demographic_parity_difference_by_class(y, sensitive_features=sex).as_dict()
     {'no': 0.5, 'yes': 0.5}
     """
-    rows = _Rows(sensitive_features, control_features, sample_weight)
-    return _by_class("demographic_parity", y, y_pred, rows, None, families, method, absent)
+    return _by_class(
+        "demographic_parity", y, y_pred, sensitive_features=sensitive_features, **options
+    )
 
 
 def demographic_parity_ratio(
-    y: Any,
-    y_pred: Any = None,
-    *,
-    sensitive_features: Any,
-    control_features: Any = None,
-    families: Families = "crossed",
-    sample_weight: Any = None,
-    method: Method = "between_groups",
-    absent: Absent = "report",
+    y: Any, y_pred: Any = None, *, sensitive_features: Any, **options: Unpack[MeasureOptions]
 ) -> float:
     """Return the smallest ratio of two groups' shares of a class: 1 is fair, 0 the farthest from it.
 
@@ -292,11 +282,9 @@ def demographic_parity_ratio(
 
     Parameters
     ----------
-    y, y_pred, sensitive_features, control_features, families, sample_weight, absent
-        As for :func:`demographic_parity_difference`.
-    method : {"between_groups", "to_overall"}
-        The smallest share of a group divided by the largest; or the ratio of a group's share and
-        that of all rows, the smaller divided by the larger.
+    y, y_pred, sensitive_features, **options
+        As for :func:`demographic_parity_difference`. With ``method="to_overall"`` the ratio is that
+        of a group's share and of all rows, the smaller divided by the larger.
 
     Returns
     -------
@@ -308,22 +296,19 @@ def demographic_parity_ratio(
     >>> round(demographic_parity_ratio(y, sensitive_features=sex), 3)
     0.5
     """
-    rows = _Rows(sensitive_features, control_features, sample_weight)
-    table = rows.table("demographic_parity", y, y_pred, None)
-    return float(np.nanmin(_extremes(table, families, method, absent, ratio=True)[0]))
+    _, values, _ = _compared(
+        "demographic_parity",
+        y,
+        y_pred,
+        ratio=True,
+        sensitive_features=sensitive_features,
+        **options,
+    )
+    return float(np.nanmin(values))
 
 
 def equalized_odds_difference(
-    y_true: Any,
-    y_pred: Any,
-    *,
-    sensitive_features: Any,
-    control_features: Any = None,
-    families: Families = "crossed",
-    sample_weight: Any = None,
-    method: Method = "between_groups",
-    absent: Absent = "report",
-    classes: Any = None,
+    y_true: Any, y_pred: Any, *, sensitive_features: Any, **options: Unpack[MeasureOptions]
 ) -> float:
     """Return how far predictions are from equalized odds: 0 is fair, 1 the farthest from it.
 
@@ -362,29 +347,19 @@ def equalized_odds_difference(
     >>> equalized_odds_difference(y_true, y_pred, sensitive_features=sex)
     0.5
     """
-    rows = _Rows(sensitive_features, control_features, sample_weight)
-    found = _by_class("equalized_odds", y_true, y_pred, rows, classes, families, method, absent)
-    return _largest(found)
+    return disparity(
+        "equalized_odds", y_true, y_pred, sensitive_features=sensitive_features, **options
+    )
 
 
 def equalized_odds_difference_by_class(
-    y_true: Any,
-    y_pred: Any,
-    *,
-    sensitive_features: Any,
-    control_features: Any = None,
-    families: Families = "crossed",
-    sample_weight: Any = None,
-    method: Method = "between_groups",
-    absent: Absent = "report",
-    classes: Any = None,
+    y_true: Any, y_pred: Any, *, sensitive_features: Any, **options: Unpack[MeasureOptions]
 ) -> DisparityByClass:
     """Return the differences between groups for each true class and each predicted class.
 
     Parameters
     ----------
-    y_true, y_pred, sensitive_features, control_features, families, sample_weight, method, absent,
-    classes
+    y_true, y_pred, sensitive_features, **options
         As for :func:`equalized_odds_difference`, which is the largest of these values.
 
     Returns
@@ -402,21 +377,13 @@ def equalized_odds_difference_by_class(
     >>> print(*found.absent)
     'm' (groups) has no rows of true class 'no'
     """
-    rows = _Rows(sensitive_features, control_features, sample_weight)
-    return _by_class("equalized_odds", y_true, y_pred, rows, classes, families, method, absent)
+    return _by_class(
+        "equalized_odds", y_true, y_pred, sensitive_features=sensitive_features, **options
+    )
 
 
 def equal_opportunity_difference(
-    y_true: Any,
-    y_pred: Any,
-    *,
-    sensitive_features: Any,
-    control_features: Any = None,
-    families: Families = "crossed",
-    sample_weight: Any = None,
-    method: Method = "between_groups",
-    absent: Absent = "report",
-    classes: Any = None,
+    y_true: Any, y_pred: Any, *, sensitive_features: Any, **options: Unpack[MeasureOptions]
 ) -> float:
     """Return how far predictions are from equal opportunity: 0 is fair, 1 the farthest from it.
 
@@ -426,8 +393,7 @@ def equal_opportunity_difference(
 
     Parameters
     ----------
-    y_true, y_pred, sensitive_features, control_features, families, sample_weight, method, absent,
-    classes
+    y_true, y_pred, sensitive_features, **options
         As for :func:`equalized_odds_difference`. A class that is never predicted, or that has no
         column, has the rate 0 in every group.
 
@@ -448,29 +414,19 @@ def equal_opportunity_difference(
     >>> equal_opportunity_difference(y_true, y_pred, sensitive_features=sex)
     1.0
     """
-    rows = _Rows(sensitive_features, control_features, sample_weight)
-    found = _by_class("equal_opportunity", y_true, y_pred, rows, classes, families, method, absent)
-    return _largest(found)
+    return disparity(
+        "equal_opportunity", y_true, y_pred, sensitive_features=sensitive_features, **options
+    )
 
 
 def equal_opportunity_difference_by_class(
-    y_true: Any,
-    y_pred: Any,
-    *,
-    sensitive_features: Any,
-    control_features: Any = None,
-    families: Families = "crossed",
-    sample_weight: Any = None,
-    method: Method = "between_groups",
-    absent: Absent = "report",
-    classes: Any = None,
+    y_true: Any, y_pred: Any, *, sensitive_features: Any, **options: Unpack[MeasureOptions]
 ) -> DisparityByClass:
     """Return the difference in true positive rates of each class.
 
     Parameters
     ----------
-    y_true, y_pred, sensitive_features, control_features, families, sample_weight, method, absent,
-    classes
+    y_true, y_pred, sensitive_features, **options
         As for :func:`equal_opportunity_difference`, which is the largest of these values.
 
     Returns
@@ -485,8 +441,9 @@ def equal_opportunity_difference_by_class(
     >>> equal_opportunity_difference_by_class(y_true, y_pred, sensitive_features=sex).as_dict()
     {'no': 0.0, 'yes': 0.5}
     """
-    rows = _Rows(sensitive_features, control_features, sample_weight)
-    return _by_class("equal_opportunity", y_true, y_pred, rows, classes, families, method, absent)
+    return _by_class(
+        "equal_opportunity", y_true, y_pred, sensitive_features=sensitive_features, **options
+    )
 
 
 def disparity(
@@ -495,20 +452,14 @@ def disparity(
     y_pred: Any,
     *,
     sensitive_features: Any,
-    control_features: Any = None,
-    families: Families = "crossed",
-    sample_weight: Any = None,
-    method: Method = "between_groups",
-    absent: Absent = "report",
-    classes: Any = None,
+    **options: Unpack[MeasureOptions],
 ) -> float:
     """Return how far predictions are from a criterion.
 
     Parameters
     ----------
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-    y_true, y_pred, sensitive_features, control_features, families, sample_weight, method, absent,
-    classes
+    y_true, y_pred, sensitive_features, **options
         As for :func:`equalized_odds_difference`.
 
     Examples
@@ -517,8 +468,8 @@ def disparity(
     >>> {name: disparity(name, [0, 1, 0, 1], [1, 1, 0, 1], **rows) for name in CRITERIA}
     {'demographic_parity': 0.5, 'equal_opportunity': 1.0, 'equalized_odds': 1.0}
     """
-    rows = _Rows(sensitive_features, control_features, sample_weight)
-    return _largest(_by_class(criterion, y_true, y_pred, rows, classes, families, method, absent))
+    found = _by_class(criterion, y_true, y_pred, sensitive_features=sensitive_features, **options)
+    return float(np.nanmax(found.values))
 
 
 def disparity_by_chance(
@@ -526,12 +477,9 @@ def disparity_by_chance(
     y_true: Any,
     y_pred: Any,
     *,
-    sensitive_features: Any,
-    control_features: Any = None,
     families: Families = "crossed",
-    sample_weight: Any = None,
-    classes: Any = None,
     level: float = 0.95,
+    **rows: Any,
 ) -> float:
     """Return what chance explains of a disparity, without drawing: few fair tables exceed it.
 
@@ -542,10 +490,11 @@ def disparity_by_chance(
 
     Parameters
     ----------
-    criterion, y_true, y_pred, sensitive_features, control_features, families, sample_weight,
-    classes
+    criterion, y_true, y_pred, families
         As for :func:`disparity`.
     level : float
+    **rows
+        Its ``sensitive_features``, ``control_features``, ``sample_weight`` and ``classes``.
 
     Returns
     -------
@@ -559,8 +508,10 @@ def disparity_by_chance(
     >>> [round(disparity_by_chance(name, y_true, y_pred, **rows), 3) for name in CRITERIA]
     [0.098, 0.158, 0.158]
     """
-    rows = _Rows(sensitive_features, control_features, sample_weight)
-    table = rows.table(criterion, y_true, y_pred, classes)
+    from scipy.optimize import brentq
+    from scipy.stats import norm
+
+    table = read_predictions(criterion, y_true, y_pred, **rows)
     data = table.data
     means, weights = means_of(data)
     seconds, soft = means, data.labels.matrix  # the square of a label that is 0 or 1 is the label
@@ -584,10 +535,16 @@ def disparity_by_chance(
     # Standard errors are rounded up to a few values, so that any number of differences takes the
     # same time.
     rounded = np.ceil(np.concatenate(errors) / widest * _STEPS).astype(np.intp)
-    return widest * _exceeded_by(np.bincount(rounded, minlength=_STEPS + 1)[1:], 1 - level)
+    sizes, counts = np.unique(rounded[rounded > 0], return_counts=True)
+
+    def too_often(largest: float) -> float:
+        return float(2 * counts @ norm.sf(largest * _STEPS / sizes) - (1 - level))
+
+    return widest * float(brentq(too_often, 0.0, _MOST_ERRORS))
 
 
 _STEPS = 64  # standard errors are told apart in so many steps
+_MOST_ERRORS = 38.0  # a normal number exceeds so many standard errors with a chance of 0
 
 
 def _standard_errors(
@@ -610,20 +567,6 @@ def _standard_errors(
     pairs = np.sqrt(np.maximum(gram[one, one] + gram[two, two] - 2 * gram[one, two], 0.0))
     for k in columns:
         yield sqrt(variances[k]) * pairs
-
-
-def _exceeded_by(counts: Array, chance: float) -> float:
-    """Return what the largest of some normal numbers exceeds with this chance.
-
-    ``counts`` says how many have the standard error 1 / n, 2 / n, ..., 1.
-    """
-    there = [(int(count), (place + 1) / len(counts)) for place, count in enumerate(counts) if count]
-    low, high = 0.0, 40.0
-    for _ in range(50):
-        middle = (low + high) / 2
-        too_often = sum(count * erfc(middle / error / sqrt(2)) for count, error in there) > chance
-        low, high = (middle, high) if too_often else (low, middle)
-    return high
 
 
 @dataclass(frozen=True, eq=False)
@@ -667,92 +610,75 @@ def read_predictions(
     sample_weight: Any = None,
     classes: Any = None,
 ) -> PredictionTable:
-    """Read predictions with their groups, and the true classes where the criterion needs them."""
-    rows = _Rows(sensitive_features, control_features, sample_weight)
-    return rows.table(criterion, y_true, y_pred, classes)
+    """Read predictions with their groups, and the true classes where the criterion needs them.
 
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The arguments that every measure takes beside its labels."""
-
-    sensitive_features: Any
-    control_features: Any
-    sample_weight: Any
-
-    def table(self, criterion: str, y_true: Any, y_pred: Any, classes: Any) -> PredictionTable:
-        """Read a table to measure. ``y_true`` alone is what is measured by demographic parity."""
-        asked = criterion_of(criterion)
-        if y_pred is None and not asked.by_true_class:
-            y_true, y_pred = None, y_true
-        if y_true is None and asked.by_true_class:
-            problem = (
-                f"{asked.title} compares rows of the same true class, and y_true is not given."
-            )
-            remedy = "Pass `y_true=`, the true class of every row."
-            raise ParameterError(problem, remedy=remedy, criterion=criterion)
-        true = None if y_true is None else _read_true_classes(y_true, y_pred)
-        labels = _read_predicted(y_pred, y_true if asked.by_true_class else None, classes)
-        groups = read_cells(
-            self.sensitive_features, control_features=self.control_features, categorical_only=False
-        )
-        data = together(labels, groups, self.sample_weight, "allow")
-        if true is not None:
-            refuse_other_index(("y_true", row_labels(y_true)), ("sensitive_features", data.index))
-        if true is None or not asked.by_true_class:
-            return PredictionTable(asked, data, np.empty(0), [])
-        codes, known = true
-        own: list[int | None] = []
-        if asked.classes == "own":
-            own = own_places(known.values, labels.vocabulary.values)
-        crossed = replace(data, cells=with_true_classes(groups, codes, known))
-        return PredictionTable(asked, crossed, known.values, own)
+    Demographic parity also measures ``y_true`` alone.
+    """
+    asked = criterion_of(criterion)
+    if y_pred is None and not asked.by_true_class:
+        y_true, y_pred = None, y_true
+    if y_true is None and asked.by_true_class:
+        problem = f"{asked.title} compares rows of the same true class, and y_true is not given."
+        remedy = "Pass `y_true=`, the true class of every row."
+        raise ParameterError(problem, remedy=remedy, criterion=criterion)
+    true = None if y_true is None else _read_true_classes(y_true, y_pred)
+    labels = _read_predicted(y_pred, y_true if asked.by_true_class else None, classes)
+    features: Any = {"control_features": control_features, "categorical_only": False}
+    cells = read_cells(sensitive_features, **features)
+    data = together(labels, cells, sample_weight, "allow")
+    if true is not None:
+        refuse_other_index(("y_true", row_labels(y_true)), ("sensitive_features", data.index))
+    if true is None or not asked.by_true_class:
+        return PredictionTable(asked, data, np.empty(0), [])
+    codes, known = true
+    own: list[int | None] = []
+    if asked.classes == "own":
+        own = own_places(known.values, labels.vocabulary.values)
+    crossed = replace(data, cells=with_true_classes(cells, codes, known))
+    return PredictionTable(asked, crossed, known.values, own)
 
 
 def _by_class(
-    criterion: str,
-    y_true: Any,
-    y_pred: Any,
-    rows: _Rows,
-    classes: Any,
-    families: Families,
-    method: Method,
-    absent: Absent,
+    criterion: str, y_true: Any, y_pred: Any, **options: Unpack[_AllOptions]
 ) -> DisparityByClass:
-    table = rows.table(criterion, y_true, y_pred, classes)
-    values, missing = _extremes(table, families, method, absent, ratio=False)
+    table, values, missing = _compared(criterion, y_true, y_pred, ratio=False, **options)
     predicted = table.data.labels.vocabulary.values
     if not table.criterion.by_true_class:
         return DisparityByClass(frozen(values[0]), predicted, missing)
     if table.criterion.classes == "own":
         # a class that nobody is predicted to be of has the rate 0 everywhere; NaN stays NaN
-        own = [
-            row[0] * 0.0 if k is None else row[k] for row, k in zip(values, table.own, strict=True)
-        ]
+        pairs = zip(values, table.own, strict=True)
+        own = [row[0] * 0.0 if k is None else row[k] for row, k in pairs]
         return DisparityByClass(frozen(np.array(own)), table.true_classes, missing)
     return DisparityByClass(frozen(values), predicted, missing, table.true_classes)
 
 
-def _largest(found: DisparityByClass) -> float:
-    return float(np.nanmax(found.values))
+class _AllOptions(MeasureOptions, total=False):
+    sensitive_features: Any
 
 
-def _extremes(
-    table: PredictionTable, families: Families, method: Method, absent: Absent, *, ratio: bool
-) -> tuple[Array, tuple[AbsentGroup, ...]]:
-    """Return the largest difference, or the smallest ratio, over families and strata.
+def _compared(
+    criterion: str,
+    y_true: Any,
+    y_pred: Any,
+    *,
+    ratio: bool,
+    families: Families = "crossed",
+    method: Method = "between_groups",
+    absent: Absent = "report",
+    **rows: Any,
+) -> tuple[PredictionTable, Array, tuple[AbsentGroup, ...]]:
+    """Return the table, the largest difference or the smallest ratio, and groups not compared.
 
-    Returns
-    -------
-    ndarray of shape (n_true or 1, L)
-        NaN for a true class whose rows no two groups have.
-    tuple of AbsentGroup
-        Groups that could not be compared.
+    The second has the shape (n_true or 1, L) and is NaN for a true class whose rows no two groups
+    have.
     """
     refuse_other_choice("absent", absent, get_args(Absent))
     refuse_other_choice("method", method, METHODS)
+    table = read_predictions(criterion, y_true, y_pred, **rows)
     data, n_true = table.data, len(table.true_classes)
     means, weights = means_of(data)
+    by_class, extreme = (ratio_by_class, np.fmin) if ratio else (disparity_by_class, np.fmax)
     values, missing = np.full((n_true or 1, data.n_classes), np.nan), []
     for family in families_of(data.cells, families):
         family.refuse_weightless(data.cells, weights)
@@ -760,26 +686,22 @@ def _extremes(
         for found in family.compared(data.cells, means, weights):
             lacking = family.absent(found, data.cells, n_true > 0)
             if lacking and absent == "error":
-                raise absent_error(lacking)
+                raise _absent_error(lacking)
             missing += lacking
             # of one group alone nothing differs, with strata or without
             if len(found.present) > 1 or len(family.groups) == 1:
                 row, compared = found.stratum[-1] if n_true else 0, True
-                if ratio:
-                    here = ratio_by_class(found.means, found.weights, method)
-                    values[row] = np.fmin(values[row], here)
-                else:
-                    here = disparity_by_class(found.means, found.weights, method)
-                    values[row] = np.fmax(values[row], here)
+                here = by_class(found.means, found.weights, method)
+                values[row] = extreme(values[row], here)
         if not compared:
             where = "true class" if n_true else "stratum"
             problem = f"No {where} has rows of two groups of the family {family.name!r}."
             remedy = "Measure on more rows, or with coarser groups, classes or control features."
             raise InputError(problem, remedy=remedy, family=family.name, absent=missing)
-    return values, tuple(missing)
+    return table, values, tuple(missing)
 
 
-def absent_error(lacking: list[AbsentGroup]) -> InputError:
+def _absent_error(lacking: list[AbsentGroup]) -> InputError:
     """Return an error that says which groups cannot be compared."""
     more = f" ({len(lacking) - 1} more like it)" if len(lacking) > 1 else ""
     remedy = "Measure on more rows, or pass `absent='report'` to compare the groups that are there."
