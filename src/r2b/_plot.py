@@ -1,4 +1,4 @@
-"""One look for every picture: colours that the colour-blind and a grey printer tell apart, quiet axes, round ticks, names that fit.
+"""One look for every picture, for the colour-blind and grey printers too.
 
 What a picture shows is chosen by the results that have a ``plot``; here are the two forms that they
 share, means of groups by class and measures beside chance, and what both are made of. Matplotlib's
@@ -96,7 +96,7 @@ class Measure(NamedTuple):
 
 
 def axes(ax: Any, what: str, rows: float | None = None, grid: str = "both") -> Any:
-    """Give the axes that were passed, or new ones, high enough for so many rows of names.
+    """Return the axes that were passed, or new ones, high enough for so many names.
 
     Raises
     ------
@@ -153,14 +153,14 @@ def titled(ax: Any, *lines: str) -> None:
 
 
 def _room(ax: Any) -> float:
-    """Guess the width of axes in points: what their place gives them, less what names at the left take when they are laid out."""
+    """Estimate the width of axes in points, less the names at the left."""
     whole = 72 * ax.figure.bbox.width / ax.figure.dpi
     names = max((columns_of(text.get_text()) for text in ax.get_yticklabels()), default=0)
     return float(min(ax.get_position().width * whole, whole - 15 - 6.1 * names))
 
 
 def scaled(axis: Any, title: str) -> None:
-    """Give an axis its title and round ticks, written as people write them."""
+    """Set the title and round ticks of an axis."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_label_text(title, fontsize=10)
@@ -230,7 +230,7 @@ def group_means(
     *,
     moments: bool = False,
 ) -> Any:
-    """Draw the mean of every class in every group, the classes that differ most at the top; two tables one above the other.
+    """Draw the mean of every class in every group, the classes that differ most at the top.
 
     Parameters
     ----------
@@ -255,7 +255,8 @@ def group_means(
         "{:.4f}".format if moments else percent,
     )
     more = (
-        f"the {len(shown)} classes that differ most; {rest:,} more by at most {said(np.delete(apart, shown).max())}"
+        f"the {len(shown)} classes that differ most; {rest:,} more by at most "
+        + said(np.delete(apart, shown).max())
         if rest
         else ""
     )
@@ -297,7 +298,7 @@ def _told_apart(means: Floats) -> list[int]:
 
 
 def _means(ax: Any, means: Floats, named: Sequence[int], shift: float, hollow: bool) -> None:
-    """Draw one table: for each class a bar from the lowest to the highest mean, and a marker for each group."""
+    """Draw one table: a bar from lowest to highest mean per class, a marker per group."""
     places = np.arange(means.shape[1]) + shift
     ax.hlines(places, means.min(axis=0), means.max(axis=0), color=GRID, linewidth=4, zorder=1)
     others = np.delete(np.arange(len(means)), named)
@@ -331,7 +332,7 @@ def measures(
     found: Sequence[Measure],
     level: float | None = None,
 ) -> Any:
-    """Draw one measure for each name, in percent, from 0: its interval as a line, what chance shows as a shade.
+    """Draw one measure for each name, in percent: its interval as a line, chance as a shade.
 
     Parameters
     ----------
@@ -412,7 +413,7 @@ def _write_beside(ax: Any, shown: Sequence[Measure]) -> None:
 
 
 def one_of(names: Sequence[str], name: str) -> int:
-    """Give the place of a family by its name.
+    """Return the place of a family by its name.
 
     Raises
     ------
@@ -457,7 +458,7 @@ def columns_of(text: str) -> int:
 
 
 def shortened(name: Any, most: int = 32) -> str:
-    """Write a name on one line of so many columns; the middle of a longer one is left out, since names often differ only at the end.
+    """Write a name on one line of so many columns; the middle of a longer one is left out.
 
     Examples
     --------
@@ -478,7 +479,7 @@ def shortened(name: Any, most: int = 32) -> str:
 
 
 def _fonts(texts: Sequence[str]) -> dict[str, Any]:
-    """Name the fonts that a machine has for letters that matplotlib's own lacks; nothing where there are none."""
+    """Return fonts of this machine for letters that matplotlib's own lacks."""
     if not any(east_asian_width(letter) in "WF" for text in texts for letter in text):
         return {}
     from matplotlib import font_manager, rcParams

@@ -19,28 +19,28 @@ WIDEST_SPAN = 65_536  # a table of this many entries still sits in the second-le
 
 
 def plain_value(value: Any) -> Any:
-    """Give a NumPy scalar as a Python value, for messages and names."""
+    """Return a NumPy scalar as a Python value, for messages and names."""
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return str(value)
     return value.item() if isinstance(value, np.generic) else value
 
 
 def as_objects(values: Sequence[Any]) -> Array:
-    """Give an array of Python objects, each as it is."""
+    """Return an array of Python objects, each as it is."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
 
 
 def frozen(array: Array) -> Array:
-    """Give a view that cannot be written to."""
+    """Return a view that cannot be written to."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def first_and_count(mask: Array) -> tuple[int, int]:
-    """Give the first row where a mask is true and the number of such rows, for errors.
+    """Return the first row where a mask is true and the number of such rows.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def first_and_count(mask: Array) -> tuple[int, int]:
 
 
 def smallest_unsigned(n_values: int) -> np.dtype[Any]:
-    """Give the smallest unsigned dtype that holds the codes 0 to ``n_values - 1``.
+    """Return the smallest unsigned dtype that holds the codes 0 to ``n_values - 1``.
 
     Examples
     --------
@@ -114,7 +114,10 @@ def first_rows(codes: Array, n_values: int) -> Array:
 
 
 def ends_passed(table: Array, rows: Places, aims: Array) -> Places:
-    """Count the ends, in the given rows of a table of rising ends, that each aim has passed; the width is a power of two."""
+    """Count the ends that each aim has passed, in the given rows of a table of rising ends.
+
+    The width of the table is a power of two.
+    """
     flat, half = table.ravel(), table.shape[1] >> 1
     first = rows * table.shape[1]
     place = first.copy()
@@ -182,7 +185,7 @@ def encode_text(array: Array) -> tuple[Array, Array]:
 
 
 def row_hashes(matrix: Array, groups: Array | None = None) -> NDArray[np.uint64]:
-    """Give a number for each row of float32 or float64, and its group where one is given; the same for equal rows."""
+    """Return a hash of each row of float32 or float64, and of its cell; equal for equal rows."""
     # A 64-bit multiply-add over the bit patterns, block by block. Equal hashes are only candidates:
     # rows are compared before merging.
     odd = np.random.default_rng(0x5EED).integers(
@@ -205,7 +208,7 @@ def row_hashes(matrix: Array, groups: Array | None = None) -> NDArray[np.uint64]
 
 
 def by_first(keys: Array) -> tuple[Array, Array]:
-    """Give the code of each key and the first place of each code, in the order in which keys first occur.
+    """Return the code of each key and the first place of each code, by first appearance.
 
     Examples
     --------
@@ -267,7 +270,7 @@ def exact_sums(codes: Array, weight: NDArray[np.float64], n_codes: int) -> dict[
 
 
 def as_float(total: int) -> float:
-    """Give an exact sum as the nearest float.
+    """Return an exact sum as the nearest float.
 
     Examples
     --------
@@ -279,7 +282,9 @@ def as_float(total: int) -> float:
 
 
 def exact_bincount(codes: Array, weight: NDArray[np.float64], n_codes: int) -> NDArray[np.float64]:
-    """Give the sum of the weights of each code, rounded once; ``np.bincount`` rounds after every row.
+    """Return the sum of the weights of each code, rounded once.
+
+    ``np.bincount`` rounds after every row.
 
     Examples
     --------

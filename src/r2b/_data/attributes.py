@@ -79,7 +79,8 @@ class Membership:
     Examples
     --------
     >>> from r2b._data import read
-    >>> data = read([0, 1], sensitive_features=Membership([[0.25, 0.75], [1, 0]], groups=["f", "m"], name="sex"))
+    >>> sex = Membership([[0.25, 0.75], [1, 0]], groups=["f", "m"], name="sex")
+    >>> data = read([0, 1], sensitive_features=sex)
     >>> data.cells.vocabularies[0].groups, data.cells.names.tolist()
     (('f', 'm'), ['row 0', 'row 1'])
     """
@@ -105,7 +106,7 @@ class ContinuousSettings:
     knots: Any = 5
 
     def to_json(self) -> dict[str, Any] | None:
-        """Give plain values, or None where there is none for a basis of the user's own.
+        """Return plain values, or None for a basis of the user's own.
 
         Examples
         --------
@@ -184,7 +185,7 @@ class Attribute:
 
 
 def placed(argument: str, name: Any) -> str:
-    """Say where in an argument something is.
+    """Return how an error says where in an argument something is.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def placed(argument: str, name: Any) -> str:
 
 
 def attributes_of(handed: Any, argument: str = SENSITIVE) -> tuple[Attribute, ...]:
-    """Give the attributes in an argument, in order and named.
+    """Return the attributes in an argument, in order and named.
 
     Raises
     ------
@@ -266,8 +267,8 @@ def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attrib
         )
     table = recognise(handed.probabilities, what=what)
     if isinstance(table, Column):
-        problem = f"The membership in {what} has one dimension; it needs one column of probabilities per group."
-        remedy = "Pass a matrix of rows by groups, or the column itself, without Membership, if its values are groups."
+        problem = f"The membership in {what} has one dimension, not one column per group."
+        remedy = "Pass a matrix of rows by groups, or the column itself if its values are groups."
         raise ShapeError(problem, remedy=remedy, argument=argument, column=name)
     if not isinstance(handed.partial, (bool, np.bool_)):
         problem = f"The membership in {what} has partial={handed.partial!r}."
@@ -282,7 +283,10 @@ def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attrib
 
 
 def all_attributes(sensitive_features: Any, control_features: Any) -> tuple[Attribute, ...]:
-    """Give the attributes of both arguments, control features last, and check that they have the same rows and names of their own."""
+    """Return the attributes of both arguments, control features last.
+
+    They must have the same rows, and names of their own.
+    """
     sensitive = attributes_of(sensitive_features)
     control = () if control_features is None else attributes_of(control_features, argument=CONTROL)
     both = {attribute.name for attribute in sensitive} & {attribute.name for attribute in control}
@@ -300,7 +304,7 @@ def fitted_attributes(
     sensitive: tuple[str, ...],
     control: tuple[str, ...],
 ) -> tuple[Attribute, ...]:
-    """Give the attributes of both arguments in the order of the names that were fitted."""
+    """Return the attributes of both arguments in the order of the names that were fitted."""
     if control and control_features is None:
         problem = f"is absent, but {listed(control)} was fitted"
         raise argument_error(
@@ -335,7 +339,7 @@ def _refuse_other_rows(attributes: Sequence[Attribute]) -> None:
 def _matched(
     arrived: tuple[Attribute, ...], columns: tuple[str, ...], argument: str
 ) -> tuple[Attribute, ...]:
-    """Put the attributes in the fitted order; columns without names are taken in the order they come."""
+    """Put the attributes in the fitted order; columns without names are taken as they come."""
     names = tuple(attribute.name for attribute in arrived)
     unnamed = tuple(f"{UNNAMED[argument][1]} {j}" for j in range(len(columns)))
     if set(columns) <= set(names):

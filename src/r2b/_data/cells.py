@@ -44,7 +44,7 @@ MISSING_NAME = "missing"
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """What the cells of a table are, without its rows: the attributes, their values and the crossings that occur.
+    """The cells of a table without its rows: attributes, values and crossings that occur.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Layout:
 
     @cached_property
     def names(self) -> Array:
-        """The R names. One attribute: its values. Several: text such as ``"sex=Female, race=Black"``. Made when first asked for."""
+        """The R names: the values of one attribute, or text such as ``"sex=f, race=b"``."""
         codes = self.table.T.tolist()
         if len(self.columns) == 1:
             names = self._one_column()[codes[0]]
@@ -155,7 +155,7 @@ class Layout:
         return as_objects([*map(plain_value, vocabulary.values), MISSING_NAME])
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain values that JSON can hold; what tables of categories alone lack is only written where there is such a thing."""
+        """Return plain values that JSON can hold; kinds only where not all are categories."""
         stored: dict[str, Any] = {
             "columns": list(self.columns),
             "vocabularies": [vocabulary.to_json() for vocabulary in self.vocabularies],
@@ -207,8 +207,9 @@ class Cells(Layout):
     --------
     >>> from r2b._data import read
     >>> job = ["x", "x", None]
-    >>> groups = read([0, 1, 0], sensitive_features={"sex": ["f", "m", "m"]}, control_features={"job": job}, missing="group").cells
-    >>> groups.names.tolist(), groups.n_control, groups.missing_codes
+    >>> people = {"sensitive_features": {"sex": ["f", "m", "m"]}, "control_features": {"job": job}}
+    >>> cells = read([0, 1, 0], **people, missing="group").cells
+    >>> cells.names.tolist(), cells.n_control, cells.missing_codes
     (['sex=f, job=x', 'sex=m, job=x', 'sex=m, job=missing'], 1, (None, 1))
     """
 
@@ -233,7 +234,7 @@ class Cells(Layout):
         return counts
 
     def first_row(self, cell: int) -> int:
-        """Give the first row of a cell.
+        """Return the first row of a cell.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What was handed in: a column, a frame or a matrix, told apart without importing any library that is not already there.
+"""What was passed: a column, a frame or a matrix, told apart without importing any library.
 
 Nothing is converted or checked here beyond the number of dimensions; the memory stays the user's.
 """
@@ -58,7 +58,7 @@ def refuse_other_choice(
 
 
 def row_labels(handed: Any) -> Any | None:
-    """Give the index of a pandas object, or of the first one in a dictionary of columns; None for everything else.
+    """Return the index of a pandas object or dictionary of columns; None for everything else.
 
     Examples
     --------
@@ -78,7 +78,11 @@ def row_labels(handed: Any) -> Any | None:
 
 
 def refuse_other_index(*arguments: tuple[str, Any | None]) -> Any | None:
-    """Raise where two pandas arguments do not have the same row labels in the same order: by position and by label would then differ.
+    """Raise where two pandas arguments differ in their row labels or the order of these.
+
+    By position and by label would then be different rows.
+
+    By position and by label would then be different rows.
 
     Parameters
     ----------
@@ -98,7 +102,8 @@ def refuse_other_index(*arguments: tuple[str, Any | None]) -> Any | None:
     Examples
     --------
     >>> import pandas as pd
-    >>> refuse_other_index(("y", pd.Index(["a", "b"])), ("sensitive_features", None), ("sample_weight", pd.Index(["a", "b"])))
+    >>> index = pd.Index(["a", "b"])
+    >>> refuse_other_index(("y", index), ("sensitive_features", None), ("sample_weight", index))
     Index(['a', 'b'], dtype='...')
     """
     labelled = [(what, index) for what, index in arguments if index is not None]
@@ -113,7 +118,7 @@ def refuse_other_index(*arguments: tuple[str, Any | None]) -> Any | None:
 
 
 def refuse_other_rows(*arguments: tuple[str, int, Any | None]) -> Any | None:
-    """Raise where arguments, named with their numbers of rows and their indexes, describe other rows; give the index that all share."""
+    """Raise where arguments are of other rows; return the index that all share."""
     for other, n_rows, _ in arguments[1:]:
         refuse_lengths(arguments[0][0], arguments[0][1], other, n_rows)
     return refuse_other_index(*((what, index) for what, _, index in arguments))
@@ -138,8 +143,9 @@ def _disagreement(what: str, index: Any, other: str, theirs: Any) -> RowLabelErr
         some = f"differ in their row labels ({foreign} of {len(theirs)})"
         found = "have no row label in common" if foreign == len(theirs) else some
     pair = index[row], theirs[row]
+    there = f"at row {row} they are {pair[0]!r} and {pair[1]!r}"
     return RowLabelError(
-        f"The arguments {what} and {other} {found}; at row {row} they are {pair[0]!r} and {pair[1]!r}.",
+        f"The arguments {what} and {other} {found}; {there}.",
         remedy=f"{way}{':' if way.startswith('Some') else ','} {by_position}.",
         row=row,
         row_labels=pair,
@@ -275,13 +281,16 @@ class Column:
         return missing_rows(self.native, self.library)
 
     def take(self, rows: Array) -> Column:
-        """Give some rows, by number."""
+        """Return some rows, by number."""
         return replace(self, native=take(self.native, self.library, rows))
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Several named columns; ``native`` is kept because some libraries can give the whole as one matrix without a copy."""
+    """Several named columns.
+
+    ``native`` is kept because some libraries return the whole as one matrix without a copy.
+    """
 
     native: Any
     library: str

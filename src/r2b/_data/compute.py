@@ -1,4 +1,4 @@
-"""What computing needs: compiled loops, free memory, long arrays in fixed parts walked by threads, and seeds."""
+"""Compiled loops, free memory, fixed parts of long arrays walked by threads, and seeds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REORDER = {"reassoc", "contract", "nsz"}
 def compiled(
     function: Function, *, reorder_sums: bool = False, parts: Sequence[Callable[..., Any]] = ()
 ) -> Function:
-    """Compile a function that uses arrays and loops only; it releases the interpreter lock while it runs.
+    """Compile a function of arrays and loops; it releases the interpreter lock while it runs.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ _CGROUPS = (
 
 
 def available() -> int | None:
-    """Give the bytes that this process may still take, the least of what machine and container leave; None where nobody says."""
+    """Return the bytes that this process may still take; None where nobody says."""
     found = [_of_container(*files) for files in _CGROUPS] + [_of_machine()]
     return min((size for size in found if size is not None), default=None)
 
@@ -126,7 +126,8 @@ def refuse_beyond_memory(needed: int, what: str, remedy: str) -> None:
     """
     left = available() if needed >= _WORTH_ASKING else None
     if left is not None and needed > left:
-        problem = f"{what} would take {format_bytes(needed)} of memory, and {format_bytes(left)} are available."
+        sizes = format_bytes(needed), format_bytes(left)
+        problem = f"{what} would take {sizes[0]} of memory, and {sizes[1]} are available."
         raise MemoryLimitError(problem, remedy=remedy, needed=needed, available=left)
 
 
@@ -134,7 +135,7 @@ _WORTH_ASKING = 1 << 26  # bytes below which asking costs more than it is worth
 
 
 def format_bytes(size: int) -> str:
-    """Give a number of bytes in the unit that suits it.
+    """Return a number of bytes in the unit that suits it.
 
     Examples
     --------
@@ -151,7 +152,7 @@ Result = TypeVar("Result")
 
 
 def cores() -> int:
-    """Give the number of cores this process may use, which a container or a scheduler can make fewer than the machine has."""
+    """Return the number of cores this process may use, which may be fewer than there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -169,7 +170,7 @@ def parts_of(n_rows: int, size: int, first: int = 0) -> list[slice]:
 def in_order(
     work: Callable[[slice], Result], parts: Sequence[slice], threads: int | None = None
 ) -> Iterator[Result]:
-    """Give the results of ``work`` on each part in the order of the parts, however many threads do it.
+    """Return the results of ``work`` on each part in order, however many threads do it.
 
     Parameters
     ----------
@@ -209,7 +210,7 @@ _workers: ContextVar[_Workers | None] = ContextVar("_workers", default=None)
 
 @contextmanager
 def workers(threads: int | None = None) -> Iterator[None]:
-    """Walk parts by so many threads (all cores by default) within this context, and start them once.
+    """Walk parts by so many threads (all cores by default), which are started once.
 
     A solve makes thousands of passes over small tables; a pool for each would cost more than the
     passes.
@@ -231,7 +232,7 @@ def workers(threads: int | None = None) -> Iterator[None]:
 
 
 def products(blocks: Array, vectors: Array) -> Array:
-    """Multiply each of several matrices by its vector; as a product of matrices, which is several times faster than einsum.
+    """Multiply each of several matrices by its vector, which is faster than einsum.
 
     Examples
     --------
@@ -287,7 +288,7 @@ def one_blas_thread(entries: int | None = None) -> Iterator[None]:
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Give the generator that a seed stands for; one that is handed in is used as it is.
+    """Return the generator that a seed stands for; a generator itself is used as it is.
 
     Parameters
     ----------
@@ -324,7 +325,9 @@ def _no_seed(random_state: Any, which: str) -> ParameterError:
 
 
 def seed_of(random_state: Any) -> int:
-    """Give the whole number that what is drawn for rows follows from: a number itself, or one drawn from a generator.
+    """Return the seed from which draws for rows follow.
+
+    It is the number itself, or one drawn from a generator.
 
     Parameters
     ----------
@@ -354,7 +357,7 @@ Item = TypeVar("Item")
 def ahead(
     work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None
 ) -> Iterator[Result]:
-    """Give results in the order of the items while threads work on the next few.
+    """Return results in the order of the items while threads work on the next few.
 
     Unlike a pool's own ``map`` it does not take all items at once: what waits is bounded, and so is
     the memory.
@@ -384,7 +387,7 @@ def ahead(
 
 
 def give_back() -> None:
-    """Give memory that is free back to the system: Arrow and the C library keep it, and what comes next would come on top.
+    """Return free memory to the system, which Arrow and the C library keep.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One checked, frozen table of labels, groups and weights, and the schema to read new rows in the same way."""
+"""One checked, frozen table of labels, cells and weights, and the schema to read new rows."""
 
 from __future__ import annotations
 
@@ -120,14 +120,14 @@ def _soft_labels(found: Frame | Matrix, vocabulary: Vocabulary, normalize: bool)
 
 
 def _column_or_table(y: Any) -> Column | Frame | Matrix:
-    """Take a table of one column for a column, unless it could be the probability of a single class."""
+    """Read a table of one column as a column, unless it may be the probability of one class."""
     found = recognise(y, what=WHAT)
     if isinstance(found, Column) or len(found.columns) > 1:
         return found
     (column,) = found.columns
     if _is_float(column):
-        problem = "has a single column of decimal numbers; a table of probabilities needs at least two classes"
-        remedy = "Add the column of the other class, or pass the column itself (one dimension) if its values are class names."
+        problem = "has a single column of decimal numbers; probabilities need at least two classes"
+        remedy = "Add the column of the other class, or pass one dimension if it holds class names."
         raise argument_error(WHAT, problem, remedy, EmptyError, n_classes=1)
     return column
 
@@ -142,7 +142,7 @@ def _is_float(column: Column) -> bool:
 
 
 def refuse_lone_probabilities(vocabulary: Vocabulary) -> None:
-    """Refuse decimal numbers from 0 to 1 as classes: they are the probabilities of one class, and would pass for as many classes as rows.
+    """Refuse decimal numbers from 0 to 1 as classes: they are the probabilities of one class.
 
     Raises
     ------
@@ -159,8 +159,11 @@ def refuse_lone_probabilities(vocabulary: Vocabulary) -> None:
     if value is not None and all(
         isinstance(each, (int, float)) and 0 <= each <= 1 for each in values
     ):
-        problem = f"The labels are numbers from 0 to 1, such as {value!r}: probabilities of one class, which are no classes."
-        remedy = "Pass the probabilities of all classes, for two np.column_stack([1 - y, y]); or text, where classes are called so."
+        problem = (
+            f"The labels are numbers from 0 to 1, such as {value!r}: probabilities of one class."
+        )
+        way = "Pass the probabilities of all classes, for two np.column_stack([1 - y, y])"
+        remedy = f"{way}; or text, where classes are called so."
         raise InputError(problem, remedy=remedy, argument=WHAT, value=value)
 
 
@@ -292,7 +295,10 @@ class Schema(Layout):
         return together(labels, groups, sample_weight, "refuse" if known_crossings else "allow")
 
     def to_json(self) -> dict[str, Any]:
-        """Give the schema as a dictionary of plain values that JSON can hold; a basis of the user's own is left out."""
+        """Return the schema as a dictionary of plain values that JSON can hold.
+
+        A basis of the user's own is left out.
+        """
         return {"classes": self.classes.to_json(), "is_soft": self.is_soft, **super().to_json()}
 
     @classmethod
@@ -361,7 +367,8 @@ def read(
 
     Examples
     --------
-    >>> data = read(["no", "yes", "no"], sensitive_features={"sex": ["f", "m", "m"]}, sample_weight=[1, 2, 1])
+    >>> people = {"sex": ["f", "m", "m"]}
+    >>> data = read(["no", "yes", "no"], sensitive_features=people, sample_weight=[1, 2, 1])
     >>> data.labels.codes, data.cells.names, data.weight
     (array([0, 1, 0], dtype=uint8), array(['f', 'm'], dtype='<U1'), array([1., 2., 1.]))
     """

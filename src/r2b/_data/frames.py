@@ -21,7 +21,7 @@ _NEED = "A frame of results needs"
 
 
 def library_of(data: Dataset) -> str:
-    """Name the library of the labels or, where they are of none, of the first attribute that is of one; "" where nothing is."""
+    """Return the library that the labels or, failing that, an attribute came in; or ""."""
     every = [
         data.labels.vocabulary,
         *(each for each in data.cells.vocabularies if isinstance(each, Vocabulary)),
@@ -88,7 +88,7 @@ def frame_of(
 
 
 def records(kind: type[Any], found: Iterable[Any]) -> dict[str, Any]:
-    """Give the fields of dataclasses of one kind as columns, of which there may be none: numbers as such even then."""
+    """Return the fields of dataclasses of one kind as columns; there may be none."""
     every, known = list(found), {each.name: each.type in ("float", float) for each in fields(kind)}
     columns = {name: [getattr(each, name) for each in every] for name in known}
     return {
@@ -98,7 +98,7 @@ def records(kind: type[Any], found: Iterable[Any]) -> dict[str, Any]:
 
 
 def _as_array(values: Sequence[Any] | Array) -> Array:
-    """Give numbers and truth values as such, and everything else as objects, each as it is."""
+    """Return numbers and truth values as such, and everything else as objects."""
     array = values if isinstance(values, np.ndarray) else as_objects(list(values))
     plain = (
         array.dtype == object

@@ -1,4 +1,4 @@
-"""Equal rows become one weighted row, and back: rows that share (label row, group) share their answer.
+"""Equal rows become one weighted row: rows of one cell and one label share their answer.
 
 Class labels collapse to at most groups x classes weighted rows, whatever their number.
 Probabilities are merged where many repeat, and are otherwise left where they are: the label matrix
@@ -88,7 +88,7 @@ class Rows:
 
     @cached_property
     def labels(self) -> Array:
-        """Label rows as a matrix, of shape (n, n_classes); that of classes is made when it is asked for, and grows with their square."""
+        """Label rows as a matrix, of shape (n, n_classes); of classes it is made on demand."""
         if self.matrix is not None:
             return self.matrix
         labels = np.zeros((len(self.cells), self.n_classes))
@@ -96,7 +96,7 @@ class Rows:
         return labels
 
     def valued(self, worth: Array) -> Rows:
-        """Give the same rows where each class is worth something else to each of them."""
+        """Return the same rows where each class is worth something else to each of them."""
         return replace(self, matrix=worth, classes=None)
 
     @property
@@ -121,7 +121,7 @@ class Rows:
         )
 
     def mean(self, part: Floats) -> Floats:
-        """Give the mean label where so much of each group counts, of shape (n_classes,); ``part`` has shape (n_groups,)."""
+        """Return the mean label, (n_classes,), where ``part`` of each cell counts, (n_cells,)."""
         own = part[self.cells] if self.weight is None else part[self.cells] * self.weight
         if self.matrix is None:
             total = np.bincount(np.asarray(self.classes), own, minlength=self.n_classes).astype(
@@ -242,7 +242,12 @@ def _merge_classes(dataset: Dataset) -> Rows:
 
 
 def _merge_sparse(dataset: Dataset) -> Rows:
-    """Merge class labels where few pairs of group and class occur: a table of all pairs would be longer than the rows."""
+    """Merge class labels where few pairs of cell and class occur.
+
+    A table of all pairs would be longer than the rows.
+
+    A table of all pairs would be longer than the rows.
+    """
     groups, classes, weight = dataset.cells.codes, dataset.labels.array, dataset.weight
     if weight is None and dataset.repeats is not None:
         weight = dataset.repeats.astype(np.float64)

@@ -19,14 +19,14 @@ from r2b.errors import ParameterError, ShapeError, UnseenError
 GROUPS = Wording(
     "group",
     "Pass one numeric column of probabilities per group.",
-    "Divide each row by its sum, or pass partial=True where with the rest a row belongs to no group.",
+    "Divide each row by its sum, or pass `partial=True` where rows may belong to no group.",
 )
 PARTS = replace(GROUPS, normalising="Divide such rows by their sums.", at_most=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Mixtures:
-    """The distinct rows of a membership: what a vocabulary is to a column of categories. In a long table few may occur more than once.
+    """The distinct rows of a membership: what a vocabulary is to a column of categories.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Mixtures:
         return {row.tobytes(): code for code, row in enumerate(self.matrix)}
 
     def encode(self, new: Mixtures, codes: Array, *, what: str) -> Array:
-        """Give the codes of rows whose mixtures were all fitted."""
+        """Return the codes of rows whose mixtures were all fitted."""
         places = np.array([self._places.get(row.tobytes(), -1) for row in new.matrix])
         if (places < 0).any():
             row, count = first_and_count(places[codes] < 0)
@@ -98,7 +98,7 @@ class Mixtures:
         return places.astype(smallest_unsigned(len(self)))[codes]
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain values that JSON can hold."""
+        """Return plain values that JSON can hold."""
         stored: dict[str, Any] = {"type": "mixtures", "groups": list(self.groups)}
         stored |= {"matrix": self.matrix.tolist(), "rows": self.rows.tolist()}
         stored |= {"partial": True} if self.partial else {}
@@ -117,7 +117,7 @@ class Mixtures:
 
 
 def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple[Array, Mixtures]:
-    """Check a membership and give the code of each row with the distinct mixtures.
+    """Check a membership; return the code of each row and the distinct mixtures.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
 def membership_matrix(
     attribute: Attribute, fitted: Mixtures | None = None
 ) -> tuple[Array, tuple[str, ...], bool]:
-    """Check a membership and give its rows as float64, the names of its groups and whether it is partial; as for :func:`read_mixtures`."""
+    """Check a membership; return its matrix, the names of its groups, whether it is partial."""
     table = attribute.arrived
     assert isinstance(table, (Frame, Matrix))
     what, given = attribute.place, _given_names(attribute, table)
@@ -161,7 +161,7 @@ def membership_matrix(
 
 
 def distinct_rows(matrix: Array) -> tuple[Array, Array]:
-    """Give the code of each row of a float64 matrix and the first row of each code, in the order in which they occur.
+    """Return the code of each row of a matrix and the first row of each code.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def distinct_rows(matrix: Array) -> tuple[Array, Array]:
 
 
 def _given_names(attribute: Attribute, table: Frame | Matrix) -> tuple[str, ...] | None:
-    """Give the group names that came with a membership, checked, or None where it has none."""
+    """Return the group names that came with a membership, or None where it has none."""
     own = tuple(column.name for column in table.columns) if isinstance(table, Frame) else None
     groups, place = attribute.groups, attribute.place
     if groups is None:

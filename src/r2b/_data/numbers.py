@@ -1,4 +1,4 @@
-"""Columns of numbers: the weights of the rows, continuous attributes, and what it costs to turn one class into another."""
+"""Columns of numbers: weights, continuous attributes, and the costs of changing classes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def numbers_of(
     booleans: bool = True,
     huge: bool = True,
 ) -> Array:
-    """Give a column as NumPy numbers, missing ones as NaN.
+    """Return a column as NumPy numbers, missing ones as NaN.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def weight_beside(
 
 
 def refuse_weightless_cells(weight: Array, groups: Cells) -> None:
-    """Raise where the rows of a group have no weight between them, which leaves its mean undefined."""
+    """Raise where the rows of a cell have no weight, which leaves its mean undefined."""
     totals = np.bincount(groups.codes, weights=weight, minlength=groups.n_cells)
     rows = np.bincount(groups.codes, minlength=groups.n_cells)
     empty = np.flatnonzero((totals == 0) & (rows > 0))
@@ -150,7 +150,9 @@ def refuse_weightless_table(weight: Array) -> None:
 def read_continuous(
     column: Column, *, what: str, missing: str, known: bool = False
 ) -> tuple[Array, Vocabulary]:
-    """Give the codes of a numeric column and its distinct values, as float64; rows without a value get the last code.
+    """Return the codes of a numeric column and its distinct values, as float64.
+
+    Rows without a value get the last code.
 
     Parameters
     ----------
@@ -172,7 +174,8 @@ def read_continuous(
 
     Examples
     --------
-    >>> codes, vocabulary = read_continuous(Column([39, 50, 39], "list"), what="age", missing="error")
+    >>> column = Column([39, 50, 39], "list")
+    >>> codes, vocabulary = read_continuous(column, what="age", missing="error")
     >>> codes, vocabulary.values
     (array([0, 1, 0], dtype=uint8), array([39., 50.]))
     """
@@ -188,7 +191,10 @@ def read_continuous(
 def continuous_numbers(
     column: Column, *, what: str, missing: str, known: bool = False
 ) -> tuple[Floats, Flags]:
-    """Check a numeric column and give its numbers, and which rows have none; arguments and errors as for :func:`read_continuous`."""
+    """Return the numbers of a numeric column, and which rows have none.
+
+    Parameters and errors are those of :func:`read_continuous`.
+    """
     gaps = column.missing()
     row, count = first_and_count(gaps)
     if missing == "error":
@@ -212,7 +218,7 @@ def continuous_numbers(
 
 
 def read_costs(costs: Any, names: list[Any], vocabulary: Vocabulary | None = None) -> Floats:
-    """Check a table of costs, and put it into the order of the classes; of ordered classes, make it.
+    """Check a table of costs, in the order of the classes; of ordered classes, make it.
 
     Parameters
     ----------
@@ -286,7 +292,7 @@ def _places(
 
 
 def stated_order(vocabulary: Vocabulary | None) -> list[Any] | None:
-    """Give all categories of an ordered categorical, a polars Enum or an ordered dictionary of Arrow; None where no order was stated."""
+    """Return all categories of an ordered column; None where no order was stated."""
     if vocabulary is None or vocabulary.native is None:
         return None
     native = vocabulary.native
@@ -301,7 +307,7 @@ def stated_order(vocabulary: Vocabulary | None) -> list[Any] | None:
 
 
 def _in_order(costs: Any, names: list[Any]) -> Any:
-    """Put a table with class names of its own into the order of the classes; without names it is taken as it comes."""
+    """Put a table with class names into the order of the classes."""
     if not all(hasattr(costs, part) for part in ("index", "columns", "loc")):
         return costs
     rows, columns = costs.index.tolist(), costs.columns.tolist()

@@ -1,4 +1,4 @@
-"""Label probabilities: one N x L matrix on the user's memory where that is possible, checked block by block.
+"""Label probabilities: one N x L matrix, checked block by block.
 
 The matrix is never written to, and no temporary of its size is made unless ``normalize`` asks for a
 copy.
@@ -27,7 +27,7 @@ TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-6}
 
 @dataclass(frozen=True)
 class Wording:
-    """How errors speak of a matrix of probabilities: over classes, or over the groups that a row may belong to.
+    """How errors speak of a matrix of probabilities: over classes, or over groups.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ def row_blocks(matrix: Array) -> list[slice]:
 def as_matrix(
     found: Frame | Matrix, *, what: str, wording: Wording = CLASSES
 ) -> tuple[Array, bool]:
-    """Give the numbers of a table as float32 or float64, and whether they are a copy that is ours.
+    """Return a table as float32 or float64, and whether that is a copy of ours.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def _floats_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _is_plain(found: Frame) -> bool:
-    """Say whether the library can give the frame as one matrix, perhaps without a copy."""
+    """Tell whether the library can return the frame as one matrix, perhaps without a copy."""
     if found.library == "pandas":
         return all(
             isinstance(column.native.dtype, np.dtype) and column.native.dtype.kind == "f"
@@ -119,7 +119,7 @@ def _is_plain(found: Frame) -> bool:
 
 
 def _numbers(column: Column, what: str, wording: Wording) -> Array:
-    """Give a column of a table as a NumPy array of numbers, missing ones as NaN."""
+    """Return a column of a table as a NumPy array of numbers, missing ones as NaN."""
     return numbers_of(
         column,
         f"column {column.name!r} of {what}" if column.name else what,
@@ -162,50 +162,32 @@ def checked(
     ProbabilityError
     """
     result = np.empty(matrix.shape, dtype=matrix.dtype) if normalize and not ours else matrix.view()
-    with one_blas_thread(matrix.size):
-        _check_blocks(matrix, names, result, what, normalize, wording)
-    result.flags.writeable = False
-    return result
-
-
-def _check_blocks(
-    matrix: Array,
-    names: Sequence[Any] | Array,
-    result: Array,
-    what: str,
-    normalize: bool,
-    wording: Wording,
-) -> None:
     tolerance = TOLERANCE[matrix.dtype]
-    for rows in row_blocks(matrix):
-        block = matrix[rows]
-        with np.errstate(invalid="ignore", over="ignore"):
-            sums = _row_sums(block)
-            fine = (
-                block.min() >= 0
-                and (normalize or bool((wording.off(sums) <= tolerance / 2).all()))
-                and bool(np.isfinite(sums).all())
-            )
-        if not fine or normalize:
+    with one_blas_thread(matrix.size):
+        for rows in row_blocks(matrix):
+            block = matrix[rows]
+            with np.errstate(invalid="ignore", over="ignore"):
+                sums = _row_sums(block)
+                fine = block.min() >= 0 and bool(np.isfinite(sums).all())
+                fine = fine and (normalize or bool((wording.off(sums) <= tolerance / 2).all()))
+            if fine and not normalize:
+                continue
             # Single precision may itself be off by as much as the tolerance, so a row is only
             # refused on its exact sum.
             sums = block.sum(axis=1, dtype=np.float64)
-        if not fine:
-            _refuse_entries(block, rows.start, names, what, wording)
-        if normalize:
-            if (sums == 0).any():
+            if not fine:
+                _refuse_entries(block, rows.start, names, what, wording)
+            if not normalize and (wording.off(sums) > tolerance).any():
+                raise _sum_error(matrix, tolerance, what, wording)
+            if normalize and (sums == 0).any():
                 row = rows.start + int(np.argmax(sums == 0))
-                problem = f"In {what}, row {row} has the probability 0 for every class, so that it cannot be normalised."
-                raise ProbabilityError(
-                    problem,
-                    remedy="Drop this row, or give it a distribution.",
-                    argument=what,
-                    row=row,
-                    total=0.0,
-                )
-            np.divide(block, sums[:, None], out=result[rows], casting="same_kind")
-        elif not fine and (wording.off(sums) > tolerance).any():
-            raise _sum_error(matrix, tolerance, what, wording)
+                problem = f"In {what}, row {row} has the probability 0 for every class."
+                remedy = "Drop this row, or give it a distribution."
+                raise ProbabilityError(problem, remedy=remedy, argument=what, row=row, total=0.0)
+            if normalize:
+                np.divide(block, sums[:, None], out=result[rows], casting="same_kind")
+    result.flags.writeable = False
+    return result
 
 
 def _row_sums(block: Array) -> Array:
@@ -225,44 +207,29 @@ def _refuse_entries(
         return
     row, col = (int(place) for place in bad[0])
     value, name = float(block[row, col]), plain_value(names[col])
-    found = "is not a finite number" if infinite.any() else "is negative"
-    problem = f"In {what}, row {start + row} has the probability {value!r} for {wording.noun} {name!r}, which {found}."
-    facts: dict[str, Any] = {
-        "argument": what,
-        "row": start + row,
-        "value": value,
-        f"{wording.noun}_name": name,
-    }
-    raise ProbabilityError(
-        problem, remedy="Correct or drop this row; probabilities lie between 0 and 1.", **facts
-    )
+    wrong = "is not a finite number" if infinite.any() else "is negative"
+    found = f"has the probability {value!r} for {wording.noun} {name!r}, which {wrong}"
+    remedy = "Correct or drop this row; probabilities lie between 0 and 1."
+    facts: dict[str, Any] = {"argument": what, "row": start + row, "value": value}
+    facts[f"{wording.noun}_name"] = name
+    raise ProbabilityError(f"In {what}, row {start + row} {found}.", remedy=remedy, **facts)
 
 
 def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> ProbabilityError:
     with np.errstate(invalid="ignore", over="ignore"):
-        sums = np.concatenate(
-            [matrix[rows].sum(axis=1, dtype=np.float64) for rows in row_blocks(matrix)]
-        )
+        sums = matrix.sum(axis=1, dtype=np.float64)
         row, count = first_and_count(~(wording.off(sums) <= tolerance))
-    rows_off = (
-        "it is the only such row"
-        if count == 1
-        else f"{count} of {len(matrix)} rows {'do' if wording.at_most else 'do not sum to 1'}"
-    )
     wrong = "which is more than 1" if wording.at_most else "not to 1"
-    problem = f"In {what}, row {row} sums to {sums[row]:.9g}, {wrong}; {rows_off} (tolerance {tolerance:g})."
-    return ProbabilityError(
-        problem,
-        remedy=wording.normalising,
-        argument=what,
-        row=row,
-        total=float(sums[row]),
-        count=count,
-    )
+    others = "do" if wording.at_most else "do not sum to 1"
+    others = f"{count} of {len(matrix)} rows {others}" if count > 1 else "it is the only such row"
+    total = f"sums to {sums[row]:.9g}, {wrong}; {others} (tolerance {tolerance:g})"
+    facts: dict[str, Any] = {"row": row, "total": float(sums[row]), "count": count}
+    problem = f"In {what}, row {row} {total}."
+    return ProbabilityError(problem, remedy=wording.normalising, argument=what, **facts)
 
 
 def class_names(found: Frame | Matrix, *, what: str) -> Array:
-    """Give the column names of a table of probabilities as classes, of the type that they have; numbers where it has none.
+    """Return the column names of a table of probabilities as classes; else numbers.
 
     Raises
     ------
@@ -279,27 +246,27 @@ def class_names(found: Frame | Matrix, *, what: str) -> Array:
     """
     if isinstance(found, Matrix):
         return np.arange(found.array.shape[1], dtype=np.int64)
-    names, words = (
-        [plain_value(name) for name in found.names],
-        [type_word(name) for name in found.names],
-    )
+    names = [plain_value(name) for name in found.names]
+    words = [type_word(name) for name in found.names]
     without = next((k for k, name in enumerate(found.names) if is_missing(name)), None)
     if without is not None:
-        problem = f"In {what}, column {without} has no name ({names[without]!r}), so that its class has none."
-        raise MissingValueError(
-            problem, remedy="Name every column after its class.", argument=what, column=without
-        )
+        problem = f"In {what}, column {without} has no name ({names[without]!r})."
+        remedy = "Name every column after its class."
+        raise MissingValueError(problem, remedy=remedy, argument=what, column=without)
     other = next((k for k, word in enumerate(words) if word != words[0]), None)
     if other is not None:
         pair, types = (names[0], names[other]), (words[0], words[other])
-        problem = f"The columns of {what} are named {pair[0]!r} ({types[0]}) and {pair[1]!r} ({types[1]}), and classes are of one type."
+        said = [f"{name!r} ({word})" for name, word in zip(pair, types, strict=True)]
+        problem = (
+            f"Columns of {what} are named {said[0]} and {said[1]}, and classes are of one type."
+        )
         remedy = "Name all of them by text: rename the columns with str."
         raise MixedTypeError(problem, remedy=remedy, argument=what, names=pair, types=types)
     return found.names
 
 
 def same_class(one: Any, other: Any) -> bool:
-    """Tell whether two names stand for one class: equal, or written alike, for many tables can name columns by text alone.
+    """Tell whether two names stand for one class: equal, or written alike.
 
     Examples
     --------
@@ -310,7 +277,7 @@ def same_class(one: Any, other: Any) -> bool:
 
 
 def leaving_like(found: Frame | Matrix, classes: Array) -> Vocabulary:
-    """Give classes that are decoded to the library of a table."""
+    """Return classes that are decoded to the library of a table."""
     if isinstance(found, Matrix) or found.library == "dict":
         return Vocabulary(classes, index=found.index)
     return Vocabulary(
@@ -319,7 +286,7 @@ def leaving_like(found: Frame | Matrix, classes: Array) -> Vocabulary:
 
 
 def in_fitted_order(found: Frame | Matrix, vocabulary: Vocabulary, *, what: str) -> Frame | Matrix:
-    """Put the columns of a frame in the order of the fitted classes; a bare matrix only has to have as many."""
+    """Put the columns of a frame in the order of the fitted classes; a matrix stays."""
     n_columns, n_classes = len(found.columns), len(vocabulary)
     if n_columns != n_classes:
         remedy = "Pass one column of probabilities per fitted class."
@@ -328,28 +295,19 @@ def in_fitted_order(found: Frame | Matrix, vocabulary: Vocabulary, *, what: str)
     if isinstance(found, Matrix) or all(map(same_class, found.names, vocabulary.values)):
         return found
     # By the class itself; by how it is written where a table can only name columns by text.
-    places = {key_of(value): k for k, value in enumerate(vocabulary.values)}
-    written = {str(plain_value(value)): k for k, value in enumerate(vocabulary.values)}
+    places = {str(plain_value(value)): k for k, value in enumerate(vocabulary.values)}
+    exact = {key_of(value): k for k, value in enumerate(vocabulary.values)}
     where = [
-        places.get(key_of(name), written.get(str(plain_value(name)), -1)) for name in found.names
+        exact.get(key_of(name), places.get(str(plain_value(name)), -1)) for name in found.names
     ]
     odd = next((j for j, k in enumerate(where) if k < 0 or k in where[:j]), None)
     if odd is not None:
-        unknown, known = (
-            plain_value(found.names[odd]),
-            [plain_value(value) for value in vocabulary.values],
-        )
+        unknown = plain_value(found.names[odd])
+        known = [plain_value(value) for value in vocabulary.values]
         problem = f"has a column {unknown!r}, which is not among the fitted classes {listed(known)}"
-        raise argument_error(
-            what,
-            problem,
-            "Name the columns after the fitted classes.",
-            UnseenError,
-            value=unknown,
-            known=known,
-        )
+        remedy = "Name the columns after the fitted classes."
+        raise argument_error(what, problem, remedy, UnseenError, value=unknown, known=known)
     order = [where.index(k) for k in range(n_classes)]
     columns = tuple(found.columns[j] for j in order)
-    return Frame(
-        {column.name: column.native for column in columns}, "columns", columns, found.names[order]
-    )
+    native = {column.name: column.native for column in columns}
+    return Frame(native, "columns", columns, found.names[order])

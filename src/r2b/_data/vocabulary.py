@@ -87,7 +87,8 @@ class Vocabulary:
         return len(self.values)
 
     def __repr__(self) -> str:
-        return f"Vocabulary({self.values.tolist()!r}{', has_missing=True' if self.has_missing else ''})"
+        missing = ", has_missing=True" if self.has_missing else ""
+        return f"Vocabulary({self.values.tolist()!r}{missing})"
 
     @property
     def n_codes(self) -> int:
@@ -104,7 +105,7 @@ class Vocabulary:
         return {key_of(value): code for code, value in enumerate(self.values)}
 
     def encode(self, column: Any, *, what: str) -> Array:
-        """Give the codes of new rows.
+        """Return the codes of new rows.
 
         Parameters
         ----------
@@ -163,7 +164,7 @@ class Vocabulary:
         return UnseenError(problem, remedy=remedy, **facts)
 
     def decode(self, codes: Array) -> Any:
-        """Give the values of codes, as a column of the library and dtype that the vocabulary was read from.
+        """Return the values of codes, as a column of the library and dtype that was read.
 
         Parameters
         ----------
@@ -198,7 +199,7 @@ class Vocabulary:
         return np.append(self.values.astype(object), np.array([None], dtype=object))
 
     def like(self, column: Column) -> Vocabulary:
-        """Give the same values, decoding to the library and the row labels of another column."""
+        """Return the same values, decoding to the library and the row labels of another column."""
         library = column.library
         if library in ("numpy", "list"):
             return Vocabulary(self.values, has_missing=self.has_missing)
@@ -215,7 +216,7 @@ class Vocabulary:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give the vocabulary as a dictionary of plain values that JSON can hold.
+        """Return the vocabulary as a dictionary of plain values that JSON can hold.
 
         Examples
         --------
@@ -243,7 +244,7 @@ class Vocabulary:
 def read_vocabulary(
     column: Column, *, what: str, keep_missing: bool = False
 ) -> tuple[Array, Vocabulary]:
-    """Give the codes of a column and its vocabulary.
+    """Return the codes of a column and its vocabulary.
 
     Parameters
     ----------
@@ -284,7 +285,7 @@ def _factorize_rows(column: Column, rows: Array, *, what: str) -> tuple[Array, A
 
 
 def with_missing(codes: Array, missing: Array, n_values: int) -> Array:
-    """Spread the codes of the rows that have a value over all rows; the others get the code ``n_values``.
+    """Spread the codes of rows with a value over all rows; others get ``n_values``.
 
     Examples
     --------
@@ -297,7 +298,7 @@ def with_missing(codes: Array, missing: Array, n_values: int) -> Array:
 
 
 def refuse_all_missing(missing: Array, what: str) -> None:
-    """Raise where no row at all has a value: such a column says nothing, and its values have no type."""
+    """Raise where no row has a value."""
     if missing.all():
         n_rows, remedy = len(missing), "Leave this column out, or check that it is the right one."
         facts = {"column": what, "row": 0, "count": n_rows, "n_rows": n_rows}
@@ -476,7 +477,7 @@ def refuse_missing(mask: Array, what: str, remedy: str = _FILL) -> None:
 
 
 def encode_objects(values: Sequence[Any] | Array, *, what: str) -> tuple[Array, list[Any], str]:
-    """Give codes, sorted distinct values and the family of a column of Python objects.
+    """Return codes, sorted distinct values and the family of a column of Python objects.
 
     Parameters
     ----------

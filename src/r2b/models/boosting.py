@@ -58,7 +58,7 @@ _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 
 class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ignore[misc]
-    """Trees on soft labels: a classifier that is trained on classes, or on a probability per class and row.
+    """Boosted trees that are trained on classes, or on a probability per class and row.
 
     It is what :func:`train_lightgbm` and :func:`train_xgboost` give, and an ``estimator`` for
     :class:`r2b.sklearn.ParityClassifier`, which hands it the fair probabilities themselves, and for

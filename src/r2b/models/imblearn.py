@@ -24,7 +24,7 @@ _BaseSampler: Any = require(
 
 @takes_options(without=WITHOUT)
 class FairRelabeler(_BaseSampler):  # type: ignore[misc]
-    """Give the training rows fair labels; prediction is left alone and needs no sensitive attribute.
+    """Replace the training labels by fair ones; prediction needs no sensitive attribute.
 
     The rows stay, their order stays, and X is handed on as the very object that came in. Labels are
     those of ``FairLabels.round``: without weights every class count of every group is its fair
@@ -76,7 +76,8 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
     >>> y = np.where(sex == "f", "low", np.array(["low", "high", "high", "high"] * 50))
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> with config_context(enable_metadata_routing=True):
-    ...     model = make_pipeline(FairRelabeler(), DecisionTreeClassifier(max_depth=3)).fit(X, y, sensitive_features=sex)
+    ...     model = make_pipeline(FairRelabeler(), DecisionTreeClassifier(max_depth=3))
+    ...     model = model.fit(X, y, sensitive_features=sex)
     >>> model.predict_proba(X).shape
     (200, 2)
     >>> relabelled = FairRelabeler(groups="given").fit_resample(X, y, sensitive_features=sex)[1]
@@ -87,7 +88,10 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
     # The base class has a parameter ``sampling_strategy``: no class is made larger or smaller here.
     _sampling_type = "bypass"
     # Attributes are what this step is for: they are requested by default; weights only on demand.
-    __metadata_request__fit_resample = {"sensitive_features": True, "control_features": True}  # noqa: RUF012 - scikit-learn's own convention
+    __metadata_request__fit_resample = {  # noqa: RUF012
+        "sensitive_features": True,
+        "control_features": True,
+    }
     _parameter_constraints: dict[str, Any] = {}  # noqa: RUF012 - scikit-learn's own convention
 
     def __init__(  # type: ignore[misc] # epsilon may come without its name
@@ -125,7 +129,7 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
         control_features: Any = None,
         sample_weight: Any = None,
     ) -> tuple[Any, Any]:
-        """Give the same rows with fair labels.
+        """Return the same rows with fair labels.
 
         Parameters
         ----------

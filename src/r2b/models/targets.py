@@ -1,4 +1,4 @@
-"""Label rows as a learner reads them, and the loss on them: a small table and one code per row wherever the labels are classes.
+"""Label rows as a learner reads them, and the loss on them.
 
 The soft cross-entropy is given as LightGBM and XGBoost ask for it: gradient and hessian of the
 margins, row by row in parts. One-hot labels give what each library's own softmax objective
@@ -155,11 +155,11 @@ class SoftTargets:
         return len(self.table if self.codes is None else self.codes)
 
     def rows(self, which: slice | Array) -> Array:
-        """Give some rows of the matrix of labels."""
+        """Return some rows of the matrix of labels."""
         return self.table[which] if self.codes is None else self.table[self.codes[which]]
 
     def weights(self, which: slice | Array) -> Floats | None:
-        """Give the weights of some rows, or None where all weigh 1."""
+        """Return the weights of some rows, or None where all weigh 1."""
         return None if self.weight is None else self.weight[which]
 
     def parts(self) -> list[slice]:
@@ -167,7 +167,7 @@ class SoftTargets:
         return parts_of(self.n_rows, max(1, BLOCK_ENTRIES // self.table.shape[1]))
 
     def mean(self) -> Floats:
-        """Give the weighted mean label: the share of each class."""
+        """Return the weighted mean label: the share of each class."""
         if self.codes is not None:
             share = np.bincount(self.codes, self.weight, minlength=len(self.table))
             return np.asarray(share @ self.table / share.sum())
@@ -243,7 +243,7 @@ def refuse_other_rows(X: Any, targets: SoftTargets) -> None:
 def soft_objective(
     targets: SoftTargets, library: Library, start: Floats, threads: int | None = None
 ) -> BoosterObjective:
-    """Make the objective from labels that were read; the public functions are :func:`lightgbm_objective` and :func:`xgboost_objective`.
+    """Return the objective for labels that were read.
 
     A function and not an object: LightGBM copies its parameters deeply, and a function is not
     copied with the labels it holds.
@@ -286,7 +286,7 @@ def softmax(margins: Array) -> Floats:
 
 
 def cross_entropy(targets: SoftTargets, start: Floats) -> Callable[[Array], float]:
-    """Make the measure that belongs to the objective: from margins to the weighted mean of ``-sum_k y_k log p_k``.
+    """Return the loss of margins: the weighted mean of ``-sum_k y_k log p_k``.
 
     Examples
     --------

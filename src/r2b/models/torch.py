@@ -1,4 +1,4 @@
-"""PyTorch on fair labels: a dataset that makes soft rows batch by batch, and a cross-entropy with row weights.
+"""PyTorch on fair labels: a dataset of soft rows, and a cross-entropy with row weights.
 
 A recipe for a network, from rows to fair decisions:
 
@@ -11,6 +11,7 @@ labels. 3. Give the network a thin wrapper with ``classes_`` and ``predict_proba
 Examples
 --------
 >>> import numpy as np
+>>> from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 >>> from r2b.metrics import demographic_parity_difference
 >>> from r2b.sklearn import ParityPostprocessor, fair_labels
 >>> rng, _ = np.random.default_rng(0), torch.manual_seed(0)
@@ -29,10 +30,11 @@ The network: a body, whose output are the embeddings, and a head.
 ...     def fit(self, X, labels, epochs=5):
 ...         dataset = SoftLabelDataset(X, labels)
 ...         self.classes_ = dataset.classes
-...         batches = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(dataset), 64, False)
-...         optimizer = torch.optim.Adam([*self.body.parameters(), *self.head.parameters()], lr=0.01)
+...         batches = BatchSampler(RandomSampler(dataset), 64, False)
+...         parameters = [*self.body.parameters(), *self.head.parameters()]
+...         optimizer = torch.optim.Adam(parameters, lr=0.01)
 ...         for _ in range(epochs):
-...             for x, soft, weight in torch.utils.data.DataLoader(dataset, sampler=batches, batch_size=None):
+...             for x, soft, weight in DataLoader(dataset, sampler=batches, batch_size=None):
 ...                 optimizer.zero_grad()
 ...                 soft_cross_entropy(self.head(self.body(x)), soft, weight).backward()
 ...                 optimizer.step()
@@ -52,13 +54,17 @@ fair for the second.
 >>> plain = Network().fit(X[train], y[train])
 >>> fair = fair_labels(plain.embed(X[train]), y[train], sensitive_features=sex[train])
 >>> network = Network().fit(X[train], fair)
->>> before, after = (demographic_parity_difference(model.predict_proba(X[new]), sensitive_features=sex[new]) for model in (plain, network))
+>>> before, after = (
+...     demographic_parity_difference(model.predict_proba(X[new]), sensitive_features=sex[new])
+...     for model in (plain, network)
+... )
 >>> before > 0.2, after < before / 3
 (True, True)
 
 Decisions in parity, for which the wrapper above is enough:
 
->>> model = ParityPostprocessor(plain, prefit=True, frontier=0).fit(X[later], y[later], sensitive_features=sex[later])
+>>> model = ParityPostprocessor(plain, prefit=True, frontier=0)
+>>> model = model.fit(X[later], y[later], sensitive_features=sex[later])
 >>> demographic_parity_difference(model.predict(X[new]), sensitive_features=sex[new]) < 0.1
 True
 """
@@ -180,7 +186,7 @@ class SoftLabelDataset(_Dataset):  # type: ignore[misc]
 
 
 def soft_cross_entropy(logits: Any, targets: Any, weight: Any = None) -> Any:
-    """Give the weighted mean over rows of ``-sum_k y_k log softmax(logits)_k``.
+    """Return the weighted mean over rows of ``-sum_k y_k log softmax(logits)_k``.
 
     ``torch.nn.CrossEntropyLoss`` takes soft rows as well; its ``weight`` is one number per class,
     not per row.

@@ -90,8 +90,8 @@ def fair_labels(
 ) -> FairLabels:
     """Debias labels by the groups that the features predict.
 
-    Train any model on them that sees these features. It is what :class:`ParityClassifier` does with labels, for models that are trained by other
-    means.
+    Train any model on them that sees these features. It is what :class:`ParityClassifier` does
+    with labels, for models that are trained by other means.
 
     Parameters
     ----------
@@ -231,6 +231,7 @@ def visible_groups(
     codes, names = found.codes.astype(np.int64), tuple(map(str, found.names.tolist()))
     check_same_rows(X, len(codes), found.index)
     place = Comparison(Family("groups"), names, np.arange(len(names)))
-    groups = TrueGroups(None, "demographic_parity", codes, len(names), 0, (place,), weight)  # type: ignore[arg-type]
+    schema: Any = None  # no new rows are read
+    groups = TrueGroups(schema, "demographic_parity", codes, len(names), 0, (place,), weight)
     folds = make_folds(codes, cv, seed_of(random_state), clusters)
     return Membership(predict_codes(estimator, X, groups, folds, n_jobs)[0], groups=names)

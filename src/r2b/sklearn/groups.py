@@ -173,7 +173,7 @@ class TrueGroups:
         return codes
 
     def renamed(self, pattern: str) -> TrueGroups:
-        """Give families other names, so that they can stand beside these."""
+        """Return the same with other names of families, so that both can stand together."""
         named = tuple(
             replace(each, family=replace(each.family, columns=pattern.format(each.name)))
             for each in self.comparisons

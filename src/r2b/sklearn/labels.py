@@ -22,7 +22,7 @@ from r2b._labels.sampling import take_rows
 from r2b.errors import InputError, ParameterError, ShapeError
 
 WITHOUT = ("progress",)
-"""Options of ``debias`` that are no parameter of an estimator: a callback neither clones nor pickles."""
+"""Options of ``debias`` that no estimator has: a callback neither clones nor pickles."""
 
 
 def store(

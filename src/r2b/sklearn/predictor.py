@@ -179,7 +179,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
     def _cross_fit(
         self, rows: FitRows, training: list[TrainingRows], form: Form
     ) -> tuple[Floats, tuple[Any, ...]]:
-        """Return scores out of fold, and the models of the folds; one table to train on per fold."""
+        """Return scores out of fold, and the models; each fold has a table to train on."""
 
         def predict(left: Array, held: Array) -> tuple[Floats, Any]:
             own = training[int(rows.folds.number[held[0]])].among(left)

@@ -1,4 +1,4 @@
-"""Scorers for searches and cross-validation: the parity of a model's predictions, and its accuracy where that parity is small enough."""
+"""Scorers for searches and cross-validation: fairness, and accuracy where it suffices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Kind = Literal["decisions", "probabilities"]
 
 
 class ParityScorer(BaseEstimator):  # type: ignore[misc]
-    """What :func:`parity_scorer` gives: a scorer with the parameters of that function as attributes."""
+    """The scorer of :func:`parity_scorer`, with its parameters as attributes."""
 
     # Without its groups it can say nothing, so it asks for them wherever metadata are routed;
     # weights are for the user to ask for.
@@ -66,12 +66,12 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
         control_features: Any = None,
         sample_weight: Any = None,
     ) -> float:
-        """Give minus the measure of the criterion on these rows."""
+        """Return minus the disparity on these rows."""
         rows = self._rows(X, sensitive_features, control_features, sample_weight)
         return 0.0 - self._unfairness(y, *self._predictions(estimator, X, rows), rows)
 
     def _accept_sample_weight(self) -> bool:
-        """Say, as scorers of scikit-learn do, that weights may be passed on where metadata are not routed."""
+        """Tell scikit-learn that weights may be passed on where metadata are not routed."""
         return True
 
     def _rows(
@@ -92,7 +92,7 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
         }
 
     def _predictions(self, estimator: Any, X: Any, rows: dict[str, Any]) -> tuple[Any, Any]:
-        """Give the predictions that are measured, and the classes of their columns."""
+        """Return the predictions that are measured, and the classes of their columns."""
         if self.kind == "decisions":
             return estimator.predict(X, **asked_by(estimator, "predict", rows)), None
         if not hasattr(estimator, "predict_proba"):
@@ -115,12 +115,12 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
         except LengthError as error:
             if not any(isinstance(each, (Mapping, Membership)) for each in rows.values()):
                 raise
-            remedy = "Pass attributes as a frame or an array: scikit-learn cuts no dictionary or Membership into folds."
+            remedy = "Pass attributes as a frame or an array, which scikit-learn cuts into folds."
             raise LengthError(error.problem, remedy=remedy, **error.facts) from None
 
 
 class AccuracyUnder(ParityScorer):
-    """What :func:`accuracy_under` gives: a scorer with the parameters of that function as attributes."""
+    """The scorer of :func:`accuracy_under`, with its parameters as attributes."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class AccuracyUnder(ParityScorer):
         control_features: Any = None,
         sample_weight: Any = None,
     ) -> float:
-        """Give the accuracy on these rows where the criterion is met on them, else minus its measure."""
+        """Return the accuracy where the criterion is met, else minus the disparity."""
         rows = self._rows(X, sensitive_features, control_features, sample_weight)
         predicted, classes = self._predictions(estimator, X, rows)
         parity, slack = self._unfairness(y, predicted, classes, rows), self.slack
@@ -167,7 +167,7 @@ class AccuracyUnder(ParityScorer):
 
 
 def asked_by(estimator: Any, method: str, rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the groups of the rows where a model asks for them at prediction: one fitted with ``attribute="given"``, or that requests them.
+    """Return the groups of the rows where a model asks for them at prediction.
 
     Examples
     --------
@@ -193,7 +193,9 @@ def parity_scorer(
     absent: Absent = "report",
     columns: Any = None,
 ) -> ParityScorer:
-    """Make a scorer of parity, ``scorer(estimator, X, y, sensitive_features=...)``; it gives negative values, so that larger is fairer.
+    """Return a scorer of fairness, ``scorer(estimator, X, y, sensitive_features=...)``.
+
+    Scores are negative disparities, so that larger is fairer.
 
     With metadata routing enabled, ``GridSearchCV``, ``cross_validate`` and the like pass it
     ``sensitive_features`` and ``control_features``, which it requests by itself; ``sample_weight``
@@ -206,8 +208,8 @@ def parity_scorer(
         What is measured: ``predict`` or ``predict_proba`` of any classifier.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
     families, method, absent
-        As for :func:`r2b.metrics.equalized_odds_difference`. With ``absent="error"`` a fold in which a group
-        lacks a true class is refused.
+        As for :func:`r2b.metrics.equalized_odds_difference`. With ``absent="error"`` a fold in
+        which a group lacks a true class is refused.
     columns : str, int or list, optional
         Columns of X to take the groups from where no ``sensitive_features`` are passed: then no
         routing is needed.
@@ -245,7 +247,7 @@ def accuracy_under(
     absent: Absent = "report",
     columns: Any = None,
 ) -> AccuracyUnder:
-    """Make a scorer with which a search picks the most accurate model among those that are fair enough.
+    """Return a scorer by which a search picks the most accurate model that is fair enough.
 
     Where the measure of the criterion is at most epsilon and the slack, the score is the accuracy
     of ``predict``, between 0 and 1. Where it is larger, the score is minus the measure: below every
