@@ -78,7 +78,7 @@ def answers_of(
         for cell in schema.table.tolist()
         for label in classes
     ]
-    channel = rule.response(schema).channel()
+    channel = rule.response(schema).channel(len(classes))
     table = channel.reshape(-1, len(classes))
     new: list[tuple[str, Kind]]
     found: list[tuple[Any, ...]]  # the place of a combination, and what becomes of it
