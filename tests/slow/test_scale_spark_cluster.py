@@ -84,7 +84,7 @@ import numpy as np
 
 from r2b.engines import spark, spark_worker
 
-PARTS = ("Run", "Reduce", "Merge", "Pass", "Beside")
+PARTS = ("Run", "Reduce", "Merge", "Beside")
 
 
 def people():

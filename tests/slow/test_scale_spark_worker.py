@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import r2b
-from r2b._solve.oracle import Pass as RowPass
+from r2b._solve.oracle import Pass, merged
 from r2b.engines import spark_worker
 from r2b.engines.batch import Batch
 from r2b.engines.roles import ColumnRoles, Decode
-from r2b.engines.source import folded
-from r2b.engines.spark_worker import Merge, Pass, Reduce, Run, in_place, unpacked
+from r2b.engines.spark_worker import Merge, Reduce, Run, in_place, unpacked
 from r2b.engines.tally import Count
 from r2b.errors import ProbabilityError
 
@@ -77,10 +76,10 @@ def test_tasks_over_kept_blocks_return_what_they_return_for_all_rows(
     assert len(kept) == 6
     one = pa.Table.from_batches(kept).combine_chunks().to_batches()
     for wanted in ("responses", "evidence", "curvature", "labels"):
-        task = RowPass(wanted, (2, 4), prices)
+        task = Pass(wanted, (2, 4), prices)
         # However Spark puts the rows that hold blocks into batches, a partition sends one result.
         for records in (kept, one):
-            (sent,) = pickle.loads(pickle.dumps(Pass(task)))(records)
+            (sent,) = pickle.loads(pickle.dumps(Reduce(None, task)))(records)
             assert sent["part"].to_pylist() == [3]
             results = unpacked(sent["result"][0].as_py())
             for found, known in zip(results, task.make(reading(Batch(record))), strict=True):
@@ -91,7 +90,7 @@ def test_tasks_over_kept_blocks_return_what_they_return_for_all_rows(
 
 def test_a_partition_without_rows_sends_nothing() -> None:
     assert not list(Run(NAMES, decode(people(10)))(anonymous(people(0), 5)))
-    assert not list(Pass(RowPass("responses", (2, 4), np.zeros((2, 4))))([]))
+    assert not list(Reduce(None, Pass("responses", (2, 4), np.zeros((2, 4))))([]))
     assert not list(Reduce(NAMES, Count(("sex",), "w"))(anonymous(people(0), 5)))
 
 
@@ -102,8 +101,8 @@ def test_an_error_is_kept_in_place_of_a_block_and_raised_where_results_are_read(
     wrong = pa.record_batch({"p": pa.array(labels), "sex": record["sex"], "w": record["w"]})
     kept = list(Run(NAMES, decode(record), 5)(anonymous(wrong, 8)))
     assert len(kept) == 3  # two blocks, and the error about the third
-    (sent,) = Pass(RowPass("labels", (2, 4)))(kept)
-    (whole,) = Merge(RowPass("labels", (2, 4)))([sent])
+    (sent,) = Reduce(None, Pass("labels", (2, 4)))(kept)
+    (whole,) = Merge(Pass("labels", (2, 4)))([sent])
     with pytest.raises(
         ProbabilityError, match=r"In partition 3, row 13: .* sums to 0\.8"
     ) as raised:
@@ -121,6 +120,6 @@ def test_sums_of_weights_do_not_depend_on_partitions_and_merges() -> None:
             rows.append(row.set_column(0, "part", pa.array([part])))
         results = list(Merge(count, 4)(rows))
         assert len(results) == -(-len(rows) // 4)
-        tally = count.tally(folded(count, (unpacked(row["result"][0].as_py()) for row in results)))
+        tally = count.tally(merged(count, (unpacked(row["result"][0].as_py()) for row in results)))
         totals.append(dict(zip(tally.columns["sex"].to_pylist(), tally.weight, strict=True)))
     assert totals[0] == totals[1] == totals[2]

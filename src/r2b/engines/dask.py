@@ -17,10 +17,10 @@ import dask
 import pandas
 
 from r2b._files.arrow import pyarrow
-from r2b._solve.oracle import Reduction
+from r2b._solve.oracle import Reduction, merged
 from r2b.engines.batch import Batch, one_record
 from r2b.engines.roles import Decode
-from r2b.engines.source import Partial, Relabel, Source, folded, list_length_of
+from r2b.engines.source import Relabel, Source, list_length_of
 from r2b.errors import MixedTypeError, ParameterError
 
 _MERGED_AT_ONCE = 16
@@ -89,9 +89,9 @@ class DaskSource(Source):
         """Bring one partition after the other to this process."""
         return self._each(columns, lambda batch: batch)
 
-    def reduce(self, columns: Sequence[str], partial: Partial) -> Any:
-        """Merge what a partial makes of all rows, where they are."""
-        return _merged(self._tasks(columns, partial.make), partial)
+    def reduce(self, columns: Sequence[str], task: Reduction) -> Any:
+        """Merge what a task makes of all rows, where they are."""
+        return _merged(self._tasks(columns, task.make), task)
 
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[DaskBlocks]:
@@ -148,7 +148,7 @@ def _on_block(block: tuple[Any] | None, task: Reduction) -> tuple[Any] | None:
 
 def _fold(task: Reduction, *parts: tuple[Any] | None) -> tuple[Any] | None:
     there = [part[0] for part in parts if part is not None]
-    return (folded(task, there),) if there else None
+    return (merged(task, there),) if there else None
 
 
 def record_of(part: Any, place: str) -> Any:

@@ -16,18 +16,17 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
-from r2b._solve.oracle import Reduction
+from r2b._solve.oracle import Reduction, merged
 from r2b.engines.batch import Batch, one_record
 from r2b.engines.lazy import in_rows, joins, lookup
 from r2b.engines.roles import Decode, refuse_alike
-from r2b.engines.source import NO_LABEL, Partial, Relabel, Source, folded
+from r2b.engines.source import NO_LABEL, Relabel, Source
 from r2b.engines.spark_worker import (
     BATCH_ROWS,
     MERGED_AT_ONCE,
     RESULTS,
     Beside,
     Merge,
-    Pass,
     Reduce,
     Run,
     unpacked,
@@ -54,7 +53,7 @@ class SparkBlocks:
 
     def reduce(self, task: Reduction) -> Any:
         """Return the result of all blocks: one Spark job."""
-        return merged(mapped(self.kept, Pass(task), RESULTS), task)
+        return merged_there(mapped(self.kept, Reduce(None, task), RESULTS), task)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,10 +124,10 @@ class SparkSource(Source):
             table = frame.toArrow()
         return in_rows(table.rename_columns(list(names)).to_batches(), BATCH_ROWS)
 
-    def reduce(self, columns: Sequence[str], partial: Partial) -> Any:
-        """Merge what a partial makes of all rows, where they are."""
+    def reduce(self, columns: Sequence[str], task: Reduction) -> Any:
+        """Merge what a task makes of all rows, where they are."""
         frame, names = self.select(columns)
-        return merged(mapped(frame, Reduce(names, partial), RESULTS), partial)
+        return merged_there(mapped(frame, Reduce(names, task), RESULTS), task)
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count the rows of every combination: in SQL, or with exact sums of weights in workers."""
@@ -265,7 +264,7 @@ def mapped(frame: Any, work: Callable[[Iterable[Any]], Iterator[Any]], schema: A
         return frame.mapInArrow(work, schema)
 
 
-def merged(results: Any, task: Reduction) -> Any:
+def merged_there(results: Any, task: Reduction) -> Any:
     """Merge results where they are, in the order of partitions, and bring home what comes of it.
 
     The first error among them is raised. The tree of merges depends on the numbers of partitions
@@ -277,7 +276,7 @@ def merged(results: Any, task: Reduction) -> Any:
     ordered = results.repartition(branch).sortWithinPartitions("part", "number")
     with set_up_errors():
         table = mapped(ordered, Merge(task), RESULTS).toArrow().sort_by("part")
-    return folded(task, (unpacked(result.as_buffer()) for result in table["result"]))
+    return merged(task, (unpacked(result.as_buffer()) for result in table["result"]))
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from itertools import chain, groupby
 from typing import Any
 
 from r2b._files.arrow import pyarrow
-from r2b._solve.oracle import Block, Reduction
+from r2b._solve.oracle import Reduction, merged
 from r2b.engines.batch import Batch
 from r2b.engines.lazy import in_rows
-from r2b.engines.source import Partial, Relabel, folded, joined
+from r2b.engines.source import Relabel, joined
 from r2b.errors import R2BError
 
 RESULTS = "part bigint, number bigint, result binary"
@@ -63,11 +63,6 @@ def _row(part: int, number: int, result: Any) -> Any:
     return pyarrow().RecordBatch.from_pydict(columns)
 
 
-def _whole(task: Reduction, parts: Iterator[Any]) -> Iterator[Any]:
-    """Merge parts in their order; yield nothing where there are none."""
-    return (folded(task, chain([first], parts)) for first in parts)
-
-
 @dataclass(frozen=True, eq=False)
 class Run:
     """Run work on batches; one result per batch."""
@@ -83,30 +78,28 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Reduce:
-    """Merge what a partial makes of the batches of a partition; at most one result."""
+    """Merge what a task makes of the batches of a partition, or of blocks that were kept.
 
-    names: tuple[str, ...]
-    partial: Partial
+    At most one result; ``names`` is None for blocks.
+    """
+
+    names: tuple[str, ...] | None
+    task: Reduction
     rows: int = BATCH_ROWS
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
         """Work on the rows of a partition."""
-        parts = map(self.partial.make, in_place(records, self.names, self.rows))
-        return sent(_whole(self.partial, parts), part_number())
+        if self.names is None:
+            kept = (content for record in records for content in record["result"])
+            several: Iterator[Any] = (unpacked(content.as_buffer()) for content in kept)
+        else:
+            several = in_place(records, self.names, self.rows)
+        return sent(_whole(self.task, map(self.task.make, several)), part_number())
 
 
-@dataclass(frozen=True, eq=False)
-class Pass:
-    """Merge what a task returns for the kept blocks of a partition; at most one result."""
-
-    task: Reduction
-
-    def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
-        """Work on the rows of a partition."""
-        blocks: Iterator[Block] = (
-            unpacked(content.as_buffer()) for record in records for content in record["result"]
-        )
-        return sent(_whole(self.task, map(self.task.make, blocks)), part_number())
+def _whole(task: Reduction, parts: Iterator[Any]) -> Iterator[Any]:
+    """Merge parts in their order; yield nothing where there are none."""
+    return (merged(task, chain([first], parts)) for first in parts)
 
 
 @dataclass(frozen=True, eq=False)
