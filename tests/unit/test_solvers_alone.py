@@ -438,7 +438,7 @@ def test_the_slope_of_thresholds_is_the_derivative_of_the_dual():
     nothing = np.full(4, np.nan)
 
     def dual(level: np.ndarray) -> float:
-        worth = solver.point(level, nothing, np.zeros_like(level)).worth
+        worth = solver.point(level, nothing).worth
         label = np.eye(4)
         above = np.maximum(worth[:, None, :] + label - level[:, :, None], 0.0)
         rows = level + 0.5 * (above**2).sum(axis=2)
@@ -447,8 +447,8 @@ def test_the_slope_of_thresholds_is_the_derivative_of_the_dual():
     direction = np.random.default_rng(1).normal(size=level.shape)
     h = 1e-6
     measured = (dual(level + h * direction) - dual(level - h * direction)) / (2 * h)
-    at = solver.point(level, nothing, np.zeros_like(level))
-    assert solver._slope(at, direction) == pytest.approx(measured, abs=1e-6)
+    at = solver.point(level, nothing)
+    assert solver.slope(at, direction) == pytest.approx(measured, abs=1e-6)
     # prices are the best for these thresholds: they balance, and the dual has no slope along others
     assert np.abs(parity.share @ at.worth).max() <= 1e-12
 

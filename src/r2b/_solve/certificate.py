@@ -1,4 +1,6 @@
-"""Evidence that returned labels are fair and optimal, recomputed from the data and those labels; never from solver state.
+"""Evidence that returned labels are fair and optimal, recomputed from the data and those labels.
+
+Nothing here depends on the state of a solver.
 
 For any rows x, any prices nu at which the support function sigma of the allowed means is finite,
 theta_i the sum of the prices of the row's groups and ``g_i = lam x_i - y_i + theta_i``, the optimum
@@ -31,7 +33,7 @@ from r2b.errors import ParameterError
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Minimise ``sum_i w_i (lam/2 |x_i|^2 - <x_i, y_i>)`` over rows x_i of the simplex in ``parity``.
+    """Minimise ``sum_i w_i (lam/2 |x_i|^2 - <x_i, y_i>)`` over rows of the simplex in parity.
 
     ``lam = 1`` is the squared distance to the labels, ``lam = 0`` agreement alone. Values are per
     unit of weight throughout, so they do not grow with the table.
@@ -58,13 +60,14 @@ class Problem:
         ):
             raise ParameterError(
                 f"lam is {self.lam!r}.",
-                remedy="It weighs the size of the new labels against agreement with the old: pass a number above 0; 1 is squared distance.",
+                remedy="It weighs the size of the new labels against agreement with the old: "
+                "pass a number above 0; 1 is squared distance.",
                 lam=self.lam,
             )
 
     @property
     def reach(self) -> float:
-        """The largest difference of prices that any row can tell: what two classes are worth to it, and lambda."""
+        """The largest difference of prices that changes a label."""
         return max(1.0, self.costliest) + self.lam
 
     @property
@@ -142,7 +145,7 @@ class FamilyProof:
     offsets: Floats | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain values that strict JSON can hold; offsets only where there are any."""
+        """Return plain values that strict JSON can hold; offsets only where there are any."""
         groups = [self.groups.start, self.groups.stop]
         stored = {
             name: groups if name == "groups" else json_value(getattr(self, name))
@@ -216,7 +219,7 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether gap and parity are within 1e-9, and rows on the simplex as far as they may be asked to be."""
+        """Whether gap, excess and simplex violation are within their limits."""
         return (
             self.excess <= PROVEN
             and abs(self.relative_gap) <= PROVEN
@@ -224,14 +227,14 @@ class Certificate:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give the certificate as plain values that strict JSON can hold; an infinite epsilon is the text "inf"."""
+        """Return plain values that strict JSON can hold; an infinite epsilon is the text "inf"."""
         stored: dict[str, Any] = {
             name: json_value(getattr(self, name)) for name in self._plain_fields()
         }
         return stored | {"families": [family.to_json() for family in self.families]}
 
     def to_frame(self, *, backend: Backend | None = None) -> Any:
-        """Give its numbers as a frame: what each is called, its value, and the most that it may be where there is such a limit.
+        """Return a frame of its numbers: their names, values and limits.
 
         Parameters
         ----------
@@ -242,14 +245,15 @@ class Certificate:
         Examples
         --------
         >>> import r2b
-        >>> fair = r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"], epsilon=0)
+        >>> y, sex = ["a", "b", "a", "a"], ["f", "f", "m", "m"]
+        >>> fair = r2b.debias(y, sensitive_features=sex, epsilon=0)
         >>> fair.certificate.to_frame(backend="pyarrow").to_pydict()["number"][-3:]
         ['excess', 'relative_gap', 'simplex_violation']
         """
         return frame_of(self.columns(), backend)
 
     def columns(self) -> dict[str, Any]:
-        """Give the columns of :meth:`to_frame`."""
+        """Return the columns of :meth:`to_frame`."""
         limits = {
             "excess": PROVEN,
             "relative_gap": PROVEN,
@@ -329,7 +333,7 @@ def certify(
     unchanged: bool = False,
     answers: Answers | None = None,
 ) -> Certificate:
-    """Certify the labels that go out at these prices (or the old labels, if ``unchanged``; or the ``answers`` given).
+    """Certify the labels that go out at these prices.
 
     Parameters
     ----------
@@ -341,7 +345,7 @@ def certify(
     labels_before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)
         Means of the labels that came in, by cell; by group where the oracle answers for groups.
     unchanged : bool
-        The old labels themselves go out.
+        The old labels themselves go out, whatever the prices.
     answers : ndarray of shape (n_rows, n_classes) or Responses, optional
         New label of each of the problem's rows, where prices alone do not tell it; or other prices
         and the lambda at which they do.
@@ -350,9 +354,9 @@ def certify(
     seen = inspected(oracle, parity, prices, lam, unchanged=unchanged, answers=answers)
     means, before = seen.means, group_means(oracle, parity, labels_before)
     size, agreement = 0.5 * lam * seen.squared_norm, seen.agreement
-    # All terms of the gap are >= 0 for labels that meet epsilon, so no digits cancel: what rows and
-    # what groups leave on the table. Only settled prices bound anything. What is taken from them
-    # changes a row's slack by at most twice as much.
+    # The gap is the sum of two terms that are >= 0 for labels that meet epsilon, so no digits
+    # cancel. Only settled prices bound anything; settling changes the slack of a row by at most
+    # twice the change of its shift.
     settled = parity.settle(prices)
     support = parity.support(settled) - parity.product(settled, means)
     gap = seen.slack + 2.0 * parity.largest_shift(settled - prices) + support
@@ -360,12 +364,14 @@ def certify(
         "simplex_violation": seen.simplex_violation,
         "simplex_allowance": TOLERANCE[problem.rows.dtype] if unchanged else PROVEN,
     }
-    worth = (size, agreement, gap, problem.costliest)
     return stated_as(
         parity,
         means,
         before,
-        *worth,
+        size,
+        agreement,
+        gap,
+        problem.costliest,
         distance=seen.squared_distance,
         expected_changes=seen.moved,
         **off_simplex,
@@ -437,7 +443,10 @@ def measured(
 
 
 def between_groups(members: Sequence[Member], means: Floats) -> Floats:
-    """Give the paper's measure of each class, over the families of groups; of moments their size where there are no groups."""
+    """Return the disparity of each class, over all families of groups.
+
+    Where there are moments of continuous attributes alone, it is the largest of them.
+    """
     of_groups = [member.groups for member in members if member.bound.compares_groups]
     if of_groups:
         return np.asarray(np.max([np.ptp(means[groups], axis=0) for groups in of_groups], axis=0))

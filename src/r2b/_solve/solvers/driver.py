@@ -73,7 +73,7 @@ class Status(Enum):
 
     @property
     def ok(self) -> bool:
-        """Whether the labels are the optimum, as the certificate bears out."""
+        """Whether the labels are the optimum, as the certificate proves."""
         return self in (Status.SOLVED, Status.ALREADY_FAIR, Status.ONE_GROUP)
 
     @property
@@ -82,19 +82,22 @@ class Status(Enum):
         return _ADVICE[self]
 
 
+_HOW_FAR = "the certificate says how far these labels are from the optimum."
 _ADVICE = {
     Status.SOLVED: "The labels are the optimum; the certificate proves it.",
     Status.ALREADY_FAIR: "The labels met epsilon as they came and are returned unchanged.",
-    Status.ONE_GROUP: "There is one group, so any labels are in parity with themselves; they are returned unchanged.",
-    Status.OUT_OF_ITERATIONS: "Raise `max_iter`; the certificate says how far these labels are from the optimum.",
-    Status.OUT_OF_TIME: "Raise time_limit; the certificate says how far these labels are from the optimum.",
-    Status.INTERRUPTED: "The progress callback stopped the run; the certificate says how far these labels are from the optimum.",
-    Status.STALLED: "No solver could improve further: the tolerance is below what this problem's scale allows. "
-    "Read the certificate, and if it is not good enough raise lam or tol, or rescale extreme weights.",
+    Status.ONE_GROUP: "There is one group, and nothing to compare; the labels are unchanged.",
+    Status.OUT_OF_ITERATIONS: f"Raise `max_iter`; {_HOW_FAR}",
+    Status.OUT_OF_TIME: f"Raise `time_limit`; {_HOW_FAR}",
+    Status.INTERRUPTED: f"The progress callback stopped the run; {_HOW_FAR}",
+    Status.STALLED: "No solver could improve further. Read the certificate, and if it is not good "
+    "enough raise `lam` or `tol`, or rescale extreme weights.",
     Status.INFEASIBLE: "No labels are within all of these bounds: raise an epsilon, "
     "or ask for fewer families, another target or smaller offsets.",
-    Status.NOT_FINITE: "The computation left the range of floating point: check for weights or lam of extreme size.",
-    Status.NOT_CERTIFIED: "The residual is small but the certificate does not bear it out: read its gap and parity before use.",
+    Status.NOT_FINITE: "The computation left the range of floating point: "
+    "check for weights or `lam` of extreme size.",
+    Status.NOT_CERTIFIED: "The residual is small, but the certificate does not confirm it: "
+    "read its gap and parity before use.",
 }
 
 

@@ -205,7 +205,7 @@ class BlockSystem(_System):
 
 
 class DenseSystem(_System):
-    """Groups that share rows, or a mean: ``curvature`` (n_groups, n_classes, n_groups, n_classes), G."""
+    """Groups that share rows, or a mean: the whole ``curvature`` G, of pairs of groups."""
 
     def __init__(self, entries: Entries, curvature: Floats, held: Held) -> None:
         self.entries, self.shape = entries, held.free.shape
@@ -273,7 +273,7 @@ class DenseSystem(_System):
 
 
 def _centred_curvature(entries: Entries, curvature: Floats) -> Floats:
-    """Return the curvature by prices of entries, which reach groups less the mean of their family."""
+    """Return the curvature by prices of entries, which groups pay less the mean of the family."""
     if not entries.averaged.any():
         return curvature
     part = (entries.share / entries.total[entries.family])[:, 0]

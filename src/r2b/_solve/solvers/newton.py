@@ -102,7 +102,7 @@ class Newton:
         return shifted if shifted.residual < state.residual else state
 
     def step(self, state: NewtonState) -> NewtonState:
-        """Take one accepted step; damping grows by 8 on a rejection and shrinks by 20 on success."""
+        """Take one accepted step; damping grows on a rejection and shrinks on success."""
         if state.curvature is None:
             state = replace(state, curvature=self._curvature(state.prices))
         damping = max(state.damping, 1e-13)
@@ -125,7 +125,7 @@ class Newton:
         return replace(state, stalled=True)
 
     def direction(self, state: NewtonState, damping: float) -> Floats:
-        """Solve the linear system: entries inside their band go to price 0, the others share levels."""
+        """Solve the system: entries inside their band get price 0, the others share levels."""
         assert state.curvature is not None
         if state.curvature.ndim == 3:
             return self._by_block(state, state.curvature, damping)

@@ -80,7 +80,7 @@ def takes_thresholds(problem: Problem) -> bool:
 
 
 def fits_interior(problem: Problem) -> bool:
-    """Whether the interior-point method's copies of the rows and its systems have a size to spare."""
+    """Whether the copies of the rows and the systems of the interior-point method fit."""
     if isinstance(problem.rows, Extent) or problem.rows.entries > SETTINGS.interior_entries:
         return False
     if entries_of(problem.parity).disjoint:
