@@ -1,4 +1,4 @@
-"""The rows of one family as a small table, places by classes: what chance and resampling make of it.
+"""The rows of one family as a table, places by classes: what chance and resampling make of it.
 
 A place is what rows share in a family: a group, a row of memberships, a value of a continuous
 attribute.
@@ -23,7 +23,7 @@ from r2b.metrics.chance import LARGEST_HYPERGEOMETRIC, tables_by_chance
 from r2b.metrics.intervals import Interval
 
 PlaceSums = tuple[Floats, Floats]
-"""Weighted sums of labels by place, (b, n_places, n_classes), and weights of places, (b, n_places)."""
+"""Weighted sums of labels (b, n_places, n_classes), and weights of places (b, n_places)."""
 
 BLOCK_SUMS = 1 << 21  # sums held at a time: 16 MiB
 ROWS_OF_A_DRAW = 8  # drawing one hypergeometric number takes as long as moving so many rows
@@ -266,7 +266,7 @@ class FamilyRows:
     def resampled(
         self, statistic: Callable[[PlaceSums], Floats], *, n_boot: int, random_state: int
     ) -> Floats:
-        """Return a statistic of the sums on resampled rows, or clusters of rows, of shape (n_boot,).
+        """Return a statistic of the sums on resampled rows, or clusters, of shape (n_boot,).
 
         A unit counts as often as a Poisson number of mean 1 says. For class labels the number of
         rows of a place and class is then Poisson as well. If their weights differ, the sum is that

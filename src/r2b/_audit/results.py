@@ -38,7 +38,7 @@ Part = Literal["groups", "families"]
 
 @dataclass(frozen=True)
 class Chance:
-    """What fair labels of this number would show: labels are assigned to rows at random, many times.
+    """What fair labels of this number would show, from labels assigned to rows at random.
 
     Attributes
     ----------

@@ -339,7 +339,7 @@ def _extended(found: list[FairLabels], epsilons: Floats, place: int) -> Floats |
 
 
 def path_of(task: Task, epsilons: int | ArrayLike) -> Floats:
-    """Return the epsilons of a frontier in rising order, evenly spaced if only their number is given."""
+    """Return the epsilons of a frontier in rising order; a number means evenly spaced ones."""
     remedy = "Pass numbers of at least 0, such as [0.0, 0.01, 0.05], or how many."
     number = isinstance(epsilons, (int, np.integer))
     if is_a(Integral, epsilons) and epsilons >= 1:  # type: ignore[operator]

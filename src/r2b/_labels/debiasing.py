@@ -290,7 +290,8 @@ def _with_options(text: str, names: Sequence[str]) -> str:
         found.group(1): found.group()
         for found in re.finditer(r"^(\w+) : .*\n(?: +.*\n)+", _ENTRIES, re.MULTILINE)
     }
-    shown, pattern = "".join(map(entries.get, names)), r"^( *)\*\*options.*\n(?:\1 +.*\n)*"  # type: ignore[arg-type]
+    shown = "".join(entries[name] for name in names)
+    pattern = r"^( *)\*\*options.*\n(?:\1 +.*\n)*"
 
     def indented(found: re.Match[str]) -> str:
         return textwrap.indent(shown, found.group(1))

@@ -1,4 +1,6 @@
-"""One random number per row that follows from the row's key and the seed alone: not from its place, its block or who walks it.
+"""One random number per row that follows from the row's key and the seed alone.
+
+It does not depend on the place of the row, on batches or on the engine.
 
 The number has 53 bits, so that it is a float in [0, 1) as well as an integer that can be compared
 exactly.
@@ -28,13 +30,14 @@ FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _TEXT_ROWS = 1 << 16  # rows of text hashed at a time: a word per byte is held
 _WHOLE = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _MOMENT = re.compile(
-    rb"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?)?)(?:([+-])([0-9]{2}):([0-9]{2}))?"
+    rb"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?)?)"
+    rb"(?:([+-])([0-9]{2}):([0-9]{2}))?"
 )
 _TRUTH = {b"true": 1, b"false": 0}
 
 
 def row_numbers(first: int, n_rows: int) -> Words:
-    """Give the keys of rows that are told apart by their place.
+    """Return the keys of rows that are told apart by their place.
 
     Examples
     --------
@@ -45,7 +48,7 @@ def row_numbers(first: int, n_rows: int) -> Words:
 
 
 def key_words(columns: Sequence[Any], names: Sequence[str]) -> Words:
-    """Give one 64-bit word per row for the columns that tell rows apart.
+    """Return one 64-bit word per row for the columns that tell rows apart.
 
     Equal keys give equal words in every library, integer width and format: CSV knows only text, so
     that text which spells a whole number, a date, a moment or a truth value is the key that it
@@ -68,8 +71,8 @@ def key_words(columns: Sequence[Any], names: Sequence[str]) -> Words:
 
     Examples
     --------
-    >>> key_words([[7, 8]], ["id"]), key_words([np.array([7, 8], np.int8)], ["id"]), key_words([["7", "8"]], ["id"])
-    (array([7, 8], dtype=uint64), array([7, 8], dtype=uint64), array([7, 8], dtype=uint64))
+    >>> [key_words([column], ["id"]).tolist() for column in ([7, 8], ["7", "8"])]
+    [[7, 8], [7, 8]]
     """
     words = [_words(column, name) for column, name in zip(columns, names, strict=True)]
     if len(words) == 1:
@@ -81,7 +84,7 @@ def key_words(columns: Sequence[Any], names: Sequence[str]) -> Words:
 
 
 def draws_of(words: Words, random_state: int) -> Whole:
-    """Give a random number of 53 bits for each key.
+    """Return a random number of 53 bits for each key.
 
     Examples
     --------
@@ -94,12 +97,12 @@ def draws_of(words: Words, random_state: int) -> Whole:
 
 
 def uniforms_of(draws: Whole) -> Floats:
-    """Give draws as numbers in [0, 1), without rounding."""
+    """Return draws as numbers in [0, 1), without rounding."""
     return np.asarray(draws * 2.0**-BITS, np.float64)
 
 
 def entry_uniforms(draws: Whole, classes: Whole) -> Floats:
-    """Give a number in [0, 1) for each entry: a class of a row with this draw.
+    """Return a number in [0, 1) for each entry: a class of a row with this draw.
 
     Examples
     --------
@@ -111,7 +114,7 @@ def entry_uniforms(draws: Whole, classes: Whole) -> Floats:
 
 
 class SeededStream:
-    """Numbers in [0, 1) one after the other, the same in every release of NumPy and on every machine.
+    """A stream of numbers in [0, 1), the same in every release of NumPy and on every machine.
 
     Parameters
     ----------
@@ -133,14 +136,14 @@ class SeededStream:
         self._given = 0
 
     def random(self, n: int) -> Floats:
-        """Give the next ``n`` numbers."""
+        """Return the next ``n`` numbers."""
         words = _mixed(_mixed(row_numbers(self._given, n)) ^ self._start)
         self._given += n
         return uniforms_of(_top_bits(words))
 
 
 def seed_word(random_state: int) -> Words:
-    """Give the word that a seed is mixed in as: a number, since a generator would give every block of rows another."""
+    """Return the word of a seed, which must be a number: batches must get the same one."""
     if not isinstance(random_state, (int, np.integer)):
         remedy = "Pass a whole number from 0 to 2**63 - 1."
         raise ParameterError(
@@ -187,7 +190,7 @@ def _words(column: Any, name: str) -> Words:
 
 
 def _of_objects(values: Array) -> Array:
-    """Give objects of Python of one kind as the array that other libraries keep them in; text and mixtures stay objects."""
+    """Return objects of one type as the array that other libraries use; others stay objects."""
     kinds = {type(value) for value in values.tolist()}
     if kinds and kinds <= {bool, np.bool_}:
         return values.astype(bool)
@@ -235,7 +238,7 @@ def _text_words(values: Array, name: str) -> Words:
 
 
 def _spelled_word(text: bytes) -> int | None:
-    """Give the word of the value that a text spells as formats without types spell it, or None where it is text alone."""
+    """Return the word of the value that a text spells, or None if it is only text."""
     if _WHOLE.fullmatch(text):
         number = int(text)
         return number if -(2**63) <= number < 2**64 else None
@@ -282,7 +285,7 @@ def _hashed(texts: list[bytes]) -> Words:
 
 
 def row_draws(key: Any, seed: int, data: Dataset) -> Whole:
-    """Give a random number of 53 bits for each row.
+    """Return a random number of 53 bits for each row.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The parity that labels have in the form in which they leave: measured on the labels themselves, never taken from the certificate."""
+"""What labels of one class per row achieve, measured on the labels themselves."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class Realised:
     Examples
     --------
     >>> import r2b
-    >>> fair = r2b.debias(["a", "b", "b", "a", "a", "a", "b"], sensitive_features=["f", "f", "f", "m", "m", "m", "m"], epsilon=0)
+    >>> y, sex = ["a", "b", "b", "a", "a", "a", "b"], ["f", "f", "f", "m", "m", "m", "m"]
+    >>> fair = r2b.debias(y, sensitive_features=sex, epsilon=0)
     >>> found = fair.realised(fair.round(random_state=0))
     >>> round(fair.certificate.disparity, 9), round(found.disparity, 4), round(found.excess, 4)
     (0.0, 0.1667, 0.1667)
@@ -55,7 +56,7 @@ class Realised:
     sums: Floats | None = field(default=None, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain values that strict JSON can hold."""
+        """Return it as plain values that strict JSON can hold."""
         return {
             "disparity": self.disparity,
             "disparity_by_class": self.disparity_by_class.tolist(),
@@ -101,7 +102,7 @@ def rounding_bound(
     heaviest: float | None,
     n_classes: int,
 ) -> Floats:
-    """Give how far the group means of ``round`` may be from those of the distributions, of shape (n_groups,).
+    """Return how far group means of ``round`` may be from those of the distributions.
 
     Every class count of a cell is right to within one row; of weighted rows the weight of a class
     to within L - 1 of the heaviest.
@@ -130,7 +131,7 @@ def rounding_bound(
 
 
 def promised_parity(families: Families, proof: Certificate, bound: Floats) -> float:
-    """Give the parity that labels keep whose group means are within a bound of the certified ones."""
+    """Return the largest disparity if group means are within a bound of the certified ones."""
     worst = proof.disparity
     for member in families.members:
         means, apart = proof.means[member.groups], bound[member.groups]
@@ -145,7 +146,7 @@ def promised_parity(families: Families, proof: Certificate, bound: Floats) -> fl
 
 
 def means_by_cell(data: Dataset, fair: FairLabels) -> Floats:
-    """Give the means of fair labels over the cells of a table, which may be others than they were made for."""
+    """Return the means of fair labels over the cells of a table, which may have other cells."""
     sums, total, start = np.zeros((data.n_cells, data.n_classes)), np.zeros(data.n_cells), 0
     counted = data.repeats if data.weight is None else data.weight
     for block in fair.iter_soft(max(1, (1 << 20) // data.n_classes)):

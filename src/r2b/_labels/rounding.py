@@ -1,4 +1,4 @@
-"""Rounding of probabilities to one class per row: class counts are kept, and nothing changes on average.
+"""Rounding of probabilities to one class per row, which keeps class counts and expectations.
 
 The method is dependent rounding (Gandhi, Khuller, Parthasarathy and Srinivasan, J. ACM 53, 2006).
 Rows and classes are the two sides of a bipartite graph; its edges are the entries strictly between
@@ -47,7 +47,7 @@ COPIES = 8  # rows with a shared key that are never too many
 
 
 class Uniforms(Protocol):
-    """A source of numbers in [0, 1): a NumPy generator or :class:`r2b._labels.draws.SeededStream`."""
+    """A source of numbers in [0, 1), such as :class:`r2b._labels.draws.SeededStream`."""
 
     def random(self, n: int, /) -> Floats:
         """Return the next ``n`` numbers."""
@@ -598,7 +598,7 @@ class _GroupRounding:
     def add(
         self, block: Array, numbers: Whole, draws: Whole, weight: Floats | None
     ) -> tuple[Whole, Whole]:
-        """Add rows; return number and class of the rows, of this or an earlier block, decided now."""
+        """Add rows; return number and class of the rows so far that are decided now."""
         values = np.ones(len(block)) if weight is None else weight / self.heaviest
         first = int(numbers[0]) if len(numbers) else 0
         row, column, chance = positive_entries(block, first, above=NEGLIGIBLE)
@@ -671,7 +671,7 @@ class RowRounding:
         first: int,
         rows_of: Callable[[Whole], Array],
     ) -> None:
-        """Add a batch whose first row has the number ``first``; ``rows_of`` returns distributions."""
+        """Add a batch whose first row has number ``first``; ``rows_of`` returns distributions."""
         self._n_rows = first + len(groups)
         missing = self._n_rows - len(self._codes)
         if missing > 0:

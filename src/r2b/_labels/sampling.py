@@ -206,7 +206,7 @@ def take_rows(X: Any, index: Array) -> Any:
 
 
 def with_row_labels(labels: Any, taken: Any, row_labels: Any, index: Array) -> Any:
-    """Give a pandas column of labels the row labels of its features, by which pandas joins."""
+    """Return a pandas column of labels the row labels of its features, by which pandas joins."""
     if not libraries.is_pandas_series(labels):
         return labels
     if libraries.is_pandas_dataframe(taken) or libraries.is_pandas_series(taken):

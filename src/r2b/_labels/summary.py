@@ -1,4 +1,4 @@
-"""A summary of a result: which labels change, which constraints cause it, in text and in numbers."""
+"""A summary of a result: which labels change, and which constraints cause it."""
 
 from __future__ import annotations
 
@@ -118,7 +118,9 @@ def heaviest_flows(
     --------
     >>> channel, names = np.array([[[0.75, 0.25], [0.0, 1.0]]]), np.array(["no", "yes"])
     >>> weights, all_rows = np.array([[8.0, 2.0]]), np.array(["all"])
-    >>> heaviest_flows(lambda cells, old: channel[cells, old], weights, all_rows, names, 1)[0].weight
+    >>> def answers(cells, old):
+    ...     return channel[cells, old]
+    >>> heaviest_flows(answers, weights, all_rows, names, 1)[0].weight
     2.0
     """
     (cells, old), n_classes, total = np.nonzero(weights), len(classes), float(weights.sum())

@@ -55,7 +55,9 @@ def verify(
     epsilon: float | Mapping[Any, float] | None = None,
     **reading: Any,
 ) -> Verification:
-    r"""Check the fair labels in an output from the data: means, parity, bound and, from the prices, that no labels in parity are closer.
+    r"""Check the fair labels in an output from the data.
+
+    It checks means, parity, the bound and, from the prices, that no labels in parity are closer.
 
     No number in the certificate is believed: it says what was asked for and holds the prices, which
     prove or do not. An edited label, price or number makes a check fail.
@@ -97,7 +99,8 @@ def verify(
     >>> place = pathlib.Path(tempfile.mkdtemp()) / "people.csv"
     >>> _ = place.write_text("sex,job\nf,a\nf,b\nm,b\nm,b\n")
     >>> fair = place.with_name("fair.csv")
-    >>> main(["debias", str(place), "--label", "job", "--sensitive", "sex", "--quiet", "--output", str(fair)])
+    >>> asked = ["--label", "job", "--sensitive", "sex", "--output", str(fair), "--quiet"]
+    >>> main(["debias", str(place), *asked])
     0
     >>> found = r2b.verify(fair, label="job", sensitive_features="sex", epsilon=0)
     >>> found.ok, round(found.disparity_before, 2), round(found.disparity, 2)
@@ -190,7 +193,7 @@ def _source(path: str, watch: Any, **reading: Any) -> FileSource:
 
 
 class _Checking:
-    """An output, the table with its data (often the same), and the certificate that both are held against."""
+    """An output and the table with its data (often the same), checked against a certificate."""
 
     def __init__(
         self, output: FileSource, table: FileSource, fair: FairLabels, record: Record
@@ -281,7 +284,8 @@ class _Checking:
             if sums.whole
             else ("labels meet", "labels")
         )
-        asked = f"parity {proof.disparity:.6f}, epsilon {max(float(each.bound.epsilon.max()) for each in parity.members):g}"
+        epsilon = max(float(each.bound.epsilon.max()) for each in parity.members)
+        asked = f"parity {proof.disparity:.6f}, epsilon {epsilon:g}"
         self._check(
             f"{meet} the bound",
             proof.excess <= PROVEN,
@@ -318,7 +322,7 @@ class _Checking:
         return sums, marks.marks(), groups
 
     def _relabel(self) -> Relabel:
-        """Give what makes the labels again, from the prices and what the certificate says was asked for."""
+        """Return what makes the labels again, from the prices and what was asked for."""
         record, roles, schema = self.record, self.record.columns, self.schema
         normalize, counts, held = bool(record.options.get("normalize")), None, None
         if record.form == "round" and not roles.categorical:
@@ -337,7 +341,7 @@ class _Checking:
     def _settled(
         self, sums: RowSums, groups: Cells, request: Request
     ) -> tuple[Families, Parity, Cells]:
-        """Settle on the table what was asked for, once every class, value and cell that the certificate names is known to occur."""
+        """Settle on the table what was asked for, if all that the certificate names occurs."""
         sums.finish()
         roles, schema, count = (
             self.record.columns,
@@ -427,7 +431,8 @@ class _Checking:
             )
             found = f"off by {sums.most['away']:.0e}{where}"
         else:
-            differ = f"{wrong:,} {'row differs' if wrong == 1 else 'rows differ'}, the first is row {sums.first}"
+            rows = "row differs" if wrong == 1 else "rows differ"
+            differ = f"{wrong:,} {rows}, the first is row {sums.first}"
             found = differ if wrong else "every row, drawn again"
         self._check("labels follow from the prices", not wrong, found)
 

@@ -1,4 +1,4 @@
-"""What a certificate claims, read as strictly as anyone may have written it; what was found about it, and both in words."""
+"""What a certificate claims, read with suspicion, and what was found about it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Verification:
         return self.disparity if self.realised is None else self.realised.disparity
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain values that strict JSON can hold."""
+        """Return it as plain values that strict JSON can hold."""
         facts = {
             "verified": self.ok,
             "form": None if self.claim is None else self.claim["form"],
@@ -106,7 +106,8 @@ class Verification:
         if self.disparity is not None:
             soft = "" if self.realised is None else f"; {self.disparity:.4f} as probabilities"
             lines.append(
-                f"  {'disparity':18}{self.disparity_before:.4f} before, {self.disparity_in_file:.4f} in the file{soft}"
+                f"  {'disparity':18}{self.disparity_before:.4f} before, "
+                f"{self.disparity_in_file:.4f} in the file{soft}"
             )
         return "\n".join(
             [
@@ -216,7 +217,12 @@ def _columns_of(stored: Any) -> ColumnRoles:
         raise ValueError(f"columns is {stored!r}")
     if stored["settings"]:
         raise ValueError("settings of continuous attributes are not written by the command line")
-    return ColumnRoles(**lists, soft=stored["soft"], weight=stored["weight"], membership=membership)  # type: ignore[arg-type]
+    return ColumnRoles(
+        soft=stored["soft"],
+        weight=stored["weight"],
+        membership=membership,
+        **lists,  # type: ignore[arg-type]
+    )
 
 
 def _texts_of(name: str, stored: Any) -> tuple[str, ...]:
@@ -226,7 +232,7 @@ def _texts_of(name: str, stored: Any) -> tuple[str, ...]:
 
 
 def claim_of(fair: FairLabels, record: Record) -> dict[str, Any]:
-    """Give what is claimed, as plain values: which labels, which groups, which bound, which form, which rows are left out and why."""
+    """Return what is claimed as plain values: labels, groups, bounds, form, rows left out."""
     columns, options, families = record.columns, record.options, fair.families
     reasons = [
         f"{name}={options[name]!r}"
@@ -268,7 +274,7 @@ def sensitive_names(columns: ColumnRoles) -> list[str]:
 
 
 def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Say what is claimed."""
+    """Describe what is claimed."""
     label = (
         claim["label"]
         if isinstance(claim["label"], str)
@@ -288,7 +294,8 @@ def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(
             (
                 "bound",
-                f"{written(family['name']) or 'groups'}: {MEASURES[family['bound']]} at most {epsilon}",
+                f"{written(family['name']) or 'groups'}: {MEASURES[family['bound']]} "
+                f"at most {epsilon}",
             )
         )
     if len(claim["families"]) > _LISTED:
@@ -296,7 +303,8 @@ def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
     if claim["objective"] != "distance" or claim["lam"] not in (0.0, 1.0) or claim["costs"]:
         costs = ", costs of the certificate" if claim["costs"] else ""
         lines.append(("objective", f"{claim['objective']}, lambda {claim['lam']:g}{costs}"))
-    by = f" (seed {claim['random_state']}, by {', '.join(map(written, claim['key'])) or 'row number'})"
+    key = ", ".join(map(written, claim["key"])) or "row number"
+    by = f" (seed {claim['random_state']}, by {key})"
     lines.append(("form", claim["form"] + (by if claim["random_state"] is not None else "")))
     reasons = f", {' and '.join(claim['left_out_because'])}" if claim["left_out_because"] else ""
     whose = "rows" if claim["weight"] is None else "weight"
@@ -337,7 +345,7 @@ def insisted(columns: ColumnRoles, label: Sequence[str], sensitive: Sequence[str
 
 
 def difference(said: Any, found: Any, where: str) -> str | None:
-    """Name the first place where two trees of plain values differ; numbers may differ by what rounding does."""
+    """Name the first place where two trees of plain values differ by more than rounding."""
     number = (int, float)
     if (
         isinstance(said, number)

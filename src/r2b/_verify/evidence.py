@@ -1,4 +1,6 @@
-"""What rows and their new labels add up to, batch by batch, and the certificate that follows: no code here is shared with a solver.
+"""Sums over rows and their new labels, and the certificate that follows.
+
+No code here is shared with a solver.
 
 For any labels x that meet the bound and any prices, the gap bounds how much better other labels can
 be, see :mod:`r2b._solve.certificate`.
@@ -165,14 +167,14 @@ class RowSums:
         )
 
     def cell_means(self, name: str) -> Floats:
-        """Give means of cells from the sums of this name; a cell without weight has none."""
+        """Return means of cells from the sums of this name; a cell without weight has none."""
         mass = self.sums["mass"][:, None]
         return np.asarray(
             np.divide(self.sums[name], mass, out=np.zeros_like(self.sums[name]), where=mass > 0)
         )
 
     def certificate(self, fair: FairLabels, parity: Parity, lam: float) -> Certificate:
-        """Certify the labels as they stand, or where each row has one class, their distributions."""
+        """Certify the labels as they are or, for one class per row, their distributions."""
         total = float(self.sums["mass"].sum())
         slack, squared_norm, agreement, distance, moved = (
             self.sums[name] / total for name in _TERMS
@@ -212,7 +214,7 @@ class RowSums:
     def beyond_promise(
         self, cells: Layout, families: Families, parity: Parity, *, weighted: bool
     ) -> tuple[float, float]:
-        """Give how far group means of rounded labels are from the optimum, and how much farther than promised."""
+        """Return how far group means of rounded labels are from the optimum, and beyond promise."""
         count = (
             self.sums["count"].reshape(len(self.sums["mass"]), -1).sum(axis=1).astype(np.float64)
         )

@@ -1,4 +1,4 @@
-"""The certificate file beside an output, and the output itself, read as the rows that were debiased.
+"""The certificate file of an output, and the output itself, read as the debiased rows.
 
 Rows are read batch by batch, in order. Repeated rows ("expand") are put together again, so that
 they read like rows of probabilities.
@@ -91,7 +91,7 @@ class Record:
     realised: dict[str, Any] | None = None
 
     def encoded(self, fair: FairLabels) -> bytes:
-        """Give the file: everything that ``FairLabels.save`` writes, and this record."""
+        """Return the file: everything that ``FairLabels.save`` writes, and this record."""
         content = {
             **content_of(fair),
             "file": {"version": VERSION, "r2b": r2b.__version__, **self.to_json()},
@@ -103,7 +103,7 @@ class Record:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give the record as plain values that strict JSON can hold."""
+        """Return the record as plain values that strict JSON can hold."""
         # The names of classes need not be text, so that numbers by class are pairs.
         options = {
             name: list(value.items()) if isinstance(value, dict) else value
@@ -121,7 +121,10 @@ _NOT_RECORDED = ("tol", "max_iter", "time_limit", "threads", "costs", "progress"
 def reads_again(
     source: FileSource, shape: Format, encoding: str = "utf-8", na: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Say how an output in some format reads again, as :meth:`FileSource.open` takes it; ``encoding`` and ``na`` are those of the input."""
+    """Describe how an output in some format is read again by :meth:`FileSource.open`.
+
+    ``encoding`` and ``na`` are those of the input.
+    """
     same = shape.kind == source.listing.format.kind
     dialect = getattr(source.files[0], "dialect", None) if same else None
     gaps = tuple(na) if shape.kind in ("csv", "tsv") and na else EMPTY
@@ -138,7 +141,7 @@ def record_of(
     command: str,
     found: Realised | None = None,
 ) -> Record:
-    """Say for the certificate what was asked for and what was written.
+    """Describe for the certificate what was asked for and what was written.
 
     Parameters
     ----------
@@ -230,7 +233,7 @@ class Output:
     data: FileSource | None = None
 
     def pieces(self) -> Iterator[tuple[Batch, Batch | None]]:
-        """Give batches of the output in order, and the same rows of the table that was debiased where it is another."""
+        """Iterate over batches of the output, with the same rows of another table if given."""
         roles = self.decode.roles
         old = tuple(dict.fromkeys([*roles.used, *roles.key]))
         own = self.source if self.data is not None else self.source.with_numbers(roles.numbers)
@@ -290,7 +293,8 @@ class Output:
         starts, row = np.flatnonzero(new), np.cumsum(new) - 1
         wrong = np.flatnonzero(number[starts] != batch.first + np.arange(len(starts)))
         if len(wrong):
-            after = f"row {number[starts[wrong[0]]]:.0f} comes where row {batch.first + wrong[0]} should be"
+            should = batch.first + wrong[0]
+            after = f"row {number[starts[wrong[0]]]:.0f} comes where row {should} should be"
             raise InputError(after, remedy="Repeated rows come in their order.", check=ROWS)
         n_classes, there = len(self.decode.schema.classes), codes >= 0
         place = row[there] * n_classes + codes[there]
@@ -322,7 +326,7 @@ class Output:
         return replace(found, copies=len(np.unique(row[np.any(odd, axis=0)])))
 
     def _whole_rows(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Give batches in which all copies of a row are together, each with the number of its first row."""
+        """Iterate over batches that hold all copies of each row, with the number of the first."""
         held, first = None, 0
         for batch in batches:
             record = (
@@ -353,7 +357,7 @@ class _Ahead:
         self.held: list[Any] = []
 
     def take(self, n_rows: int) -> Batch:
-        """Give the next rows."""
+        """Return the next rows."""
         while (there := sum(each.num_rows for each in self.held)) < n_rows:
             batch = next(self.batches, None)
             if batch is None:
@@ -399,7 +403,7 @@ def _numbers(column: Any, name: str) -> Floats:
 
 
 class Fingerprints:
-    """Checksums of rows in order, the same whatever the format and the batches: each column has one of its own."""
+    """Checksums of columns of rows in order, the same for every format and batch size."""
 
     def __init__(self) -> None:
         self._seen: dict[str, list[Any]] = {}
@@ -418,7 +422,7 @@ class Fingerprints:
                 )
 
     def marks(self) -> dict[str, str]:
-        """Give one checksum of the data and one of the new columns."""
+        """Return one checksum of the data and one of the new columns."""
         return {
             name: hashlib.sha256(b"".join(each.digest() for each in seen)).hexdigest()
             for name, seen in self._seen.items()
@@ -428,7 +432,7 @@ class Fingerprints:
 def fingerprints(
     source: FileSource, decode: Decode, form: Form, names: tuple[str, ...]
 ) -> dict[str, str]:
-    """Give the fingerprints of an output: of the rows that were debiased, as they are read, and of the new columns."""
+    """Return the fingerprints of an output: of the debiased rows, and of the new columns."""
     found, spelled = (
         Fingerprints(),
         replace(decode, schema=spelled_schema(decode.schema, source, decode.roles)),
@@ -440,7 +444,7 @@ def fingerprints(
 
 
 def spelled_schema(schema: Schema, source: FileSource, roles: ColumnRoles) -> Schema:
-    """Give a schema as a table spells it: text may stand for values of another type that its format does not have."""
+    """Return a schema as a table spells it, which may use text for other types."""
 
     def spelled(vocabulary: Any, name: str) -> Any:
         values = vocabulary.values.tolist()

@@ -1,4 +1,4 @@
-"""The methods of the paper and their rivals, under one interface: ``fit`` on training data, ``transform`` on any.
+"""The methods of the paper and their rivals, with ``fit`` and ``transform``.
 
 Methods on labels (``Exact``, ``R2B``, ``R2B0``, ``HTO``, ``OST``, ``Unchanged``) give an N x L
 matrix, ``Reweighing`` gives weights, ``DPRemover`` gives features, ``RTO`` binary decisions. The

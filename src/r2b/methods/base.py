@@ -1,4 +1,4 @@
-"""What all methods on labels share: fit on a table, learn a few numbers per group and class, apply them to any rows."""
+"""What all methods on labels share: they learn a few numbers per group and class."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def at_least(
     most: float = np.inf,
     integer: bool = False,
 ) -> Any:
-    """Give ``value`` back if it is a finite number of at least (or above) ``least`` and at most ``most``; refuse it otherwise."""
+    """Return ``value`` if it is a finite number in the range; refuse it otherwise."""
     if (
         not is_a(Integral if integer else Real, value)
         or not least <= value <= most
@@ -63,7 +63,7 @@ def read_numbers(column: Column, what: str) -> Floats:
 def read_weight_beside(
     sample_weight: Any, what: str, rows: Column | Frame | Matrix, groups: Cells
 ) -> Floats | None:
-    """Read the weights, if any, of the rows of the argument ``what``; rows, groups and weights must be of the same rows in one order."""
+    """Read the weights, if any, of the rows of the argument ``what``, and compare lengths."""
     refuse_lengths(what, len(rows), GROUPS, groups.n_rows)
     beside = (what, rows.index), (GROUPS, groups.index)
     if sample_weight is None:
@@ -164,4 +164,4 @@ class LabelMethod(ABC):
 
     @abstractmethod
     def _respond(self, labels: Floats, groups: Array) -> Floats:
-        """Give the new rows of label rows (n, L) of groups (n,): a function of one row and its group alone."""
+        """Return the new label rows (n, L) of groups (n,): a function of row and group alone."""

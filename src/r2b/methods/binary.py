@@ -1,4 +1,4 @@
-"""The binary debiasing step of Algorithm 1, exact: one threshold per group and class, from sorted breakpoints.
+"""The exact binary step of Algorithm 1: a threshold per group and class, from breakpoints.
 
 For each class: minimise ``sum_i w_i (gamma/2 h_i^2 - f_i h_i)`` over ``0 <= h <= 1`` under a bound
 on the group means m_s of h. The answer is ``h_i = clip((f_i - t_s) / gamma, 0, 1)``, s being the
@@ -26,7 +26,7 @@ _ULPS = 4 * np.finfo(np.float64).eps
 
 @dataclass(frozen=True, eq=False)
 class GroupedRows:
-    """Rows in the order of their groups, without those of weight 0, so that sums over a group are sums over a slice.
+    """Rows sorted by group, without those of weight 0, so that a group is a slice.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class GroupedRows:
 
     @classmethod
     def of(cls, groups: Array, weight: Floats | None, n_groups: int) -> Self:
-        """Bring rows of groups 0..n_groups-1, each with some weight, into order; ``weight`` None stands for ones."""
+        """Sort rows of groups 0..n_groups-1 with some weight; ``weight`` None means ones."""
         each = np.ones(len(groups)) if weight is None else np.asarray(weight, np.float64)
         order = np.argsort(groups, kind="stable")
         order = order[each[order] > 0]
@@ -65,16 +65,16 @@ class GroupedRows:
         return np.asarray(self.share * self.weight[self.groups])
 
     def means(self, values: Floats) -> Floats:
-        """Give the group means (n_groups, L) of values (n, L) in this order."""
+        """Return the group means (n_groups, L) of values (n, L) in this order."""
         return np.asarray(np.add.reduceat(values * self.share[:, None], self.start[:-1], axis=0))
 
     def overall(self, values: Floats) -> Floats:
-        """Give the mean over all rows (L,) of values (n, L) in this order."""
+        """Return the mean over all rows (L,) of values (n, L) in this order."""
         return np.asarray(self.weight @ self.means(values) / self.weight.sum())
 
 
 def grouped_labels(dataset: Dataset, epsilon: Epsilon) -> tuple[GroupedRows, Floats, RangeBound]:
-    """Give the distinct rows of a table in the order of their groups, their labels (n, L), and the bound asked for."""
+    """Return the distinct rows of a table by group, their labels (n, L), and the bound."""
     rows = merge(dataset)
     grouped = GroupedRows.of(rows.cells, rows.weight, rows.n_cells)
     labels: Floats = np.asarray(rows.labels, np.float64)[grouped.order]
@@ -86,7 +86,7 @@ def grouped_labels(dataset: Dataset, epsilon: Epsilon) -> tuple[GroupedRows, Flo
 
 
 def answer(scores: Floats, thresholds: Floats, gamma: float) -> Floats:
-    """Give ``clip((scores - thresholds) / gamma, 0, 1)``, the rule of every binary method here.
+    """Return ``clip((scores - thresholds) / gamma, 0, 1)``, the rule of every binary method here.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def answer(scores: Floats, thresholds: Floats, gamma: float) -> Floats:
 
 
 def divided_by_sums(rows: Floats, otherwise: Floats) -> Floats:
-    """Divide rows by their sums, so that they are distributions; one that adds up to 0 is replaced."""
+    """Divide rows by their sums; a row that adds up to 0 is replaced."""
     total = rows.sum(axis=1, keepdims=True)
     return np.asarray(np.where(total > 0, rows / np.where(total > 0, total, 1.0), otherwise))
 
@@ -109,7 +109,7 @@ def divided_by_sums(rows: Floats, otherwise: Floats) -> Floats:
 def pinned_thresholds(
     rows: GroupedRows, scores: Floats, gamma: float, rho: Floats, epsilon: Floats
 ) -> Floats:
-    """Give the thresholds of the published bound: ``|m_s - rho| <= epsilon / 2`` for every group s.
+    """Return the thresholds of the published bound: ``|m_s - rho| <= epsilon / 2``.
 
     Parameters
     ----------
@@ -144,7 +144,9 @@ def pinned_thresholds(
 
 
 def free_thresholds(rows: GroupedRows, scores: Floats, gamma: float, epsilon: Floats) -> Floats:
-    """Give the thresholds of the bound of Algorithm 1: ``max_s m_s - min_s m_s <= epsilon``, the common mean left free.
+    """Return the thresholds of Algorithm 1's bound ``max_s m_s - min_s m_s <= epsilon``.
+
+    The common mean is left free.
 
     Group means go into a band ``[c, c + epsilon]``. The best c balances the prices, ``sum_s W_s t_s
     = 0``; that sum falls with c along straight pieces and jumps, whose ends are the means at
@@ -186,7 +188,7 @@ def free_thresholds(rows: GroupedRows, scores: Floats, gamma: float, epsilon: Fl
 
 @dataclass(frozen=True, eq=False)
 class _Curves:
-    """Group means as functions of the thresholds: for class k and group s, the points ``start[s]:start[s+1]`` of row k."""
+    """Group means as functions of thresholds; group s has points ``start[s]:start[s+1]``."""
 
     knots: Floats  # (L, 2n) thresholds, rising within a group
     means: Floats  # (L, 2n) means there, falling from 1 to 0
@@ -213,7 +215,7 @@ class _Curves:
         )
 
     def thresholds(self, means: Floats) -> tuple[Floats, Floats]:
-        """Give the least and the largest threshold at which each group has ``means``, of shape (..., n_groups or 1, L)."""
+        """Return the least and the largest threshold at which each group has ``means``."""
         shape = np.broadcast_shapes(means.shape, (len(self.weight), len(self.knots)))
         wanted = np.broadcast_to(means, shape)
         columns = np.arange(shape[-1])
@@ -253,7 +255,7 @@ class _Curves:
 
 
 def _curve(scores: Floats, share: Floats, gamma: float) -> tuple[Floats, Floats]:
-    """Give thresholds (L, 2n), sorted, and the means there, of one group's scores (L, n)."""
+    """Return thresholds (L, 2n), sorted, and the means there, of one group's scores (L, n)."""
     breaks = np.concatenate([scores - gamma, scores], axis=1)
     order = np.argsort(breaks, axis=1, kind="stable")
     knots = np.take_along_axis(breaks, order, axis=1)
@@ -272,7 +274,7 @@ def _curve(scores: Floats, share: Floats, gamma: float) -> tuple[Floats, Floats]
 
 
 def _balanced(curves: _Curves, own: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
-    """Give the lower end (L,) of the best band, and the thresholds (R, L) that bring all groups into it."""
+    """Return the lower end (L,) of the best band, and the thresholds (R, L) for it."""
     # Where the sum of prices may bend: a group at a breakpoint, or at the mean it has anyway, on
     # either end of the band.
     points = np.concatenate([curves.means, own.T], axis=1)

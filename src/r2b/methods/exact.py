@@ -16,7 +16,7 @@ from r2b.methods.base import LabelMethod, at_least
 
 
 class Exact(LabelMethod):
-    """The optimum, as :func:`r2b.debias` finds it; there with a certificate, here under the interface of its rivals.
+    """The optimum of :func:`r2b.debias`, under the interface of its rivals.
 
     Parameters
     ----------
@@ -36,7 +36,8 @@ class Exact(LabelMethod):
 
     Examples
     --------
-    >>> Exact().fit_transform(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"]).round(3)
+    >>> y, sex = ["a", "b", "a", "a"], ["f", "f", "m", "m"]
+    >>> Exact().fit_transform(y, sensitive_features=sex).round(3)
     array([[1.   , 0.   ],
            [0.333, 0.667],
            [0.667, 0.333],

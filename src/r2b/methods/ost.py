@@ -1,4 +1,4 @@
-r"""Optimised score transformation (Wei, Ramamurthy and Calmon) under mean score parity, solved exactly for known groups.
+r"""Optimised score transformation (Wei, Ramamurthy and Calmon) under mean score parity.
 
 For scores r of one class the method looks for r' that maximise ``E[r log r' + (1 - r) log(1 -
 r')]`` while every group mean stays within ``epsilon`` of the overall mean. One price ``mu`` per
@@ -38,7 +38,7 @@ _ROOT_STEPS = 2_400
 
 
 def transform_scores(scores: Any, mu: Any) -> Floats:
-    r"""Give the transformed scores, the root in [0, 1] of ``mu r'^2 - (1 + mu) r' + r = 0``.
+    r"""Return the transformed scores, the root in [0, 1] of ``mu r'^2 - (1 + mu) r' + r = 0``.
 
     It is written without a difference of like numbers, so that it holds at ``mu = 0``, at scores of
     0 and 1 and for any size of mu.
@@ -100,11 +100,11 @@ class _Scores:
         return np.minimum(self.rows.means(values[:, None])[:, 0], 1.0)
 
     def means(self, prices: Floats) -> Floats:
-        """Give the mean transformed score of each group."""
+        """Return the mean transformed score of each group."""
         return self._mean(_response(self.score, prices[self.rows.groups])[0])
 
     def slopes(self, prices: Floats) -> tuple[Floats, Floats]:
-        """Give the means and their derivatives, from ``dr'/dmu = -r' (1 - r') / sqrt(discriminant)``."""
+        """Return the means and their derivatives: ``dr'/dmu = -r' (1 - r') / sqrt(disc)``."""
         new, root = _response(self.score, prices[self.rows.groups])
         # a kink of class labels: its flat side, so that a bisection follows
         slope = new * (1 - new) / np.where(root > 0, root, np.inf)
@@ -144,7 +144,7 @@ class _Scores:
 def _root(
     function: Callable[[float], tuple[float, Floats]], low: float, high: float, tolerance: float
 ) -> Floats:
-    """Give the prices at the root of a decreasing function of one number, which comes with a vector of prices.
+    """Return the prices at the root of a decreasing function of one number.
 
     The bracket closes by turns with the secant and in the middle. Where the function jumps over 0,
     as it does on class labels, the bracket ends as two neighbouring numbers, and the prices are
@@ -170,7 +170,9 @@ def _root(
 
 
 def fit_scores(score: Floats, rows: GroupedRows, epsilon: float = 0.0) -> tuple[Floats, Floats]:
-    """Find the prices of mean score parity for one class: ``|E[R' | group] - E[R']| <= epsilon`` at the least loss of likelihood.
+    """Find the prices of mean score parity for one class at the least loss of likelihood.
+
+    The bound is ``|E[R' | group] - E[R']| <= epsilon``.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""Moving one feature of every group onto a distribution that the groups share: quantile functions for numbers, transport for categories.
+"""One feature of every group moved onto a distribution that the groups share.
+
+Numbers are moved by quantile functions, categories by transport.
 
 Everything rests on one number per row, its rank ``u`` in its own group. Where ``u`` is uniform on
 (0, 1) in each group, any common function of it has the same distribution in each group. A value
@@ -16,7 +18,7 @@ from r2b._data.arrays import Array, Floats
 
 
 def spread(cells: Array, order: Array, rng: np.random.Generator) -> Floats:
-    """Give rows of one cell evenly spread places in (0, 1), each of them uniformly distributed.
+    """Return rows of one cell evenly spread places in (0, 1), each of them uniformly distributed.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ class RankCdf:
         return cls(distinct, below / below[-1], len(values))
 
     def ranks(self, values: Floats, rng: np.random.Generator) -> Floats:
-        """Give rows their ranks: in the order of their values, ties at random.
+        """Return rows their ranks: in the order of their values, ties at random.
 
         A training value owns the interval of ranks from the share below it to the share up to it. A
         new value between two of them owns half a row's share to either side of the boundary.
@@ -92,11 +94,12 @@ class RankCdf:
         return ranks
 
     def quantiles(self, u: Floats) -> Floats:
-        """Give the smallest training value whose share up to it reaches ``u``.
+        """Return the smallest training value whose share up to it reaches ``u``.
 
         Examples
         --------
-        >>> RankCdf.fit(np.array([1.0, 2.0, 2.0, 5.0]), np.ones(4)).quantiles(np.array([0.0, 0.25, 0.3, 0.75, 1.0]))
+        >>> cdf = RankCdf.fit(np.array([1.0, 2.0, 2.0, 5.0]), np.ones(4))
+        >>> cdf.quantiles(np.array([0.0, 0.25, 0.3, 0.75, 1.0]))
         array([1., 1., 2., 2., 5.])
         """
         # Sums of weights carry rounding, and a rank that equals a share must not slip over it.
@@ -106,7 +109,9 @@ class RankCdf:
 
 @dataclass(frozen=True, eq=False)
 class WidthCdf:
-    """The same distribution as a histogram of equal widths, by the rule of Freedman and Diaconis: it fails, and is here to show that.
+    """The same distribution as a histogram of equal widths, which shows how that rule fails.
+
+    The widths are those of Freedman and Diaconis.
 
     The CDF is a staircase: all rows of a bin get the share up to the bin's end, as in the paper's
     appendix. Where a group has two far modes, its quartiles lie in different modes, the width ``2
@@ -128,7 +133,7 @@ class WidthCdf:
 
     @classmethod
     def fit(cls, values: Floats, weight: Floats) -> WidthCdf:
-        """Learn from training values. Without a width (the quartiles are equal) there is one bin, as in ``numpy.histogram``."""
+        """Learn from training values; if the quartiles are equal there is one bin."""
         exact = RankCdf.fit(values, weight)
         low, high = exact.quantiles(np.array([0.25, 0.75]))
         start, reach = float(exact.values[0]), float(exact.values[-1] - exact.values[0])
@@ -141,7 +146,7 @@ class WidthCdf:
         return cls(start, width, bins, upto / upto[-1])
 
     def ranks(self, values: Floats, rng: np.random.Generator) -> Floats:
-        """Give the share up to the end of each value's bin; nothing is random here."""
+        """Return the share up to the end of each value's bin; nothing is random here."""
         bins = np.floor((values - self.start) / self.width)
         return np.asarray(
             np.concatenate([[0.0], self.upto])[np.searchsorted(self.bins, bins, side="right")]
@@ -157,7 +162,7 @@ class WidthCdf:
 
 @dataclass(frozen=True, eq=False)
 class NumericRepair:
-    """How one numeric feature is moved: the CDF of each group, and the quantile function that they share.
+    """How one numeric feature is moved: the CDF of each group, and the shared quantiles.
 
     Attributes
     ----------
@@ -191,7 +196,7 @@ class NumericRepair:
         return cls(groups, exact.shared(np.arange(n_bins + 1) / n_bins))
 
     def shared(self, u: Floats) -> Floats:
-        """Give the median over groups of their quantiles at ``u``: for two groups the average."""
+        """Return the median over groups of their quantiles at ``u``: for two groups the average."""
         if self.grid is not None:
             return np.interp(u, np.linspace(0, 1, len(self.grid)), self.grid)
         return np.asarray(
@@ -234,7 +239,8 @@ class CategoryRepair:
 
         Examples
         --------
-        >>> repair = CategoryRepair.fit(np.array([0, 0, 0, 1, 0, 1]), np.array([0, 0, 0, 0, 1, 1]), np.ones(6), n_groups=2, n_categories=2)
+        >>> categories, codes = np.array([0, 0, 0, 1, 0, 1]), np.array([0, 0, 0, 0, 1, 1])
+        >>> repair = CategoryRepair.fit(categories, codes, np.ones(6), n_groups=2, n_categories=2)
         >>> repair.target
         array([0.625, 0.375])
         >>> repair.transport[0].round(3)
@@ -273,7 +279,7 @@ class CategoryRepair:
 
 
 def least_transport(shares: Floats, target: Floats) -> Floats:
-    """Give the chances of the new category given the old one that reach the target and move as little mass as possible.
+    """Return P(new | old category) that reaches the target and moves the least mass.
 
     Overfull categories give up what they have too much, to the others in proportion to what these
     lack.

@@ -1,4 +1,4 @@
-"""The DP remover of Feldman et al. (2015): features moved, column by column, onto a distribution that all groups share.
+"""The DP remover of Feldman et al. (2015): each feature gets one distribution in all groups.
 
 **It needs the sensitive attribute of every row at test time**, because a row is moved by its rank
 in its own group.
@@ -237,7 +237,7 @@ def _table(X: Any) -> Frame | Matrix:
 
 
 def _named(table: Frame | Matrix) -> list[tuple[Column, str]]:
-    """Give columns and how an error calls them: by name, or by position where they have none."""
+    """Return columns and how an error calls them: by name, or by position where they have none."""
     names = (repr(column.name) if column.name else str(j) for j, column in enumerate(table.columns))
     return [
         (column, f"column {name} of {WHAT}")
@@ -246,14 +246,15 @@ def _named(table: Frame | Matrix) -> list[tuple[Column, str]]:
 
 
 def _places(table: Frame | Matrix, fitted: tuple[str, ...]) -> list[int]:
-    """Find the fitted column of every column that arrived: by name where both have one, or by position."""
+    """Find the fitted column of every column that arrived, by name if both have one."""
     names = [column.name for column in table.columns]
     if all(names) and all(fitted):
         if sorted(names) == sorted(fitted):
             return [fitted.index(name) for name in names]
     elif len(names) == len(fitted):
         return list(range(len(names)))
-    fault = f"has {len(names)} columns ({', '.join(map(repr, names[:10]))}), which are not the {len(fitted)} fitted ones"
+    names_given = ", ".join(map(repr, names[:10]))
+    fault = f"has {len(names)} columns ({names_given}), which are not the {len(fitted)} fitted ones"
     remedy = (
         f"Pass the fitted columns: {', '.join(map(repr, fitted[:10]))}."
         if all(fitted)

@@ -1,4 +1,4 @@
-"""Reweighing (Kamiran and Calders): labels stay as they are, and row weights make the label independent of the group.
+"""Reweighing (Kamiran and Calders): row weights make the label independent of the group.
 
 It is the rival that needs no new labels, where the learner takes weights. It cannot give a group a
 class that none of its rows has.
@@ -36,7 +36,7 @@ class UnreachableCell(NamedTuple):
 
 
 class Reweighing:
-    """Weigh rows by ``P(s) P(y) / P(s, y)``, so that group and label are independent in the weighted table.
+    """Weigh rows by ``P(s) P(y) / P(s, y)``: group and label are then independent.
 
     Where every group has every class, the weighted labels have demographic parity 0 to rounding,
     and the total weight of each group and of each class is kept. Where a (group, class) cell is
@@ -102,7 +102,7 @@ class Reweighing:
     def transform(
         self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False
     ) -> Floats:
-        """Give the weights of rows of the fitted classes and groups.
+        """Return the weights of rows of the fitted classes and groups.
 
         Parameters
         ----------
@@ -130,7 +130,8 @@ class Reweighing:
         Examples
         --------
         >>> rows, sex = [[0.5, 0.5], [1.0, 0.0]], ["f", "m"]
-        >>> Reweighing().fit([[0.5, 0.5], [0.8, 0.2]], sensitive_features=sex).transform(rows, sensitive_features=sex)
+        >>> fitted = Reweighing().fit([[0.5, 0.5], [0.8, 0.2]], sensitive_features=sex)
+        >>> fitted.transform(rows, sensitive_features=sex)
         array([[0.65  , 0.35  ],
                [0.8125, 0.    ]])
         """

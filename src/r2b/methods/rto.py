@@ -1,4 +1,4 @@
-"""The randomised threshold optimiser (RTO) on binary scores, and the two baselines that apply it class by class: HTO and R2B0.
+"""The randomised threshold optimiser (RTO), and the baseline that applies it by class: HTO.
 
 RTO minimises ``sum_i w_i (gamma/2 h_i^2 - f_i h_i)`` over ``0 <= h <= 1`` with ``|m_s - rho| <=
 epsilon / 2`` for the mean m_s of each group s.
@@ -80,7 +80,9 @@ class Descent:
         rng: np.random.Generator,
         start: Floats | None = None,
     ) -> Floats:
-        """Minimise the dual, ``sum_s W_s mean_s xi_gamma(f - t_s) + support(t)``, over thresholds t of shape (n_groups, L).
+        """Minimise the dual over thresholds t of shape (n_groups, L).
+
+        It is ``sum_s W_s mean_s xi_gamma(f - t_s) + support(t)``.
 
         xi_gamma is 0 below 0, ``w^2 / (2 gamma)`` up to gamma, ``w - gamma / 2`` beyond; its slope
         is the answer h. The two multipliers of a group are the parts of one signed t: at an optimum
@@ -127,7 +129,9 @@ class Descent:
 
 
 class RTO:
-    """The randomised threshold optimiser: probabilities of predicting 1 whose group means lie within epsilon / 2 of rho.
+    """The randomised threshold optimiser on binary scores.
+
+    It returns probabilities of predicting 1 whose group means lie within epsilon / 2 of rho.
 
     Parameters
     ----------
@@ -253,13 +257,13 @@ class RTO:
         return self
 
     def predict_proba(self, scores: Any, *, sensitive_features: Any) -> Floats:
-        """Give the probability of predicting 1, of shape (N,), of scores of the fitted groups."""
+        """Return the probability of predicting 1, of shape (N,), of scores of the fitted groups."""
         refuse_unfitted(self, "thresholds_", "scores")
         groups = read_known_cells(sensitive_features, fitted=self._groups)
         return answer(self._read(scores, groups)[0], self.thresholds_[groups.codes], self.gamma)
 
     def transform(self, scores: Any, *, sensitive_features: Any) -> Floats:
-        """Give the new scores: the same as :meth:`predict_proba`."""
+        """Return the new scores: the same as :meth:`predict_proba`."""
         return self.predict_proba(scores, sensitive_features=sensitive_features)
 
     def fit_transform(
@@ -274,7 +278,7 @@ class RTO:
     def _read(
         self, scores: Any, groups: Cells, sample_weight: Any = None
     ) -> tuple[Floats, Floats | None]:
-        """Give the scores of the rows of these groups, and their weights."""
+        """Return the scores of the rows of these groups, and their weights."""
         column = column_of(scores, what="scores")
         weight = read_weight_beside(sample_weight, "scores", column, groups)
         f = read_numbers(column, "scores")
@@ -293,12 +297,14 @@ class RTO:
 
 
 def box(rho: Floats, epsilon: Floats) -> Callable[[Floats], Floats]:
-    """Give the projection of group means on ``|m - rho| <= epsilon / 2``."""
+    """Return the projection of group means on ``|m - rho| <= epsilon / 2``."""
     return lambda means: np.clip(means, rho - epsilon / 2, rho + epsilon / 2)
 
 
 class HTO(LabelMethod):
-    """The hard-threshold baseline of the paper: RTO with gamma 0.01 on each class, rho = E[y_k], then rows divided by their sums.
+    """The hard-threshold baseline of the paper: RTO on each class, then rows divided by sums.
+
+    Gamma is 0.01 and rho is E[y_k].
 
     Each class alone is fair; dividing by the sums brings some of the unfairness back. A row below
     the threshold of every class (soft labels only) gets the overall class means.
