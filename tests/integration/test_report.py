@@ -11,7 +11,7 @@ import pytest
 import r2b
 from r2b.errors import ParameterError, RowsUnavailableError
 from r2b.report import facts_of, gather, to_html, to_json, to_markdown
-from r2b.report.flows import MOST_MOVES
+from r2b.report.facts import _MOVES as MOST_MOVES
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 FEW = {"n_permutations": 20, "n_boot": 20, "frontier_points": 4}

@@ -14,7 +14,7 @@ import pytest
 
 import r2b
 from r2b._audit import audit
-from r2b.report import notebook
+from r2b.report import render as notebook
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

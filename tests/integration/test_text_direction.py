@@ -18,7 +18,7 @@ from r2b._data.values import directions_kept, written
 from r2b._files import AtomicWriter
 from r2b.errors import ParameterError
 from r2b.report import gather, to_html, to_markdown, words
-from r2b.report.notebook import audit_html, fair_html
+from r2b.report.render import audit_html, fair_html
 
 OVERRIDE, CLOSING = "over\u202eride", "shut\u2069\u2067"
 TURNING = re.compile("[\u202a-\u202e\u2066\u2067]")

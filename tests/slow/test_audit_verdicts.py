@@ -23,7 +23,7 @@ from r2b.metrics.binomial import (
 )
 from r2b.metrics.chance import format_p_value
 from r2b.report import gather, to_html, to_markdown
-from r2b.report.notebook import audit_html
+from r2b.report.render import audit_html
 
 Floats = NDArray[np.float64]
 

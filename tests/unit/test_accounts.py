@@ -10,7 +10,7 @@ import pytest
 
 import r2b
 from r2b.report import gather, to_markdown
-from r2b.report.notebook import fair_html
+from r2b.report.render import fair_html
 
 
 def people(n: int = 300) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:

@@ -56,7 +56,7 @@ class Comparison:
         return f"<Comparison of {', '.join(map(repr, self.names))}>"
 
     def _repr_html_(self) -> str:
-        from r2b.report.notebook import comparison_html
+        from r2b.report.render import comparison_html
 
         return comparison_html(self)
 

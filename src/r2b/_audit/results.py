@@ -441,7 +441,7 @@ class Audit:
         return f"<Audit: {self.n_rows:,} rows, {n_families}{worst}>"
 
     def _repr_html_(self) -> str:
-        from r2b.report.notebook import audit_html
+        from r2b.report.render import audit_html
 
         return audit_html(self)
 

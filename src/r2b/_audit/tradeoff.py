@@ -120,7 +120,7 @@ class Frontier(Sequence[FrontierPoint]):
         return f"<Frontier: {counted(len(self), 'point')}, {path}{chance}>"
 
     def _repr_html_(self) -> str:
-        from r2b.report.notebook import frontier_html
+        from r2b.report.render import frontier_html
 
         return frontier_html(self)
 

@@ -242,7 +242,7 @@ class FairLabels:
         return f"<FairLabels: {self.status.value}, {parity}, {size}>"
 
     def _repr_html_(self) -> str:
-        from r2b.report.notebook import fair_html
+        from r2b.report.render import fair_html
 
         return fair_html(self)
 

@@ -27,8 +27,8 @@ from r2b.app.uploads import DELIMITERS, ENCODINGS, preview
 from r2b.app.workspace import Bounded, Workspace
 from r2b.errors import MissingValueError, R2BError, WeightError
 from r2b.report import facts_of, views, words
-from r2b.report.html import environment as report_environment
-from r2b.report.html import source as report_source
+from r2b.report.render import environment as report_environment
+from r2b.report.render import source as report_source
 
 TOP_CLASSES = 16  # that gain, of those that a channel shows
 _LEAST = 0.0005  # probability that is shown, since it rounds to 0.1 %

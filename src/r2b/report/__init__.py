@@ -1,8 +1,7 @@
 """Reports for people who did not run the code: facts first, in one versioned dictionary, then HTML, Markdown and JSON of them."""
 
 from r2b.report.facts import SHARED, facts_of, facts_of_audit, gather, gathered, to_json
-from r2b.report.html import to_html
-from r2b.report.markdown import to_markdown
+from r2b.report.render import to_html, to_markdown
 from r2b.report.results import Report
 from r2b.report.suppress import suppressed
 from r2b.report.trace import files_of, fingerprint, mark_of, stamp

@@ -1,9 +1,10 @@
-"""Everything a report says, as plain values: measured, solved and proven here, so that rendering has nothing to work out."""
+"""Everything a report says, as one dictionary of plain values: renderings compute nothing."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -12,46 +13,47 @@ from r2b._audit import Audit, Frontier
 from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
 from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import fair_as_they_are, solved_along, task_of
-from r2b._constraints.bounds import PARAMETERS
+from r2b._constraints.bounds import PARAMETERS, MomentBound
 from r2b._constraints.families.doubts import doubts_of
 from r2b._data import Dataset
-from r2b._data.arrays import Array, Floats
+from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.merge import class_weights
 from r2b._data.values import json_value
-from r2b._labels import FairLabels
+from r2b._labels import FairLabels, means_by_cell
 from r2b._labels.realised import Realised
 from r2b._labels.summary import largest_changes, means_of
 from r2b._labels.task import Task
 from r2b._solve.certificate import Certificate
 from r2b.errors import ParameterError
 from r2b.metrics.intervals import effective_size
-from r2b.report.after import families_after
-from r2b.report.flows import flows_of
-from r2b.report.limits import limits_of
+from r2b.metrics.means import means_of as cell_means
 from r2b.report.trace import mark_of, stamp, versions
+from r2b.report.words import limits_of
 
 Leaving = tuple[str, Realised]
 
 FORMAT, VERSION = "r2b-report", 1
-
-# options that audit and debias both have
 SHARED = ("missing", "min_group_size", "small_groups", "absent")
-_ECHOED = (
+"""Options that audit and debias share."""
+
+_ECHOED: tuple[str, ...] = (
     *SHARED,
     "bound",
     "families",
-    *PARAMETERS,
+    "target",
     "lam",
     "objective",
     "tol",
     "max_iter",
-    "time_limit",
-    "normalize",
 )
-# probabilities of a table, beyond which a solve takes long enough that few points of the frontier
-# are found
-_MANY = 1 << 18
+_ECHOED += ("time_limit", "normalize")
+_SLOW = 1 << 18  # probabilities of a table from which the frontier has fewer points
 _LISTED = 10  # changes and constraints by name
+_CHANNEL = 1 << 24  # numbers in the channel of all cells up to which flows are listed: 128 MiB
+_MOVES = 40  # of one group by name
+_SIDE = 8  # classes of each side of a flow that its summary names; the others are added up
+_FLOWS = 200  # groups
+_OTHER_ROWS = 1e-7  # difference of means from which a certificate is of other rows
 
 
 def gather(
@@ -73,27 +75,27 @@ def gather(
     date: Any = False,
     **options: Any,
 ) -> dict[str, Any]:
-    """Audit labels, solve for fair ones, ask what that costs, and put all of it into one dictionary of plain values.
+    """Audit labels, solve for fair ones and for what they cost, and return all facts.
 
     Parameters
     ----------
     y, sensitive_features, control_features, sample_weight, epsilon
         As for :func:`r2b.debias`.
     label_name : str, optional
-        What the label is called; the name of the column where it has one.
+        Name of the label; that of its column by default.
     command : str, optional
-        The command that made the report, to be shown at its end.
+        The command that made the report.
     frontier_points : int
-        Epsilons to solve for, from 0 to where the labels are fair as they are, beside the one asked
-        for; 0 to leave the cost out.
+        How many epsilons the frontier has, from 0 to where the labels are fair as they are; 0
+        leaves the cost out.
     n_permutations, n_boot, level, random_state, clusters
-        As for :func:`r2b.audit`. The same input and random_state give the same facts, but for a
-        date.
+        As for :func:`r2b.audit`. The same input and random_state return the same facts, except
+        for a date.
     leaving : tuple (str, Realised), optional
-        The form in which labels would leave, one class per row, and what holds for them; see
+        The form in which labels are returned, one class per row, and what holds for them; see
         :meth:`r2b.FairLabels.realised`.
     date : datetime, str, False or None
-        To be stated: False for none, None for now.
+        False states no date, None the current one.
     **options
         Everything else that :func:`r2b.debias` takes.
 
@@ -107,40 +109,38 @@ def gather(
     InputError
         The data cannot be used as they are.
     ParameterError
-        An argument lies outside its range, or an option does not exist.
+        An argument is out of range, or an option does not exist.
 
     Examples
     --------
-    >>> facts = gather(["a", "b", "b", "a", "a", "a"], sensitive_features=["f", "f", "f", "m", "m", "m"], epsilon=0.1)
-    >>> facts["format"], facts["data"]["rows"], round(facts["change"]["disparity_before"], 3), facts["certificate"]["holds"]
-    ('r2b-report', 6, 0.667, True)
+    >>> sex = ["f", "f", "f", "m", "m", "m"]
+    >>> facts = gather(["a", "b", "b", "a", "a", "a"], sensitive_features=sex, epsilon=0.1)
+    >>> facts["format"], facts["data"]["rows"], facts["certificate"]["holds"]
+    ('r2b-report', 6, True)
     """
-    name = getattr(y, "name", None)
-    label_name = label_name or (name if isinstance(name, str) else None)
+    own = getattr(y, "name", None)
     asked = {"epsilon": epsilon, **options}
     columns = {
         "sensitive_features": sensitive_features,
         "control_features": control_features,
         "sample_weight": sample_weight,
     }
-    task, chosen = task_of(y, {**columns, **asked}), options.get("families", "both")
-    shared = {option: options[option] for option in SHARED if option in options}
-    request = audit_request("both" if isinstance(chosen, str) else chosen, **shared)
-    codes = None if clusters is None else cluster_codes(clusters, task.table)
-    found = audit_dataset(
-        task.table, request, Draws(n_permutations, n_boot, level, random_state), codes
+    task, families = task_of(y, {**columns, **asked}), options.get("families", "both")
+    request = audit_request(
+        "both" if isinstance(families, str) else families,
+        **{name: options[name] for name in SHARED if name in options},
     )
-    draws = {"random_state": random_state, "frontier_points": frontier_points}
-    trace = {"date": stamp(date), "input": mark_of(task.table)}
+    codes = None if clusters is None else cluster_codes(clusters, task.table)
+    draws = Draws(n_permutations, n_boot, level, random_state)
     return gathered(
         task,
-        found,
+        audit_dataset(task.table, request, draws, codes),
         options=asked,
-        draws=draws,
-        label_name=label_name,
+        draws={"random_state": random_state, "frontier_points": frontier_points},
+        label_name=label_name or (own if isinstance(own, str) else None),
         command=command,
         leaving=leaving,
-        trace=trace,
+        trace={"date": stamp(date), "input": mark_of(task.table)},
     )
 
 
@@ -152,49 +152,33 @@ def gathered(
     draws: Mapping[str, Any],
     **shown: Any,
 ) -> dict[str, Any]:
-    """Solve a task that is open and ask what that costs, for an audit of the same rows.
+    """Solve a task that is open and its frontier, and return the facts with an audit of its rows.
 
     Parameters
     ----------
     task : Task
-        Its rows may each stand for several.
     found : Audit
     options : mapping
         As the task was asked, ``epsilon`` among them.
     draws : mapping
-        ``random_state`` and, where it is not 25, or 9 for many rows of probabilities,
-        ``frontier_points``.
+        ``random_state``, and optionally ``frontier_points``.
     **shown
         ``label_name``, ``command``, ``leaving``, ``form`` and ``trace``, as for :func:`facts_of`.
-
-    Returns
-    -------
-    dict
-        As :func:`gather` gives it.
     """
-    fair = task.solve(stacklevel=4)
-    path = None
     data = task.table
-    few = data.labels.is_soft and data.n_rows * data.n_classes > _MANY
-    frontier_points = draws.get("frontier_points", 9 if few else 25)
-    if (
-        not isinstance(frontier_points, int)
-        or isinstance(frontier_points, bool)
-        or frontier_points < 0
-    ):
-        remedy = "Pass how many epsilons to solve for, such as 25, or 0 to leave the cost out."
+    slow = data.labels.is_soft and data.n_rows * data.n_classes > _SLOW
+    points = draws.get("frontier_points", 9 if slow else 25)
+    if not isinstance(points, int) or isinstance(points, bool) or points < 0:
         raise ParameterError(
-            f"frontier_points is {frontier_points!r}.",
-            remedy=remedy,
-            frontier_points=frontier_points,
+            f"`frontier_points` is {points!r}.",
+            remedy="Pass how many epsilons to solve for, such as 25, or 0 for none.",
+            frontier_points=points,
         )
-    if frontier_points:
-        epsilons = _path(fair_as_they_are(task), int(frontier_points), _chosen(fair.certificate))
+    fair, path = task.solve(stacklevel=4), None
+    if points:
+        epsilons = _path(fair_as_they_are(task), points, _chosen(fair.certificate))
         path = Frontier(tuple(solved_along(task, epsilons)), epsilons)
-    settings = {
-        "epsilon": options["epsilon"],
-        **{option: options[option] for option in _ECHOED if option in options},
-    }
+    settings = {name: options[name] for name in ("epsilon", *_ECHOED) if name in options}
     settings["random_state"] = draws["random_state"]
     return facts_of(found, fair, path, settings=settings, **shown)
 
@@ -211,29 +195,25 @@ def facts_of(
     form: str | None = None,
     trace: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Put an audit, fair labels and a frontier that are already there into the dictionary that :func:`gather` gives.
+    """Return the facts of an audit, fair labels and a frontier that are already there.
 
     Parameters
     ----------
     found : Audit
     fair : FairLabels
-        Of the same rows, which it must still have: not one loaded from a file.
+        Of the same rows, which it must still hold.
     path : Frontier, optional
     label_name, command : str, optional
     settings : mapping, optional
         What was asked for, to be shown.
     leaving : tuple (str, Realised), optional
-        The form in which labels leave, one class per row, and what holds for them.
+        The form in which labels are returned, one class per row, and what holds for them.
     form : str, optional
-        The form in which labels were made; None where none were, so that everything is said of
-        labels that would be.
+        The form in which labels were made; None if none were, so that the report is about labels
+        that could be made.
     trace : mapping, optional
         ``date``; ``input`` and ``output``, each with ``sha256``, ``of`` and ``files``; and
         ``verify``, the lines that check the report.
-
-    Returns
-    -------
-    dict
 
     Raises
     ------
@@ -243,172 +223,142 @@ def facts_of(
     Examples
     --------
     >>> import r2b
-    >>> from r2b._audit import audit
     >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
-    >>> facts = facts_of(audit(y, sensitive_features=sex), r2b.debias(y, sensitive_features=sex, epsilon=0.1))
+    >>> found = r2b.audit(y, sensitive_features=sex, n_boot=0)
+    >>> facts = facts_of(found, r2b.debias(y, sensitive_features=sex, epsilon=0.1))
     >>> facts["cost"], facts["change"]["status"]
     (None, 'solved')
     """
     fair.largest_changes(0)  # refuses an object without rows
-    assert fair.dataset is not None
-    after = families_after(found, fair, None if leaving is None else leaving[1])
+    proof, data, made = fair.certificate, fair.dataset, None
+    assert data is not None
+    if form is not None:
+        held = proof if leaving is None else leaving[1]
+        made = {"form": form, "disparity": held.disparity, "excess": held.excess}
     return _facts(
         found,
-        fair.dataset,
-        {"label": label_name, "command": command, "settings": settings or {}, "trace": trace},
-        {
-            "headline": _headline(found, fair.certificate),
-            "change": _change(fair),
-            "cost": None if path is None else _cost(fair, path, found),
-            "certificate": {**fair.certificate.to_json(), "holds": fair.certificate.holds},
-            "leaving": None if leaving is None else {"form": leaving[0], **leaving[1].to_json()},
-            "made": None if form is None else _made(form, fair.certificate, leaving),
-            "after": after,
-            "doubts": doubts_of(fair.dataset.cells, fair.families, fair.classes.tolist()),
-        },
+        data,
+        trace,
+        label=label_name,
+        command=command,
+        settings=settings or {},
+        headline=_headline(found, proof),
+        change=_change(fair),
+        cost=None if path is None else _cost(fair, path, found),
+        certificate={**proof.to_json(), "holds": proof.holds},
+        leaving=None if leaving is None else {"form": leaving[0], **leaving[1].to_json()},
+        made=made,
+        after=_families_after(found, fair, None if leaving is None else leaving[1]),
+        doubts=doubts_of(data.cells, fair.families, fair.classes.tolist()),
     )
 
 
 def facts_of_audit(
     found: Audit, *, label_name: str | None = None, trace: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Put an audit alone into the dictionary that :func:`gather` gives; what is about a change is None.
-
-    Parameters
-    ----------
-    found : Audit
-        With its data, as :func:`r2b.audit` gives it.
-    label_name : str, optional
-        What the label is called.
-    trace : mapping, optional
-        Date, checksums of files and how to verify, where they are known.
+    """Return the facts of an audit alone; those about a change are None.
 
     Examples
     --------
-    >>> from r2b._audit import audit
-    >>> facts = facts_of_audit(audit(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0))
+    >>> import r2b
+    >>> found = r2b.audit(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0)
+    >>> facts = facts_of_audit(found)
     >>> facts["change"], facts["data"]["rows"]
     (None, 4)
     """
     assert found.data is not None and found.fitted is not None
-    settings = {
-        name: getattr(found, name) for name in ("n_permutations", "n_boot", "level", "random_state")
-    }
-    nothing = dict.fromkeys(("change", "cost", "certificate", "leaving", "made", "after"))
-    doubts = doubts_of(found.data.cells, found.fitted, found.classes.tolist())
-    known = {"label": label_name, "command": None, "settings": settings, "trace": trace}
+    draws = ("n_permutations", "n_boot", "level", "random_state")
     return _facts(
-        found, found.data, known, {"headline": _headline(found, None), **nothing, "doubts": doubts}
+        found,
+        found.data,
+        trace,
+        label=label_name,
+        command=None,
+        settings={name: getattr(found, name) for name in draws},
+        headline=_headline(found, None),
+        **dict.fromkeys(("change", "cost", "certificate", "leaving", "made", "after")),
+        doubts=doubts_of(found.data.cells, found.fitted, found.classes.tolist()),
     )
-
-
-def _facts(
-    found: Audit, data: Dataset, known: dict[str, Any], parts: dict[str, Any]
-) -> dict[str, Any]:
-    """Put the parts together, with what all reports have."""
-    trace = {
-        "date": None,
-        "input": None,
-        "output": None,
-        "verify": None,
-        **(known["trace"] or {}),
-        "versions": versions(),
-    }
-    for part in ("input", "output"):
-        trace[part] = {"sha256": None, "of": None, "files": [], **(trace[part] or {})}
-    facts: dict[str, Any] = json_value(
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "package": trace["versions"]["r2b"],
-            **known,
-            "label": known["label"] or "label",
-            "trace": trace,
-            "data": _data(data),
-            "audit": found.to_json(),
-            "excluded": () if found.fitted is None else found.fitted.excluded,
-            "suppressed": None,
-            **parts,
-        }
-    )
-    facts["limits"] = limits_of(facts)
-    return facts
-
-
-def _made(form: str, proof: Certificate, leaving: Leaving | None) -> dict[str, Any]:
-    """Say what holds for the labels that left: their own parity, not that of the distributions they come from."""
-    found = proof if leaving is None else leaving[1]
-    return {"form": form, "disparity": found.disparity, "excess": found.excess}
 
 
 def to_json(facts: dict[str, Any]) -> str:
-    """Write the facts as strict JSON, in a fixed order, with a newline at the end.
-
-    Parameters
-    ----------
-    facts : dict
-        What :func:`gather` gives.
-
-    Returns
-    -------
-    str
+    """Return the facts as strict JSON, in a fixed order, with a newline at the end.
 
     Examples
     --------
-    >>> facts = gather(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0, n_permutations=0)
+    >>> facts = gather(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0)
     >>> to_json(facts).splitlines()[1:3]
     ['  "format": "r2b-report",', '  "version": 1,']
     """
     return json.dumps(facts, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-def _data(dataset: Dataset) -> dict[str, Any]:
-    labels, groups, weight = dataset.labels, dataset.cells, dataset.weight
-    counts = (
-        None
-        if labels.is_soft
-        else class_weights(dataset, ignore_weight=True).sum(axis=0).astype(int)
+def _facts(
+    found: Audit, data: Dataset, trace: Mapping[str, Any] | None, **parts: Any
+) -> dict[str, Any]:
+    """Put the parts together with what all reports have."""
+    known = {name: None for name in ("date", "input", "output", "verify")} | dict(trace or {})
+    for part in ("input", "output"):
+        known[part] = {"sha256": None, "of": None, "files": [], **(known[part] or {})}
+    facts: dict[str, Any] = json_value(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "package": versions()["r2b"],
+            **parts,
+            "label": parts["label"] or "label",
+            "trace": {**known, "versions": versions()},
+            "data": _data(data),
+            "audit": found.to_json(),
+            "excluded": () if found.fitted is None else found.fitted.excluded,
+            "suppressed": None,
+        }
     )
+    facts["limits"] = limits_of(facts)
+    return facts
+
+
+def _data(data: Dataset) -> dict[str, Any]:
+    labels, cells, weight = data.labels, data.cells, data.weight
+    counts = None
+    if not labels.is_soft:
+        counts = class_weights(data, ignore_weight=True).sum(axis=0).astype(int)
     attributes = [
         {
             "name": name,
             "kind": kind,
-            "role": "sensitive" if j < groups.n_sensitive else "control",
+            "role": "sensitive" if place < cells.n_sensitive else "control",
             "values": len(vocabulary.values),
         }
-        for j, (name, kind, vocabulary) in enumerate(
-            zip(groups.columns, groups.kinds, groups.vocabularies, strict=True)
+        for place, (name, kind, vocabulary) in enumerate(
+            zip(cells.columns, cells.kinds, cells.vocabularies, strict=True)
         )
     ]
     return {
-        "rows": dataset.size,
+        "rows": data.size,
         "label_kind": "probabilities" if labels.is_soft else "classes",
         "classes": labels.vocabulary.values,
         "class_rows": counts,
         "attributes": attributes,
-        "cells": dataset.n_cells,
-        "weights": None if weight is None else _weights(weight, dataset.repeats),
+        "cells": data.n_cells,
+        "weights": None if weight is None else _weights(weight, data.repeats),
     }
 
 
 def _weights(weight: Floats, repeats: Array | None) -> dict[str, Any]:
-    """Describe the weights of rows; those that were counted together weigh the same."""
+    """Describe the weights of rows; rows that were counted together weigh the same."""
     each = weight if repeats is None else weight / repeats
-    effective = (
-        effective_size(weight)
-        if repeats is None
-        else float(weight.sum()) ** 2 / float(weight @ each)
-    )
+    effective = float(weight.sum()) ** 2 / float(weight @ each)
     return {
         "total": weight.sum(),
         "smallest": each.min(),
         "largest": each.max(),
-        "effective_rows": effective,
+        "effective_rows": effective_size(weight) if repeats is None else effective,
     }
 
 
 def _headline(found: Audit, proof: Certificate | None) -> dict[str, Any] | None:
-    """Give the worst difference of the audit, or the largest where none is beyond chance, and what becomes of its family."""
+    """Describe the worst difference that is beyond chance, or else the largest."""
     worst = found.worst or found.largest
     if worst is None:
         return None
@@ -418,6 +368,10 @@ def _headline(found: Audit, proof: Certificate | None) -> dict[str, Any] | None:
         for each in (() if proof is None else proof.families)
         if proof is not None and each.name == family.name and each.bound == "range"
     ]
+    tested = worst.level is not None
+    verdict = "beyond chance" if worst.beyond_chance else "within chance"
+    # The interval is that of the largest difference, and of no other.
+    own = family.interval is not None and worst == family.largest
     return {
         "family": worst.family,
         "class": worst.class_name,
@@ -425,62 +379,48 @@ def _headline(found: Audit, proof: Certificate | None) -> dict[str, Any] | None:
         "means": worst.means,
         "rows": worst.rows,
         "difference": worst.value,
-        # The interval is that of the largest difference, and of no other.
-        "interval": None
-        if family.interval is None or worst != family.largest
-        else tuple(family.interval),
+        "interval": tuple(family.interval) if own and family.interval is not None else None,
         "level": found.level,
-        "chance": None if worst.level is None else {"quantile": worst.level},
-        "verdict": "not tested"
-        if worst.level is None
-        else "beyond chance"
-        if worst.beyond_chance
-        else "within chance",
+        "chance": {"quantile": worst.level} if tested else None,
+        "verdict": verdict if tested else "not tested",
         "after": after[0] if after else None,
     }
 
 
 def _change(fair: FairLabels) -> dict[str, Any]:
     proof, (changes, means) = fair.certificate, largest_changes(fair, _LISTED)
+    measures = ("disparity_before", "disparity", "distance", "expected_changes")
     return {
         "status": fair.status.value,
         "advice": fair.status.advice,
         "proven": fair.status.ok,
         "unchanged": fair.unchanged,
         "lam": fair.lam,
-        **{
-            name: getattr(proof, name)
-            for name in ("disparity_before", "disparity", "distance", "expected_changes")
-        },
+        **{name: getattr(proof, name) for name in measures},
         "left_out": fair.families.left_out,
         "groups": fair.groups,
         "share": fair.families.share,
-        **flows_of(fair),
+        **_flows(fair),
         "largest": changes,
         # of probabilities the flows hold all means before and after
         "means": [] if fair.schema.is_soft else means,
         "means_of": means_of(fair),
         "costliest": [
-            {
-                "family": c.family,
-                "group": c.group,
-                "class": c.label,
-                "price": c.price,
-                "rate": c.rate,
-            }
-            for c in fair.costliest_constraints(_LISTED)
+            {"class": entry.pop("label"), **entry}
+            for entry in map(asdict, fair.costliest_constraints(_LISTED))
         ],
     }
 
 
 def _cost(fair: FairLabels, path: Frontier, found: Audit) -> dict[str, Any]:
     members = fair.certificate.families
-    # One bound on differences: what chance shows can be marked on the same axis.
-    alone = (
-        members[0].name
-        if len(members) == 1 and members[0].bound == "range" and members[0].offsets is None
-        else None
-    )
+    # With one bound on differences, what chance shows is on the same axis.
+    plain = len(members) == 1 and members[0].bound == "range" and members[0].offsets is None
+    chance = [
+        family.chance.quantile
+        for family in found.families
+        if plain and family.chance and family.name == members[0].name
+    ]
     measures = ("epsilon", "disparity", "distance", "expected_changes", "relative_gap")
     return {
         "points": [
@@ -488,29 +428,192 @@ def _cost(fair: FairLabels, path: Frontier, found: Audit) -> dict[str, Any]:
             for point in path
         ],
         "chosen": _chosen(fair.certificate),
-        "chance": next(
-            (
-                family.chance.quantile
-                for family in found.families
-                if family.chance and family.name == alone
-            ),
-            None,
-        ),
+        "chance": chance[0] if chance else None,
         "bounds": sorted({family.bound for family in members}),
     }
 
 
 def _chosen(proof: Certificate) -> float | None:
-    """Give the epsilon asked for, where it is one number for all families and classes that are bounded."""
-    asked = {
-        float(value) for family in proof.families for value in family.epsilon if np.isfinite(value)
-    }
+    """Return the epsilon if it is one number for all families and classes that are bounded."""
+    asked = {float(each) for family in proof.families for each in family.epsilon}
+    asked.discard(np.inf)
     return asked.pop() if len(asked) == 1 else None
 
 
 def _path(last: float, n: int, chosen: float | None) -> Floats:
-    """Space epsilons evenly up to where labels are fair as they are, the one asked for among them."""
+    """Space epsilons evenly up to where labels are fair as they are, the chosen one included."""
     if last <= 0:
         return np.zeros(1)
     asked = [] if chosen is None or chosen > last else [chosen]
     return np.unique(np.concatenate([np.linspace(0.0, last, n), asked]))
+
+
+def channel_of(fair: FairLabels) -> Floats:
+    """Return P(new class | old class, cell) for the cells of the rows."""
+    data = fair.dataset
+    assert data is not None
+    # Labels of a table elsewhere hold one typical row of each cell.
+    whole = len(fair.schema.table) == data.n_cells
+    return fair.channel if whole else fair.rule.response(data.cells).channel()
+
+
+def _groups(families: Any) -> list[tuple[Any, Any]]:
+    """Return the families that compare groups, each with how its groups count cells."""
+    pairs = zip(families.members, families.counting, strict=True)
+    return [pair for pair in pairs if not isinstance(pair[0].bound, MomentBound)]
+
+
+def _flows(fair: FairLabels) -> dict[str, Any]:
+    """Return the flow of old to new labels of every group, those with most changes first.
+
+    ``flows`` has an entry per group: its weight, the weight that changes, weight by class before
+    and after, and the largest ``moves`` as [old, new, weight], classes by their places.
+    ``summary`` has all moves between the few classes that lose and gain most; -1 stands for the
+    other classes. ``flows_note`` says what is left out.
+    """
+    data = fair.dataset
+    assert data is not None
+    entries, note = [], None
+    if data.labels.is_soft:
+        entries = _mean_flows(fair)
+        note = "Labels are probabilities: a row has no one class that it leaves."
+    elif data.n_cells * data.n_classes**2 > _CHANNEL:
+        note = f"There are too many cells ({data.n_cells:,}) to list where labels go."
+    else:
+        flow = channel_of(fair) * class_weights(data)[:, :, None]
+        for member, counting in _groups(fair.families):
+            by_group = flow
+            if not fair.families.by_cell:
+                by_group = np.tensordot(counting.design(data.cells).T, flow, axes=1)
+            names = fair.groups[member.groups]
+            entries += [
+                _flow(member.name, str(plain_value(name)), table)
+                for name, table in zip(names, by_group, strict=True)
+            ]
+        entries = entries or [_flow("", "all rows", flow.sum(axis=0))]
+        if len(entries) > _FLOWS:
+            note = f"{len(entries) - _FLOWS:,} groups with fewer changes are not listed."
+    entries.sort(key=lambda entry: -entry["changed"])
+    return {"flows": entries[:_FLOWS], "flows_note": note}
+
+
+def _flow(family: str, group: str, table: Floats) -> dict[str, Any]:
+    moved = table.copy()
+    np.fill_diagonal(moved, 0.0)
+    order = np.argsort(-moved, axis=None, kind="stable")
+    # less than this is a rounding error of the group's weight
+    order = order[moved.ravel()[order] > 1e-12 * max(float(table.sum()), 1e-300)]
+    olds, news = np.unravel_index(order[:_MOVES], table.shape)
+    return {
+        "family": family,
+        "group": group,
+        "weight": float(table.sum()),
+        "changed": float(moved.sum()) if len(order) else 0.0,
+        "before": table.sum(axis=1),
+        "after": table.sum(axis=0),
+        "moves": [(old, new, moved[old, new]) for old, new in zip(olds, news, strict=True)],
+        "moves_left_out": len(order) - len(olds),
+        "summary": _summary(moved) if len(order) else [],
+    }
+
+
+def _summary(moved: Floats) -> list[tuple[Any, ...]]:
+    """Add up the moves between the classes that lose and gain most, and all others."""
+    sides = []
+    for totals in (moved.sum(axis=1), moved.sum(axis=0)):
+        order = np.argsort(-totals, kind="stable")
+        order = order[totals[order] > 0]
+        kept = order if len(order) <= _SIDE else order[: _SIDE - 1]
+        place = np.full(len(moved), len(kept))
+        place[kept] = np.arange(len(kept))
+        sides.append(([*kept.tolist(), -1], place))
+    (olds, of_old), (news, of_new) = sides
+    joined = np.zeros((len(olds), len(news)))
+    np.add.at(joined, (of_old[:, None], of_new[None, :]), moved)
+    there = np.argwhere(joined > 1e-9 * moved.sum())
+    return [(olds[old], news[new], joined[old, new]) for old, new in there]
+
+
+def _mean_flows(fair: FairLabels) -> list[dict[str, Any]]:
+    """Return the weights of each class before and after, of every group, for probabilities."""
+    proof, data, entries = fair.certificate, fair.dataset, []
+    assert data is not None
+    total = float(data.size if data.weight is None else data.weight.sum())
+    for member, _ in _groups(fair.families):
+        for place in range(member.groups.start, member.groups.stop):
+            weight = float(fair.families.share[place]) * total
+            before, after = proof.means_before[place] * weight, proof.means[place] * weight
+            entries.append(
+                {
+                    "family": member.name,
+                    "group": str(plain_value(fair.groups[place])),
+                    "weight": weight,
+                    "changed": float(np.abs(after - before).sum() / 2),
+                    "before": before,
+                    "after": after,
+                    "moves": None,
+                    "moves_left_out": 0,
+                    "summary": None,
+                }
+            )
+    return entries
+
+
+def _families_after(
+    found: Audit, fair: FairLabels, leaving: Realised | None
+) -> list[dict[str, Any]] | None:
+    """Measure the families of an audit on the labels that are returned.
+
+    None if the audit is of other cells than the labels.
+
+    Raises
+    ------
+    ParameterError
+        The certificate is of other rows than these.
+    """
+    data, audited, fitted = fair.dataset, found.data, found.fitted
+    assert data is not None
+    if audited is None or fitted is None:
+        return None
+    if not np.array_equal(data.cells.table, audited.cells.table):
+        return None
+    _, weight = cell_means(data)
+    sums = None if leaving is None else leaving.sums
+    if sums is None:
+        sums = _cell_sums(data, fair, weight)
+    if leaving is None:
+        # prices that were applied to a new table prove nothing about its parity
+        means = fair.families.means(data.cells, sums, weight)
+        if np.abs(means - fair.certificate.means).max() > _OTHER_ROWS:
+            raise ParameterError(
+                "The certificate of these labels is of other rows than those they have now.",
+                remedy="Audit the labels with r2b.audit(...), and take its report(...).",
+            )
+    known = np.where(weight > 0, weight, 1.0) if fitted.by_cell else weight
+    means = fitted.means(audited.cells, sums, known)
+    places = [member.groups for member, _ in _groups(fitted)]
+    if len(places) != len(found.families) or not np.isfinite(means).all():
+        return None
+    return [
+        _measured(family, means[place])
+        for family, place in zip(found.families, places, strict=True)
+    ]
+
+
+def _measured(family: Any, means: Floats) -> dict[str, Any]:
+    overall = family.share @ means
+    after = replace(family, means=means, overall=overall, chance=None, interval=None, levels=None)
+    measures: Iterable[str] = ("disparity", "disparity_by_class", "ratio", "ratio_by_class")
+    return {
+        "name": family.name,
+        **{name: getattr(after, name) for name in measures},
+        "means": means,
+        "overall": overall,
+    }
+
+
+def _cell_sums(data: Dataset, fair: FairLabels, weight: Floats) -> Floats:
+    """Add up fair distributions in every cell."""
+    if data.labels.is_soft or data.n_cells * data.n_classes**2 > _CHANNEL:
+        return np.asarray(means_by_cell(data, fair) * weight[:, None])
+    return np.asarray(np.einsum("ck,ckl->cl", class_weights(data), channel_of(fair)))

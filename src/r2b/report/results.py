@@ -21,8 +21,7 @@ from r2b.engines.tables import rows_for_audit
 from r2b.errors import ParameterError
 from r2b.report import words
 from r2b.report.facts import facts_of, facts_of_audit, to_json
-from r2b.report.html import to_html
-from r2b.report.markdown import to_markdown
+from r2b.report.render import framed, to_html, to_markdown
 from r2b.report.suppress import suppressed
 from r2b.report.trace import Arranged, files_of, fingerprint, mark_of, mark_of_blocks, stamp
 
@@ -67,8 +66,6 @@ class Report:
         return f"<Report: {who}; {made['form']}, parity {facts['certificate']['disparity_before']:.4f} -> {made['disparity']:.4f}>"
 
     def _repr_html_(self) -> str:
-        from r2b.report.html import framed
-
         return framed(self.to_html(), f"Parity report: {self.facts['label']}")
 
     def to_html(self) -> str:

@@ -1,9 +1,10 @@
-"""Figures of small cells left out of the facts, before anything is rendered: what is not in them cannot be shown."""
+"""Figures of small cells are removed from the facts, so that no rendering can show them."""
 
 from __future__ import annotations
 
 import copy
 import re
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
@@ -14,108 +15,239 @@ from r2b._constraints.bounds import MomentBound
 from r2b._data.arrays import Array, Floats
 from r2b._data.merge import class_weights
 from r2b.errors import ParameterError
-from r2b.report.limits import limits_of
+from r2b.report.words import limits_of
 
-_UNTESTED = {"interval": None, "chance": None, "verdict": "not tested", "after": None}
-_NAMELESS: dict[str, Any] = dict.fromkeys(("class", "groups", "means", "rows"))
+Facts = dict[str, Any]
+Key = tuple[str, str]
+"""A family and a group."""
 
 
-def suppressed(facts: dict[str, Any], below: int, found: Audit) -> dict[str, Any]:
-    """Leave out the figures of cells of fewer rows, a cell being the rows of a group with a class.
+def suppressed(facts: Facts, below: int, found: Audit) -> Facts:
+    """Remove the figures of cells of fewer rows, a cell being the rows of a group with a class.
 
-    The shares of a group add up to 1, and those of a class to that of all rows. Where a single cell
-    of a group or a class is left out, the next smallest goes too, until none follows from the
+    The shares of a group add up to 1, and those of a class to that of all rows. If a single cell
+    of a group or a class is hidden, the next smallest is hidden too, until none follows from the
     others. Largest differences are still over all cells.
 
     Parameters
     ----------
     facts : dict
     below : int
-        0 leaves out nothing.
+        0 hides nothing.
     found : Audit
-        That the facts are of, with its rows.
+        Of the same rows.
 
     Raises
     ------
     ParameterError
-        ``below`` is no whole number of 0 or more.
+        ``below`` is not a whole number of 0 or more.
 
     Examples
     --------
     >>> import r2b
     >>> y, sex = ["a"] * 30 + ["b"] * 3 + ["a"] * 20 + ["b"] * 15, ["f"] * 33 + ["m"] * 35
-    >>> facts = r2b.audit(y, sensitive_features={"sex": sex}, n_boot=0).report(suppress_below=10).facts
-    >>> facts["audit"]["families"][0]["means"], facts["suppressed"]["cells"]
-    ([['<10', '<10'], ['<10', '<10']], 4)
+    >>> found = r2b.audit(y, sensitive_features={"sex": sex}, n_boot=0)
+    >>> found.report(suppress_below=10).facts["audit"]["families"][0]["means"]
+    [['<10', '<10'], ['<10', '<10']]
     """
     if not isinstance(below, Integral) or isinstance(below, bool) or below < 0:
         raise ParameterError(
-            f"suppress_below is {below!r}.",
-            remedy="Pass a whole number such as 10, or 0.",
+            f"`suppress_below` is {below!r}.",
+            remedy="Pass a whole number such as `suppress_below=10`, or 0.",
             suppress_below=below,
         )
-    if not below:
+    return _Hiding(copy.deepcopy(facts), int(below)).run(found) if below else facts
+
+
+@dataclass
+class _Hiding:
+    facts: Facts
+    below: int
+    hidden_classes: dict[Key, Array] = field(default_factory=dict)
+    sizes: dict[Key, Any] = field(default_factory=dict)
+
+    @property
+    def mark(self) -> str:
+        return f"<{self.below}"
+
+    def run(self, found: Audit) -> Facts:
+        facts, cells, hidden = self.facts, 0, 0
+        for place, (rows, counts) in enumerate(_sizes(found)):
+            family = facts["audit"]["families"][place]
+            mask = _mask(rows, counts, len(found.classes), self.below)
+            cells, hidden = cells + mask.size, hidden + int(mask.sum())
+            self._hide_family(family, mask)
+            if facts["after"] is not None:
+                self._hide_means(facts["after"][place], mask)
+            keys = [(family["name"], group) for group in family["groups"]]
+            self.hidden_classes |= dict(zip(keys, mask, strict=True))
+            self.sizes |= dict(zip(keys, family["rows"], strict=True))
+        self._hide_findings()
+        if facts["change"] is not None:
+            self._hide_change()
+        facts["suppressed"] = {"below": self.below, "cells": hidden, "of": cells}
+        facts["limits"] = limits_of(facts)
         return facts
-    facts, mark = copy.deepcopy(facts), f"<{below}"
-    masks = [_mask(rows, counts, len(found.classes), int(below)) for rows, counts in _sizes(found)]
-    known: dict[tuple[str, str], Array] = {}
-    sizes: dict[tuple[str, str], Any] = {}
-    for place, (family, mask) in enumerate(zip(facts["audit"]["families"], masks, strict=True)):
-        known |= {
-            (family["name"], group): row for group, row in zip(family["groups"], mask, strict=True)
-        }
-        _hide_family(family, mask, mark, int(below))
-        sizes |= {
-            (family["name"], group): rows
-            for group, rows in zip(family["groups"], family["rows"], strict=True)
-        }
-        if facts["after"] is not None:
-            _hide_means(facts["after"][place], mask, mark)
-    classes = {str(name): k for k, name in enumerate(facts["data"]["classes"])}
 
-    def hidden(family: str, group: str, *names: Any) -> bool:
-        """Tell whether a cell is left out; groups that the audit does not have are not known, and left out."""
-        row = known.get((family, group))
-        return row is None or any(bool(row[classes[str(name)]]) for name in names)
+    def _is_hidden(self, family: str, group: str, *names: Any) -> bool:
+        """Tell whether a cell is hidden; groups that the audit does not have are."""
+        mask = self.hidden_classes.get((family, group))
+        classes = [str(name) for name in self.facts["data"]["classes"]]
+        return mask is None or any(bool(mask[classes.index(str(name))]) for name in names)
 
-    _hide_findings(facts, hidden, mark, int(below))
-    _hide_change(
-        facts,
-        hidden,
-        {place: row for place, row in known.items() if not isinstance(sizes[place], str)},
-        int(below),
-    )
-    _hide_sizes(facts, sizes)
-    cells = int(sum(mask.sum() for mask in masks))
-    facts["suppressed"] = {
-        "below": int(below),
-        "cells": cells,
-        "of": int(sum(mask.size for mask in masks)),
-    }
-    facts["limits"] = limits_of(facts)
-    return facts
+    def _hide_few(self, counts: list[Any]) -> list[int]:
+        """Mark counts below the limit and, if it is one, the next smallest; return the places."""
+        order = sorted(range(len(counts)), key=lambda place: float(counts[place]))
+        few = [place for place in order if counts[place] < self.below]
+        few = order[:2] if len(few) == 1 else few
+        for place in few:
+            counts[place] = self.mark
+        return few
+
+    def _hide_family(self, family: Facts, mask: Array) -> None:
+        for group in self._hide_few(family["rows"]):
+            family["share"][group] = self.mark
+        family["levels"] = None  # what chance explains of a group tells its size
+        if 0 < family["left_out"] < self.below:
+            family["left_out"] = self.mark
+        self._hide_means(family, mask)
+        shown = [value for value in family["ratio_by_class"] if isinstance(value, float)]
+        family["ratio"] = min(shown) if shown else self.mark
+        del family["to_overall"], family["to_overall_by_class"]
+        family["largest"] = family["worst"] = _largest(family)
+
+    def _hide_means(self, family: Facts, mask: Array) -> None:
+        """Hide the means of cells, and compare groups in a class over the others."""
+        means = np.asarray(family["means"], np.float64)
+        family["means"] = _marked(means, mask, self.mark)
+        for k in range(means.shape[1]):
+            left = means[~mask[:, k], k]
+            difference: Any = self.mark
+            ratio: Any = self.mark
+            if len(left) > 1:
+                difference = float(np.ptp(left))
+                ratio = float(left.min() / left.max()) if left.max() > 0 else None
+            family["disparity_by_class"][k], family["ratio_by_class"][k] = difference, ratio
+
+    def _hide_findings(self) -> None:
+        facts, audit, headline = self.facts, self.facts["audit"], self.facts["headline"]
+        audit["ranked"] = [
+            each
+            for each in audit["ranked"]
+            if not self._is_hidden(each["family"], each["group"], each["class_name"])
+        ]
+        for each in audit["ranked"]:
+            each["rows"] = self.sizes[each["family"], each["group"]]
+            each["level"] = None if isinstance(each["rows"], str) else each["level"]
+        audit["small"] = [
+            [family, group, self.mark if rows < self.below else rows]
+            for family, group, rows in audit["small"]
+        ]
+        shown = [family["largest"] for family in audit["families"] if family["largest"]]
+        largest = max(shown, key=lambda each: float(each["value"]), default=None)
+        audit["largest"] = audit["worst"] = largest
+        # A doubt that counts rows may count those of a small cell.
+        facts["doubts"] = [
+            each for each in facts["doubts"] if not re.search(r"\d", each["problem"])
+        ]
+        if headline is not None:
+            self._hide_headline(headline, largest)
+        if facts["data"]["class_rows"] is not None:
+            self._hide_few(facts["data"]["class_rows"])
+
+    def _hide_headline(self, headline: Facts, largest: Facts | None) -> None:
+        family, name = headline["family"], headline["class"]
+        if any(self._is_hidden(family, group, name) for group in headline["groups"]):
+            headline |= {"interval": None, "chance": None, "after": None, "verdict": "not tested"}
+            if largest is None:
+                families = self.facts["audit"]["families"]
+                headline["difference"] = max(float(each["disparity"]) for each in families)
+                headline |= dict.fromkeys(("class", "groups", "means", "rows"))
+                return
+            headline |= {part: largest[part] for part in ("family", "groups", "means")}
+            headline |= {"class": largest["class_name"], "difference": largest["value"]}
+        headline["rows"] = [self.sizes[headline["family"], group] for group in headline["groups"]]
+
+    def _hide_change(self) -> None:
+        change, below = self.facts["change"], self.below
+        flows = [
+            each
+            for each in change["flows"]
+            if min(each["weight"], each["changed"]) >= below
+            and not isinstance(self.sizes.get((each["family"], each["group"]), ""), str)
+        ]
+        if len(flows) < len(change["flows"]):
+            less = len(change["flows"]) - len(flows)
+            note = f"{less:,} groups of which fewer than {below} rows change are not listed."
+            change["flows_note"] = " ".join(filter(None, [change["flows_note"], note]))
+        for each in flows:
+            mask = self.hidden_classes[each["family"], each["group"]]
+            for when in ("before", "after"):
+                each[when] = _marked(np.asarray([each[when]], np.float64), mask[None], self.mark)[0]
+            if each["moves"] is not None:
+                kept = [move for move in each["moves"] if _is_shown(move, mask, below)]
+                each["moves_left_out"] += len(each["moves"]) - len(kept)
+                each["moves"] = kept
+                each["summary"] = [m for m in each["summary"] if _is_shown(m, mask, below)]
+        change["flows"], change["share"] = flows, None
+        change["largest"] = [
+            each
+            for each in change["largest"]
+            if each["weight"] >= below and self._alone(each["group"], each["old"], each["new"])
+        ]
+        change["means"] = [
+            each for each in change["means"] if self._alone(each["group"], each["label"])
+        ]
+        # By group and class these are the means themselves; what is kept is over all of them.
+        for part in filter(None, (self.facts["certificate"], self.facts["leaving"])):
+            for name in ("means", "means_before", "disparity_by_class"):
+                if name in part:
+                    part[name] = None
+            for family in part["families"]:
+                for name in ("measure", "measure_before"):
+                    family[name] = [max(family[name])]
+
+    def _alone(self, group: str, *names: Any) -> bool:
+        """Tell whether cells of a group, known by its name alone, are shown."""
+        keys = [key for key in self.sizes if key[1] == group]
+        if len(keys) != 1 or isinstance(self.sizes[keys[0]], str):
+            return False
+        return not self._is_hidden(*keys[0], *names)
+
+
+def _marked(values: Floats, mask: Array, mark: str) -> list[list[Any]]:
+    return [
+        [mark if hide else value for value, hide in zip(row, hidden, strict=True)]
+        for row, hidden in zip(values.tolist(), mask, strict=True)
+    ]
+
+
+def _is_shown(move: list[Any], mask: Array, below: int) -> bool:
+    places = [place for place in move[:2] if place >= 0]
+    return bool(move[2] >= below) and not mask[places].any()
 
 
 def _sizes(found: Audit) -> list[tuple[Floats, Floats | None]]:
-    """Give the rows of every group and, of classes, of every cell; a row of probabilities has no one class."""
+    """Return the rows of every group and, for classes, of every cell."""
     assert found.data is not None and found.fitted is not None
-    data, families, sizes = found.data, found.fitted, []
+    data, families = found.data, found.fitted
     cells = None if data.labels.is_soft else class_weights(data, ignore_weight=True)
-    of_groups = [
+    counting = [
         counting
         for member, counting in zip(families.members, families.counting, strict=True)
         if not isinstance(member.bound, MomentBound)
     ]
-    for family, counting in zip(found.families, of_groups, strict=True):
-        counts = (
-            cells if cells is None or families.by_cell else counting.design(data.cells).T @ cells
-        )
+    sizes = []
+    for family, each in zip(found.families, counting, strict=True):
+        counts = cells
+        if cells is not None and not families.by_cell:
+            counts = each.design(data.cells).T @ cells
         sizes.append((family.rows, counts))
     return sizes
 
 
 def _mask(rows: Floats, counts: Floats | None, n_classes: int, below: int) -> Array:
-    """Tell which cells of a family are left out, so that none follows from the others."""
+    """Return which cells of a family are hidden, so that none follows from the others."""
     sizes = np.repeat(rows[:, None], n_classes, axis=1) if counts is None else counts
     mask: Array = (sizes < below) | (rows[:, None] < below)
     changed = not mask.all()
@@ -123,178 +255,31 @@ def _mask(rows: Floats, counts: Floats | None, n_classes: int, below: int) -> Ar
         changed = False
         for lines, values in ((mask, sizes), (mask.T, sizes.T)):
             for place in np.flatnonzero(lines.sum(axis=1) == 1):
-                open_ = np.flatnonzero(~lines[place])
-                if len(open_):
-                    lines[place, open_[values[place, open_].argmin()]] = True
+                left = np.flatnonzero(~lines[place])
+                if len(left):
+                    lines[place, left[values[place, left].argmin()]] = True
                     changed = True
     return mask
 
 
-def _hide_family(family: dict[str, Any], mask: Array, mark: str, below: int) -> None:
-    few = np.flatnonzero(np.asarray(family["rows"]) < below)
-    if len(few) == 1 and len(family["rows"]) > 1:  # the others would leave it
-        order = np.argsort(family["rows"], kind="stable")
-        few = order[:2]
-    for group in few:
-        family["rows"][group] = family["share"][group] = mark
-    family["levels"] = None  # what chance explains of a group tells its size
-    family["left_out"] = mark if 0 < family["left_out"] < below else family["left_out"]
-    _hide_means(family, mask, mark)
-    shown = [value for value in family["ratio_by_class"] if isinstance(value, float)]
-    family["ratio"] = min(shown) if shown else mark
-    for name in ("to_overall", "to_overall_by_class"):
-        del family[name]
-    family["largest"] = family["worst"] = _largest(family)
-
-
-def _hide_means(family: dict[str, Any], mask: Array, mark: str) -> None:
-    """Leave out the means of cells, and take what compares groups in a class over the others."""
-    means = np.asarray(family["means"], np.float64)
-    family["means"] = [
-        [mark if hide else mean for mean, hide in zip(*pair, strict=True)]
-        for pair in zip(means.tolist(), mask, strict=True)
-    ]
-    for k in range(means.shape[1]):
-        open_ = means[~mask[:, k], k]
-        two = len(open_) > 1
-        family["disparity_by_class"][k] = float(np.ptp(open_)) if two else mark
-        family["ratio_by_class"][k] = (
-            (float(open_.min() / open_.max()) if open_.max() > 0 else None) if two else mark
-        )
-
-
-def _largest(family: dict[str, Any]) -> dict[str, Any] | None:
-    """Name the largest difference between two groups among the cells that are shown."""
-    shown = [
-        (value, k)
-        for k, value in enumerate(family["disparity_by_class"])
-        if isinstance(value, float)
-    ]
+def _largest(family: Facts) -> Facts | None:
+    """Return the largest difference between two groups among the cells that are shown."""
+    differences = family["disparity_by_class"]
+    shown = [k for k, value in enumerate(differences) if isinstance(value, float)]
     if not shown:
         return None
-    value, k = max(shown, key=lambda each: (each[0], -each[1]))
-    groups = [g for g, row in enumerate(family["means"]) if isinstance(row[k], float)]
-    high, low = (
-        max(groups, key=lambda g: family["means"][g][k]),
-        min(groups, key=lambda g: family["means"][g][k]),
+    k = max(shown, key=lambda place: float(differences[place]))
+    means = [row[k] for row in family["means"]]
+    order = sorted(
+        (g for g, mean in enumerate(means) if isinstance(mean, float)), key=lambda g: -means[g]
     )
+    ends = order[0], order[-1]
     return {
         "family": family["name"],
         "class_name": family["classes"][k],
-        "groups": [family["groups"][high], family["groups"][low]],
-        "means": [family["means"][high][k], family["means"][low][k]],
-        "value": value,
-        "rows": [family["rows"][high], family["rows"][low]],
+        "groups": [family["groups"][g] for g in ends],
+        "means": [means[g] for g in ends],
+        "value": differences[k],
+        "rows": [family["rows"][g] for g in ends],
         "level": None,
     }
-
-
-def _hide_findings(facts: dict[str, Any], hidden: Any, mark: str, below: int) -> None:
-    audit, headline = facts["audit"], facts["headline"]
-    audit["ranked"] = [
-        each
-        for each in audit["ranked"]
-        if not hidden(each["family"], each["group"], each["class_name"])
-    ]
-    audit["small"] = [
-        [family, group, mark if rows < below else rows] for family, group, rows in audit["small"]
-    ]
-    shown = [family["largest"] for family in audit["families"] if family["largest"] is not None]
-    audit["largest"] = audit["worst"] = max(
-        shown, key=lambda each: float(each["value"]), default=None
-    )
-    # A doubt that counts rows may count those of a small cell.
-    facts["doubts"] = [doubt for doubt in facts["doubts"] if not re.search(r"\d", doubt["problem"])]
-    if headline is not None and any(
-        hidden(headline["family"], group, headline["class"]) for group in headline["groups"]
-    ):
-        parity = max(float(family["disparity"]) for family in audit["families"])
-        facts["headline"] = {
-            **headline,
-            **_UNTESTED,
-            **(_difference(audit["largest"]) or {**_NAMELESS, "difference": parity}),
-        }
-    counts = facts["data"]["class_rows"]
-    if counts is not None:
-        few = {k for k, count in enumerate(counts) if count < below}
-        few |= set(np.argsort(counts, kind="stable")[:2].tolist()) if len(few) == 1 else set()
-        facts["data"]["class_rows"] = [
-            mark if k in few else count for k, count in enumerate(counts)
-        ]
-
-
-def _hide_sizes(facts: dict[str, Any], sizes: dict[tuple[str, str], Any]) -> None:
-    """Leave out the rows of groups wherever they are told again."""
-    for each in facts["audit"]["ranked"]:
-        each["rows"] = sizes[each["family"], each["group"]]
-        each["level"] = None if isinstance(each["rows"], str) else each["level"]
-    headline = facts["headline"]
-    if headline is not None and headline["groups"] is not None:
-        headline["rows"] = [sizes[headline["family"], group] for group in headline["groups"]]
-
-
-def _difference(largest: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Give the largest difference that is shown as a headline; None where no two groups are."""
-    named = ("family", "groups", "means", "rows")
-    return largest and {
-        **{name: largest[name] for name in named},
-        "class": largest["class_name"],
-        "difference": largest["value"],
-    }
-
-
-def _hide_change(
-    facts: dict[str, Any], hidden: Any, known: dict[tuple[str, str], Array], below: int
-) -> None:
-    change, proof, left = facts["change"], facts["certificate"], facts["leaving"]
-    if change is None:
-        return
-    flows = [
-        each for each in change["flows"] if each["weight"] >= below and each["changed"] >= below
-    ]
-    flows = [each for each in flows if (each["family"], each["group"]) in known]
-    if len(flows) < len(change["flows"]):
-        note = f"{len(change['flows']) - len(flows):,} groups of which fewer than {below} rows change are not listed."
-        change["flows_note"] = " ".join(filter(None, [change["flows_note"], note]))
-    for each in flows:
-        row = known[each["family"], each["group"]]
-        for name in ("before", "after"):
-            each[name] = [
-                f"<{below}" if hide else value for value, hide in zip(each[name], row, strict=True)
-            ]
-        if each["moves"] is not None:
-            kept = [
-                move
-                for move in each["moves"]
-                if move[2] >= below and not (row[move[0]] or row[move[1]])
-            ]
-            each["moves_left_out"] += len(each["moves"]) - len(kept)
-            each["moves"], each["summary"] = (
-                kept,
-                [move for move in each["summary"] if _shown(move, row, below)],
-            )
-    cells = {group for _, group in known}
-    alone = {group: family for family, group in known} if len(cells) == len(known) else {}
-    change["largest"] = [
-        each
-        for each in change["largest"]
-        if each["weight"] >= below
-        and not hidden(alone.get(each["group"], ""), each["group"], each["old"], each["new"])
-    ]
-    change["means"] = [
-        each
-        for each in change["means"]
-        if not hidden(alone.get(each["group"], ""), each["group"], each["label"])
-    ]
-    change["flows"], change["share"] = flows, None
-    # By group and class these are the means themselves; what is left is over all of them.
-    for part in filter(None, (proof, left)):
-        part |= {
-            name: None for name in ("means", "means_before", "disparity_by_class") if name in part
-        }
-        for family in part["families"]:
-            family |= {name: [max(family[name])] for name in ("measure", "measure_before")}
-
-
-def _shown(move: list[Any], row: Array, below: int) -> bool:
-    return bool(move[2] >= below) and not any(place >= 0 and row[place] for place in move[:2])

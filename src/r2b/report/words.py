@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from r2b._constraints.bounds import BOUNDS as ALL_BOUNDS
@@ -15,6 +17,9 @@ from r2b.metrics.chance import format_p_value
 
 MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
+BOUNDS = {name: bound.description for name, bound in ALL_BOUNDS.items()}
+WITH_OFFSETS = ", by means with their offsets,"
+SHOWN_FAMILIES = 12
 
 _RIGHT_TO_LEFT = re.compile(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff\u200f\u061c]"
@@ -22,23 +27,63 @@ _RIGHT_TO_LEFT = re.compile(
 _JOINER = "\N{ZERO WIDTH JOINER}"
 # marks and joiners that belong to the character before
 _PART = re.compile("^[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]+")
-SHOWN_FAMILIES = 12
-_NOT_PROVEN = "That no labels are closer is not proven."
 _NONE = 1e-12  # a difference this small is a sum of rounding errors
-
-MIN_GROUP_SIZE = "min_group_size refuses, merges or leaves out small groups."
-BOUNDS = {name: bound.description for name, bound in ALL_BOUNDS.items()}
-_USE = {
-    "soft": "Train on the probabilities as they are, or on weighted rows; the most likely class of each row would undo the work.",
-    "expand": "Train on the repeated rows with their weights.",
-    "round": "Train on the labels that left: one class per row, every class count right to within a row.",
-    "sample": "Train on the labels that left. They are drawn, and in parity on average; rounded ones are closer to it.",
+_SMALL = 100  # rows of a group from which its means are hardly moved by chance
+_MIN_GROUP_SIZE = "min_group_size refuses, merges or leaves out small groups."
+_FORMS = {
+    "soft": "as probabilities",
+    "expand": "as weighted rows",
+    "round": "one class per row, rounded",
+    "sample": "one class per row, drawn",
 }
-WITH_OFFSETS = ", by means with their offsets,"
+_USE = {
+    "soft": "Train on the probabilities as they are, or on weighted rows; the most likely class "
+    "of each row would undo the work.",
+    "expand": "Train on the repeated rows with their weights.",
+    "round": "Train on these labels: one class per row, every class count right to within a row.",
+    "sample": "Train on these labels. They are drawn, and in parity on average; rounded ones are "
+    "closer to it.",
+}
+_SUPPRESSED = (
+    "Of {of:,} cells, {cells:,} are shown as <{below}: those of fewer than {below} rows and, where "
+    "a single one of a group or a class would follow from the others, the next smallest too. "
+    "Largest differences are over all cells, those not shown among them. Tables of several "
+    "families, or several reports of the same rows, may together still tell what one of them does "
+    "not: look before publishing."
+)
+_GENERAL = {
+    "A difference is not its cause": "Parity compares how often each label is given. It does not "
+    "say why groups differ, nor whether a single label is right.",
+    "Equal shares may not be what is fair": "If a difference has a reason that should count, "
+    "compare within its values (control features) instead of over all rows.",
+    "Only what was given was measured": "Other attributes, and finer groups than those listed, "
+    "may differ more.",
+    "A largest difference is never zero": "It is the largest over all classes and pairs of groups, "
+    "so even fair labels show some. That is why chance is shown beside it.",
+    "Intervals suppose a sample": "They describe the population from which these rows, or "
+    "clusters, were drawn independently, not errors in labels or groups.",
+}
+_OF_CHANGE = {
+    "Labels are not predictions": "A model trained on fair labels is usually much fairer, but its "
+    "predictions must be audited too.",
+    "Fair labels are probabilities": "Taking the most likely class of each row would undo the "
+    "work. Use soft labels, weighted rows, samples or rounded labels instead.",
+}
 epsilon = format_epsilon
 
 
-def number(value: float | str, digits: int = 1) -> str:
+def _hidden_kept(write: Callable[..., str]) -> Callable[..., str]:
+    """Let a figure that is hidden, because its cell has few rows, stay the text that it is."""
+
+    @wraps(write)
+    def written(value: Any, *more: Any) -> str:
+        return value if isinstance(value, str) else write(value, *more)
+
+    return written
+
+
+@_hidden_kept
+def number(value: float, digits: int = 1) -> str:
     """Write a number with at least two figures that say something, and a true minus sign.
 
     Examples
@@ -46,8 +91,6 @@ def number(value: float | str, digits: int = 1) -> str:
     >>> number(20.689), number(0.0123), number(0.0), number(1e-9)
     ('20.7', '0.012', '0', '0')
     """
-    if isinstance(value, str):  # left out, because its cell has few rows
-        return value
     if abs(value) < 1e-6:
         return "0"
     while digits < 4 and round(abs(value), digits) < 10 ** (1 - digits):
@@ -56,21 +99,20 @@ def number(value: float | str, digits: int = 1) -> str:
     return written if written.strip(f"0.{MINUS}") else "0"
 
 
-def percent(share: float | str) -> str:
+@_hidden_kept
+def percent(share: float) -> str:
     """Write a share in percent."""
-    if isinstance(share, str):  # left out, because its cell has few rows
-        return share
     return f"{number(100 * share)}{SPACE}%"
 
 
-def points(difference: float | str) -> str:
+@_hidden_kept
+def points(difference: float) -> str:
     """Write a difference of shares in percentage points."""
-    if isinstance(difference, str):  # left out, because its cell has few rows
-        return difference
     return f"{number(100 * difference)}{SPACE}points"
 
 
-def signed(difference: float | str) -> str:
+@_hidden_kept
+def signed(difference: float) -> str:
     """Write a deviation in points with its sign, without the unit.
 
     Examples
@@ -78,20 +120,18 @@ def signed(difference: float | str) -> str:
     >>> signed(0.031), signed(-0.0004), signed(0.0)
     ('+3.1', '0', '0')
     """
-    if isinstance(difference, str):  # left out, because its cell has few rows
-        return difference
     return "0" if abs(difference) < 0.0005 else f"{100 * difference:+.1f}".replace("-", MINUS)
 
 
-def count(value: float | str) -> str:
+@_hidden_kept
+def count(value: float) -> str:
     """Write a number of rows, or a weight; small ones with a decimal."""
-    if isinstance(value, str):  # left out, because its cell has few rows
-        return value
     rounded = round(value)
     return f"{rounded:,}" if abs(value - rounded) < 1e-6 or abs(value) >= 100 else number(value)
 
 
-def moved(weight: float | str) -> str:
+@_hidden_kept
+def moved(weight: float) -> str:
     """Write how much is expected to move: whole numbers where they are large enough.
 
     Examples
@@ -99,8 +139,6 @@ def moved(weight: float | str) -> str:
     >>> moved(1234.5), moved(12.3), moved(1.26), moved(0.02)
     ('1,234', '12', '1.3', '<0.1')
     """
-    if isinstance(weight, str):  # left out, because its cell has few rows
-        return weight
     return f"{weight:,.0f}" if weight >= 9.95 else f"{weight:.1f}" if weight >= 0.05 else "<0.1"
 
 
@@ -109,13 +147,18 @@ def tiny(value: float) -> str:
     return "0" if value == 0 else f"{abs(value):.0e}"
 
 
+def ratio(value: float | str | None) -> str:
+    """Write a ratio of shares; a class that no group has, has none."""
+    return "none" if value is None else value if isinstance(value, str) else f"{value:.2f}"
+
+
 def p_value(chance: dict[str, Any]) -> str:
-    """Write a p-value with two figures; the least that so many permutations can give is an upper limit.
+    """Write a p-value with two figures; the least of so many permutations is an upper limit.
 
     Examples
     --------
-    >>> p_value({"p_value": 1 / 201, "n_permutations": 200}), p_value({"p_value": 0.0347, "n_permutations": 200})
-    ('at most 0.005', '0.035')
+    >>> p_value({"p_value": 1 / 201, "n_permutations": 200})
+    'at most 0.005'
     """
     return format_p_value(chance["p_value"], chance["n_permutations"]).removeprefix("= ")
 
@@ -132,12 +175,12 @@ def rows_of(n: float | str) -> str:
 
 
 def shown(value: Any) -> Any:
-    """Show characters in a text that turn its direction; what is markup has been through this, or is meant for a script or a form."""
+    """Show characters in a text that turn its direction, instead of obeying them."""
     return directions_kept(value) if type(value) is str else value
 
 
 def shortened(name: Any, most: int = 60) -> str:
-    """Leave out the middle of a long name; its end is kept, since names often differ only there. No character is cut in two.
+    """Leave out the middle of a long name; the end is kept, since names often differ only there.
 
     Examples
     --------
@@ -153,16 +196,16 @@ def shortened(name: Any, most: int = 60) -> str:
 
 
 def isolated(name: Any) -> str:
-    """Keep a name that is written from right to left to itself: numbers and signs beside it would change places with it.
-
-    Characters in it that turn the direction of text are shown, not obeyed.
-    """
+    """Isolate a name that is written from right to left, so that nothing beside it changes place."""
     text = directions_shown(str(name))
-    return (
-        f"\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}"
-        if _RIGHT_TO_LEFT.search(text)
-        else text
-    )
+    if not _RIGHT_TO_LEFT.search(text):
+        return text
+    return f"\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}"
+
+
+def quoted(name: Any) -> str:
+    """Put a class or group in quotation marks."""
+    return f"“{isolated(shortened(name))}”"
 
 
 def family_name(name: str) -> str:
@@ -180,9 +223,8 @@ def attributes(facts: dict[str, Any]) -> str:
     named: dict[str, list[str]] = {"sensitive": [], "control": []}
     for each in facts["data"]["attributes"]:
         named[each["role"]].append(isolated(shortened(each["name"] or "one attribute", 40)))
-    return _and(named["sensitive"]) + (
-        f" within {_and(named['control'])}" if named["control"] else ""
-    )
+    within = f" within {_and(named['control'])}" if named["control"] else ""
+    return _and(named["sensitive"]) + within
 
 
 def _and(names: list[str]) -> str:
@@ -190,135 +232,232 @@ def _and(names: list[str]) -> str:
 
 
 def unit(facts: dict[str, Any]) -> str:
-    """Say what is counted: rows, or their weight."""
+    """Return what is counted: rows, or their weight."""
     return "rows" if facts["data"]["weights"] is None else "weight"
 
 
+def made(facts: dict[str, Any], before: str, after: str) -> str:
+    """Choose between the words for labels that could be made and for those that were."""
+    return before if facts["made"] is None else after
+
+
+def verdict(beyond: bool | None) -> str:
+    """Write what chance says of a group."""
+    return "not tested" if beyond is None else "beyond chance" if beyond else "within chance"
+
+
 def title(facts: dict[str, Any]) -> str:
-    """Say in one line what was found."""
+    """Return what was found in one line."""
     found = facts["headline"]
     if found is None:
         most = max(facts["audit"]["continuous"], key=lambda each: float(each["explained"]))
-        return f"{_attribute(most)} explains {percent(most['explained'])} of who is labelled {quoted(most['class_name'])}"
+        share, label = percent(most["explained"]), quoted(most["class_name"])
+        return f"{_attribute(most)} explains {share} of who is labelled {label}"
     if found["difference"] < _NONE:
         return "Labels do not differ between groups"
     if facts["made"] is not None and not facts["change"]["unchanged"]:
-        return _title_after(facts)
+        before = number(100 * facts["certificate"]["disparity_before"])
+        after = number(100 * facts["made"]["disparity"])
+        return (
+            f"Labels differed between groups by up to {before} percentage points; "
+            f"the fair ones differ by {after}"
+        )
     largest = facts["audit"]["largest"]
     # small groups may be farther apart
     most = "up to " if largest is None or found["difference"] >= largest["value"] - _NONE else ""
-    start = f"Labels differ between groups by {most}{number(100 * found['difference'])} percentage points"
+    far = number(100 * found["difference"])
+    start = f"Labels differ between groups by {most}{far} percentage points"
     if found["verdict"] == "not tested":
         return start
     if found["verdict"] == "within chance":
         return f"{start}, no more than chance would show"
-    far = "far more" if found["difference"] >= 2 * found["chance"]["quantile"] else "more"
-    return f"{start}, {far} than chance explains"
-
-
-def _title_after(facts: dict[str, Any]) -> str:
-    before, after = (
-        number(100 * facts[part][name])
-        for part, name in (("certificate", "disparity_before"), ("made", "disparity"))
-    )
-    return f"Labels differed between groups by up to {before} percentage points; the fair ones differ by {after}"
-
-
-def made(facts: dict[str, Any], before: str, after: str) -> str:
-    """Choose between what is said of labels that could be made, and of those that were."""
-    return before if facts["made"] is None else after
+    much = "far more" if found["difference"] >= 2 * found["chance"]["quantile"] else "more"
+    return f"{start}, {much} than chance explains"
 
 
 def _attribute(each: dict[str, Any]) -> str:
     return quoted(each["name"]) if each["name"] else "The attribute"
 
 
+def answer(facts: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the figures that a reader looks for first, each with its unit and a note."""
+    return _answer_of_audit(facts) if facts["change"] is None else _answer_of_change(facts)
+
+
+def _figure(name: str, figure: str, unit: str, note: str) -> dict[str, str]:
+    return {"name": name, "figure": figure, "unit": unit, "note": note}
+
+
+def _answer_of_change(facts: dict[str, Any]) -> list[dict[str, str]]:
+    proof, change, done = facts["certificate"], facts["change"], facts["made"]
+    after, above, form = proof["disparity"], 0.0, "as probabilities"
+    if done is not None:
+        after, above = done["disparity"], done["excess"]
+        form = f"in the labels returned, {_FORMS[done['form']]}"
+    kept = "within the bound" if above <= 1e-9 else f"{points(above)} above the bound"
+    what = "probabilities" if facts["leaving"] else "labels"
+    closer = f"no {what} within the bound are closer" if change["proven"] else change["status"]
+    moments = facts["headline"] is None and not facts["audit"]["families"]
+    unit = "moment" if moments else "points"
+
+    def figure(value: float) -> str:
+        return number(value, 3) if moments else number(100 * value)
+
+    gap = tiny(proof["relative_gap"])
+    return [
+        _figure("Before", figure(proof["disparity_before"]), unit, "in the labels that came"),
+        _figure(made(facts, "After, if made", "After"), figure(after), unit, f"{form}; {kept}"),
+        _bound(proof),
+        _figure(
+            "Proof", "holds" if proof["holds"] else "open", "", f"{closer}; relative gap {gap}"
+        ),
+    ]
+
+
+def _bound(proof: dict[str, Any]) -> dict[str, str]:
+    """Say what was asked for: in points if one number bounds differences of shares."""
+    families = proof["families"]
+    bounds = {family["bound"] for family in families}
+    asked = {str(value) for family in families for value in family["epsilon"]}
+    what = BOUNDS[next(iter(bounds))] if len(bounds) == 1 else "several bounds"
+    if len(asked) == 1 and "inf" not in asked and len(bounds) == 1:
+        value = float(next(iter(asked)))
+        if bounds <= {"ratio", "moments"}:
+            return _figure("Bound", number(value, 3), "", f"on the {what}")
+        return _figure("Bound", number(100 * value), "points", f"on the {what}")
+    every = families[0]["epsilon"] if len(families) == 1 else proof["epsilon"]
+    return _figure("Bound", epsilon(every), "", f"on the {what}")
+
+
+def _answer_of_audit(facts: dict[str, Any]) -> list[dict[str, str]]:
+    found, families = facts["headline"], facts["audit"]["families"]
+    if found is None:
+        return []
+    difference = number(100 * found["difference"])
+    figures = [_figure("Found", difference, "points", "largest difference between two groups")]
+    if found["chance"] is not None:
+        most = number(100 * found["chance"]["quantile"])
+        note = "at most, in 19 of 20 tables without any difference"
+        figures.append(_figure("Chance", most, "points", note))
+    if found["interval"] is not None:
+        low, high = (number(100 * end) for end in found["interval"])
+        note = f"{number(100 * found['level'], 0)} % interval of the difference"
+        figures.append(_figure("Interval", f"{low} to {high}", "points", note))
+    ratios = [family["ratio"] for family in families if isinstance(family["ratio"], float)]
+    if ratios:
+        note = "lowest share of a group over the highest; four fifths is 0.8"
+        figures.append(_figure("Ratio", ratio(min(ratios)), "", note))
+    return figures
+
+
+def left_out(facts: dict[str, Any]) -> list[str]:
+    """Say which rows are not counted, and why."""
+    audit, said = facts["audit"], []
+    for family in audit["families"]:
+        if family["left_out"]:
+            have = "has" if family["left_out"] == 1 else "have"
+            name = family_name(family["name"])
+            said.append(f"{rows_of(family['left_out'])} {have} no known group of {name}.")
+    if audit["left_out"] > 0:
+        kept = made(facts, " and would keep their labels", " and kept their labels")
+        kept = "" if facts["change"] is None else kept
+        share = percent(audit["left_out"])
+        said.append(f"Rows of {share} of the weight are in no group at all{kept}.")
+    if facts["excluded"]:
+        names, more = ", ".join(map(quoted, facts["excluded"][:5])), len(facts["excluded"]) - 5
+        rest = f" and {more:,} more" if more > 0 else ""
+        said.append(f"Groups left out for having too few rows: {names}{rest}.")
+    if audit["absent"]:
+        many = plural(len(audit["absent"]), "group does", "groups do")
+        said.append(f"{many} not occur in some value of the control features.")
+    return said or ["None: every row is counted in every family."]
+
+
 def supposed(facts: dict[str, Any]) -> str:
     """Say what chance and intervals suppose about the rows."""
     n = facts["audit"]["clusters"]
     if n is None:
-        return "Every row is taken as independent of all others. Where people or annotators have several rows, chance explains more."
+        return (
+            "Every row is taken as independent of all others. If people or annotators have "
+            "several rows, chance explains more."
+        )
     return f"Rows of one cluster count together: {n:,} clusters are taken as independent of each other."
 
 
 def two_tests(facts: dict[str, Any]) -> str:
-    """Say what the p-value of a family and the verdict on its groups are about, where they point to different sides of chance."""
-    differ = [
-        family_name(family["name"])
-        for family in facts["audit"]["families"]
-        if family["verdicts_differ"]
-    ]
+    """Explain the p-value of a family and the verdict on its groups, if they disagree."""
+    families = facts["audit"]["families"]
+    differ = [family_name(each["name"]) for each in families if each["verdicts_differ"]]
     if not differ:
         return ""
     return (
-        f"The p-value of {_and(differ)} is of the largest difference between any two groups, and by chance small groups show a large one. "
-        "The verdict on a group, and on two, is for groups of their sizes: it may be another."
+        f"The p-value of {_and(differ)} is of the largest difference between any two groups, and "
+        "by chance small groups show a large one. The verdict on a group, and on two, is for "
+        "groups of their sizes: it may be another."
     )
 
 
 def small_groups(facts: dict[str, Any]) -> str:
-    """Say which groups have few rows, and what can be done; nothing where none has."""
+    """Say which groups have few rows, and what can be done; nothing if none has."""
     small = facts["audit"]["small"]
     if not small:
         return ""
     family, group, rows = small[0]
     where = f" of {isolated(family)}" if family else ""
     many = plural(len(small), "group has", "groups have")
-    return f"{many} fewer than {FEWEST} rows, the smallest, {quoted(group)}{where}, {rows_of(rows)}. {MIN_GROUP_SIZE}"
-
-
-def quoted(name: Any) -> str:
-    """Put a class or group in quotation marks; names may be numbers, empty or whole sentences."""
-    return (
-        f"\N{LEFT DOUBLE QUOTATION MARK}{isolated(shortened(name))}\N{RIGHT DOUBLE QUOTATION MARK}"
-    )
+    smallest = f"the smallest, {quoted(group)}{where}, {rows_of(rows)}"
+    return f"{many} fewer than {FEWEST} rows, {smallest}. {_MIN_GROUP_SIZE}"
 
 
 def summary(facts: dict[str, Any]) -> list[str]:
-    """Say in a few sentences what is biased, by how much, against what chance would show, and what can be done."""
-    return [*_found(facts), *_after(facts)]
+    """Say in a few sentences what differs, by how much, what chance shows, and what can be done."""
+    return [*_found(facts), _after(facts)]
 
 
 def _found(facts: dict[str, Any]) -> list[str]:
     found = facts["headline"]
     if found is None:
         return [_of_continuous(each) for each in facts["audit"]["continuous"]]
+    family = family_name(found["family"])
     if found["difference"] < _NONE:
-        return [
-            f"Every group of {family_name(found['family'])} has the same share of each class of {label_of(facts)}."
-        ]
+        return [f"Every group of {family} has the same share of each class of {label_of(facts)}."]
     if found["groups"] is None:
         return [
-            "Between which groups, and in which class, is not shown: too few rows are in these cells."
+            "Between which groups, and in which class, is not shown: these cells have too few rows."
         ]
     (high, low), (more, less), (many, few) = found["groups"], found["means"], found["rows"]
+    have = made(facts, "have", "had")
     shares = (
-        f"Of {quoted(high)} ({rows_of(many)}), {percent(more)} {made(facts, 'have', 'had')} the label {quoted(found['class'])}; "
-        f"of {quoted(low)} "
-        f"({rows_of(few)}), {percent(less)}."
+        f"Of {quoted(high)} ({rows_of(many)}), {percent(more)} {have} the label "
+        f"{quoted(found['class'])}; of {quoted(low)} ({rows_of(few)}), {percent(less)}."
     )
     sentences = [f"{shares} {_against_others(facts)}".rstrip()]
     if found["chance"] is not None:
-        chance = "If the label had nothing to do with the group, two groups of these sizes would differ by chance, by no more than"
         sentences.append(
-            f"{chance} {points(found['chance']['quantile'])} in 19 of 20 tables, with all groups looked at."
+            "If the label had nothing to do with the group, two groups of these sizes would "
+            f"differ by chance, by no more than {points(found['chance']['quantile'])} in 19 of 20 "
+            "tables, with all groups looked at."
         )
     return sentences
 
 
 def _against_others(facts: dict[str, Any]) -> str:
-    """Say that nothing differs more, where there is anything else that could; or what does, and is no more than chance."""
+    """Say that nothing differs more, or what does and is no more than chance."""
     found, n_classes, label = facts["headline"], len(facts["data"]["classes"]), label_of(facts)
-    family = next(
-        family for family in facts["audit"]["families"] if family["name"] == found["family"]
-    )
-    n_groups = len(family["groups"])
+    families = facts["audit"]["families"]
+    family = next(family for family in families if family["name"] == found["family"])
     if family["disparity"] > found["difference"] + _NONE:
         (high, low), (more, less) = family["largest"]["groups"], family["largest"]["rows"]
-        larger = f"{quoted(high)} ({rows_of(more)}) and {quoted(low)} ({rows_of(less)})"
-        return f"{larger} are {points(family['disparity'])} apart, but groups of these sizes owe more of it to chance."
-    if n_groups > 2:
-        return f"No two groups of {family_name(found['family'])} differ more, in any of the {n_classes:,} classes of {label}."
+        return (
+            f"{quoted(high)} ({rows_of(more)}) and {quoted(low)} ({rows_of(less)}) are "
+            f"{points(family['disparity'])} apart, but groups of these sizes owe more of it to "
+            "chance."
+        )
+    if len(family["groups"]) > 2:
+        name = family_name(found["family"])
+        return (
+            f"No two groups of {name} differ more, in any of the {n_classes:,} classes of {label}."
+        )
     return f"In no other class of {label} do they differ more." if n_classes > 2 else ""
 
 
@@ -331,114 +470,97 @@ def _of_continuous(each: dict[str, Any]) -> str:
     return f"{text} By chance it would explain {usual}, and less than {most} in 19 of 20 cases."
 
 
-def _after(facts: dict[str, Any]) -> list[str]:
-    change = facts["change"]
+def _after(facts: dict[str, Any]) -> str:
+    change, found = facts["change"], facts["headline"]
     if change is None:
-        return [
-            "Nothing was changed. r2b.debias would make the closest labels in parity, and prove that none are closer."
-        ]
+        return (
+            "Nothing was changed. r2b.debias would make the closest labels in parity, and prove "
+            "that none are closer."
+        )
     if change["unchanged"]:
-        return [
-            f"Nothing {made(facts, 'has', 'had')} to change: {change['advice'][0].lower()}{change['advice'][1:]}"
-        ]
-    found = facts["headline"]
+        advice = change["advice"][0].lower() + change["advice"][1:]
+        return f"Nothing {made(facts, 'has', 'had')} to change: {advice}"
     if found is None:
         to = f"a {BOUNDS['moments']} of {number(change['disparity'], 3)}"
+    elif found["after"] is None:
+        to = f"a largest difference of {points(change['disparity'])}"
     else:
-        to = (
-            f"a largest difference of {points(change['disparity'])}"
-            if found["after"] is None
-            else points(found["after"])
-        )
-    proof = (
-        "No labels that do so are closer to these, and that is proven."
-        if change["proven"]
-        else _NOT_PROVEN
-    )
-    # The optimum is that of all bounds together: labels that meet one of them alone may be closer.
-    others = (
-        " and keeps every other bound that was asked for"
-        if len(facts["certificate"]["families"]) > 1
-        else ""
-    )
-    # Whole labels are not where their probabilities are: who reads the first lines alone must know.
+        to = points(found["after"])
+    proof = "That no labels are closer is not proven."
+    if change["proven"]:
+        proof = "No labels that do so are closer to these, and that is proven."
+    # The optimum is that of all bounds together: labels that meet one of them may be closer.
+    several = len(facts["certificate"]["families"]) > 1
+    others = " and keeps every other bound that was asked for" if several else ""
+    # Labels with one class per row differ from their probabilities, which this sentence is about.
     left = leaving(facts)
     soft, end = ("", "") if left is None else (" as probabilities", f" {left}")
-    return [
-        f"Changing an expected {percent(change['expected_changes'])} of the labels {made(facts, 'would bring', 'brought')} this down to "
-        f"{to}{soft}{others}. {proof}{end}"
-    ]
+    return (
+        f"Changing an expected {percent(change['expected_changes'])} of the labels "
+        f"{made(facts, 'would bring', 'brought')} this down to {to}{soft}{others}. {proof}{end}"
+    )
 
 
 def leaving(facts: dict[str, Any]) -> str | None:
-    """Say what parity the labels have in the form in which they left; None for distributions, of which the certificate speaks."""
+    """Say what disparity labels with one class per row have; None for distributions."""
     found = facts["leaving"]
     if found is None:
         return None
-    why = (
-        "drawn labels are in parity on average"
-        if found["form"] == "sample"
-        else "whole rows cannot match probabilities exactly"
+    text = (
+        f"The labels returned have one class per row ({found['form']}) and a disparity of "
+        f"{found['disparity']:.4f}; as probabilities it is "
+        f"{facts['certificate']['disparity']:.4f}."
     )
-    beyond = (
-        f" This is {points(found['excess'])} above the bound: {why}."
-        if found["excess"] > PROVEN
-        else ""
-    )
-    return (
-        f"The labels that left have one class per row ({found['form']}) and a parity of {found['disparity']:.4f}; "
-        f"as probabilities it is {facts['certificate']['disparity']:.4f}.{beyond}"
-    )
+    if found["excess"] <= PROVEN:
+        return text
+    why = "whole rows cannot match probabilities exactly"
+    if found["form"] == "sample":
+        why = "drawn labels are in parity on average"
+    return f"{text} This is {points(found['excess'])} above the bound: {why}."
 
 
 def what_next(facts: dict[str, Any]) -> str:
     """Say what somebody who reads the report can do now."""
-    found, unchanged = (
-        facts["headline"],
-        facts["change"] is not None and facts["change"]["unchanged"],
-    )
+    found, change = facts["headline"], facts["change"]
+    unchanged = change is not None and change["unchanged"]
     if found is not None and found["difference"] < _NONE:
         return "Nothing has to be done for these groups. Others, or finer ones, may still differ."
     if facts["made"] is not None and not unchanged:
-        return (
-            _USE[facts["made"]["form"]]
-            + " Audit what a model trained on them predicts: labels are not predictions."
-        )
+        use = _USE[facts["made"]["form"]]
+        return f"{use} Audit what a model trained on them predicts: labels are not predictions."
     if found is not None and found["verdict"] == "within chance":
         return (
             "These labels alone give no reason to change them. Look again when there are more rows."
         )
     if unchanged:
-        return "The labels are within what was accepted. Where less should be, ask for a smaller epsilon."
-    makes = (
-        "makes the closest labels in parity"
-        if facts["change"] is None
-        else "gives the labels described here"
-    )
+        return "The labels are within what was accepted. To accept less, ask for a smaller epsilon."
+    makes = "gives the labels described here"
+    makes = "makes the closest labels in parity" if change is None else makes
     return (
-        "First ask whether the difference has a reason that should count. If it has, compare within it (control features). If not, "
-        f"r2b debias {makes}; a larger epsilon changes fewer of them."
+        "First ask whether the difference has a reason that should count. If it has, compare "
+        f"within it (control features). If not, r2b debias {makes}; a larger epsilon changes fewer "
+        "of them."
     )
 
 
 def certificate(facts: dict[str, Any]) -> list[str]:
-    """Say what the certificate proves, in words."""
+    """Say what the certificate proves."""
     proof, change, left = facts["certificate"], facts["change"], leaving(facts)
-    size, more = abs(proof["relative_gap"]), len(proof["families"]) - SHOWN_FAMILIES
-    sentences = [
-        *([] if left is None else [left]),
-        *(_kept(facts, family) for family in proof["families"][:SHOWN_FAMILIES]),
-    ]
-    if more > 0:
-        sentences.append(
-            f"And {more:,} more families{', all within their bound' if proof['excess'] <= 1e-9 else ''}."
-        )
+    if proof is None:
+        return []
+    families = proof["families"]
+    sentences = [] if left is None else [left]
+    sentences += [_kept(facts, family) for family in families[:SHOWN_FAMILIES]]
+    if len(families) > SHOWN_FAMILIES:
+        within = ", all within their bound" if proof["excess"] <= 1e-9 else ""
+        sentences.append(f"And {len(families) - SHOWN_FAMILIES:,} more families{within}.")
+    gap = tiny(proof["relative_gap"])
     if not change["proven"]:
         return [
             *sentences,
-            f"The optimum is not proven: a relative gap of {tiny(size)} is left. {change['advice']}",
+            f"The optimum is not proven: a relative gap of {gap} is left. {change['advice']}",
         ]
-    gap = f"a relative gap of {tiny(size)}, which is rounding" if size else "no gap"
+    gap = f"a relative gap of {gap}, which is rounding" if proof["relative_gap"] else "no gap"
     return [*sentences, f"No labels within the bounds are closer: the proof leaves {gap}."]
 
 
@@ -457,4 +579,71 @@ def _kept(facts: dict[str, Any], family: dict[str, Any]) -> str:
     if not finite:
         return f"{change}; nothing is asked of it."
     asked = " to ".join(dict.fromkeys(map(in_its_unit, (finite[0], finite[-1]))))
-    return f"{change}; epsilon asks for at most {asked}{', and some classes are free' if 'inf' in family['epsilon'] else ''}."
+    free = ", and some classes are free" if "inf" in family["epsilon"] else ""
+    return f"{change}; epsilon asks for at most {asked}{free}."
+
+
+def limits_of(facts: dict[str, Any]) -> list[dict[str, str]]:
+    """Say what the report does not: first what is particular to its data, then what is general."""
+    change = facts["change"]
+    changed = change is not None and not change["unchanged"]
+    limits = {**_particular(facts), **_GENERAL, **(_OF_CHANGE if changed else {})}
+    return [{"title": title, "text": text} for title, text in limits.items()]
+
+
+def _particular(facts: dict[str, Any]) -> dict[str, str]:
+    found, change, limits = facts["audit"], facts["change"], {}
+    if change is not None and not change["proven"]:
+        limits["The optimum was not reached"] = f"Status: {change['status']}. {change['advice']}"
+    small = _smallest(facts)
+    if small:
+        chance = "The means of such a group move far by chance alone."
+        limits["Some groups are small"] = f"{small} {chance} {_MIN_GROUP_SIZE}"
+    if facts["doubts"]:
+        doubts = " ".join(doubt["problem"] for doubt in facts["doubts"])
+        limits["The data may not be what was meant"] = doubts
+    if found["n_permutations"] or found["n_boot"]:
+        if found["clusters"] is not None:
+            limits["Rows come in clusters"] = (
+                f"{found['clusters']:,} clusters are taken as independent of each other, and the "
+                "rows of one as a single observation."
+            )
+        else:
+            limits["Rows are taken as independent"] = (
+                "Several rows of one person or annotator say less than rows of as many. If there "
+                "are such rows, audit with clusters."
+            )
+    if found["left_out"] > 0:
+        limits["Some rows are in no group"] = (
+            f"{100 * found['left_out']:.2f} % of the weight is in no group and is compared with "
+            "nothing."
+        )
+    if found["absent"]:
+        limits["Some groups are absent"] = (
+            f"{len(found['absent']):,} groups do not occur in some value of the control features; "
+            "they are compared where they occur."
+        )
+    if facts["suppressed"] is not None:
+        limits["Small cells are not shown"] = _SUPPRESSED.format(**facts["suppressed"])
+    if facts["data"]["weights"] is not None:
+        limits["Rows are weighted"] = (
+            "Shares are shares of weight, not of rows; a row of weight 2 still counts as one "
+            "observation when chance is judged."
+        )
+    return limits
+
+
+def _smallest(facts: dict[str, Any]) -> str:
+    """Describe the smallest group if it is small; nothing of it if its size is hidden."""
+    sizes = [
+        (rows, group, each["name"])
+        for each in facts["audit"]["families"]
+        for rows, group in zip(each["rows"], each["groups"], strict=True)
+    ]
+    if any(isinstance(rows, str) for rows, _, _ in sizes):
+        return f"Some have fewer than {facts['suppressed']['below']} rows."
+    if not sizes or min(sizes)[0] >= _SMALL:
+        return ""
+    rows, group, family = min(sizes)
+    where = f" of {isolated(family)}" if family else ""
+    return f"The smallest, {isolated(group)}{where}, has {rows_of(round(rows))}."

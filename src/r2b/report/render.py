@@ -1,0 +1,291 @@
+"""The facts as HTML, as Markdown and as fragments for notebooks: templates, which compute nothing.
+
+A value is escaped by the environment of its template, or by ``svg.tag``. The policy in the head of
+a page lets only the script run whose hash it names, and nothing be loaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from r2b._data.values import directions_kept, directions_shown
+from r2b._labels.summary import largest_changes, means_of
+from r2b.report import svg, views, words
+
+if TYPE_CHECKING:
+    from r2b._audit import Audit, Comparison, Frontier
+    from r2b._labels import FairLabels
+
+_SHOWN = 10  # families and changes in a notebook
+_MARKS = re.compile(r"([\\`*_{}\[\]|~$^])")  # what Markdown reads inside a line
+_FILTERS: tuple[str, ...] = (
+    "percent",
+    "points",
+    "number",
+    "count",
+    "moved",
+    "signed",
+    "tiny",
+    "p_value",
+    "quoted",
+)
+_FILTERS += ("isolated", "rows_of", "ratio", "verdict")
+
+
+def to_html(facts: dict[str, Any]) -> str:
+    """Render the facts as a self-contained page.
+
+    It loads no other file, and can be read without JavaScript, on a phone, in dark mode, in print
+    and by a screen reader. Its size stays under 2 MB; the JSON has what is left out.
+
+    Parameters
+    ----------
+    facts : dict
+        From :func:`r2b.report.gather`.
+
+    Examples
+    --------
+    >>> from r2b.report import gather
+    >>> facts = gather(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0)
+    >>> to_html(facts).startswith("<!doctype html>")
+    True
+    """
+    script = source("report.js")
+    digest = hashlib.sha256(script.encode()).digest()
+    return _report(
+        environment(),
+        "report.html.j2",
+        facts,
+        style=source("report.css"),
+        script=script,
+        script_hash=base64.b64encode(digest).decode(),
+    )
+
+
+def to_markdown(facts: dict[str, Any]) -> str:
+    """Render the facts as Markdown, for a merge request or a wiki.
+
+    Parameters
+    ----------
+    facts : dict
+        From :func:`r2b.report.gather`.
+
+    Examples
+    --------
+    >>> from r2b.report import gather
+    >>> facts = gather(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0)
+    >>> to_markdown(facts).splitlines()[0]
+    '# Labels do not differ between groups'
+    """
+    page = _report(_markdown(), "report.md.j2", facts).replace(words.SPACE, " ")
+    return re.sub(r"\n{3,}", "\n\n", page).rstrip("\n") + "\n"
+
+
+def _report(found: Any, name: str, facts: dict[str, Any], **more: Any) -> str:
+    page: str = found.get_template(name).render(
+        facts=facts,
+        words=words,
+        hero=views.hero(facts),
+        heat_maps=views.heat_maps(facts),
+        more_families=max(0, len(facts["audit"]["families"]) - views.TOP_FAMILIES),
+        flows=views.flows(facts),
+        cost=views.cost(facts),
+        evidence=views.evidence(facts["audit"]),
+        answer=words.answer(facts),
+        left_out=words.left_out(facts),
+        four_fifths=views.four_fifths(facts),
+        listed=views.LISTED_MOVES,
+        **more,
+    )
+    return page
+
+
+@cache
+def environment() -> Any:
+    """Return the environment that pages are rendered in: it escapes everything."""
+    return _environment(words.shown)
+
+
+@cache
+def _markdown() -> Any:
+    from markupsafe import Markup
+
+    def text(value: Any) -> Any:
+        return value if isinstance(value, Markup) else Markup(markdown_text(value))
+
+    def code(lines: Any) -> Any:  # indented code has no fence that a line could close
+        return Markup("\n".join(f"    {line}" for line in str(lines).splitlines()))
+
+    found = _environment(text)
+    found.filters["code"] = code
+    return found
+
+
+def _environment(finalize: Any) -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader("r2b.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=finalize,
+    )
+    found.filters |= {name: getattr(words, name) for name in _FILTERS}
+    found.filters["named"] = named
+    found.filters["hundred"] = lambda value: (
+        value if isinstance(value, str) else words.number(100 * value)
+    )
+    return found
+
+
+def markdown_text(value: Any) -> str:
+    r"""Write a value so that Markdown, and the HTML in it, show it as it is.
+
+    Examples
+    --------
+    >>> markdown_text("<img src=x>|a_b")
+    '&lt;img src=x&gt;\\|a\\_b'
+    """
+    line = " ".join(directions_kept(str(value)).splitlines())
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = _MARKS.sub(r"\\\1", line)
+    return f"\\{line}" if line.startswith(("-", "+", "!", "(", "#")) else line
+
+
+def named(name: Any, most: int = 60) -> Any:
+    """Write a name; of a long one the ends, and all of it where the mouse rests."""
+    from markupsafe import Markup, escape
+
+    short = words.shortened(name, most)
+    text = escape(words.isolated(short))
+    if short == str(name):
+        return text
+    return Markup('<bdi title="{}">{}</bdi>').format(directions_shown(str(name)), text)
+
+
+@cache
+def source(name: str) -> Any:
+    """Return one of the files beside the templates, to be put into a page as it is."""
+    from markupsafe import Markup
+
+    path = files("r2b.report").joinpath("templates", name)
+    return Markup(path.read_text(encoding="utf-8").strip())
+
+
+def framed(page: str, name: str) -> str:
+    """Put a page into a frame for a notebook, where it touches nothing else."""
+    from markupsafe import escape
+
+    style = "width: 100%; height: 42rem; border: 1px solid rgba(128, 128, 128, .4)"
+    return (
+        f'<iframe title="{escape(name)}" srcdoc="{escape(page)}" '
+        f'sandbox="allow-scripts allow-modals" loading="lazy" style="{style}"></iframe>'
+    )
+
+
+def fair_html(fair: FairLabels) -> str:
+    """Render fair labels for a notebook: status, disparity by family, cost, largest changes.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> y, sex = ["a", "b", "b", "a"], ["f", "f", "m", "m"]
+    >>> "already fair" in fair_html(r2b.debias(y, sensitive_features=sex, epsilon=0.1))
+    True
+    """
+    proof, rows = fair.certificate, fair.dataset
+    families = [
+        {
+            "name": words.family_name(each.name),
+            "bound": words.BOUNDS[each.bound]
+            + ("" if each.offsets is None else words.WITH_OFFSETS.rstrip(",")),
+            "before": float(each.measure_before.max()),
+            "after": float(each.measure.max()),
+            "epsilon": words.epsilon(each.epsilon.tolist()),
+        }
+        for each in proof.families[:_SHOWN]
+    ]
+    changes, means = largest_changes(fair, _SHOWN)
+    return _fragment(
+        "fair",
+        fair=fair,
+        proof=proof,
+        rows=None if rows is None else rows.n_rows,
+        weighted=rows is not None and rows.weight is not None,
+        families=families,
+        more=len(proof.families) - len(families),
+        changes=[] if rows is None else changes,
+        means=means,
+        means_of=means_of(fair),
+        absent=[f"{each.group} in {each.stratum}" for each in fair.families.absent],
+    )
+
+
+def audit_html(found: Audit) -> str:
+    """Render an audit for a notebook: every family with chance and interval, and its groups.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> found = r2b.audit(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0)
+    >>> "4 rows" in audit_html(found)
+    True
+    """
+    facts = found.to_json()
+    listed = views.evidence(facts)[:_SHOWN]
+    more = len(found.families) + len(found.continuous) - len(listed)
+    return _fragment("audit", found=facts, listed=listed, more=more)
+
+
+def frontier_html(path: Frontier) -> str:
+    """Render a frontier for a notebook: the curve, and every point as a table.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> y, sex = ["a", "b", "b", "a"], ["f", "f", "f", "m"]
+    >>> frontier_html(r2b.frontier(y, sensitive_features=sex, epsilons=3)).count("<tr")
+    4
+    """
+    points = [{"epsilon": p.epsilon, "expected_changes": p.expected_changes} for p in path]
+    cost = {"points": points, "chosen": None, "chance": path.chance}
+    curve = svg.frontier(cost, 0.0, "epsilon accepted, times 100") if len(points) > 1 else None
+    return _fragment("frontier", path=list(path), svg=curve)
+
+
+def comparison_html(found: Comparison) -> str:
+    """Render a comparison of bounds for a notebook: what each costs, and which others it meets.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> y, sex = ["a", "b", "b", "a"], ["f", "f", "f", "m"]
+    >>> found = r2b.compare(y, sensitive_features=sex, choices={"strict": {"epsilon": 0.0}})
+    >>> "strict" in comparison_html(found)
+    True
+    """
+    rows = []
+    for name, fair in found.labels.items():
+        also = [other for other in found.names if other != name and found.meets(name, other)]
+        rows.append(
+            {
+                "name": name,
+                "proof": fair.certificate,
+                "proven": fair.status.ok,
+                "also": ", ".join(also) or "none",
+            }
+        )
+    return _fragment("comparison", rows=rows)
+
+
+def _fragment(block: str, **values: Any) -> str:
+    template = environment().get_template("notebook.html.j2")
+    page: str = template.render(block=block, words=words, style=source("notebook.css"), **values)
+    return page
