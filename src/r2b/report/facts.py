@@ -36,17 +36,8 @@ FORMAT, VERSION = "r2b-report", 1
 SHARED = ("missing", "min_group_size", "small_groups", "absent")
 """Options that audit and debias share."""
 
-_ECHOED: tuple[str, ...] = (
-    *SHARED,
-    "bound",
-    "families",
-    "target",
-    "lam",
-    "objective",
-    "tol",
-    "max_iter",
-)
-_ECHOED += ("time_limit", "normalize")
+_ECHOED: tuple[str, ...] = (*SHARED, "bound", *PARAMETERS, "families", "lam", "objective")
+_ECHOED += ("tol", "max_iter", "time_limit", "normalize")
 _SLOW = 1 << 18  # probabilities of a table from which the frontier has fewer points
 _LISTED = 10  # changes and constraints by name
 _CHANNEL = 1 << 24  # numbers in the channel of all cells up to which flows are listed: 128 MiB
@@ -392,7 +383,7 @@ def _change(fair: FairLabels) -> dict[str, Any]:
     measures = ("disparity_before", "disparity", "distance", "expected_changes")
     return {
         "status": fair.status.value,
-        "advice": fair.status.advice,
+        "advice": fair.status.advice.replace("`", ""),
         "proven": fair.status.ok,
         "unchanged": fair.unchanged,
         "lam": fair.lam,
