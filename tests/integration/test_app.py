@@ -114,9 +114,7 @@ def test_the_page_and_the_report_state_the_parity_of_the_labels_that_are_downloa
         answer["realised"] == pytest.approx(found, abs=1e-9)
         and f"({form}) and a disparity of {found:.4f}" in answer["leaving"]
     )
-    assert (
-        f"{found:.6f} in the labels returned" in app.post(f"{page}/report", chosen).body.decode()
-    )
+    assert f"{found:.6f} in the labels returned" in app.post(f"{page}/report", chosen).body.decode()
     assert (
         "certificate proves"
         in app.post(f"{page}/solve", {**CHOSEN, "form": "soft"}).json["leaving"]
