@@ -15,7 +15,7 @@ from r2b._audit.resampling import Draws, FamilyRows, Kinds, ranges
 from r2b._data import read
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.explained import explained_variation
-from r2b.metrics.intervals import bootstrap, disparity_interval, sample_of_values
+from r2b.metrics.intervals import disparity_interval
 
 
 def seed(family: str = "groups", random_state: int = 0) -> int:
@@ -302,27 +302,6 @@ def test_a_table_of_few_weights_is_drawn_as_its_rows_are() -> None:
         return np.concatenate([sums.mean(axis=0), sums.std(axis=0)])
 
     np.testing.assert_allclose(moments(counted), moments(by_row), rtol=0.05)
-
-
-def test_cells_are_resampled_by_two_moments_as_row_by_row() -> None:
-    rng = np.random.default_rng(22)
-    n = 6000
-    y, s, weight = rng.integers(0, 2, n), rng.choice(2, n, p=[0.9, 0.1]), rng.gamma(0.8, size=n)
-    rows = rows_of(y, s, weight)
-    exact = sample_of_values(weight, s * 2 + y, None, 4)
-    drawn = rows.resampled(
-        lambda sums: ranges(sums[0] / sums[1][:, :, None]), n_boot=3000, random_state=0
-    )
-
-    def parity(sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        table = sums[:, :, 1].reshape(-1, 2, 2)
-        return ranges(table / table.sum(axis=2, keepdims=True))
-
-    by_row = bootstrap(exact, parity, n_boot=3000, random_state=1)
-    # 'values' are the weights here, so that the second column is weight times 1.
-    np.testing.assert_allclose(
-        np.quantile(drawn, [0.1, 0.5, 0.9]), np.quantile(by_row, [0.1, 0.5, 0.9]), rtol=0.12
-    )
 
 
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:

@@ -218,9 +218,7 @@ def test_what_is_no_seed_is_refused(fair, seed):
         fair.transform(Y, sensitive_features=SEX, form="round", random_state=seed)
 
 
-@pytest.mark.parametrize(
-    "option", [{"level": "x"}, {"level": 2}, {"n_boot": "x"}, {"n_boot": 2.5}, {"n_boot": 1}]
-)
+@pytest.mark.parametrize("option", [{"level": "x"}, {"level": 2}])
 def test_what_is_no_number_of_draws_or_level_is_refused(option):
     ((name, value),) = option.items()
     with pytest.raises(errors.ParameterError) as caught:

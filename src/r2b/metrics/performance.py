@@ -30,14 +30,7 @@ from r2b._data.numbers import (
 from r2b._data.probabilities import Wording, as_matrix, checked, class_names, row_blocks, same_class
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError
-from r2b.metrics.intervals import (
-    Interval,
-    IntervalMethod,
-    IntervalSettings,
-    gap_interval,
-    mean_interval,
-    sample_of_values,
-)
+from r2b.metrics.intervals import Interval, gap_interval, mean_interval
 
 Ties = Literal["average", "strict", "lenient"]
 
@@ -66,18 +59,9 @@ class Score:
     weight: Array | None = field(default=None, repr=False)
     index: Any = field(default=None, repr=False)
 
-    def interval(
-        self,
-        level: float = 0.99,
-        *,
-        method: IntervalMethod = "normal",
-        n_boot: int = 1_000,
-        random_state: int = 0,
-    ) -> Interval:
-        """Give a confidence interval."""
-        return mean_interval(
-            self.rows, self.weight, IntervalSettings(level, method, n_boot, random_state)
-        )
+    def interval(self, level: float = 0.99) -> Interval:
+        """Return a confidence interval."""
+        return mean_interval(self.rows, self.weight, level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,23 +96,10 @@ class ErrorParity:
             for name, loss in zip(self.groups, self.losses, strict=True)
         }
 
-    def interval(
-        self,
-        level: float = 0.99,
-        *,
-        method: IntervalMethod = "bootstrap",
-        n_boot: int = 1_000,
-        random_state: int = 0,
-    ) -> Interval:
-        """Give a confidence interval; for a maximum it is conservative."""
-        settings = IntervalSettings(level, method, n_boot, random_state)
-        sample = (
-            sample_of_values(self.rows, self.codes, self.weight, len(self.groups))
-            if method == "bootstrap"
-            else None
-        )
+    def interval(self, level: float = 0.99) -> Interval:
+        """Return a confidence interval; for a maximum it is conservative."""
         return gap_interval(
-            self.codes, self.rows[:, None], self.losses[:, None], self.weight, sample, settings
+            self.codes, self.rows[:, None], self.losses[:, None], self.weight, level
         )
 
 
