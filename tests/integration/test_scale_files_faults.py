@@ -211,7 +211,10 @@ import ast, resource, sys
 from functools import partial
 import forked
 import r2b
+import r2b.engines.source
 from r2b.errors import R2BError
+
+r2b.engines.source._IN_MEMORY = 0
 
 def limited(source, target, label, most=20_000):
     scan = r2b.scan(source)
@@ -296,7 +299,8 @@ def test_a_full_scratch_disk_leaves_nothing(
 ) -> None:
     _, table = file_tables.scores(30_000)
     pq.write_table(table, tmp_path / "s.parquet", row_group_size=4_000)
-    monkeypatch.setattr("r2b.engines.spool.refuse_little_room", lambda *_: None)
+    monkeypatch.setattr("r2b.engines.files.source.refuse_little_room", lambda *_: None)
+    monkeypatch.setattr("r2b.engines.source._IN_MEMORY", 0)
     with pytest.raises(ParameterError, match=r"cannot be kept in .*there is no room left"):
         r2b.scan(tmp_path / "s.parquet", scratch=str(small_disk)).debias(
             "p", sensitive_features="g"

@@ -13,6 +13,7 @@ from scale_cases import cases, check_solved
 
 import r2b
 from r2b.engines import lazy as shared
+from r2b.engines import source as sources
 from r2b.engines.lazy import HeldSource, in_rows
 from r2b.engines.polars import PolarsSource
 from r2b.errors import MissingValueError, ParameterError, UnseenError
@@ -158,12 +159,12 @@ def test_many_rows_go_to_a_scratch_file_that_has_no_name(
     open_table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = cases()["probabilities in columns"]
-    monkeypatch.setattr(shared, "_IN_MEMORY", 0)
+    monkeypatch.setattr(sources, "_IN_MEMORY", 0)
     monkeypatch.setattr(shared, "_ENTRIES", 400)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen: list[Any] = []
-    spool = shared.Spool
-    monkeypatch.setattr(shared, "Spool", lambda *given: seen.append(spool(*given)) or seen[-1])
+    spool = sources.Spool
+    monkeypatch.setattr(sources, "Spool", lambda *given: seen.append(spool(*given)) or seen[-1])
     fair = r2b.scan(open_table(case.table)).debias(
         case.label,
         **case.asked,

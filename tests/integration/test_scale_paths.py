@@ -166,7 +166,7 @@ def test_scratch_space_that_is_not_there_is_refused_by_its_name(tmp_path: Path) 
         name for name in table.column_names if str(table.schema.field(name).type) == "string"
     )
     with pytest.raises(
-        ParameterError, match=r"cannot be kept in .*nowhere: No such file.*scratch="
+        ParameterError, match=r"cannot be kept in .*nowhere: No such file.*`scratch`"
     ):
         r2b.scan(tmp_path / "t.parquet", scratch=str(tmp_path / "nowhere")).debias(
             label, sensitive_features=group

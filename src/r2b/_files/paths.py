@@ -38,7 +38,7 @@ def unwritable(path: str | Path, cause: OSError) -> ParameterError:
 
 def taken_name(path: str | Path) -> ParameterError:
     """Return the error that says that a target exists already."""
-    remedy = "Write to another name, or pass `force=True` to replace it."
+    remedy = "Write to another name, or replace it with `force=True`."
     return refused_path(path, f"{path} is there already.", remedy)
 
 

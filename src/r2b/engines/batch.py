@@ -1,13 +1,13 @@
-"""A batch of rows on its way through: Arrow columns, and where they come from, so that an error can say it."""
+"""A batch of rows: Arrow columns, and where they come from, so that an error can say it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +15,11 @@ from r2b._data.arrays import Array
 from r2b._files.arrow import pyarrow, pyarrow_compute
 from r2b.errors import EmptyError, InputError, MissingValueError, ProbabilityError
 
-Result = TypeVar("Result")
 PIECE_ROWS = 1 << 20  # of a batch
 RELABELLED_ROWS = 1 << 18  # of a batch that gets new labels, of which several copies are held
-PIECE_ENTRIES = 1 << 22  # numbers of a piece where its columns hold lists
+PIECE_ENTRIES = 1 << 22  # numbers of a batch whose columns hold lists
 _FILL = "Fill or drop such rows."
-# as people of many countries write a number
+# a number as people of many countries write it
 _POINTED = re.compile(r"[-+]?\d[\d ,.'_\u00a0\u2009\u202f\u2019]*")
 
 
@@ -52,32 +51,34 @@ class Batch:
         """The columns by name; a name that comes twice is not asked for."""
         return dict(zip(self.record.schema.names, self.record.columns, strict=True))
 
+    def slice(self, start: int, n_rows: int) -> Batch:
+        """Return some rows."""
+        record = self.record.slice(start, n_rows)
+        return Batch(record, self.first + start, self.place, self.offset + start)
+
     @contextmanager
     def placed(self, labels: str = "y") -> Iterator[None]:
-        """Let errors about a row of this batch say where it is, and call the labels by their columns."""
+        """Let errors about a row of this batch say where it is, and name the columns of labels."""
         try:
             yield
         except InputError as error:
-            facts: dict[str, Any] = dict(error.facts)
-            row, where, problem = facts.get("row"), self.place or "the table", error.problem
-            facts["place"] = self.place
+            row, where, problem = error.facts.get("row"), self.place or "the table", error.problem
+            facts: dict[str, Any] = {"place": self.place}
             if isinstance(row, int):
                 where += f", row {self.offset + row}"
                 facts |= {"row": self.first + row, "row_in_place": self.offset + row}
                 problem = problem.replace(f"ow {row} ", f"ow {self.first + row} ", 1)
-            problem = problem.replace("In y, ", f"In {labels}, ", 1).replace(
-                " of y ", f" of {labels} ", 1
-            )
-            # What was counted was counted in this batch alone: others have not been looked at.
-            problem = problem.replace(
-                "it is the only such row", "it is the only such row of this part"
-            )
+            problem = problem.replace("In y, ", f"In {labels}, ", 1)
+            problem = problem.replace(" of y ", f" of {labels} ", 1)
+            # What was counted was counted in this batch alone.
+            only = "it is the only such row"
+            problem = problem.replace(only, f"{only} of this part")
             remedy = error.remedy.replace(" in all)", " in this part)")
-            raise type(error)(f"In {where}: {problem}", remedy=remedy, **facts) from error
+            raise error.changed(problem=f"In {where}: {problem}", remedy=remedy, **facts) from error
 
 
 def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -> Array:
-    """Give a column of lists of numbers as a matrix, without a copy where the lists lie side by side.
+    """Return a column of lists of numbers as a matrix, if possible without a copy.
 
     Parameters
     ----------
@@ -102,46 +103,38 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
     array([[0.25, 0.75],
            [1.  , 0.  ]])
     """
-    arrow, compute = pyarrow(), pyarrow_compute()
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise ProbabilityError(
-            f"Row {row} has no list of probabilities in {name!r}.",
-            remedy=_FILL,
-            row=row,
-            column=name,
-        )
-    lengths = np.asarray(compute.list_value_length(column).to_numpy(zero_copy_only=False))
+    arrow, types = pyarrow(), pyarrow().types
+    row = _first_null(column)
+    if row is not None:
+        problem = f"Row {row} has no list of probabilities in {name!r}."
+        raise ProbabilityError(problem, remedy=_FILL, row=row, column=name)
+    lengths = pyarrow_compute().list_value_length(column).to_numpy(zero_copy_only=False)
     if n_classes is None and len(lengths) == 0:
-        raise EmptyError(
-            "There are no rows, and so no list of probabilities.", remedy="Pass at least one row."
-        )
+        problem = "There are no rows, and so no list of probabilities."
+        raise EmptyError(problem, remedy="Pass at least one row.")
     wanted = int(lengths[0]) if n_classes is None else n_classes
     wrong = np.flatnonzero(lengths != wanted)
     if len(wrong):
-        row = int(wrong[0])
-        problem = f"Row {row} has a list of {int(lengths[row])} probabilities in {name!r}, not of {wanted}."
-        remedy = "Give every row one probability per class, in the same order."
+        row, length = int(wrong[0]), int(lengths[wrong[0]])
         raise ProbabilityError(
-            problem, remedy=remedy, row=row, column=name, length=int(lengths[row]), n_classes=wanted
+            f"Row {row} has a list of {length} probabilities in {name!r}, not of {wanted}.",
+            remedy="Give every row one probability per class, in the same order.",
+            row=row,
+            column=name,
+            length=length,
+            n_classes=wanted,
         )
     values = column.flatten()
-    if values.null_count:
-        row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // max(
-            wanted, 1
-        )
-        raise ProbabilityError(
-            f"Row {row} has a missing probability in {name!r}.", remedy=_FILL, row=row, column=name
-        )
-    if not arrow.types.is_floating(values.type):
-        if not (
-            arrow.types.is_integer(values.type)
-            or arrow.types.is_decimal(values.type)
-            or arrow.types.is_null(values.type)
-        ):
-            problem = f"The lists in {name!r} hold {values.type}, not numbers."
+    entry = _first_null(values)
+    if entry is not None:
+        row = entry // max(wanted, 1)
+        problem = f"Row {row} has a missing probability in {name!r}."
+        raise ProbabilityError(problem, remedy=_FILL, row=row, column=name)
+    if not types.is_floating(values.type):
+        kinds = (types.is_integer, types.is_decimal, types.is_null)
+        if not any(kind(values.type) for kind in kinds):
             raise ProbabilityError(
-                problem,
+                f"The lists in {name!r} hold {values.type}, not numbers.",
                 remedy="Name a column of classes, or of lists with one probability per class.",
                 column=name,
             )
@@ -149,15 +142,21 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), wanted)
 
 
+def _first_null(column: Any) -> int | None:
+    if not column.null_count:
+        return None
+    return int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+
+
 def one_array(column: Any) -> Any:
-    """Give a column of several chunks as one array."""
+    """Return a column of several chunks as one array."""
     whole = column.combine_chunks() if hasattr(column, "chunks") else column
-    # Arrow gives text that is too long for one array in several chunks still.
+    # Text that is too long for one array stays in several chunks, and is refused here.
     return pyarrow().concat_arrays(whole.chunks) if hasattr(whole, "chunks") else whole
 
 
 def one_record(table: Any) -> Any:
-    """Give a table as one record batch, whatever chunks its columns lie in."""
+    """Return a table as one record batch, whatever chunks its columns lie in."""
     columns = [
         column.chunk(0) if column.num_chunks == 1 else one_array(column) for column in table.columns
     ]
@@ -165,7 +164,7 @@ def one_record(table: Any) -> Any:
 
 
 def numbers_of(column: Any, name: str, *, delimited: bool = False) -> Any:
-    """Read text as numbers; of delimited text, another text may mean missing.
+    """Read text as numbers; of ``delimited`` text, other text may mean missing.
 
     Raises
     ------
@@ -179,12 +178,12 @@ def numbers_of(column: Any, name: str, *, delimited: bool = False) -> Any:
     [1.5, None, 2.0]
     """
     arrow = pyarrow()
-    plain = column.cast(arrow.string())
+    texts = column.cast(arrow.string())
     try:
-        return plain.cast(arrow.float64())
+        return texts.cast(arrow.float64())
     except arrow.ArrowInvalid:
         values: list[float | None] = []
-        for row, text in enumerate(plain.to_pylist()):
+        for row, text in enumerate(texts.to_pylist()):
             try:
                 # Python reads 1_000 as a number; no other reader of the file would.
                 values.append(None if text is None else float(text if "_" not in text else ""))
@@ -194,24 +193,21 @@ def numbers_of(column: Any, name: str, *, delimited: bool = False) -> Any:
 
 
 def _not_a_number(text: str, name: str, row: int, delimited: bool) -> InputError:
-    where, facts = (
-        f"In the column {name!r}, row {row}: ",
-        {"column": name, "row": row, "value": text},
-    )
+    where = f"In the column {name!r}, row {row}: "
+    facts: dict[str, Any] = {"column": name, "row": row, "value": text}
     if not text.strip():
-        return MissingValueError(
-            f"{where}is empty.", remedy="Fill in a number, or drop the row.", **facts
-        )
-    remedy = (
-        "Correct it, or say which text means missing with na=..." if delimited else "Correct it."
-    )
+        remedy = "Fill in a number, or drop the row."
+        return MissingValueError(f"{where}is empty.", remedy=remedy, **facts)
+    remedy = "Correct it."
+    if delimited:
+        remedy = f"Correct it, or say that it means missing: `na={text!r}`."
     if _POINTED.fullmatch(text.strip()):
         remedy = "Write numbers with a point for decimals and nothing between thousands: 1234.5."
     return InputError(f"{where}holds {text!r}, which is not a number.", remedy=remedy, **facts)
 
 
 def taken(column: Any, rows: Any) -> Any:
-    """Give some entries of a column; Arrow itself cannot take from views of text and bytes.
+    """Return some entries of a column; Arrow itself cannot take from views of text and bytes.
 
     Examples
     --------
@@ -219,26 +215,22 @@ def taken(column: Any, rows: Any) -> Any:
     >>> taken(pyarrow.array(["a", "b"], pyarrow.string_view()), pyarrow.array([1, 1])).to_pylist()
     ['b', 'b']
     """
-    plain = {"string_view": pyarrow().large_string(), "binary_view": pyarrow().large_binary()}.get(
-        str(column.type)
-    )
+    views = {"string_view": pyarrow().large_string(), "binary_view": pyarrow().large_binary()}
+    plain = views.get(str(column.type))
     return column.take(rows) if plain is None else column.cast(plain).take(rows).cast(column.type)
 
 
 def taken_rows(record: Any, rows: Any) -> Any:
-    """Give some rows of a record batch."""
-    return pyarrow().RecordBatch.from_arrays(
-        [taken(column, rows) for column in record.columns], schema=record.schema
-    )
+    """Return some rows of a record batch."""
+    columns = [taken(column, rows) for column in record.columns]
+    return pyarrow().RecordBatch.from_arrays(columns, schema=record.schema)
 
 
 def in_batches(
     record: Any, size: int, first: int = 0, place: str = "", offset: int = 0
 ) -> Iterator[Batch]:
     """Cut a record batch or a table into batches of at most ``size`` rows."""
-    pieces: Sequence[Any] = (
-        record.to_batches(max_chunksize=size) if hasattr(record, "to_batches") else [record]
-    )
+    pieces = record.to_batches(max_chunksize=size) if hasattr(record, "to_batches") else [record]
     done = 0
     for piece in pieces:
         for start in range(0, max(piece.num_rows, 1), size):
@@ -248,25 +240,14 @@ def in_batches(
 
 
 def evened(batch: Batch, kinds: Mapping[str, Any]) -> Batch:
-    """Give a batch with some columns in these types, so that batches of all files are alike."""
+    """Return a batch with some columns in these types, so that batches of all files are alike."""
     if not kinds:
         return batch
-    arrow = pyarrow()
-    columns = []
-    for name, column in zip(batch.record.schema.names, batch.record.columns, strict=True):
-        plain = (
-            column.dictionary_decode()
-            if name in kinds and hasattr(column, "dictionary")
-            else column
-        )
-        columns.append(plain.cast(kinds[name]) if name in kinds else column)
-    fields = [
-        field.with_type(column.type)
-        for field, column in zip(batch.record.schema, columns, strict=True)
-    ]
-    return replace(
-        batch,
-        record=arrow.RecordBatch.from_arrays(
-            columns, schema=arrow.schema(fields, batch.record.schema.metadata)
-        ),
-    )
+    columns, schema = [], batch.record.schema
+    for place, (name, column) in enumerate(zip(schema.names, batch.record.columns, strict=True)):
+        if name in kinds:
+            plain = column.dictionary_decode() if hasattr(column, "dictionary") else column
+            column = plain.cast(kinds[name])
+            schema = schema.set(place, schema.field(place).with_type(column.type))
+        columns.append(column)
+    return replace(batch, record=pyarrow().RecordBatch.from_arrays(columns, schema=schema))

@@ -1,4 +1,4 @@
-"""Tables of counts: class labels solved from how often each combination of label and attributes occurs, as a GROUP BY gives it."""
+"""Tables of counts: how often each combination of label and attributes occurs, as GROUP BY gives it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn, Unpack
 import narwhals as nw
 import numpy as np
 
-from r2b._data.arrays import Floats, Whole
+from r2b._data.arrays import Floats
 from r2b._files.arrow import first_line, pyarrow
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, takes_options
@@ -32,7 +32,6 @@ from r2b.errors import (
 )
 
 _WITHOUT = ("normalize",)
-_ROWS = "Take sql(dialect, table=...), which writes the labels where the rows are, or transform(y, ...) for rows in memory."
 
 
 @takes_options(without=_WITHOUT)
@@ -46,7 +45,7 @@ def debias_counts(
     sample_weight: str | None = None,
     **options: Unpack[Options],
 ) -> FairLabels:
-    """Find the closest labels in parity from a table of counts: how often each combination of label and attributes occurs.
+    """Find the closest labels in parity from a table of counts.
 
     The result is that of :func:`r2b.debias` for the rows that were counted: prices, status and
     certificate. A database makes such a table by one GROUP BY, which :func:`r2b.count_query`
@@ -72,7 +71,7 @@ def debias_counts(
     Returns
     -------
     FairLabels
-        Without rows: labels leave through ``sql``, or ``transform``.
+        Without rows: ``sql`` or ``transform`` gives their labels.
 
     Raises
     ------
@@ -83,74 +82,83 @@ def debias_counts(
     --------
     >>> table = {"job": ["a", "b", "b"], "sex": ["f", "f", "m"], "count": [1, 1, 2]}
     >>> fair = debias_counts(table, "job", sensitive_features="sex", epsilon=0.1)
-    >>> fair.status.value, round(fair.certificate.disparity_before, 2), round(fair.certificate.disparity, 2)
+    >>> proof = fair.certificate
+    >>> fair.status.value, round(proof.disparity_before, 2), round(proof.disparity, 2)
     ('solved', 0.5, 0.1)
     """
     source = counts_source(table, count)
-    roles = roles_of(source, label, sensitive_features, control_features, sample_weight)
+    named: dict[str, Any] = {
+        "sensitive_features": sensitive_features,
+        "control_features": control_features,
+        "sample_weight": sample_weight,
+    }
+    roles = roles_of(source, label, **named)
     refuse_columns(
         source.names,
-        [(argument, names) for argument, names in _roles(roles)] + [("count", [count])],
+        [("the labels, attributes and weights", roles.used), ("count", [count])],
         source.subject,
     )
     if not roles.categorical or roles.soft:
         odd = roles.called if roles.soft else f"the column {roles.measured[0]!r}"
-        problem = f"In {source.name}, {odd} is no column of categories."
         raise ParameterError(
-            problem,
-            remedy="Count rows by class and group; for probabilities and numbers use r2b.debias or r2b.scan.",
+            f"In {source.name}, {odd} is no column of categories.",
+            remedy="Count rows by class and group; for probabilities and numbers use r2b.debias or "
+            "r2b.scan.",
         )
-    fair = Scan(source).debias(
-        label,
-        sensitive_features=sensitive_features,
-        control_features=control_features,
-        sample_weight=sample_weight,
-        **options,
-    )
-    assert isinstance(fair.rows, TableRows)
+    fair = Scan(source).debias(label, **named, **options)
     made = fair.rows
-    return replace(
-        fair, rows=CountedRows(source, roles, made.schema, made.counts, total=made.total)
-    )
-
-
-def _roles(roles: Any) -> list[tuple[str, Sequence[str]]]:
-    weight = () if roles.weight is None else (roles.weight,)
-    return [
-        ("label", roles.label),
-        ("sensitive_features", roles.sensitive),
-        ("control_features", roles.control),
-        ("sample_weight", weight),
-    ]
+    assert isinstance(made, TableRows)
+    rows = CountedRows(source, roles, made.schema, made.counts, total=made.total)
+    return replace(fair, rows=rows)
 
 
 @dataclass(frozen=True, eq=False)
 class CountsSource(HeldSource):
-    """A table of combinations of values with how often each occurs.
-
-    Attributes
-    ----------
-    count : str
-        The column that says how often.
-    """
+    """A table of combinations of values; ``count`` is the column that says how often each occurs."""
 
     library: ClassVar[str] = ""
     name: str = "the table of counts"
     count: str = "count"
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
-        """Give the counts; combinations that no row has are no part of them."""
-        counts = _counts(one_array(self.table.column(self.count)), self.count)
+        """Return the counts of the combinations that some row has."""
+        counts = self._numbers(self.count, "count", most=2.0**53)
         there = np.flatnonzero(counts)
         rows = pyarrow().array(there)
         columns = {name: one_array(self.table.column(name)).take(rows) for name in keys}
-        return Tally(
-            columns,
-            counts[there],
-            None
-            if weight is None
-            else _weights(one_array(self.table.column(weight)), weight)[there],
-        )
+        weights = None if weight is None else self._numbers(weight, "weight")[there]
+        return Tally(columns, counts[there].astype(np.int64), weights)
+
+    def _numbers(self, name: str, what: str, most: float = np.inf) -> Floats:
+        """Read numbers of zero or more, whatever type a database gives them; counts are whole."""
+        arrow, whole = pyarrow(), what == "count"
+        column = one_array(self.table.column(name))
+        kinds = (arrow.types.is_integer, arrow.types.is_floating, arrow.types.is_decimal)
+        error = InputError if whole else WeightError
+        if not any(kind(column.type) for kind in kinds):
+            problem = f"The column {name!r} of {what}s holds {column.type}, not numbers."
+            remedy = (
+                "Name the column of counts with `count`." if whole else "Name a column of numbers."
+            )
+            raise error(problem, remedy=remedy, column=name)
+        values = np.asarray(column.cast(arrow.float64()).to_numpy(zero_copy_only=False))
+        right = (values >= 0) & (values < most)
+        wrong = np.flatnonzero(~(right & (values == np.floor(values)) if whole else right))
+        if len(wrong):
+            row = int(wrong[0])
+            value = column[row].as_py()
+            if value is None and whole:
+                problem, remedy = (
+                    f"Row {row} has no count in {name!r}.",
+                    "Fill in how many rows there are.",
+                )
+                raise MissingValueError(problem, remedy=remedy, column=name, row=row)
+            remedy = "Give every combination a finite weight of zero or more."
+            if whole:
+                remedy = "Counts are whole numbers of rows; name weights with `sample_weight`."
+            problem = f"Row {row} has the {what} {value!r} in {name!r}."
+            raise error(problem, remedy=remedy, column=name, row=row, value=value)
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +176,9 @@ class CountedRows(TableRows):
 
 def _refuse_rows() -> NoReturn:
     raise RowsUnavailableError(
-        "These labels were found from counts, and their rows are not here.", remedy=_ROWS
+        "These labels were found from counts, and their rows are not here.",
+        remedy="Take sql(dialect, table=...), which writes the labels where the rows are, or "
+        "transform(y, ...) for rows in memory.",
     )
 
 
@@ -179,74 +189,20 @@ def counts_source(table: Any, count: str) -> CountsSource:
         try:
             table = arrow.table({str(name): list(column) for name, column in table.items()})
         except arrow.ArrowException as cause:
-            problem = f"The columns of the table of counts make no table: {first_line(cause)}."
             raise MixedTypeError(
-                problem, remedy="Give columns of one length, each with values of one type."
+                f"The columns of the table of counts make no table: {first_line(cause)}.",
+                remedy="Give columns of one length, each with values of one type.",
             ) from cause
     try:
         frame = nw.from_native(table)
     except TypeError:
-        remedy = "Pass a frame of pandas, Polars or pyarrow, a DuckDB relation, or a dictionary of columns."
+        kind = type(table).__name__
         raise ParameterError(
-            f"A {type(table).__name__} is no table of counts.",
-            remedy=remedy,
-            kind=type(table).__name__,
+            f"A {kind} is no table of counts.",
+            remedy="Pass a frame of pandas, Polars or pyarrow, a DuckDB relation, or a dictionary "
+            "of columns.",
+            kind=kind,
         ) from None
-    found = (
-        frame.collect("pyarrow").to_native()
-        if isinstance(frame, nw.LazyFrame)
-        else frame.to_arrow()
-    )
-    return CountsSource(found, count=count)
-
-
-def _counts(column: Any, name: str) -> Whole:
-    """Read counts: whole numbers of zero or more, whatever type a database gives them."""
-    arrow = pyarrow()
-    kinds = (arrow.types.is_integer, arrow.types.is_floating, arrow.types.is_decimal)
-    if not any(kind(column.type) for kind in kinds):
-        problem = f"The column {name!r} of counts holds {column.type}, not numbers."
-        raise InputError(problem, remedy="Name the column of counts with count=...", column=name)
-    values = np.asarray(column.cast(arrow.float64()).to_numpy(zero_copy_only=False))
-    wrong = np.flatnonzero(~((values >= 0) & (values < 2**53) & (values == np.floor(values))))
-    if len(wrong):
-        row = int(wrong[0])
-        value = column[row].as_py()
-        if value is None:
-            raise MissingValueError(
-                f"Row {row} has no count in {name!r}.",
-                remedy="Fill in how many rows there are.",
-                column=name,
-                row=row,
-            )
-        problem = f"Row {row} has the count {value!r} in {name!r}."
-        remedy = (
-            "Counts are whole numbers of rows; name weights with sample_weight, beside the counts."
-        )
-        raise InputError(problem, remedy=remedy, column=name, row=row, value=value)
-    return values.astype(np.int64)
-
-
-def _weights(column: Any, name: str) -> Floats:
-    arrow = pyarrow()
-    if not any(
-        kind(column.type)
-        for kind in (arrow.types.is_integer, arrow.types.is_floating, arrow.types.is_decimal)
-    ):
-        raise WeightError(
-            f"The column {name!r} of weights holds {column.type}, not numbers.",
-            remedy="Name a column of numbers.",
-            column=name,
-        )
-    values = np.asarray(column.cast(arrow.float64()).to_numpy(zero_copy_only=False))
-    wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
-    if len(wrong):
-        row = int(wrong[0])
-        problem = f"Row {row} has the weight {column[row].as_py()!r} in {name!r}."
-        raise WeightError(
-            problem,
-            remedy="Give every combination a finite weight of zero or more.",
-            column=name,
-            row=row,
-        )
-    return values
+    if isinstance(frame, nw.LazyFrame):
+        return CountsSource(frame.collect("pyarrow").to_native(), count=count)
+    return CountsSource(frame.to_arrow(), count=count)

@@ -1,4 +1,4 @@
-"""Arrow tables in memory, and what lazy frames have in common: batches of a fixed size, rows counted by an engine, labels to join.
+"""Arrow tables in memory, and what lazy frames have in common: streams, group-bys and joins.
 
 Polars and DuckDB count with a group-by; that and a left join that takes nulls for equal are written
 in the words of each.
@@ -10,7 +10,6 @@ import mmap
 import tempfile
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -18,26 +17,16 @@ import numpy as np
 
 from r2b._data.compute import ahead
 from r2b._files.arrow import pyarrow
-from r2b._solve.oracle import Block, Blocks, Reduction, merged
+from r2b._solve.oracle import Block
 from r2b.engines.batch import Batch, in_batches, one_record, taken_rows
 from r2b.engines.roles import Decode
-from r2b.engines.source import Relabel, Source, joined, list_length_of
-from r2b.engines.spool import Spool, keeping
+from r2b.engines.source import Relabel, Source, joined
+from r2b.engines.spool import keeping
 from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_combinations
 from r2b.errors import EmptyError, UnseenError
 
 BATCH_ROWS = 1 << 20
-
-
-@dataclass(frozen=True)
-class HeldBlocks:
-    """Blocks in memory, walked by threads."""
-
-    blocks: list[Block]
-
-    def reduce(self, task: Reduction) -> Any:
-        """Make the result of every block, and merge the results in order."""
-        return merged(task, ahead(task.make, self.blocks))
+_ENTRIES = 1 << 24  # probabilities of a batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +42,8 @@ class HeldSource(Source):
     --------
     >>> import pyarrow, r2b
     >>> people = pyarrow.table({"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]})
-    >>> r2b.scan(people).debias("job", sensitive_features="sex").frame("round")["job_fair"].to_pylist().count("b")
+    >>> fair = r2b.scan(people).debias("job", sensitive_features="sex")
+    >>> fair.frame("round")["job_fair"].to_pylist().count("b")
     2
     """
 
@@ -67,38 +57,22 @@ class HeldSource(Source):
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.table.schema.names))
 
-    def first_list_length(self, column: str) -> int | None:
-        """Give the length of the first list."""
-        return list_length_of(
-            self.table.schema.field(column).type,
-            column,
-            lambda: self.table.column(column).slice(0, 1),
-        )
-
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Cut the table."""
         wanted = [self.names.index(name) for name in dict.fromkeys(columns)]
-        return (
-            batch for batch in in_batches(self.table.select(wanted), self.batch_rows) if len(batch)
-        )
+        cut = in_batches(self.table.select(wanted), self.batch_rows)
+        return (batch for batch in cut if len(batch))
 
-    @contextmanager
-    def blocks(self, decode: Decode) -> Iterator[HeldBlocks]:
-        """Decode all rows."""
-        yield HeldBlocks([decode(batch) for batch in self.batches(decode.roles.used)])
+    def kind_of(self, column: str) -> Any:
+        """Return the Arrow type of a column."""
+        return self.table.schema.field(column).type
 
     def frame(self, relabel: Relabel) -> Any:
-        """Give a table with new columns."""
-        batches = [batch for batch in in_batches(self.table, self.batch_rows) if len(batch)] or [
-            Batch(one_record(self.table))
-        ]
-        return pyarrow().Table.from_batches(
-            [joined(batch.record, relabel, batch) for batch in batches]
-        )
-
-
-_IN_MEMORY = 1 << 28  # bytes of decoded rows from which they go to a scratch file
-_ENTRIES = 1 << 24  # probabilities of a batch
+        """Return a table with new columns."""
+        batches = [batch for batch in in_batches(self.table, self.batch_rows) if len(batch)]
+        batches = batches or [Batch(one_record(self.table))]
+        made = [joined(batch.record, relabel, batch) for batch in batches]
+        return pyarrow().Table.from_batches(made)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +82,7 @@ class StreamSource(Source):
     Attributes
     ----------
     table : object
-        What gives the batches.
+        What yields the batches.
     batch_rows : int
     """
 
@@ -118,7 +92,7 @@ class StreamSource(Source):
 
     @abstractmethod
     def select(self, columns: Sequence[str]) -> Any:
-        """Give some columns of the frame."""
+        """Return some columns of the frame."""
 
     @abstractmethod
     def records(self, frame: Any, size: int) -> Iterable[Any]:
@@ -133,29 +107,14 @@ class StreamSource(Source):
         size = max(1, min(self.batch_rows, _ENTRIES // n_classes))
         return in_rows(self.records(frame, size), size)
 
-    @contextmanager
-    def blocks(self, decode: Decode) -> Iterator[Blocks]:
-        """Decode all rows once and keep them: in memory, or in a scratch file where they are many."""
-        held: list[Block] = []
-        spool: Spool | None = None
-        n_bytes = 0
-        with ExitStack() as stack:
-            stack.callback(held.clear)
-            for block in ahead(
-                decode, self.stream(self.select(decode.roles.used), len(decode.schema.classes))
-            ):
-                n_bytes += block.labels.nbytes
-                held.append(block)
-                if spool is None and n_bytes > _IN_MEMORY:
-                    spool = stack.enter_context(closing(Spool(tempfile.gettempdir())))
-                while spool is not None and held:
-                    spool.add(held.pop(0))
-            yield HeldBlocks(held) if spool is None else spool
+    def _decoded(self, decode: Decode) -> Iterator[Block]:
+        frame, n_classes = self.select(decode.roles.used), len(decode.schema.classes)
+        return ahead(decode, self.stream(frame, n_classes), self.threads)
 
 
 @dataclass(frozen=True, eq=False)
 class LazySource(StreamSource):
-    """A frame that its own engine evaluates: a ``polars.LazyFrame`` or a ``duckdb.DuckDBPyRelation``."""
+    """A frame that its own engine evaluates: a LazyFrame of Polars or a relation of DuckDB."""
 
     @abstractmethod
     def joined(self, relabel: Relabel) -> Any:
@@ -165,6 +124,10 @@ class LazySource(StreamSource):
     def made(self, relabel: Relabel) -> Any:
         """Make new columns batch by batch."""
 
+    @abstractmethod
+    def grouped(self, keys: Sequence[str], most: int) -> Any:
+        """Return a table of at most ``most`` combinations of values, and last their counts."""
+
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count with a group-by; weights are added exactly, batch by batch."""
         if weight is not None:
@@ -173,24 +136,20 @@ class LazySource(StreamSource):
         columns = {name: found.column(name).combine_chunks() for name in keys}
         return Tally(columns, found.column(found.num_columns - 1).to_numpy().astype(np.int64))
 
-    @abstractmethod
-    def grouped(self, keys: Sequence[str], most: int) -> Any:
-        """Give a ``pyarrow.Table`` of at most so many combinations of values, nulls among them, and last how often each occurs."""
-
     def counted(self, keys: Sequence[str]) -> Any:
-        """Give a ``pyarrow.Table`` of every combination of values, and last how often it occurs."""
+        """Return a ``pyarrow.Table`` of every combination of values, and last their counts."""
         found = self.grouped(keys, MOST_COMBINATIONS + 1)
         if found.num_rows > MOST_COMBINATIONS:
             refuse_combinations({name: len(found.column(name).unique()) for name in keys})
         return found
 
     def frame(self, relabel: Relabel) -> Any:
-        """Give a frame with new columns after the old ones."""
+        """Return a frame with new columns after the old ones."""
         return self.joined(relabel) if joins(relabel) else self.made(relabel)
 
 
 def in_rows(records: Iterable[Any], size: int | None, place: str = "") -> Iterator[Batch]:
-    """Cut and join a stream of record batches to batches of ``size`` rows, so that nothing depends on how an engine cuts it.
+    """Cut and join record batches to batches of ``size`` rows, however an engine cuts them.
 
     Parameters
     ----------
@@ -200,30 +159,29 @@ def in_rows(records: Iterable[Any], size: int | None, place: str = "") -> Iterat
     place : str
         Where the rows are.
     """
-    arrow = pyarrow()
     held: list[Any] = []
     rows = first = 0
     for record in records:
         held.append(record)
         rows += record.num_rows
         while rows and rows >= (size or rows):
-            table = arrow.Table.from_batches(held)
+            table = pyarrow().Table.from_batches(held)
             batch = Batch(one_record(table.slice(0, size)), first, place, first)
             yield batch
             first, rows = first + len(batch), rows - len(batch)
             held = table.slice(len(batch)).to_batches()
     if rows:
-        yield Batch(one_record(arrow.Table.from_batches(held)), first, place, first)
+        yield Batch(one_record(pyarrow().Table.from_batches(held)), first, place, first)
 
 
 def joins(relabel: Relabel) -> bool:
-    """Say whether new columns follow from the label and the attributes alone, few of which differ, and so from a join."""
+    """Tell whether new columns follow from the label and the attributes alone, and so by a join."""
     roles = relabel.decode.roles
     return not roles.soft and roles.categorical and relabel.form in ("soft", "expand")
 
 
 def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str, ...]]:
-    """Make the table that is joined to give class labels their new columns.
+    """Return the table that is joined to give class labels their new columns.
 
     Parameters
     ----------
@@ -240,44 +198,41 @@ def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str,
     tuple of str
         Names of the keys in it; all names in it are its own.
     """
-    arrow = pyarrow()
-    keys = relabel.decode.roles.described
+    arrow, roles = pyarrow(), relabel.decode.roles
+    keys = roles.described
     record = one_record(arrow.table([values[name] for name in keys], names=list(keys)))
     # Rows have weights of their own, which come in after the join.
-    unweighted = replace(
-        relabel, decode=replace(relabel.decode, roles=replace(relabel.decode.roles, weight=None))
-    )
+    decode = replace(relabel.decode, roles=replace(roles, weight=None))
     try:
-        new = unweighted(Batch(record))
+        new = replace(relabel, decode=decode)(Batch(record))
     except UnseenError as error:
         # The rows of the record are combinations: their numbers say nothing of the table.
-        problem = f"The table has the value {error.facts.get('value')!r}, which was not there when the labels were made."
-        remedy = "Debias again, and leave the table alone until its labels are written."
-        raise UnseenError(problem, remedy=remedy, value=error.facts.get("value")) from error
+        value = error.facts.get("value")
+        raise UnseenError(
+            f"The table has the value {value!r}, which was not there when the labels were made.",
+            remedy="Debias again, and leave the table alone until its labels are written.",
+            value=value,
+        ) from error
     if new.rows is not None:
         record = taken_rows(record, arrow.array(new.rows))
     own = tuple(f"r2b: key {place}" for place in range(len(keys)))
-    columns = {
-        name: column
-        for name, column in new.columns.items()
-        if name in relabel.names[:2] or relabel.form == "soft"
-    }
-    return arrow.Table.from_arrays(
-        [*record.columns, *columns.values()], names=[*own, *columns]
-    ), own
+    names = list(new.columns) if relabel.form == "soft" else list(relabel.names[:2])
+    columns = [*record.columns, *(new.columns[name] for name in names)]
+    return arrow.Table.from_arrays(columns, names=[*own, *names]), own
 
 
 def spilled(records: Iterable[Any]) -> Any:
-    """Write record batches to a scratch file, and give them as a table that is mapped from it.
+    """Write record batches to a scratch file, and return them as a table that is mapped from it.
 
     The file has no name where the system allows it, so that it is gone with the table, whatever
-    becomes of the process; its pages are in memory only while there is room. It lies where
-    temporary files do; the environment variable TMPDIR says where.
+    becomes of the process; its pages are in memory only while there is room. The environment
+    variable TMPDIR says where it lies.
 
     Examples
     --------
     >>> import pyarrow
-    >>> spilled([pyarrow.record_batch({"a": [1]}), pyarrow.record_batch({"a": [2]})])["a"].to_pylist()
+    >>> records = [pyarrow.record_batch({"a": [1]}), pyarrow.record_batch({"a": [2]})]
+    >>> spilled(records)["a"].to_pylist()
     [1, 2]
     """
     arrow, writer = pyarrow(), None

@@ -1,21 +1,26 @@
-"""Where a table lives, and what is sent to its rows.
+"""Sources and reductions: where a table is, and what is computed from all its rows.
 
-A source counts equal rows, runs work on batches, keeps coded blocks, and leaves with new columns.
+A source has columns and batches of rows in a fixed order; everything else follows from these unless
+the source does it better: a count of equal rows, blocks of decoded rows, and results with new
+columns. A reduction is made of each batch, and merged.
 """
 
 from __future__ import annotations
 
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any, ClassVar
 
 import numpy as np
 
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Whole, smallest_unsigned
+from r2b._data.compute import ahead
 from r2b._data.merge import joint_codes
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import as_text
@@ -23,7 +28,7 @@ from r2b._labels.forms import FairRows, Response
 from r2b._labels.labels import Form
 from r2b._labels.rounding import classes_after, padded, round_rows
 from r2b._labels.rule import Rule
-from r2b._solve.oracle import Blocks, Reduction
+from r2b._solve.oracle import Block, Blocks, Reduction, merged
 from r2b.engines.batch import (
     PIECE_ENTRIES,
     RELABELLED_ROWS,
@@ -33,9 +38,191 @@ from r2b.engines.batch import (
     taken,
     taken_rows,
 )
-from r2b.engines.roles import Decode
+from r2b.engines.roles import ColumnRoles, Decode
+from r2b.engines.spool import HeldBlocks, Spool
 from r2b.engines.tally import Count, Tally, plain_type
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
+
+NO_LABEL = "Every row needs a label: fill in those that are missing, or drop their rows."
+NO_ATTRIBUTE = (
+    "Fill or drop such rows, or make them a group of their own with `missing='group'`, "
+    "or leave them out with `missing='exclude'`."
+)
+_IN_MEMORY = 1 << 28  # bytes of decoded rows from which they go to a scratch file
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction made of two functions."""
+
+    make: Callable[[Batch], Any]
+    merge: Callable[[Any, Any], Any]
+
+
+def add(one: Any, other: Any) -> Any:
+    """Add two results, or the entries of two tuples."""
+    return tuple(map(add, one, other)) if isinstance(one, tuple) else one + other
+
+
+def _keep(one: None, other: None) -> None:
+    """Merge results that are none."""
+
+
+class Source(ABC):
+    """A table that is not in memory.
+
+    Attributes
+    ----------
+    name : str
+        How errors call it.
+    names : tuple of str
+        Of its columns.
+    ordered : bool
+        Whether its rows have an order that every pass repeats. If not, what is drawn for a row
+        needs a key.
+    library : str
+        That results are frames of; "" for a table that is of none.
+    scratch : str or None
+        Folder for scratch files; the system's by default.
+    threads : int or None
+        Threads that decode rows; all cores by default.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    ordered: bool
+    library: ClassVar[str] = ""
+    scratch: str | None = None
+    threads: int | None = None
+
+    @property
+    def subject(self) -> str:
+        """Its name at the start of a sentence; names of files stay as they are."""
+        return f"The {self.name[4:]}" if self.name.startswith("the ") else self.name
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """Yield the rows in order, some columns of them, a batch at a time; none is empty."""
+
+    def run(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
+        """Run work on every batch; results come in the order of the batches."""
+        return (work(batch) for batch in self.batches(columns))
+
+    def reduce(self, columns: Sequence[str], reduction: Reduction) -> Any:
+        """Return the result for all rows; None where there are none."""
+        return merged(reduction, self.run(columns, reduction.make))
+
+    def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
+        """Count the rows of every combination of values, and add up their weights."""
+        count = Count(tuple(keys), weight)
+        return count.tally(self.reduce(count.columns, count))
+
+    def count_rows(self, column: str) -> int:
+        """Count the rows, by one column."""
+        return self.reduce([column], Fold(len, add)) or 0
+
+    @contextmanager
+    def blocks(self, decode: Decode) -> Iterator[Blocks]:
+        """Keep decoded rows for several passes: in memory, or in a scratch file if they are many."""
+        held: list[Block] = []
+        spool: Spool | None = None
+        n_bytes = 0
+        with ExitStack() as stack:
+            stack.callback(held.clear)
+            for block in self._decoded(decode):
+                n_bytes += block.labels.nbytes
+                held.append(block)
+                if spool is None and n_bytes > _IN_MEMORY:
+                    folder = self.scratch or tempfile.gettempdir()
+                    spool = stack.enter_context(closing(Spool(folder, self.threads)))
+                while spool is not None and held:
+                    spool.add(held.pop(0))
+            yield HeldBlocks(held, self.threads) if spool is None else spool
+
+    def _decoded(self, decode: Decode) -> Iterator[Block]:
+        return ahead(decode, self.batches(decode.roles.used), self.threads)
+
+    def frame(self, relabel: Relabel) -> Any:
+        """Return the table with new columns, of the kind that came in: a stream by default."""
+        made = (joined(each.record, relabel, each) for each in self.batches(self.names))
+        first = next(made, None)
+        if first is None:
+            raise EmptyError(f"{self.subject} has no rows.", remedy="Pass at least one row.")
+        return pyarrow().RecordBatchReader.from_batches(first.schema, chain([first], made))
+
+    def write(self, relabel: Relabel, path: str, *, force: bool = False) -> None:
+        """Write the table with new columns to files."""
+        raise InputError(
+            f"{self.subject} is not a file, so there is nothing that says how to write it.",
+            remedy="Take frame(...), which is of the kind that came in, and write that.",
+        )
+
+    def with_numbers(self, wanted: Sequence[str]) -> Source:
+        """Return the table with some columns as numbers; files of text read them so on request."""
+        return self
+
+    def columns(self, names: Sequence[str]) -> dict[str, Any]:
+        """Read whole columns into memory, as Arrow arrays by name."""
+        wanted = list(dict.fromkeys(names))
+        parts = [batch.record.select(wanted) for batch in self.batches(wanted)]
+        if not parts:
+            raise EmptyError(f"{self.subject} has no rows.", remedy="Pass at least one row.")
+        table = pyarrow().Table.from_batches(parts)
+        return {name: one_array(table.column(name)) for name in wanted}
+
+    @cached_property
+    def _list_lengths(self) -> dict[str, int | None]:
+        return {}
+
+    def list_length(self, column: str) -> int | None:
+        """Return the number of entries of the first list; None where the column has no lists."""
+        # kept: an engine may answer one query at a time, and this is asked while rows are streamed
+        if column not in self._list_lengths:
+            self._list_lengths[column] = self.first_list_length(column)
+        return self._list_lengths[column]
+
+    def first_list_length(self, column: str) -> int | None:
+        """Look at the first row for the number of entries of its list, 0 without rows."""
+        batch = next(iter(self.batches([column])), None)
+        first = pyarrow().array([], self.kind_of(column))
+        first = first if batch is None else batch.columns[column].slice(0, 1)
+        return list_length_of(first.type, column, lambda: first)
+
+    def kind_of(self, column: str) -> Any:
+        """Return the Arrow type of a column, for a table without rows; null where it is not known."""
+        return pyarrow().null()
+
+    def refuse_missing(self, column: str, remedy: str) -> None:
+        """Find a row without a value (a null or a NaN), and say where it is.
+
+        Raises
+        ------
+        MissingValueError
+            Always, unless no row lacks one after all.
+        """
+        self.reduce([column], Fold(partial(_refuse_gap, column, remedy), _keep))
+
+
+def _refuse_gap(column: str, remedy: str, batch: Batch) -> None:
+    gaps = batch.columns[column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(gaps)[:1].tolist():
+        problem = f"Row {row} has no value in {column!r}."
+        with batch.placed():
+            raise MissingValueError(problem, remedy=remedy, column=column, row=row)
+
+
+def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None:
+    """Return the number of entries of lists of this type; None for other types.
+
+    ``first`` returns the column of the first row, where the type does not tell.
+    """
+    types = pyarrow().types
+    if types.is_fixed_size_list(kind):
+        return int(kind.list_size)
+    if types.is_list(kind) or types.is_large_list(kind):
+        column = one_array(first())
+        return int(lists_to_matrix(column, name=name).shape[1]) if len(column) else 0
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +233,7 @@ class NewColumns:
     ----------
     columns : dict of str to pyarrow.Array
     rows : ndarray or None
-        Rows of the batch that leave, where they are repeated.
+        Rows of the batch that are written, where they are repeated.
     """
 
     columns: dict[str, Any]
@@ -70,8 +257,7 @@ class Relabel:
         For "round" of class labels without weights: draws at which new classes end, see
         :mod:`r2b._labels.rounding`.
     decided : ndarray of shape (n_rows,), optional
-        For "round" of other rows: their classes, decided one after the other, in the order of the
-        rows.
+        For "round" of other rows: their classes, in the order of the rows.
     draws : ndarray of shape (n_rows,), optional
         Where rows have no order: the draws of the decided rows, rising. Where a table is too large
         for that, the rows of each batch are rounded together.
@@ -97,346 +283,137 @@ class Relabel:
         return padded(self.borders)
 
     def rows(self, data: Dataset) -> FairRows:
-        """Give the rows of a batch with their new labels."""
-        return FairRows(
-            data,
-            self.response if self.decode.roles.categorical else self.rule.response(data.cells),
-        )
+        """Return the rows of a batch with their new labels."""
+        known = self.decode.roles.categorical
+        return FairRows(data, self.response if known else self.rule.response(data.cells))
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Columns that must be in a batch."""
         roles = self.decode.roles
-        weight = (
-            () if roles.weight is None or self.form not in ("expand", "round") else (roles.weight,)
-        )
-        return tuple(
-            dict.fromkeys(
-                [
-                    *roles.described,
-                    *weight,
-                    *(roles.key if self.form in ("round", "sample") else ()),
-                ]
-            )
-        )
+        weighs = roles.weight is not None and self.form in ("expand", "round")
+        key = roles.key if self.form in ("round", "sample") else ()
+        weight = (roles.weight,) if weighs else ()
+        return tuple(dict.fromkeys([*roles.described, *weight, *key]))
 
     @property
     def rows_at_once(self) -> int:
         """How many rows may get new labels at once: fewer where each gets a number per class."""
-        wide = (
-            self.form in ("soft", "expand")
-            or self.decode.roles.soft
-            or (self.form == "round" and self.borders is None)
-        )
-        most = PIECE_ENTRIES // len(self.decode.schema.classes) if wide else RELABELLED_ROWS
-        return max(1024, min(most, RELABELLED_ROWS))
+        by_row = self.form == "round" and self.borders is None
+        if self.form in ("soft", "expand") or self.decode.roles.soft or by_row:
+            most = PIECE_ENTRIES // len(self.decode.schema.classes)
+            return max(1024, min(most, RELABELLED_ROWS))
+        return RELABELLED_ROWS
 
     def __call__(self, batch: Batch) -> NewColumns:
-        """Make the new columns of a batch; one without rows has them too."""
+        """Return the new columns of a batch; one without rows has them too."""
+        arrow, roles = pyarrow(), self.decode.roles
         if len(batch) == 0:
-            label = (
-                None if self.decode.roles.soft else batch.columns[self.decode.roles.label[0]].type
-            )
-            none = {
-                name: pyarrow().array([], kind)
-                for name, kind in zip(self.names, self.kinds(label), strict=False)
-            }
+            label = None if roles.soft else batch.columns[roles.label[0]].type
+            kinds = zip(self.names, self.kinds(label), strict=True)
+            none = {name: arrow.array([], kind) for name, kind in kinds}
             return NewColumns(none, np.empty(0, np.int64) if self.form == "expand" else None)
         data = self.decode.read(batch)
         if self.form == "soft":
-            return self._soft(data)
+            matrix = self.rows(data).matrix(np.float64)
+            columns = zip(self.names, np.ascontiguousarray(matrix.T), strict=False)
+            return NewColumns({name: arrow.array(column) for name, column in columns})
         if self.form == "expand":
-            return self._expanded(batch, data)
+            rows, codes, parts = self.rows(data).expand()
+            weight = self.decode.weight(batch)
+            parts = parts if weight is None else parts * weight[rows]
+            made = [
+                self._classes(batch, codes),
+                arrow.array(parts),
+                arrow.array(rows + batch.first),
+            ]
+            return NewColumns(dict(zip(self.names, made, strict=False)), rows)
         return NewColumns({self.names[0]: self._classes(batch, self.codes(batch, data))})
 
     def kinds(self, label: Any) -> list[Any]:
-        """Give the Arrow types of new columns, where the labels are classes of this type."""
+        """Return the Arrow types of new columns, where the labels are classes of type ``label``."""
         arrow = pyarrow()
         if self.form == "soft":
             return [arrow.float64()] * len(self.names)
-        classes = (
-            arrow.array(self.decode.schema.classes.values.tolist()).type
-            if self.decode.roles.soft
-            else label
-        )
-        return [classes, arrow.float64(), arrow.int64()][: len(self.names)]
+        if self.decode.roles.soft:
+            label = arrow.array(self.decode.schema.classes.values.tolist()).type
+        return [label, arrow.float64(), arrow.int64()][: len(self.names)]
 
     def codes(self, batch: Batch, data: Dataset) -> Array:
-        """Give the classes of a batch for "round" and "sample", as codes."""
+        """Return the classes of a batch for "round" and "sample", as codes."""
         draws = self.decode.draws(batch, self.random_state)
-        return (
-            self.rows(data).sample(draws)
-            if self.form == "sample"
-            else self._rounded(batch, data, draws)
-        )
-
-    def _soft(self, data: Dataset) -> NewColumns:
-        arrow = pyarrow()
-        matrix = self.rows(data).matrix(np.float64)
-        return NewColumns(
-            {
-                name: arrow.array(np.ascontiguousarray(matrix[:, k]))
-                for k, name in enumerate(self.names)
-            }
-        )
-
-    def _expanded(self, batch: Batch, data: Dataset) -> NewColumns:
-        arrow = pyarrow()
-        rows, codes, parts = self.rows(data).expand()
-        weight = self.decode.weight(batch)
-        if weight is not None:
-            parts = parts * weight[rows]
-        made = [self._classes(batch, codes), arrow.array(parts), arrow.array(rows + batch.first)]
-        return NewColumns(dict(zip(self.names, made, strict=False)), rows)
-
-    def _rounded(self, batch: Batch, data: Dataset, draws: Whole) -> Array:
+        if self.form == "sample":
+            return self.rows(data).sample(draws)
         if self.response.unchanged and not data.labels.is_soft:
             return data.labels.array
         if self.borders is not None:
             return classes_after(joint_codes(data), draws, self._ends, data.n_classes)
         if self.decided is not None:
-            mine: Any = slice(batch.first, batch.first + len(batch))
-            return self.decided[mine if self.draws is None else np.searchsorted(self.draws, draws)]
+            if self.draws is not None:
+                return self.decided[np.searchsorted(self.draws, draws)]
+            return self.decided[batch.first : batch.first + len(batch)]
         weight = self.decode.weight(batch)
-        # neighbours in the attribute, which rows are rounded by
         if not self.decode.roles.categorical:
-            return self.rows(replace(data, weight=weight)).round(
-                draws, self.random_state, keyed=True
-            )
-        matrix = self.rows(data).matrix(np.float64)
-        cells, codes = data.cells.codes, np.empty(len(matrix), smallest_unsigned(data.n_classes))
-        # In the order of their draws: the result depends on which rows are in the batch, not on how
-        # they are ordered in it.
+            rows = self.rows(replace(data, weight=weight))
+            return rows.round(draws, self.random_state, keyed=True)
+        # In the order of their draws, so that the order of rows in a batch does not matter.
+        matrix, cells = self.rows(data).matrix(np.float64), data.cells.codes
+        codes = np.empty(len(matrix), smallest_unsigned(data.n_classes))
         order = np.lexsort((draws, cells))
         starts = np.flatnonzero(np.diff(cells[order].astype(np.int64))) + 1
         for mine in np.split(order, starts):
-            codes[mine] = round_rows(
-                matrix[mine], draws[mine], None if weight is None else weight[mine]
-            )
+            own = None if weight is None else weight[mine]
+            codes[mine] = round_rows(matrix[mine], draws[mine], own)
         return codes
 
     def _classes(self, batch: Batch, codes: Array) -> Any:
-        """Give classes with the type of the column they come from."""
-        arrow = pyarrow()
-        roles, classes = self.decode.roles, self.decode.schema.classes.values
+        """Return classes with the type of the column they come from."""
+        arrow, roles = pyarrow(), self.decode.roles
+        classes, places = self.decode.schema.classes.values.tolist(), arrow.array(codes)
         if roles.soft:
-            return arrow.array(classes.tolist()).take(arrow.array(codes))
+            return arrow.array(classes).take(places)
         kind = batch.columns[roles.label[0]].type
-        plain = plain_type(kind)
-        values = arrow.array(classes.tolist(), type=plain)
-        if plain is kind:
-            return taken(values, arrow.array(codes))
-        return arrow.DictionaryArray.from_arrays(arrow.array(codes), values).cast(kind)
-
-
-class Partial(Protocol):
-    """What is asked of all rows: made of some of them, and put together in their order.
-
-    It can be pickled, and so can what it gives, which has a size of its own however many rows there
-    are: what would grow beyond that is refused here. It changes nothing that it is given, so that
-    work is repeated where a worker was lost.
-    """
-
-    def make(self, batch: Batch) -> Any:
-        """Give the part of a batch."""
-        ...
-
-    def merge(self, one: Any, other: Any) -> Any:
-        """Put together the part of some rows and that of later ones."""
-        ...
-
-
-@dataclass(frozen=True)
-class Gaps:
-    """Refuses a row without a value, a null or a NaN, and says where it is; there are more ways out for attributes than for labels."""
-
-    column: str
-    remedy: str
-
-    def make(self, batch: Batch) -> None:
-        """Look at the rows of a batch."""
-        gaps = np.asarray(
-            batch.columns[self.column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-        )
-        if gaps.any():
-            row = int(np.flatnonzero(gaps)[0])
-            with batch.placed():
-                raise MissingValueError(
-                    f"Row {row} has no value in {self.column!r}.",
-                    remedy=self.remedy,
-                    column=self.column,
-                    row=row,
-                )
-
-    def merge(self, one: None, other: None) -> None:
-        """Nothing was missing."""
+        values = arrow.array(classes, type=plain_type(kind))
+        if values.type == kind:
+            return taken(values, places)
+        return arrow.DictionaryArray.from_arrays(places, values).cast(kind)
 
 
 def new_names(
-    form: Form, stem: str | None, roles: Any, classes: Sequence[Any], *, ordered: bool
+    form: Form, stem: str | None, roles: ColumnRoles, classes: Sequence[Any], *, ordered: bool
 ) -> tuple[str, ...]:
-    """Name the new columns: one per class for soft labels, one for whole ones; for repeated rows weight and, in order, row number too."""
+    """Name the new columns: one per class for soft labels, else one.
+
+    Repeated rows have their weight too and, if rows are ordered, their number.
+    """
     base = f"{roles.stem}_fair" if stem is None else stem
-    if form == "soft":
-        if stem is None and len(roles.label) > 1:
-            return tuple(f"{name}_fair" for name in roles.label)
-        bytes_ = next((each for each in classes if isinstance(each, bytes)), None)
-        if bytes_ is not None:
-            problem = f"The class {bytes_!r} is bytes, of which no name of a column can be made."
-            remedy = "Take 'round', 'sample' or 'expand', which need no column per class, or cast the labels to text."
-            raise ParameterError(problem, remedy=remedy, value=bytes_)
-        return tuple(f"{base}_{text}" for text in as_text(list(classes), base))
     if form == "expand":
         return (base, f"{base}_weight", f"{base}_row")[: 3 if ordered else 2]
-    return (base,)
-
-
-NO_LABEL = "Every row needs a label: fill in those that are missing, or drop their rows."
-NO_ATTRIBUTE = (
-    "Fill or drop such rows, or make them a group of their own with `missing='group'`, "
-    "or leave them out with `missing='exclude'`."
-)
-
-
-class Source(ABC):
-    """A table that is not in memory.
-
-    Attributes
-    ----------
-    name : str
-        How errors call it.
-    names : tuple of str
-        Of its columns.
-    ordered : bool
-        Whether its rows have an order that every pass meets again. If not, what is drawn for a row
-        needs a key.
-    library : str
-        That results are frames of; "" for a table that is of none.
-    """
-
-    name: str
-    names: tuple[str, ...]
-    ordered: bool
-    library: ClassVar[str] = ""
-
-    @cached_property
-    def _list_lengths(self) -> dict[str, int | None]:
-        return {}
-
-    def list_length(self, column: str) -> int | None:
-        """Give the number of entries of the lists in a column, from its first row, 0 without rows; None where it holds no lists."""
-        # kept: an engine may answer one query at a time, and this is asked while rows are streamed
-        if column not in self._list_lengths:
-            self._list_lengths[column] = self.first_list_length(column)
-        return self._list_lengths[column]
-
-    @abstractmethod
-    def first_list_length(self, column: str) -> int | None:
-        """Look at the first row for the number of entries of its list; None where the column holds no lists."""
-
-    @abstractmethod
-    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Give the rows in order, some columns of them, a batch at a time."""
-
-    def run(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
-        """Run work on every batch; results come in the order of the batches."""
-        return (work(batch) for batch in self.batches(columns))
-
-    def reduce(self, columns: Sequence[str], partial: Partial) -> Any:
-        """Give the part of all rows; None where there are none. Elsewhere it is put together where the rows are."""
-        return folded(partial, self.run(columns, partial.make))
-
-    def with_numbers(self, wanted: Sequence[str]) -> Source:
-        """Give the same table with some columns, such as weights, as numbers; files of text read them so on request."""
-        return self
-
-    def columns(self, names: Sequence[str]) -> dict[str, Any]:
-        """Read whole columns into memory, as Arrow arrays by name."""
-        arrow = pyarrow()
-        wanted = list(dict.fromkeys(names))
-        parts = [batch.record.select(wanted) for batch in self.batches(wanted)]
-        if not parts:
-            raise EmptyError(f"{self.subject} has no rows.", remedy="Pass at least one row.")
-        table = arrow.Table.from_batches(parts).combine_chunks()
-        return {name: one_array(table.column(name)) for name in wanted}
-
-    def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
-        """Count the rows of every combination of values, and add up their weights."""
-        count = Count(tuple(keys), weight)
-        return count.tally(self.reduce(count.columns, count))
-
-    @abstractmethod
-    def blocks(self, decode: Decode) -> AbstractContextManager[Blocks]:
-        """Keep the rows as coded blocks for several passes; what was made for them is gone at the end."""
-
-    @abstractmethod
-    def frame(self, relabel: Relabel) -> Any:
-        """Give the table with new columns, of the kind that came in."""
-
-    def write(self, relabel: Relabel, path: str, *, force: bool = False) -> None:
-        """Write the table with new columns to files."""
-        raise InputError(
-            f"{self.subject} is not a file, so there is nothing that says how to write it.",
-            remedy="Take frame(...), which is of the kind that came in, and write that.",
-        )
-
-    def refuse_missing(self, column: str, remedy: str) -> None:
-        """Find a row without a value, and say where it is.
-
-        Parameters
-        ----------
-        column : str
-        remedy : str
-            There are more ways out for attributes than for labels.
-
-        Raises
-        ------
-        MissingValueError
-            Always, unless no row lacks one after all.
-        """
-        self.reduce([column], Gaps(column, remedy))
-
-    @property
-    def subject(self) -> str:
-        """Its name at the start of a sentence; names of files stay as they are."""
-        return f"The {self.name[4:]}" if self.name.startswith("the ") else self.name
-
-
-def folded(partial: Reduction, parts: Iterable[Any]) -> Any:
-    """Put parts together in their order; None where there are none."""
-    merge, several = partial.merge, iter(parts)
-    total: Any = next(several, None)
-    for each in several:
-        total = merge(total, each)
-    return total
+    if form != "soft":
+        return (base,)
+    if stem is None and len(roles.label) > 1:
+        return tuple(f"{name}_fair" for name in roles.label)
+    for each in classes:
+        if isinstance(each, bytes):
+            raise ParameterError(
+                f"The class {each!r} is bytes, of which no name of a column can be made.",
+                remedy="Take 'round', 'sample' or 'expand', which need no column per class, or "
+                "cast the labels to text.",
+                value=each,
+            )
+    return tuple(f"{base}_{text}" for text in as_text(list(classes), base))
 
 
 def joined(record: Any, relabel: Relabel, batch: Batch) -> Any:
-    """Put the new columns of a batch beside the columns of a record that has the same rows."""
+    """Return a record with the new columns of a batch that has the same rows."""
     return beside(record, relabel(batch))
 
 
 def beside(record: Any, new: NewColumns) -> Any:
-    """Put new columns beside the columns of a record."""
+    """Return a record with new columns after its own."""
     arrow = pyarrow()
     if new.rows is not None:
         record = taken_rows(record, arrow.array(new.rows))
-    fields = [
-        *record.schema,
-        *(arrow.field(name, column.type) for name, column in new.columns.items()),
-    ]
-    return arrow.RecordBatch.from_arrays(
-        [*record.columns, *new.columns.values()],
-        schema=arrow.schema(fields, record.schema.metadata),
-    )
-
-
-def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None:
-    """Give the number of entries of lists of this type; ``first`` gives a column of the first row where the type does not tell."""
-    types = pyarrow().types
-    if types.is_fixed_size_list(kind):
-        return int(kind.list_size)
-    if types.is_list(kind) or types.is_large_list(kind):
-        column = one_array(first())
-        return int(lists_to_matrix(column, name=name).shape[1]) if len(column) else 0
-    return None
+    fields = [arrow.field(name, column.type) for name, column in new.columns.items()]
+    schema = arrow.schema([*record.schema, *fields], record.schema.metadata)
+    return arrow.RecordBatch.from_arrays([*record.columns, *new.columns.values()], schema=schema)

@@ -31,7 +31,7 @@ from r2b.engines.spark_worker import (
     Run,
     unpacked,
 )
-from r2b.engines.tally import MOST_COMBINATIONS, Tally, encoded_column, refuse_combinations
+from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_combinations, refuse_nested
 from r2b.errors import InputError, MissingExtraError, ParameterError
 
 # Probabilities of a kept block: 16 MB, enough for the compiled kernel, and a worker holds several.
@@ -140,7 +140,7 @@ class SparkSource(Source):
         frame, names = self.select(keys)
         counted = frame.groupBy(*frame.columns).count().limit(MOST_COMBINATIONS + 1).toArrow()
         for column, name in zip(one_record(counted).columns, names, strict=False):
-            encoded_column(column, name)  # refuses nested values
+            refuse_nested(column, name)
         if len(counted) > MOST_COMBINATIONS:
             columns = zip(names, counted.columns, strict=False)
             refuse_combinations({name: len(column.unique()) for name, column in columns})

@@ -1,4 +1,4 @@
-"""Rows of a table that lives elsewhere: their labels leave with the table, or through memory."""
+"""Rows of a table that is not in memory: their new labels are written with the table, or read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from r2b._constraints.families.request import one_of
 from r2b._data import Dataset, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.attributes import CATEGORICAL
@@ -26,13 +27,7 @@ from r2b._solve.certificate import Certificate
 from r2b.engines.batch import Batch
 from r2b.engines.gathering import read_rows
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns
-from r2b.engines.source import (
-    NO_ATTRIBUTE,
-    NO_LABEL,
-    Relabel,
-    Source,
-    new_names,
-)
+from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Fold, Relabel, Source, add, new_names
 from r2b.engines.tally import Tally, gaps_of
 from r2b.errors import (
     DataWarning,
@@ -44,70 +39,32 @@ from r2b.errors import (
 )
 
 _LARGEST_CHANNEL = 1 << 31  # numbers: 16 GiB
-_FRAME = "Take frame(form=...) or write(path, form=...); transform(y, ...) gives the labels of rows that are in memory."
-_BY_BATCH = (
-    "{name} has no order of its rows and more than {limit:,} of them: 'round' of probabilities and weighted rows keeps the class counts of "
-    "every batch, not of the whole table."
-)
-_EXACT = "Take 'soft' or 'expand', which are exact, or write the table to files and scan those."
 _SENT_ROWS = 1 << 23  # decided rows that are sent to where rows without an order are: 16 bytes each
+_FRAME = (
+    "Take frame(form=...) or write(path, form=...); transform(y, ...) gives the labels of rows "
+    "that are in memory."
+)
 
 
-@dataclass(frozen=True, eq=False)
-class BorderDraws:
-    """Counts draws: one pass of the search for the borders of whole counts."""
-
-    decode: Decode
-    look: Look
-    random_state: int
-
-    def make(self, batch: Batch) -> Found:
-        """Count the draws of a batch."""
-        return self.look(
-            joint_codes(self.decode.read(batch)), self.decode.draws(batch, self.random_state)
-        )
-
-    def merge(self, one: Found, other: Found) -> Found:
-        """Add the counts, and keep the draws of both."""
-        return Look.merge(one, other)
+def _find_draws(decode: Decode, look: Look, random_state: int, batch: Batch) -> Found:
+    """Look for the borders of whole counts among the draws of a batch."""
+    return look(joint_codes(decode.read(batch)), decode.draws(batch, random_state))
 
 
-@dataclass(frozen=True, eq=False)
-class Leaving:
-    """The weight of each cell, and of each class that its rows leave with."""
-
-    relabel: Relabel
-
-    def make(self, batch: Batch) -> tuple[Floats, Floats]:
-        """Add up the rows of a batch."""
-        decode = self.relabel.decode
-        data = decode.read(batch)
-        labels = Labels(decode.schema.classes, codes=self.relabel.codes(batch, data))
-        return cell_sums(labels, data.cells, decode.weight(batch))
-
-    def merge(
-        self, one: tuple[Floats, Floats], other: tuple[Floats, Floats]
-    ) -> tuple[Floats, Floats]:
-        """Add up."""
-        return one[0] + other[0], one[1] + other[1]
+def _new_sums(relabel: Relabel, batch: Batch) -> tuple[Floats, Floats]:
+    """Add up the weight of each cell, and of each class that its rows are written with."""
+    decode = relabel.decode
+    data = decode.read(batch)
+    labels = Labels(decode.schema.classes, codes=relabel.codes(batch, data))
+    return cell_sums(labels, data.cells, decode.weight(batch))
 
 
-@dataclass(frozen=True, eq=False)
-class Heaviest:
-    """The largest weight of each cell."""
-
-    decode: Decode
-
-    def make(self, batch: Batch) -> Floats:
-        """Look at the rows of a batch."""
-        data, weight = self.decode.read(batch), self.decode.weight(batch)
-        most = np.zeros(data.n_cells)
-        np.maximum.at(most, data.cells.codes, np.asarray(weight))
-        return most
-
-    def merge(self, one: Floats, other: Floats) -> Floats:
-        """Take the larger."""
-        return np.maximum(one, other)
+def _heaviest(decode: Decode, batch: Batch) -> Floats:
+    """Return the largest weight of each cell."""
+    data = decode.read(batch)
+    most = np.zeros(data.n_cells)
+    np.maximum.at(most, data.cells.codes, np.asarray(decode.weight(batch)))
+    return most
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,28 +117,32 @@ class TableRows(LabelRows):
             The rows have no order, so that labels alone would belong to nobody.
         """
         if not self.source.ordered:
-            raise RowsUnavailableError(
-                f"The rows of {self.source.name} have no order, so that labels alone belong to no row.",
-                remedy=_FRAME,
+            problem = (
+                f"The rows of {self.source.name} have no order, so that labels alone belong to no "
+                "row."
             )
+            raise RowsUnavailableError(problem, remedy=_FRAME)
         return MemoryRows(self._read(self.schema)[0])
 
     def _read(
         self, schema: Schema, keys: tuple[str, ...] = (), seed: int = 0
     ) -> tuple[Dataset, Whole]:
-        """Read the rows into memory, with the draws that their keys give."""
-        roles, source = self.roles, self.source.with_numbers(self.roles.numbers)
-        if self.held is not None and not keys:
-            return self.held, draws_of(row_numbers(0, self.held.n_rows), seed)
-        needed = (self.total or 0) * (8 * len(schema.classes) * (3 if roles.soft else 1) + 64)
-        refuse_beyond_memory(needed, f"The rows of {source.name}", _FRAME)
-        columns = source.columns([*roles.used, *keys])
-        draws = draws_of(key_words([columns[name] for name in keys], keys), seed) if keys else None
-        data = read_rows(columns, roles, schema, self.normalize) if self.held is None else self.held
-        return data, draws_of(row_numbers(0, data.n_rows), seed) if draws is None else draws
+        """Read the rows into memory, with the draws that their keys or their places give."""
+        data = self.held
+        if data is None or keys:
+            roles, source = self.roles, self.source.with_numbers(self.roles.numbers)
+            width = len(schema.classes) * (3 if roles.soft else 1)
+            needed = (self.total or 0) * (8 * width + 64)
+            refuse_beyond_memory(needed, f"The rows of {source.name}", _FRAME)
+            columns = source.columns([*roles.used, *keys])
+            data = data or read_rows(columns, roles, schema, self.normalize)
+            if keys:
+                words = key_words([columns[name] for name in keys], keys)
+                return data, draws_of(words, seed)
+        return data, draws_of(row_numbers(0, data.n_rows), seed)
 
     def frame(self, rule: Rule, **asked: Any) -> Any:
-        """Give the table with its fair labels in new columns, of the kind that came in."""
+        """Return the table with its fair labels in new columns, of the kind that came in."""
         return self.source.frame(self.relabel(rule, **asked))
 
     def write(self, rule: Rule, path: str, *, force: bool = False, **asked: Any) -> None:
@@ -191,26 +152,22 @@ class TableRows(LabelRows):
     def realised_as(
         self, rule: Rule, proof: Certificate, form: Any, seed: int, key: Any
     ) -> Realised:
-        """Measure the labels that leave, one class per row: a pass over the rows."""
+        """Measure the labels that are written, one class per row, in a pass over the rows."""
         return self.measured(self.relabel(rule, form, random_state=seed, key=key), proof)
 
     def measured(self, relabel: Relabel, proof: Certificate) -> Realised:
-        """Measure the labels that leave, one class per row."""
-        rule = relabel.rule
+        """Measure the labels that are written, one class per row."""
+        rule, source = relabel.rule, self.source.with_numbers(self.roles.numbers)
         if self.held is not None or not self.roles.categorical:
             data, draws = self._read(rule.schema, relabel.decode.roles.key, relabel.random_state)
-            if relabel.decided is None:
+            codes = relabel.decided
+            if codes is None:
                 codes = applied(rule, data).sample(draws)
-            elif relabel.draws is None:
-                codes = relabel.decided
-            else:
-                codes = relabel.decided[np.searchsorted(relabel.draws, draws)]
+            elif relabel.draws is not None:
+                codes = codes[np.searchsorted(relabel.draws, draws)]
             return MemoryRows(data).realised(rule, proof, rule.schema.classes.decode(codes))
-        source, used = (
-            self.source.with_numbers(self.roles.numbers),
-            (*relabel.needed, *self.roles.used),
-        )
-        weight, sums = source.reduce(used, Leaving(relabel))
+        columns = (*relabel.needed, *self.roles.used)
+        weight, sums = source.reduce(columns, Fold(partial(_new_sums, relabel), add))
         return realised(rule.families, proof, rule.schema, sums, weight)
 
     def relabel(
@@ -222,19 +179,18 @@ class TableRows(LabelRows):
         key: Any = None,
         new_column: str | None = None,
     ) -> Relabel:
-        """Give what makes the new columns of a batch; for "round" this takes a pass over the rows."""
+        """Return what makes the new columns of a batch; "round" takes a pass over the rows."""
         source, roles = self.source, self.roles
-        if form not in get_args(Form):
-            raise ParameterError(
-                f"form is {form!r}.",
-                remedy=f"Pass one of {', '.join(map(repr, get_args(Form)))}.",
-                form=form,
-            )
+        one_of("form", form, get_args(Form))
         keys, drawn = names_of(key, "key"), form in ("round", "sample")
         if drawn and not keys and not source.ordered:
-            problem = f"The rows of {source.name} have no order, so that nothing tells them apart for {form!r}."
-            remedy = "Name columns that do, such as key='id'; the same keys then always get the same labels."
-            raise ParameterError(problem, remedy=remedy, form=form)
+            raise ParameterError(
+                f"The rows of {source.name} have no order, so that nothing tells them apart for "
+                f"{form!r}.",
+                remedy="Name columns that do, such as `key='id'`; the same keys then always get "
+                "the same labels.",
+                form=form,
+            )
         refuse_columns(source.names, [("key", keys)], source.subject)
         names = new_names(form, new_column, roles, rule.classes.tolist(), ordered=source.ordered)
         refuse_taken(names, source)
@@ -248,15 +204,10 @@ class TableRows(LabelRows):
         random_state: int,
         keys: tuple[str, ...],
     ) -> Relabel:
-        """Give what makes new columns of these names; arguments as for :meth:`relabel`, checked."""
+        """Return what makes new columns of these names; arguments as for :meth:`relabel`."""
         roles = replace(self.roles, key=keys)
-        made = Relabel(
-            Decode(roles, rule.schema, self.normalize, rule.known_crossings),
-            rule,
-            form,
-            names,
-            random_state,
-        )
+        decode = Decode(roles, rule.schema, self.normalize, rule.known_crossings)
+        made = Relabel(decode, rule, form, names, random_state)
         if form != "round" or (rule.unchanged and not roles.soft):
             return made
         if roles.categorical and self.counts is not None and roles.weight is None:
@@ -265,35 +216,32 @@ class TableRows(LabelRows):
             if keys or self.held is not None or not roles.categorical:
                 return self._decided_by_draws(made)
             return replace(made, decided=self._decided(made))
-        except EmptyError:  # prices are applied to a batch of a stream in which nothing came
+        except EmptyError:  # prices are applied to a batch of a stream that has no rows
             return made
 
     def _decided(self, relabel: Relabel) -> Array:
-        """Round rows one after the other, for probabilities and weighted rows: a pass over the rows, in their order."""
-        decode, source, heaviest = (
-            relabel.decode,
-            self.source.with_numbers(self.roles.numbers),
-            None,
-        )
+        """Round probabilities and weighted rows one after the other, in a pass over the rows."""
+        decode, heaviest = relabel.decode, None
+        source = self.source.with_numbers(self.roles.numbers)
         if self.roles.weight is not None:
-            heaviest = source.reduce(self.roles.used, Heaviest(decode))
-        turns = RowRounding(
-            len(relabel.rule.schema.classes), relabel.random_state, heaviest, compiled=True
-        )
-        for first, data, draws, weight in source.run(
-            relabel.needed, partial(decode.drawn, relabel.random_state)
-        ):
-            turns.add(data.cells.codes, draws, weight, first, relabel.rows(data).of_rows)
-        return turns.finish()
+            heaviest = source.reduce(self.roles.used, Fold(partial(_heaviest, decode), np.maximum))
+        n_classes, seed = len(relabel.rule.schema.classes), relabel.random_state
+        rounding = RowRounding(n_classes, seed, heaviest, compiled=True)
+        for first, data, draws, weight in source.run(relabel.needed, partial(decode.drawn, seed)):
+            rounding.add(data.cells.codes, draws, weight, first, relabel.rows(data).of_rows)
+        return rounding.finish()
 
     def _decided_by_draws(self, relabel: Relabel) -> Relabel:
-        """Round rows in memory, those with keys in the order of their draws, which is the same wherever they live."""
+        """Round rows in memory, those with keys in the order of their draws."""
         source, rule, keys = self.source, relabel.rule, relabel.decode.roles.key
         if not source.ordered and (self.total or 0) > _SENT_ROWS:
-            doubt = DataWarning(
-                _BY_BATCH.format(name=source.subject, limit=_SENT_ROWS), remedy=_EXACT
+            problem = (
+                f"{source.subject} has no order of its rows and more than {_SENT_ROWS:,} of them: "
+                "'round' of probabilities and weighted rows keeps the class counts of every "
+                "batch, not of the whole table."
             )
-            warnings.warn(doubt, stacklevel=6)
+            remedy = "Take 'soft' or 'expand', which are exact, or write the table to files and scan those."
+            warnings.warn(DataWarning(problem, remedy=remedy), stacklevel=6)
             return relabel
         data, draws = self._read(rule.schema, keys, relabel.random_state)
         codes = applied(rule, data).round(draws, relabel.random_state, keyed=bool(keys))
@@ -301,65 +249,61 @@ class TableRows(LabelRows):
             return replace(relabel, decided=codes)
         order = np.argsort(draws, kind="stable")
         rising = draws[order]
-        twice = np.flatnonzero(np.diff(rising) == 0)
-        if len(twice):
+        n_shared = int((np.diff(rising) == 0).sum())
+        if n_shared:
             raise ParameterError(
-                f"The key {', '.join(map(repr, keys))} does not tell all rows of {source.name} apart: {len(twice) + 1:,} share theirs.",
+                f"The key {', '.join(map(repr, keys))} does not tell all rows of {source.name} "
+                f"apart: {n_shared + 1:,} share theirs.",
                 remedy="Name columns whose values together are different in every row.",
                 key=keys,
             )
         return replace(relabel, decided=codes[order], draws=rising)
 
     def _borders(self, relabel: Relabel) -> Whole:
-        """Find the draws at which new classes end, for "round" of class labels: one pass over the rows."""
+        """Find the draws at which new classes end, for "round" of class labels."""
         assert self.counts is not None
-        schema = relabel.rule.schema
+        schema, seed = relabel.rule.schema, relabel.random_state
         n_cells, n_classes = len(schema.table), len(schema.classes)
         if n_cells * n_classes**2 > _LARGEST_CHANNEL:
             raise ParameterError(
-                f"There are {n_classes:,} classes in {n_cells:,} groups, and 'round' counts how many rows of each class become each other, "
-                f"in every group: a table of {8 * n_cells * n_classes**2 / 1e9:,.0f} GB.",
-                remedy="Take 'sample' or 'expand', which need no such table, or put rare classes together first.",
+                f"There are {n_classes:,} classes in {n_cells:,} groups, and 'round' counts how "
+                "many rows of each class become each other, in every group: a table of "
+                f"{8 * n_cells * n_classes**2 / 1e9:,.0f} GB.",
+                remedy="Take 'sample' or 'expand', which need no such table, or put rare classes "
+                "together first.",
                 n_classes=n_classes,
                 n_cells=n_cells,
             )
         give_back()  # what the solve has left
         counts = class_weights(self.counts, ignore_weight=True)
-        found: Whole | BorderSearch = BorderSearch.of(
-            whole_counts(counts, relabel.response.channel(), relabel.random_state).reshape(
-                -1, n_classes
-            )
-        )
+        whole = whole_counts(counts, relabel.response.channel(), seed)
+        found: Whole | BorderSearch = BorderSearch.of(whole.reshape(-1, n_classes))
         while isinstance(found, BorderSearch):
-            found = found.borders(
-                self.source.reduce(
-                    relabel.needed, BorderDraws(relabel.decode, found.look, relabel.random_state)
-                )
-            )
+            find = partial(_find_draws, relabel.decode, found.look, seed)
+            found = found.borders(self.source.reduce(relabel.needed, Fold(find, Look.merge)))
             give_back()
         return found
 
 
 def refuse_taken(names: tuple[str, ...], source: Source) -> None:
     """Refuse names of new columns that columns have already."""
-    taken = next((name for name in names if name in source.names or names.count(name) > 1), None)
-    if taken is not None:
-        problem = f"The new column {taken!r} would have the name of a column of {source.name}."
-        raise ParameterError(problem, remedy="Choose another name with `new_column`.", column=taken)
+    for name in names:
+        if name in source.names or names.count(name) > 1:
+            problem = f"The new column {name!r} would have the name of a column of {source.name}."
+            remedy = "Choose another name with `new_column`."
+            raise ParameterError(problem, remedy=remedy, column=name)
 
 
 def refuse_gaps(source: Source, tally: Tally, roles: ColumnRoles, missing: str) -> None:
     """Refuse a table without rows, and columns that lack values."""
-    gaps = gaps_of(tally, source.subject)
-    for name in gaps:
+    for name, count in gaps_of(tally, source.subject).items():
         label = not roles.soft and name == roles.label[0]
         if label or (missing == "error" and name in roles.attributes):
-            count = f"{gaps[name]:,} of {tally.n_rows:,} rows {'has' if gaps[name] == 1 else 'have'} none. "
-            source.refuse_missing(name, count + (NO_LABEL if label else NO_ATTRIBUTE))
-        if gaps[name] == tally.n_rows:
-            problem = f"None of the {tally.n_rows:,} rows of {source.name} has a value in {name!r}."
+            none = f"{count:,} of {tally.n_rows:,} rows {'has' if count == 1 else 'have'} none."
+            source.refuse_missing(name, f"{none} {NO_LABEL if label else NO_ATTRIBUTE}")
+        if count == tally.n_rows:
             raise MissingValueError(
-                problem,
+                f"None of the {count:,} rows of {source.name} has a value in {name!r}.",
                 remedy="Leave this column out, or check that the right one was named.",
                 column=name,
             )
@@ -367,85 +311,72 @@ def refuse_gaps(source: Source, tally: Tally, roles: ColumnRoles, missing: str) 
 
 def classes_of(source: Source, roles: ColumnRoles) -> Vocabulary:
     """Name the classes of probabilities."""
-    names = np.array(roles.label)
-    length = source.list_length(roles.label[0]) if roles.listed else None
-    classes = Vocabulary(np.arange(length, dtype=np.int64) if length is not None else names)
-    if len(classes) < 2:
-        problem = f"The lists of probabilities have {'one entry' if length else 'no entries'}."
-        raise ParameterError(
-            problem, remedy="Give one probability per class.", n_classes=len(classes)
-        )
-    return classes
+    if not roles.listed:
+        return Vocabulary(np.array(roles.label))
+    length = source.list_length(roles.label[0]) or 0
+    if length < 2:
+        entries = "one entry" if length else "no entries"
+        problem = f"The lists of probabilities have {entries}."
+        remedy = "Give one probability per class."
+        raise ParameterError(problem, remedy=remedy, n_classes=length)
+    return Vocabulary(np.arange(length, dtype=np.int64))
 
 
-def refuse_other_kind(fair: FairLabels, choice: ColumnRoles, table: str) -> None:
-    """Refuse prices of probabilities for classes, and the other way round, and those of attributes that are no groups.
-
-    Raises
-    ------
-    ParameterError
-    """
+def refuse_other_kind(fair: FairLabels, roles: ColumnRoles, table: str) -> None:
+    """Refuse prices that were found for another kind of labels or attributes."""
     kinds = {False: "classes", True: "probabilities"}
-    if fair.schema.is_soft != choice.soft:
+    if fair.schema.is_soft != roles.soft:
+        mine = kinds[fair.schema.is_soft]
         raise ParameterError(
-            f"The prices were found for {kinds[fair.schema.is_soft]}, and {choice.called} of {table} holds {kinds[choice.soft]}.",
-            remedy=f"Name labels that are {kinds[fair.schema.is_soft]}, or debias this table.",
+            f"The prices were found for {mine}, and {roles.called} of {table} holds "
+            f"{kinds[roles.soft]}.",
+            remedy=f"Name labels that are {mine}, or debias this table.",
         )
-    odd = next(
-        (
-            name
-            for name, kind in zip(fair.schema.columns, fair.schema.kinds, strict=True)
-            if kind != CATEGORICAL
-        ),
-        None,
-    )
-    if odd is not None and choice.categorical:
-        problem = f"The prices were found with the continuous or uncertain attribute {odd!r}, and all columns are named as categories."
-        raise ParameterError(
-            problem,
-            remedy="Name it as it was fitted, with r2b.Continuous or r2b.Membership.",
-            column=odd,
-        )
+    for name, kind in zip(fair.schema.columns, fair.schema.kinds, strict=True):
+        if kind != CATEGORICAL and roles.categorical:
+            raise ParameterError(
+                f"The prices were found with the continuous or uncertain attribute {name!r}, and "
+                "all columns are named as categories.",
+                remedy="Name it as it was fitted, with r2b.Continuous or r2b.Membership.",
+                column=name,
+            )
 
 
-def recounted(source: Source, schema: Schema, choice: ColumnRoles) -> Dataset | None:
-    """Count class labels, and read the counts with the classes and groups of other rows; None where there are no rows.
+def recounted(source: Source, schema: Schema, roles: ColumnRoles) -> Dataset | None:
+    """Count class labels with the classes and cells of other rows; None where there are no rows.
 
     Raises
     ------
     UnseenError
         Names the values that are new together, and in how many rows they are.
     """
-    keys = [choice.label[0], *choice.attributes]
+    keys = [roles.label[0], *roles.attributes]
     tally = source.tally(keys)
     if not tally.n_rows:
         return None
-    # By place where columns have other names than those fitted, and by name where they come in
-    # another order.
-    known = dict(zip(choice.attributes, schema.vocabularies, strict=False)) | dict(
-        zip(schema.columns, schema.vocabularies, strict=True)
-    )
+    # By place where columns have other names than those fitted, else by name.
+    known = dict(zip(roles.attributes, schema.vocabularies, strict=False))
+    known |= dict(zip(schema.columns, schema.vocabularies, strict=True))
     for name in gaps_of(tally, source.subject):
-        if name == choice.label[0]:
+        if name == roles.label[0]:
             source.refuse_missing(name, NO_LABEL)
         elif name in known and not getattr(known[name], "has_missing", False):
             source.refuse_missing(
                 name, "Fill or drop such rows: no row lacked this value when the prices were found."
             )
     try:
-        data = schema.read(tally.columns[keys[0]], **choice.features(tally.columns))
+        data = schema.read(tally.columns[keys[0]], **roles.features(tally.columns))
     except UnseenError as error:
         # Rows of a tally are combinations of values: their numbers say nothing of the table.
-        facts = {name: value for name, value in error.facts.items() if name != "row"}
         row = error.facts.get("row")
         if not isinstance(row, int):
             raise
-        count, values = (
-            int(tally.count[row]),
-            ", ".join(f"{name!r} {tally.columns[name][row].as_py()!r}" for name in keys),
-        )
-        problem = f"{source.subject} has {count:,} row{'s' if count > 1 else ''} with {values}, for which the prices were not found."
+        count = int(tally.count[row])
+        values = [f"{name!r} {tally.columns[name][row].as_py()!r}" for name in keys]
         raise UnseenError(
-            problem, remedy="Correct or drop such rows, or debias this table.", **facts
+            f"{source.subject} has {count:,} row{'s' if count > 1 else ''} with "
+            f"{', '.join(values)}, for which the prices were not found.",
+            remedy="Correct or drop such rows, or debias this table.",
+            **{name: value for name, value in error.facts.items() if name != "row"},
         ) from error
     return replace(data, cells=replace(data.cells, repeats=tally.count))

@@ -1,10 +1,14 @@
-"""The front door for tables that are not in memory: files, lazy frames, Spark and Dask."""
+"""Tables that are not in memory are scanned: files, lazy frames, Spark and Dask."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from inspect import signature
+from os import PathLike
 from typing import Any, Unpack, get_args
 
 from numpy.typing import ArrayLike
@@ -22,9 +26,9 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
 from r2b._labels.rule import Rule, Unseen, widened
 from r2b._labels.task import Task
+from r2b.engines.batch import Batch
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
-from r2b.engines.gathering import Readable, gathered
-from r2b.engines.opening import open_source
+from r2b.engines.gathering import gathered
 from r2b.engines.roles import (
     ColumnRoles,
     Decode,
@@ -33,14 +37,12 @@ from r2b.engines.roles import (
     refuse_lists_as_text,
     with_attributes,
 )
-from r2b.engines.source import Source
+from r2b.engines.source import Fold, Source, add
 from r2b.engines.table_rows import TableRows, classes_of, recounted, refuse_gaps, refuse_other_kind
-from r2b.engines.tally import dataset_of, groups_of
+from r2b.engines.tally import cells_of, dataset_of
 from r2b.errors import ParameterError, UnseenError
 
-# rows of a combination below which they are resampled one by one: a draw for each kind of weight
-# would take longer
-_FEW_EQUAL = 4
+_FEW_EQUAL = 4  # rows of a combination from which a draw for all is faster than one for each
 
 
 Attributes = (
@@ -50,7 +52,7 @@ Attributes = (
     | Sequence[str | Continuous | Membership]
     | Mapping[str, str | Continuous | Membership]
 )
-"""Columns by name; attributes that are no categories with names of columns in place of values: ``["sex", r2b.Continuous("age")]``."""
+"""Columns by name; in other attributes names stand for values: ``["sex", r2b.Continuous("age")]``."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,7 +67,8 @@ class Scan:
     source: Source
 
     def __repr__(self) -> str:
-        return f"<Scan of {self.source.name}: {len(self.names)} column{'' if len(self.names) == 1 else 's'}>"
+        n_columns = len(self.names)
+        return f"<Scan of {self.source.name}: {n_columns} column{'' if n_columns == 1 else 's'}>"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,7 +86,7 @@ class Scan:
         sample_entries: int = SAMPLE_ENTRIES,
         **options: Unpack[Options],
     ) -> FairLabels:
-        """Find the closest labels in parity: :func:`r2b.debias` for columns of a table that lives elsewhere.
+        """Find the closest labels in parity, as :func:`r2b.debias` does, for columns of the table.
 
         Parameters
         ----------
@@ -127,7 +130,7 @@ class Scan:
         sample_entries: int = SAMPLE_ENTRIES,
         **options: Unpack[Options],
     ) -> Frontier:
-        """Solve along a path of epsilons: :func:`r2b.frontier` for columns of a table that lives elsewhere.
+        """Solve along a path of epsilons, as :func:`r2b.frontier` does, for columns of the table.
 
         Parameters
         ----------
@@ -155,7 +158,8 @@ class Scan:
         --------
         >>> import pyarrow, r2b
         >>> people = pyarrow.table({"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]})
-        >>> r2b.scan(people).frontier("job", sensitive_features="sex", epsilons=[0.0, 0.5]).distance.round(4)
+        >>> scan = r2b.scan(people)
+        >>> scan.frontier("job", sensitive_features="sex", epsilons=[0.0, 0.5]).distance.round(4)
         array([0.1667, 0.    ])
         """
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
@@ -175,7 +179,7 @@ class Scan:
         normalize: bool = False,
         unseen: Unseen = "error",
     ) -> FairLabels:
-        """Apply prices that were found before, such as last month's, to this table: :meth:`r2b.FairLabels.transform` for rows elsewhere.
+        """Apply prices that were found before, such as last month's, to this table.
 
         Parameters
         ----------
@@ -206,9 +210,11 @@ class Scan:
         Examples
         --------
         >>> import pyarrow, r2b
-        >>> fair = r2b.debias(["a", "b", "b", "b"], sensitive_features={"sex": ["f", "f", "m", "m"]})
-        >>> later = pyarrow.table({"sex": ["m", "f"], "job": ["b", "a"]})
-        >>> r2b.scan(later).transform(fair, "job", sensitive_features="sex").frame("soft")["job_fair_a"].to_numpy().round(4)
+        >>> sex = ["f", "f", "m", "m"]
+        >>> fair = r2b.debias(["a", "b", "b", "b"], sensitive_features={"sex": sex})
+        >>> later = r2b.scan(pyarrow.table({"sex": ["m", "f"], "job": ["b", "a"]}))
+        >>> fair = later.transform(fair, "job", sensitive_features="sex")
+        >>> fair.frame("soft")["job_fair_a"].to_numpy().round(4)
         array([0.3333, 0.6667])
         """
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
@@ -218,8 +224,10 @@ class Scan:
         if roles.soft and unseen == "overall":
             fair = replace(fair, rule=self._widened(fair, roles))
         elif not roles.categorical:
-            read = Readable(Decode(roles, fair.schema, normalize, fair.rule.known_crossings))
-            total = self.source.with_numbers(roles.numbers).reduce(roles.described, read) or 0
+            read = Decode(roles, fair.schema, normalize, fair.rule.known_crossings).read
+            # A row that cannot be read is refused before anything is written.
+            source = self.source.with_numbers(roles.numbers)
+            total = source.reduce(roles.described, Fold(partial(_rows_read, read), add)) or 0
         elif not roles.soft:
             try:
                 counted = recounted(self.source, fair.schema, roles)
@@ -228,20 +236,17 @@ class Scan:
                     raise
                 fair = replace(fair, rule=self._widened(fair, roles))
                 counted = recounted(self.source, fair.schema, roles)
-        return replace(
-            fair, rows=TableRows(self.source, roles, fair.schema, counted, normalize, None, total)
-        )
+        rows = TableRows(self.source, roles, fair.schema, counted, normalize, total=total)
+        return replace(fair, rows=rows)
 
     def _widened(self, fair: FairLabels, roles: ColumnRoles) -> Rule:
-        """Give the rule with answers for what this table has and the fitted one had not."""
-        tally = self.source.tally([*(() if roles.soft else roles.label), *roles.attributes])
+        """Return the rule with labels for what the fitted table had not."""
+        label = () if roles.soft else roles.label
+        tally = self.source.tally([*label, *roles.attributes])
         if not tally.n_rows:
             return fair.rule
-        return widened(
-            fair,
-            None if roles.soft else tally.columns[roles.label[0]],
-            **roles.features(tally.columns),
-        )
+        y = None if roles.soft else tally.columns[roles.label[0]]
+        return widened(fair, y, **roles.features(tally.columns))
 
     def audit(
         self,
@@ -263,7 +268,7 @@ class Scan:
         random_state: int = 0,
         n_largest: int = 10,
     ) -> Audit:
-        """Measure how far labels are from parity: :func:`r2b.audit` for columns of a table that lives elsewhere.
+        """Measure how far labels are from parity, as :func:`r2b.audit` does, for columns of the table.
 
         Parameters
         ----------
@@ -309,56 +314,40 @@ class Scan:
         """Count, decode or read the table, to be solved as often as asked."""
         request, settings = request_and_settings(options)
         costs, normalize = options.get("costs"), options.get("normalize", False)
+        source = self.source
         task: Task
         in_memory = costs is not None or settings.objective == "agreement"
-        if not roles.categorical or (in_memory and roles.soft):
-            data = gathered(
-                self.source,
-                roles,
-                request.missing,
-                normalize=normalize,
-                any_order=not roles.categorical,
-            )
-            task = Task.of(data, request, settings, costs)
-            rows = TableRows(
-                self.source,
-                roles,
-                data.schema,
-                None if roles.soft else data,
-                normalize,
-                data if self.source.ordered else None,
-                data.n_rows,
-            )
-        elif not roles.soft:
-            counted = counted_rows(self.source, roles, request.missing)
-            task = Task.of(counted, request, settings, costs)
-            rows = TableRows(
-                self.source, roles, counted.schema, counted, normalize, total=counted.size
-            )
-        else:
-            tally = self.source.tally(roles.attributes, roles.weight)
-            refuse_gaps(self.source, tally, roles, request.missing)
-            groups, cell_weight = groups_of(tally, roles, missing=request.missing)
-            schema = Schema(*groups.parts, classes=classes_of(self.source, roles), is_soft=True)
-            with self.source.blocks(Decode(roles, schema, normalize)) as blocks:
+        with ExitStack() as stack:
+            if not roles.categorical or (in_memory and roles.soft):
+                any_order = not roles.categorical
+                data = gathered(
+                    source, roles, request.missing, normalize=normalize, any_order=any_order
+                )
+                task = Task.of(data, request, settings, costs)
+                counts, held = None if roles.soft else data, data if source.ordered else None
+                rows = TableRows(source, roles, data.schema, counts, normalize, held, data.n_rows)
+            elif not roles.soft:
+                counted = counted_rows(source, roles, request.missing)
+                task = Task.of(counted, request, settings, costs)
+                n_rows = source.tally([roles.label[0], *roles.attributes], roles.weight).n_rows
+                rows = TableRows(source, roles, counted.schema, counted, normalize, total=n_rows)
+            else:
+                tally = source.tally(roles.attributes, roles.weight)
+                refuse_gaps(source, tally, roles, request.missing)
+                cells, mass = cells_of(tally, roles, missing=request.missing)
+                schema = Schema(*cells.parts, classes=classes_of(source, roles), is_soft=True)
+                blocks = stack.enter_context(source.blocks(Decode(roles, schema, normalize)))
+                n_rows = tally.n_rows
                 task = open_remote(
-                    blocks,
-                    schema,
-                    groups,
-                    cell_weight,
-                    tally.n_rows,
-                    request,
-                    settings,
-                    sample_entries,
+                    blocks, schema, cells, mass, n_rows, request, settings, sample_entries
                 )
-                warn_of_doubts(task)
-                yield (
-                    task,
-                    TableRows(self.source, roles, schema, None, normalize, total=tally.n_rows),
-                )
-            return
-        warn_of_doubts(task)
-        yield task, rows
+                rows = TableRows(source, roles, schema, None, normalize, total=n_rows)
+            warn_of_doubts(task)
+            yield task, rows
+
+
+def _rows_read(read: Callable[[Batch], Dataset], batch: Batch) -> int:
+    return read(batch).n_rows if len(batch) else 0
 
 
 def roles_of(
@@ -369,23 +358,19 @@ def roles_of(
     sample_weight: str | None = None,
 ) -> ColumnRoles:
     """Check which columns are what; arguments as for :meth:`Scan.debias`."""
-    labels, controls, weight = (
-        names_of(label, "label"),
-        names_of(control_features, "control_features"),
-        sample_weight,
-    )
-    roles = with_attributes(ColumnRoles(labels, False, (), controls, weight), sensitive_features)
+    labels, controls = names_of(label, "label"), names_of(control_features, "control_features")
+    roles = ColumnRoles(labels, False, (), controls, sample_weight)
+    roles = with_attributes(roles, sensitive_features)
     chosen = [
         ("label", labels),
         ("sensitive_features", (*roles.sensitive, *roles.measured)),
         ("control_features", controls),
+        ("sample_weight", names_of(sample_weight, "sample_weight")),
     ]
-    chosen.append(("sample_weight", names_of(weight, "sample_weight")))
     for argument, names in chosen[:2]:
         if not names:
-            raise ParameterError(
-                f"{argument} names no column.", remedy="Name at least one.", argument=argument
-            )
+            problem = f"{argument} names no column."
+            raise ParameterError(problem, remedy="Name at least one.", argument=argument)
     refuse_columns(source.names, chosen, source.subject)
     return replace(roles, soft=len(labels) > 1 or source.list_length(labels[0]) is not None)
 
@@ -393,9 +378,12 @@ def roles_of(
 def counted_rows(
     source: Source, roles: ColumnRoles, missing: str, *, apart: bool = False
 ) -> Dataset:
-    """Count class labels, and read the counts as a table; ``apart`` keeps rows of different weights apart."""
+    """Count class labels, and read the counts as a table.
+
+    An audit resamples rows, so that it asks for rows of different weights ``apart``.
+    """
     keys, weight = [roles.label[0], *roles.attributes], roles.weight
-    if apart and weight is not None:  # an audit resamples rows, of which two weights are two kinds
+    if apart and weight is not None:
         keys.append(weight)
     tally = source.tally(keys, weight)
     refuse_gaps(source, tally, roles, missing)
@@ -406,7 +394,7 @@ def counted_rows(
 
 
 def class_names(source: Source, roles: ColumnRoles, missing: str = "error") -> list[Any]:
-    """Give the names of the classes; class labels are counted for it, which a solve then need not do again."""
+    """Return the names of the classes; class labels are counted for it."""
     if roles.soft:
         vocabulary = classes_of(source, roles)
     elif roles.categorical:
@@ -428,7 +416,7 @@ def rows_for_audit(
     normalize: bool = False,
     clustered: bool = False,
 ) -> Dataset:
-    """Give what an audit resamples: kinds of rows with their counts for class labels, else the rows."""
+    """Return what an audit resamples: counted combinations of class labels, else the rows."""
     if not roles.soft and roles.categorical and not clustered:
         return counted_rows(source, roles, missing, apart=True)
     return gathered(
@@ -476,4 +464,58 @@ def scan(data: Any, **options: Any) -> Scan:
     >>> fair.status.value, round(fair.certificate.disparity_before, 2), round(fair.certificate.disparity, 2)
     ('solved', 0.5, 0.1)
     """
-    return Scan(open_source(data, options))
+    return Scan(_open_source(data, options))
+
+
+_SOURCES = {
+    ("pyarrow", "Table"): "lazy.HeldSource",
+    ("deltalake", "DeltaTable"): "lakes.delta_source",
+    ("polars", "LazyFrame"): "polars.PolarsSource",
+    ("duckdb", "DuckDBPyRelation"): "duckdb.DuckDBSource",
+    ("_duckdb", "DuckDBPyRelation"): "duckdb.DuckDBSource",
+    ("dask", "DataFrame"): "dask.DaskSource",
+    ("pyspark", "DataFrame"): "spark.SparkSource",
+}
+
+
+def _open_source(data: Any, options: dict[str, Any]) -> Source:
+    """Open a table by the name of its type, so that no library is imported to ask."""
+    library, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    called = kind if library == "builtins" else f"{library} {kind}"
+    several = data if isinstance(data, (list, tuple)) else [data]
+    if all(isinstance(each, (str, PathLike)) for each in several):
+        from r2b.engines.files import FileSource
+
+        known = [name for name in signature(FileSource.open).parameters if name != "path"]
+        for name in options:
+            if name not in known:
+                remedy = f"Choose among {', '.join(known)}."
+                problem = f"{name!r} is no way to read files."
+                raise ParameterError(problem, remedy=remedy, option=name)
+        return FileSource.open(data, **options)
+    if options:
+        problem = (
+            f"{', '.join(map(repr, options))} says how files are read, and this is a {called}."
+        )
+        raise ParameterError(problem, remedy="Leave it out.", **options)
+    if isinstance(data, Source):
+        return data
+    found = _SOURCES.get((library, kind))
+    if found is None and library == "pyarrow" and kind.endswith("Dataset"):
+        found = "lakes.DatasetSource"
+    elif found is None and library == "pyiceberg":
+        found = "lakes.iceberg_source"
+    elif found is None and hasattr(data, "__arrow_c_stream__"):
+        # pandas and Polars have such streams too, of frames that are in memory
+        found = None if library in ("pandas", "polars") else "lakes.stream_source"
+    if found is None:
+        raise ParameterError(
+            f"A {called} is not a table that can be scanned.",
+            remedy="Pass files, a Polars LazyFrame, a DuckDB relation, a Spark or Dask DataFrame, a "
+            "Delta or Iceberg table, or a table, dataset or stream of Arrow; for arrays and frames "
+            "in memory use r2b.debias(y, sensitive_features=...).",
+            kind=called,
+        )
+    module, _, name = found.partition(".")
+    made: Source = getattr(import_module(f"r2b.engines.{module}"), name)(data)
+    return made

@@ -27,7 +27,7 @@ from r2b.engines.batch import Batch
 from r2b.engines.files.listing import Part
 from r2b.engines.source import NewColumns
 from r2b.engines.spool import copied
-from r2b.engines.tally import combined
+from r2b.engines.tally import combined, encoded_column
 from r2b.errors import DamagedFileError, InputError
 
 _LONGEST = 1 << 26  # bytes of one record, so that a quote that is not closed ends reading
@@ -418,12 +418,8 @@ def column_texts(
     """Return the text of new columns, row by row; equal rows of a batch are written once."""
     found: list[bytes] = []
     for columns in (each.columns for each in made):
-        coded = [
-            each if hasattr(each, "dictionary") else each.dictionary_encode("encode")
-            for each in columns.values()
-        ]
-        codes = [(each.indices.to_numpy(zero_copy_only=False), each.dictionary) for each in coded]
-        first, place, _ = combined(codes, len(coded[0]))
+        coded = [encoded_column(column) for column in columns.values()]
+        first, place, _ = combined(coded, len(coded[0][0]))
         rows = pyarrow().array(first)
         texts = texts_of({name: column.take(rows) for name, column in columns.items()})
         found += np.array([text.encode() for text in texts], dtype=object)[place].tolist()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from os import PathLike
@@ -13,9 +14,9 @@ from typing import Any, BinaryIO
 from r2b._constraints.families.request import is_a
 from r2b._data.compute import ahead, give_back
 from r2b._files.arrow import pyarrow, unfolded_bytes
-from r2b._files.paths import local_path
+from r2b._files.paths import local_path, refuse_little_room
 from r2b._files.text import did_you_mean, listed_names, refuse_growth
-from r2b._solve.oracle import Blocks
+from r2b._solve.oracle import Block, Blocks
 from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS, Batch, evened, numbers_of
 from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.listing import (
@@ -27,8 +28,8 @@ from r2b.engines.files.listing import (
 )
 from r2b.engines.files.reading import ReadJob, Stored, open_stored
 from r2b.engines.roles import Decode
-from r2b.engines.source import Relabel, Source, joined, list_length_of
-from r2b.engines.spool import spooled
+from r2b.engines.source import Relabel, Source, joined
+from r2b.engines.spool import ELSEWHERE, keeping
 from r2b.engines.tally import Tally
 from r2b.errors import EmptyError, InputError, ParameterError
 
@@ -239,17 +240,6 @@ class FileSource(Source):
         known = self.keys.get(column)
         return self.files[0].schema.field(column).type if known is None else known[0]
 
-    def first_list_length(self, column: str) -> int | None:
-        """Return the length of the first list; None where the column holds no lists."""
-        kind = self.kind_of(column)
-
-        def first() -> Any:
-            batch = next(self.batches([column]), None)
-            empty = pyarrow().array([], kind)
-            return empty if batch is None else batch.columns[column].slice(0, 1)
-
-        return list_length_of(kind, column, first)
-
     def check(self, wanted: Sequence[str], what: str) -> None:
         """Refuse columns that are not there, or more than once."""
         for name in wanted:
@@ -433,9 +423,27 @@ class FileSource(Source):
         found: Tally = self._known[asked]
         return found
 
-    def blocks(self, decode: Decode) -> AbstractContextManager[Blocks]:
-        """Decode all rows once into a scratch file; what was made for them is gone at the end."""
-        return spooled(self.with_numbers(decode.roles.numbers), decode)
+    @contextmanager
+    def blocks(self, decode: Decode) -> Iterator[Blocks]:
+        """Keep decoded rows for several passes; a disk without room for them is refused first."""
+        folder = self.scratch or tempfile.gettempdir()
+        with keeping(folder):
+            refuse_little_room(folder, self._needed(decode), "decoded probabilities", ELSEWHERE)
+        with super().blocks(decode) as blocks:
+            yield blocks
+
+    def _decoded(self, decode: Decode) -> Iterator[Block]:
+        return self.with_numbers(decode.roles.numbers).run(decode.roles.used, decode)
+
+    def _needed(self, decode: Decode) -> int:
+        """Estimate the bytes of decoded rows; 0 where their number is not known."""
+        roles = decode.roles
+        kinds = [str(self.kind_of(name)) for name in roles.label]
+        # Arrow calls 32 bits float
+        single = all("float" in kind and "halffloat" not in kind for kind in kinds)
+        label = len(decode.schema.classes) * (4 if single else 8) if roles.soft else 2
+        weight = 0 if roles.weight is None else 8
+        return (self.n_rows or 0) * (label + 9 + weight)
 
     def frame(self, relabel: Relabel) -> Iterator[Any]:
         """Return an iterator of Arrow batches: all columns, then the new ones."""
