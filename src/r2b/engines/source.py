@@ -64,10 +64,6 @@ def add(one: Any, other: Any) -> Any:
     return tuple(map(add, one, other)) if isinstance(one, tuple) else one + other
 
 
-def _keep(one: None, other: None) -> None:
-    """Merge results that are none."""
-
-
 class Source(ABC):
     """A table that is not in memory.
 
@@ -200,15 +196,16 @@ class Source(ABC):
         MissingValueError
             Always, unless no row lacks one after all.
         """
-        self.reduce([column], Fold(partial(_refuse_gap, column, remedy), _keep))
+        self.reduce([column], Fold(partial(_refuse_gap, column, remedy), add))
 
 
-def _refuse_gap(column: str, remedy: str, batch: Batch) -> None:
+def _refuse_gap(column: str, remedy: str, batch: Batch) -> int:
     gaps = batch.columns[column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(gaps)[:1].tolist():
         problem = f"Row {row} has no value in {column!r}."
         with batch.placed():
             raise MissingValueError(problem, remedy=remedy, column=column, row=row)
+    return 0
 
 
 def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None:
