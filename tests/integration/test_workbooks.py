@@ -87,7 +87,7 @@ def test_of_several_sheets_one_is_named_and_empty_ones_do_not_count() -> None:
     assert read_sheet(book([], rows), "a.xlsx")[0] == "two"
     assert read_sheet(book(rows, [["b"], [2]]), "a.xlsx", "two")[1]["b"].to_pylist() == [2]
     with pytest.raises(
-        ParameterError, match=r"2 sheets: 'one', 'two'\. Say which with sheet='one'"
+        ParameterError, match=r"2 sheets: 'one', 'two'\. Say which, such as `sheet='one'`"
     ):
         read_sheet(book(rows, rows), "a.xlsx")
     with pytest.raises(ParameterError, match="no sheet 'twice'"):
@@ -155,7 +155,7 @@ def test_the_sheet_is_asked_for_by_its_option_and_has_none_elsewhere(shell: Shel
     ]
     shell.write("two.xlsx", book(rows, rows, names=("2023", "2024")).getvalue())
     assert shell("audit", "two.xlsx", *ASK).err.endswith(
-        "Say which with --sheet 2023 or the like.\n"
+        "Say which, such as --sheet 2023.\n"
     )
     assert shell("audit", "two.xlsx", *ASK, "--sheet", "2024", "--permutations", "0").code == 0
     shell.write("a.csv", "sex,job\nf,x\nm,y\n")

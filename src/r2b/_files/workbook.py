@@ -130,7 +130,7 @@ def _sheet(book: Any, name: str, wanted: str | None) -> Any:
     if wanted is None and len(used) > 1:
         problem, remedy = (
             f"{name} has {len(used)} sheets: {', '.join(map(repr, used))}.",
-            f"Say which with sheet={used[0]!r} or the like.",
+            f"Say which, such as `sheet={used[0]!r}`.",
         )
         raise ParameterError(problem, remedy=remedy, path=name, sheets=used)
     if wanted is None and not used:
