@@ -154,9 +154,7 @@ def test_the_sheet_is_asked_for_by_its_option_and_has_none_elsewhere(shell: Shel
         for row in zip(*([name, *values] for name, values in people().items()), strict=True)
     ]
     shell.write("two.xlsx", book(rows, rows, names=("2023", "2024")).getvalue())
-    assert shell("audit", "two.xlsx", *ASK).err.endswith(
-        "Say which, such as --sheet 2023.\n"
-    )
+    assert shell("audit", "two.xlsx", *ASK).err.endswith("Say which, such as --sheet 2023.\n")
     assert shell("audit", "two.xlsx", *ASK, "--sheet", "2024", "--permutations", "0").code == 0
     shell.write("a.csv", "sex,job\nf,x\nm,y\n")
     assert "which has no sheets" in shell("audit", "a.csv", *ASK, "--sheet", "x").err
