@@ -1,17 +1,15 @@
-"""What the adapters share: labels read a few rows at a time, features of the same rows; and the sample of Adult that they learn from."""
+"""What the adapters share: labels read a few rows at a time, and features of the same rows."""
 
 from __future__ import annotations
 
 import sys
-from functools import cache
 from importlib import import_module
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from learner_tables import fair_adult, small
 
 import r2b
-from r2b.datasets import load_adult
 from r2b.errors import (
     InputError,
     LengthError,
@@ -21,55 +19,8 @@ from r2b.errors import (
     ShapeError,
     UnseenError,
     WeightError,
-    require,
 )
 from r2b.models.targets import SoftTargets, refuse_other_rows
-
-
-class Split(NamedTuple):
-    X: np.ndarray
-    y: np.ndarray
-    sex: np.ndarray
-
-
-@cache
-def injected_adult(n_rows: int = 6_000) -> tuple[Split, Split]:
-    """Adult's education by sex, half of the labels set by sex as in the paper: two thirds of the rows to learn from, the others held out.
-
-    Features include sex itself, so that a learner can take up all of the bias.
-    """
-    table, rng = load_adult(), np.random.default_rng(0)
-    rows = rng.permutation(len(table))[:n_rows]
-    sex = table["sex"][rows]
-    by_sex = np.where(sex == "Male", table.education_order[0], table.education_order[1])
-    y = np.where(rng.random(n_rows) < 0.5, by_sex, table["education"][rows])
-    numbers = [
-        table[name][rows] for name in ("age", "hours-per-week", "capital-gain", "capital-loss")
-    ]
-    names = ("workclass", "occupation", "marital-status", "relationship", "sex", "race", "income")
-    codes = [np.unique(table[name][rows], return_inverse=True)[1] for name in names]
-    X = np.column_stack(numbers + codes).astype(np.float64)
-    cut = n_rows * 2 // 3
-    return Split(X[:cut], y[:cut], sex[:cut]), Split(X[cut:], y[cut:], sex[cut:])
-
-
-@cache
-def fair_adult() -> r2b.FairLabels:
-    train, _ = injected_adult()
-    return r2b.debias(train.y, sensitive_features=train.sex)
-
-
-def small(soft: bool, weighted: bool) -> r2b.FairLabels:
-    rng = np.random.default_rng(1)
-    groups = rng.choice(["f", "m", "x"], 60)
-    y = (
-        rng.dirichlet(np.ones(4), 60)
-        if soft
-        else rng.choice(list("abcd"), 60, p=[0.4, 0.3, 0.2, 0.1])
-    )
-    return r2b.debias(
-        y, sensitive_features=groups, sample_weight=rng.random(60) + 0.1 if weighted else None
-    )
 
 
 @pytest.mark.parametrize("soft", [False, True])
@@ -93,12 +44,6 @@ def test_class_labels_are_kept_as_a_table_and_codes():
     assert targets.table.shape == (2 * n_classes, n_classes)
     assert targets.codes is not None
     assert targets.codes.itemsize == 1
-
-
-def test_probabilities_that_are_fair_already_are_not_copied():
-    y = np.tile([[0.25, 0.75], [0.5, 0.5]], (4, 1)).astype(np.float32)
-    fair = r2b.debias(y, sensitive_features=["f", "f", "m", "m"] * 2)
-    assert np.shares_memory(SoftTargets.of(fair).table, y)
 
 
 def test_weights_beside_fair_labels_are_refused():
@@ -153,15 +98,6 @@ def test_features_of_other_rows_are_refused():
         refuse_other_rows([[1], [2]], targets)
 
 
-def test_features_to_watch_are_compared_with_their_own_labels():
-    pd = pytest.importorskip("pandas")
-    trained = SoftTargets.of(pd.Series(["a", "b", "a"], index=[2, 0, 1]))
-    watched = SoftTargets.of(pd.Series(["b", "b", "a"], index=[0, 1, 2]), like=trained)
-    refuse_other_rows(pd.DataFrame({"x": [1, 2, 3]}), watched)
-    with pytest.raises(InputError):
-        refuse_other_rows(pd.DataFrame({"x": [1, 2, 3]}), trained)
-
-
 @pytest.mark.parametrize(
     ("library", "extra"),
     [
@@ -185,19 +121,3 @@ def test_a_library_that_is_not_there_is_named_with_its_extra(monkeypatch, librar
             import_module(f"r2b.models.{library}")
     assert caught.value.facts["extra"] == extra
     assert isinstance(caught.value, ImportError)
-
-
-def test_a_broken_library_is_not_called_missing(monkeypatch, tmp_path):
-    (tmp_path / "half_installed.py").write_text("import not_there_at_all\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match=r"not_there_at_all") as caught:
-        require("half_installed", "This test needs half_installed", extra="none")
-    assert not isinstance(caught.value, MissingExtraError)
-
-
-def test_scores_of_one_class_are_refused_since_they_would_pass_for_classes():
-    scores = np.array([0.1, 0.7, 0.7, 0.4])
-    with pytest.raises(InputError, match=r"such as 0\.1.*column_stack"):
-        SoftTargets.of(scores)
-    assert SoftTargets.of(np.column_stack([1 - scores, scores])).classes.tolist() == [0, 1]
-    assert SoftTargets.of([0.0, 1.0, 1.0]).classes.tolist() == [0.0, 1.0]

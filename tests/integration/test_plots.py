@@ -86,32 +86,6 @@ def test_labels_draw_their_group_means_before_and_after() -> None:
     assert_inside(ax)
 
 
-def test_a_family_is_drawn_by_name_and_the_farthest_one_by_default() -> None:
-    fair = r2b.debias(
-        Y, sensitive_features={"sex": SEX, "race": RACE}, families="marginal", epsilon=0.02
-    )
-    assert "by sex" in title(fair.plot())
-    assert "by race" in title(ax := fair.plot(family="race")) and keys(ax)[:3] == [
-        "race=a",
-        "race=b",
-        "race=c",
-    ]
-    with pytest.raises(ParameterError, match=r"no family called 'age'.*Name one of 'sex', 'race'"):
-        fair.plot(family="age")
-
-
-def test_moments_of_a_continuous_attribute_are_drawn_as_such() -> None:
-    age = np.linspace(20, 60, 600)
-    y = np.where(RNG.random(600) < age / 80, "high", "low")
-    fair = r2b.debias(y, sensitive_features={"age": r2b.Continuous(age)}, epsilon=0.01)
-    ax = fair.plot()
-    assert (
-        title(ax).startswith("Moments by age, before and after largest moment ")
-        and ax.get_xlabel() == "moment of the class"
-    )
-    assert float(title(ax).split(" after; ")[0].rsplit(" ", 1)[1]) == pytest.approx(0.01, abs=1e-4)
-
-
 HOSTILE = [
     "$x_1$ costs $5",
     "_hidden",
@@ -241,44 +215,6 @@ def test_an_audit_of_one_family_draws_means_and_of_several_their_parities_beside
         alone.plot(family="age")
 
 
-def test_a_frontier_draws_what_changes_against_epsilon() -> None:
-    path = r2b.frontier(Y, sensitive_features=SEX, epsilons=5)
-    ax = path.plot()
-    np.testing.assert_allclose(
-        ax.lines[0].get_xydata(), np.column_stack([path.epsilon, 100 * path.expected_changes])
-    )
-    assert len(ax.lines) == 1  # all of them proven
-    assert ax.get_ylim()[0] == 0
-    assert (
-        f"labels that change: {100 * path.expected_changes[0]:.2f} % at epsilon 0, 0.00 % at epsilon {path.epsilon[-1]:.4g}"
-        in title(ax)
-    )
-    assert title(path[:0].plot()) == "What parity costs"
-    with pytest.warns(r2b.errors.NotSolvedWarning):
-        stopped = r2b.frontier(
-            RNG.dirichlet(np.ones(3), 600), sensitive_features=SEX, epsilons=[0.0], max_iter=1
-        )
-    ax = stopped.plot()
-    assert keys(ax) == ["not proven"] and ax.lines[1].get_markerfacecolor() == "white"
-
-
-def test_a_comparison_names_parity_and_what_else_is_met() -> None:
-    choices = {
-        "strict": {"epsilon": 0.0},
-        "loose": {"epsilon": 0.1},
-        "$four$ fifths": {"bound": "ratio", "epsilon": 0.2},
-    }
-    found = r2b.compare(Y, sensitive_features=SEX, choices=choices)
-    ax = found.plot()
-    assert names(ax) == list(choices)
-    costs = [100 * fair.certificate.expected_changes for fair in found.labels.values()]
-    assert [line.get_xdata()[0] for line in ax.lines] == pytest.approx(costs)
-    assert ax.texts[0].get_text() == "parity 0.00 %\nalso meets loose, $four$ fifths"
-    assert_inside(ax)
-    edge = ax.get_window_extent().x1
-    assert max(text.get_window_extent().x1 for text in ax.texts) <= edge + 2
-
-
 def test_metrics_draw_themselves() -> None:
     found = group_means(Y, sensitive_features=SEX)
     assert title(found.plot()) == "Group means" and keys(found.plot()) == ["f", "m"]
@@ -321,33 +257,6 @@ def test_parity_of_predictions_is_drawn_beside_chance() -> None:
     assert names(
         measure(None, soft.argmax(axis=1), sensitive_features=SEX, n_permutations=0).plot()
     ) == ["classes"]
-
-
-def test_a_model_that_cannot_predict_the_attribute_has_one_path() -> None:
-    pytest.importorskip("sklearn")
-    from r2b.sklearn.evidence import ModelFrontier
-
-    nothing, epsilons = np.full(3, np.nan), np.array([0.0, 0.1, 0.2])
-    ax = ModelFrontier(
-        epsilons, nothing, nothing, np.array([0.7, 0.75, 0.8]), epsilons, 0.8, 0.2, 0.03, 500
-    ).plot()
-    assert keys(ax) == ["attribute known", "plain model", "what chance shows"]
-    np.testing.assert_allclose(
-        ax.lines[0].get_xydata(), 100 * np.column_stack([epsilons, [0.7, 0.75, 0.8]])
-    )
-    assert title(ax).startswith(
-        "Accuracy at epsilon 0: unknown without the attribute, 70.0 % with it"
-    )
-
-
-def test_a_number_and_its_sign_stay_on_one_line() -> None:
-    from r2b._plot import titled
-
-    _, ax = plt.subplots(figsize=(3, 3))
-    titled(ax, " ".join(f"{n}.25 %" for n in range(40)))
-    assert len(lines := ax.get_title("left").split("\n")) > 3 and all(
-        line.endswith(" %") for line in lines
-    )
 
 
 def test_axes_come_back_and_others_are_refused() -> None:

@@ -20,7 +20,7 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, SVR, LinearSVC
+from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
 
 import r2b
@@ -39,7 +39,6 @@ X = RNG.normal(size=(N, 3)) + np.outer(GROUPS == "m", [0, 0, 4.0])
 LABELS = np.array(["a", "b", "c"])[
     np.argmax(X[:, :3] * [1, 1, 0.3] + RNG.gumbel(size=(N, 3)), axis=1)
 ]
-WEIGHTS = RNG.uniform(0.5, 2, N)
 NAMES = ["x0", "x1", "x2"]
 
 
@@ -123,20 +122,6 @@ def test_a_regressor_of_one_output_is_trained_once_per_class():
     )
 
 
-def test_regression_on_probabilities_is_least_squares_put_on_the_simplex():
-    soft = r2b.debias(LABELS, sensitive_features=GROUPS).soft_labels
-    raw = Ridge().fit(X, soft).predict(X)
-    assert raw.min() < 0
-    chances = fitted(Ridge()).predict_proba(X)
-    for row, target in zip(chances[:40], raw[:40], strict=True):
-        # By definition: the multiplier of the sum is the same wherever a class has probability, and
-        # no smaller elsewhere.
-        gaps = target - row
-        assert row.sum() == pytest.approx(1)
-        assert np.ptp(gaps[row > 0]) < 1e-12
-        assert (gaps <= gaps[row > 0][0] + 1e-12).all()
-
-
 def test_a_classifier_that_refuses_probabilities_is_refused_with_a_remedy():
     with pytest.raises(ParameterError, match=r"refused a matrix of probabilities"):
         fitted(KNeighborsClassifier(), form="soft")
@@ -170,13 +155,6 @@ def test_a_classifier_that_takes_probabilities_gets_them():
 def test_a_form_that_the_learner_cannot_follow_is_refused(learner, form, remedy):
     with pytest.raises(ParameterError, match=remedy):
         fitted(learner, form=form)
-
-
-def test_weights_for_a_learner_without_them_are_refused():
-    with pytest.raises(ParameterError, match=r"KNeighborsClassifier.fit takes no sample_weight"):
-        ParityClassifier(KNeighborsClassifier(), **GIVEN).fit(
-            X, LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS
-        )
 
 
 def test_forgotten_groups_and_features_of_other_rows_are_refused():
@@ -239,40 +217,6 @@ def test_the_learner_sees_the_kind_of_table_that_came_in(name):
         )
 
 
-@pytest.mark.parametrize("name", [name for name in CONTAINERS if name != "pyarrow"])
-def test_the_model_does_not_depend_on_the_kind_of_table(name):
-    features = CONTAINERS[name]()
-    expected = fitted(LogisticRegression(solver="newton-cg", tol=1e-10)).predict_proba(X)
-    np.testing.assert_allclose(
-        fitted(LogisticRegression(solver="newton-cg", tol=1e-10), features).predict_proba(features),
-        expected,
-        atol=1e-6,
-    )
-
-
-@pytest.mark.parametrize("name", ["pandas", "polars"])
-def test_feature_names_are_kept(name):
-    assert fitted(LogisticRegression(), CONTAINERS[name]()).feature_names_in_.tolist() == NAMES
-
-
-@pytest.mark.parametrize("form", ["expand", "round", "sample"])
-@pytest.mark.parametrize("name", ["numpy", "pandas", "polars", "pyarrow", "csr"])
-def test_nothing_that_is_passed_in_is_modified(name, form):
-    features, before = CONTAINERS[name](), CONTAINERS[name]()
-    index = before.index if name == "pandas" else None
-    y, groups, weight = pd.Series(LABELS, index), pd.Series(GROUPS, index), WEIGHTS.copy()
-    ParityClassifier(Kind(), form=form, **GIVEN).fit(
-        features, y, sensitive_features=groups, sample_weight=weight
-    )
-    if name in ("numpy", "csr"):
-        assert abs(features - before).sum() == 0
-    else:
-        assert features.equals(before)
-    assert y.equals(pd.Series(LABELS, index))
-    assert groups.equals(pd.Series(GROUPS, index))
-    np.testing.assert_array_equal(weight, WEIGHTS)
-
-
 KINDS_OF_LABELS = {
     "list": list,
     "pandas": pd.Series,
@@ -292,14 +236,6 @@ def test_labels_of_any_kind_give_the_same_model(name):
     assert model.predict(X).tolist() == fitted(LogisticRegression()).predict(X).tolist()
 
 
-def test_rows_labelled_in_another_order_are_refused():
-    order = RNG.permutation(N)
-    with pytest.raises(InputError, match="different order"):
-        ParityClassifier(Kind(), **GIVEN).fit(
-            X, pd.Series(LABELS), sensitive_features=pd.Series(GROUPS, index=order)
-        )
-
-
 def test_probabilities_as_labels_are_taken():
     soft = np.eye(3)[np.searchsorted(["a", "b", "c"], LABELS)] * 0.7 + 0.1
     frame = pd.DataFrame(soft, columns=["a", "b", "c"])
@@ -313,14 +249,6 @@ def test_a_class_that_training_lost_keeps_its_column():
     chances = probabilities_of(learner, X, np.array(["a", "b", "c"]), "expand")
     np.testing.assert_array_equal(chances[:, 1], 0)
     np.testing.assert_array_equal(chances[:, [0, 2]], learner.predict_proba(X))
-
-
-def test_a_column_of_probabilities_without_any_is_a_class_that_training_lost():
-    soft = np.column_stack([np.eye(2)[(LABELS == "a").astype(int)], np.zeros(N)])
-    model = fitted(DecisionTreeClassifier(max_depth=2), y=soft, epsilon=1.0)
-    assert model.estimator_.classes_.tolist() == [0, 1]
-    assert model.predict_proba(X).shape == (N, 3)
-    assert model.parity_report(X, sensitive_features=GROUPS, n_permutations=0).probability < 1
 
 
 def test_one_class_left_is_refused_with_a_remedy():
@@ -361,21 +289,6 @@ def test_a_stored_model_holds_prices_and_nobodys_group():
     assert model.prices_.shape == (2, 3)
     with pytest.raises(RowsUnavailableError):
         _ = model.labels_.soft_labels
-
-
-def test_the_size_of_a_stored_model_does_not_grow_with_the_rows():
-    def size(times):
-        people = pd.Index([f"person {i}" for i in range(N * times)])
-        y, groups = (pd.Series(np.tile(column, times), index=people) for column in (LABELS, GROUPS))
-        return len(
-            pickle.dumps(
-                ParityClassifier(LogisticRegression(), **GIVEN).fit(
-                    np.tile(X, (times, 1)), y, sensitive_features=groups
-                )
-            )
-        )
-
-    assert abs(size(8) - size(1)) < 200
 
 
 def test_parity_within_the_values_of_a_control_feature_reaches_the_learner():
@@ -421,14 +334,6 @@ def test_parity_of_predictions_is_reported_for_a_validation_set():
     assert 0 < model.report_.probability_level.mean < 0.2
     assert "Disparity of predictions on 150 rows" in str(model.report_)
     assert not hasattr(model.fit(X, LABELS, sensitive_features=GROUPS), "report_")
-
-
-def test_a_learner_without_probabilities_is_measured_by_its_decisions():
-    model = fitted(LinearSVC())
-    assert not hasattr(model, "predict_proba")
-    report = model.parity_report(X, sensitive_features=GROUPS, y=LABELS, n_permutations=0)
-    assert report.probability is None
-    assert report.hard == demographic_parity_difference(model.predict(X), sensitive_features=GROUPS)
 
 
 def test_a_validation_set_of_another_shape_is_refused():

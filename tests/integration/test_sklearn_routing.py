@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -55,12 +54,6 @@ def test_groups_reach_the_classifier_at_the_end_of_a_pipeline(routing):
     )
 
 
-def test_groups_reach_the_classifier_of_a_pipeline_without_routing():
-    pipe = make_pipeline(StandardScaler(), ParityClassifier(LogisticRegression(), **GIVEN))
-    pipe.fit(X, LABELS, parityclassifier__sensitive_features=GROUPS)
-    assert pipe[-1].certificate_.disparity < 1e-9
-
-
 def test_a_search_goes_over_epsilon_and_the_learner_with_the_groups_of_each_fold(routing):
     search = GridSearchCV(requesting(), {"epsilon": [0.0, 0.5], "estimator__C": [0.1, 1.0]}, cv=3)
     search.fit(X, LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS)
@@ -90,20 +83,6 @@ def test_a_pipeline_that_does_not_hand_the_groups_on_is_refused(routing):
     )
     with pytest.raises(ParameterError, match="set_fit_request"):
         pipe.fit(X, LABELS)
-
-
-def test_a_pipeline_inside_is_trained_alike_with_and_without_routing():
-    inside = make_pipeline(StandardScaler(), LogisticRegression())
-    without = (
-        ParityClassifier(inside, **GIVEN).fit(X, LABELS, sensitive_features=GROUPS).predict_proba(X)
-    )
-    with config_context(enable_metadata_routing=True):
-        np.testing.assert_array_equal(
-            ParityClassifier(inside, **GIVEN)
-            .fit(X, LABELS, sensitive_features=GROUPS)
-            .predict_proba(X),
-            without,
-        )
 
 
 def test_batches_with_prices_of_all_labels_give_the_model_of_one_fit():
@@ -159,14 +138,6 @@ def test_a_batch_after_fit_takes_back_what_was_measured_on_the_model_before():
     assert not hasattr(model, "report_")
 
 
-def test_batches_of_probabilities_train_a_regressor():
-    model = ParityClassifier(MLPRegressor(hidden_layer_sizes=(4,), random_state=0), **GIVEN)
-    for part in (slice(0, 300), slice(300, N)):
-        model.partial_fit(X[part], LABELS[part], sensitive_features=GROUPS[part])
-    assert model.form_ == "soft"
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-
-
 def test_classes_and_groups_without_prices_are_refused_in_batches():
     with pytest.raises(UnseenError, match=r"'maybe' has no prices.*labels=LabelDebiaser"):
         ParityClassifier(GaussianNB(), **GIVEN).partial_fit(
@@ -183,29 +154,6 @@ def test_classes_and_groups_without_prices_are_refused_in_batches():
             LABELS,
             sensitive_features=GROUPS,
             labels=LabelDebiaser().fit(LABELS, sensitive_features=GROUPS),
-        )
-
-
-def test_a_first_batch_that_fails_leaves_the_next_one_the_first():
-    model = ParityClassifier(GaussianNB(), **GIVEN)
-    with pytest.raises(ValueError, match="NaN"):
-        model.partial_fit(X * np.nan, LABELS, sensitive_features=GROUPS)
-    assert not hasattr(model, "labels_")
-    assert model.partial_fit(X[:, :2], LABELS, sensitive_features=GROUPS).n_features_in_ == 2
-
-
-def test_a_dictionary_of_probabilities_is_a_batch():
-    yes = 0.2 + 0.6 * (LABELS == "yes")
-    y = {"no": 1 - yes, "yes": yes}
-    model = ParityClassifier(GaussianNB(), **GIVEN).partial_fit(X, y, sensitive_features=GROUPS)
-    assert model.classes_.tolist() == ["no", "yes"]
-    assert model.estimator_.class_count_.sum() == pytest.approx(N)
-
-
-def test_what_holds_no_prices_is_refused_as_labels():
-    with pytest.raises(ParameterError, match="holds no prices"):
-        ParityClassifier(GaussianNB(), **GIVEN).partial_fit(
-            X, LABELS, sensitive_features=GROUPS, labels=LabelDebiaser()
         )
 
 

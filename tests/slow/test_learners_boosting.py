@@ -6,10 +6,9 @@ import pickle
 
 import numpy as np
 import pytest
-from test_learners_targets import fair_adult, injected_adult
+from learner_tables import fair_adult, injected_adult
 
-import r2b
-from r2b.errors import LengthError, ParameterError, ShapeError
+from r2b.errors import ParameterError, ShapeError
 from r2b.metrics import demographic_parity_difference
 from r2b.models import boosting
 from r2b.models.boosting import lightgbm_objective, xgboost_objective
@@ -79,17 +78,6 @@ def test_parity_on_held_out_rows_falls_to_a_tenth(library):
     assert after < before / 10
 
 
-def test_a_fair_model_still_learns(library):
-    # Constant predictions would be fair as well: these say more about held-out labels than the
-    # shares of the classes do.
-    seen, held_out = injected_adult()
-    fair = fair_adult()
-    new = fair.transform(held_out.y, sensitive_features=held_out.sex)
-    p = train(library, fair, seen.X, 15, {"learning_rate": 0.05}).predict_proba(held_out.X)
-    shares = fair.soft_labels.mean(axis=0)
-    assert -(new * np.log(p)).sum(axis=1).mean() < -(new * np.log(shares)).sum(axis=1).mean() - 0.01
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_classes_give_the_model_of_the_own_objective(library, weighted):
     seen, held_out = injected_adult()
@@ -99,18 +87,6 @@ def test_classes_give_the_model_of_the_own_objective(library, weighted):
     ours = train(library, seen.y, seen.X, sample_weight=weight).predict_proba(held_out.X)
     own = built_in(library, seen.y, seen.X, held_out.X, weight=weight)
     np.testing.assert_allclose(ours, own, rtol=0, atol=AGREEMENT[library])
-
-
-def test_two_classes_give_the_model_of_the_own_objective(library):
-    seen, held_out = injected_adult()
-    y = np.where(seen.X[:, 0] + 20 * seen.X[:, 8] > 50, "old", "young")
-    ours = train(library, y, seen.X[:, 1:]).predict_proba(held_out.X[:, 1:])
-    np.testing.assert_allclose(
-        ours,
-        built_in(library, y, seen.X[:, 1:], held_out.X[:, 1:]),
-        rtol=0,
-        atol=AGREEMENT[library],
-    )
 
 
 def test_fair_labels_give_the_model_of_the_weighted_expansion(library):
@@ -145,40 +121,6 @@ def test_features_are_handed_over_once(library, monkeypatch):
     train(library, fair_adult(), seen.X, rounds=1)
     assert len(handed) == 1
     assert handed[0] is seen.X
-
-
-def test_the_weights_of_fair_labels_are_those_of_the_learner(library):
-    seen, held_out = injected_adult()
-    weight = np.random.default_rng(3).integers(1, 4, len(seen.y)).astype(float)
-    fair = r2b.debias(seen.y, sensitive_features=seen.sex, sample_weight=weight)
-    ours = train(library, fair, seen.X, rounds=5).predict_proba(held_out.X)
-    spelt_out = train(
-        library, fair.soft_labels, seen.X, rounds=5, sample_weight=weight
-    ).predict_proba(held_out.X)
-    np.testing.assert_allclose(ours, spelt_out, rtol=0, atol=1e-9)
-    assert (
-        np.abs(
-            ours - train(library, fair.soft_labels, seen.X, rounds=5).predict_proba(held_out.X)
-        ).max()
-        > 1e-3
-    )
-
-
-def test_the_same_call_gives_the_same_bits(library):
-    seen, held_out = injected_adult()
-    first, second = (
-        train(library, fair_adult(), seen.X, rounds=5).predict_proba(held_out.X) for _ in range(2)
-    )
-    np.testing.assert_array_equal(first, second)
-
-
-def test_rows_of_probabilities_are_distributions_over_the_named_classes(library):
-    seen, held_out = injected_adult()
-    model = train(library, fair_adult(), seen.X, rounds=3)
-    p = model.predict_proba(held_out.X)
-    assert model.classes.tolist() == sorted(set(seen.y.tolist()))
-    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
-    assert (p > 0).all()
 
 
 def test_a_model_survives_pickling_without_its_labels(library):
@@ -222,64 +164,15 @@ def test_training_stops_where_the_watched_rows_no_longer_gain(library):
     assert stopped == pytest.approx(min(losses), abs=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "csr"])
-def test_features_of_any_kind_are_read_and_left_alone(library, kind):
-    seen, held_out = injected_adult()
-    columns = {f"x{k}": seen.X[:, k] for k in range(seen.X.shape[1])}
-    if kind == "csr":
-        make = pytest.importorskip("scipy.sparse").csr_matrix  # LightGBM does not read a csr_array
-        X, new = make(seen.X), make(held_out.X)
-        before = X.copy()
-    else:
-        nw = pytest.importorskip("narwhals")
-        pytest.importorskip(kind)
-        X = nw.from_dict(columns, backend=kind).to_native()
-        new = nw.from_dict(
-            {name: held_out.X[:, k] for k, name in enumerate(columns)}, backend=kind
-        ).to_native()
-        before = nw.from_native(X).clone().to_native() if kind != "pyarrow" else X
-    p = train(library, fair_adult(), X, rounds=3).predict_proba(new)
-    # Zeros that are not stored count as missing for XGBoost: the trees of a sparse table are its
-    # own affair.
-    if (library, kind) != ("xgboost", "csr"):
-        np.testing.assert_allclose(
-            p,
-            train(library, fair_adult(), seen.X, rounds=3).predict_proba(held_out.X),
-            rtol=0,
-            atol=1e-9,
-        )
-    assert (before != X).nnz == 0 if kind == "csr" else before.equals(X)
-
-
-def test_a_class_without_weight_gets_none(library):
-    rng = np.random.default_rng(4)
-    y = np.column_stack([rng.dirichlet([1, 1], 300), np.zeros(300)])
-    p = train(library, y, rng.normal(size=(300, 2)), rounds=5).predict_proba(
-        rng.normal(size=(50, 2))
-    )
-    assert p[:, 2].max() < 1e-12
-
-
 @pytest.mark.parametrize("name", ["objective", "num_class"])
 def test_what_follows_from_the_labels_is_not_asked(library, name):
     with pytest.raises(ParameterError, match=rf"'{name}' .* Leave it out"):
         train(library, ["a", "b"], np.zeros((2, 1)), params={name: 3})
 
 
-def test_metrics_that_need_classes_are_refused(library):
-    name = "metric" if library == "lightgbm" else "eval_metric"
-    with pytest.raises(ParameterError, match=r"soft_logloss"):
-        train(library, ["a", "b"], np.zeros((2, 1)), params={name: "mlogloss"})
-
-
 def test_early_stopping_needs_rows_to_watch(library):
     with pytest.raises(ParameterError, match=r"validation=\(X, labels\)"):
         train(library, ["a", "b"], np.zeros((2, 1)), early_stopping_rounds=3)
-
-
-def test_features_of_another_length_are_refused(library):
-    with pytest.raises(LengthError, match=r"X has 3 rows, but y has 2"):
-        train(library, ["a", "b"], np.zeros((3, 1)))
 
 
 @pytest.mark.parametrize(
@@ -324,35 +217,6 @@ def test_a_start_that_fits_no_classes_is_refused(start):
         lightgbm_objective(["a", "b"], start=start)
 
 
-def test_the_objective_serves_those_who_train_themselves(library):
-    module = pytest.importorskip(library)
-    seen, held_out = injected_adult()
-    fair = fair_adult()
-    start = np.log(fair.soft_labels.mean(axis=0))
-    if library == "lightgbm":
-        params = PARAMS[library] | {
-            "objective": lightgbm_objective(fair, start=start),
-            "num_class": len(fair.classes),
-        }
-        booster = module.train(params, module.Dataset(seen.X, label=np.zeros(len(seen.X))), 3)
-        margins = booster.predict(held_out.X, raw_score=True)
-    else:
-        params = PARAMS[library] | {
-            "num_class": len(fair.classes),
-            "base_score": 0.0,
-            "disable_default_eval_metric": True,
-        }
-        booster = module.train(
-            params, module.DMatrix(seen.X), 3, obj=xgboost_objective(fair, start=start)
-        )
-        margins = booster.predict(module.DMatrix(held_out.X), output_margin=True)
-    p = np.exp(margins + start)
-    p /= p.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(
-        p, train(library, fair, seen.X, rounds=3).predict_proba(held_out.X), rtol=0, atol=1e-6
-    )
-
-
 @pytest.mark.parametrize(
     "watched", [([[0.0]], ["a"], [1.0]), np.zeros((2, 2))], ids=["three things", "an array"]
 )
@@ -367,8 +231,3 @@ def test_another_number_of_features_is_refused():
     model = train("xgboost", ["a", "b"] * 25, X, rounds=2)
     with pytest.raises(ShapeError, match="X has 2 features, but the model was trained on 3"):
         model.predict_proba(X[:, :2])
-
-
-def test_threads_are_a_number(library):
-    with pytest.raises(ParameterError, match="'num_threads' is 'all'"):
-        train(library, ["a", "b"], np.zeros((2, 1)), params={"num_threads": "all"})

@@ -123,21 +123,3 @@ def test_the_choice_of_auto_is_the_one_of_the_table(name):
     }
     expected = next((form for form, holds in kinds.items() if holds), "expand")
     assert model.form_ == expected
-
-
-@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"kNN", "kNN, soft"}))
-def test_a_row_of_weight_zero_is_as_good_as_absent(name):
-    X, y, groups = table()
-    part = slice(0, 400)
-    weight = (np.arange(400) % 4 > 0).astype(float)
-    form = "soft" if is_regressor(LEARNERS[name]) else "expand"
-    models = [
-        ParityClassifier(LEARNERS[name], form=form, **GIVEN).fit(
-            X[rows], y[rows], sensitive_features=groups[rows], sample_weight=given
-        )
-        for rows, given in ((part, weight), (np.flatnonzero(weight), np.ones(int(weight.sum()))))
-    ]
-    np.testing.assert_array_equal(models[0].prices_, models[1].prices_)
-    np.testing.assert_allclose(
-        models[0].predict_proba(X[part]), models[1].predict_proba(X[part]), atol=1e-9
-    )

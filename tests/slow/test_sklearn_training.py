@@ -11,7 +11,6 @@ from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 import r2b
 from r2b.datasets import load_adult
@@ -60,14 +59,6 @@ def test_expansion_shows_every_nonzero_probability_once_and_no_zero():
     np.testing.assert_allclose(learner.weight_, soft[row, column], rtol=1e-12)
 
 
-def test_sample_weights_multiply_the_weights_of_the_expansion():
-    soft = r2b.debias(LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS).soft_labels
-    row, column = np.nonzero(soft)
-    np.testing.assert_allclose(
-        shown(sample_weight=WEIGHTS).weight_, soft[row, column] * WEIGHTS[row], rtol=1e-12
-    )
-
-
 @pytest.mark.parametrize("form", ["expand", "round", "sample"])
 def test_rows_of_weight_zero_are_not_shown(form):
     weight = WEIGHTS * (np.arange(N) % 3 > 0)
@@ -86,15 +77,6 @@ def test_labels_that_are_already_fair_are_shown_with_the_same_features():
     assert learner.X_ is X
     np.testing.assert_array_equal(learner.y_, LABELS)
     np.testing.assert_array_equal(learner.weight_, 1)
-
-
-@pytest.mark.parametrize("form", ["round", "sample"])
-def test_one_class_per_row_comes_with_the_features_as_they_are(form):
-    learner = shown(form)
-    assert learner.X_ is X
-    assert learner.weight_ is None
-    fair = r2b.debias(LABELS, sensitive_features=GROUPS)
-    np.testing.assert_array_equal(learner.y_, fair.round(0) if form == "round" else fair.sample(0))
 
 
 def soft_cross_entropy(soft, weight, penalty):
@@ -184,49 +166,7 @@ def parities_on_adult(learner, share):
 FOREST = RandomForestClassifier(n_estimators=20, max_depth=5, random_state=0)
 
 
-def test_argmax_of_fair_rows_is_the_biased_labels_where_a_quarter_is_set_by_sex():
-    _, y, sex, train, _ = adult(0.25)
-    np.testing.assert_array_equal(argmax_labels(y[train], sex[train]), y[train])
-
-
 def test_expansion_reaches_a_parity_that_argmax_loses_where_a_quarter_is_set_by_sex():
     before, by_argmax, ours = parities_on_adult(FOREST, 0.25)
     assert by_argmax == before > 0.05
     assert ours <= 0.02
-
-
-def test_neighbours_reach_a_parity_that_argmax_misses_where_half_is_set_by_sex():
-    before, by_argmax, ours = parities_on_adult(KNeighborsClassifier(), 0.5)
-    assert before > 0.2
-    assert ours <= 0.015 < by_argmax
-
-
-def test_expansion_comes_to_parity_where_half_is_set_by_sex():
-    # Argmax does well here by accident: the women's injected class turns into the men's, so that
-    # both groups are mostly of one class. Its labels are still 0.026 apart, but a forest of depth 5
-    # smooths that to about 0.01, below the 0.015 asked of the others.
-    before, by_argmax, ours = parities_on_adult(FOREST, 0.5)
-    assert before > 0.15
-    assert ours <= 0.015
-    assert ours < by_argmax
-    _, y, sex, train, _ = adult(0.5)
-    assert (
-        demographic_parity_difference(
-            argmax_labels(y[train], sex[train]), sensitive_features=sex[train]
-        )
-        > 0.015
-    )
-
-
-def test_neighbours_learn_fair_probabilities_by_regression():
-    features, y, sex, train, test = adult(0.5)
-    model = ParityClassifier(KNeighborsRegressor(), **GIVEN).fit(
-        features[train], y[train], sensitive_features=sex[train]
-    )
-    assert model.form_ == "soft"
-    assert (
-        demographic_parity_difference(
-            model.predict_proba(features[test]), sensitive_features=sex[test]
-        )
-        <= 0.02
-    )

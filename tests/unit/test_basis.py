@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy.interpolate import CubicSpline
 
 from r2b._data.basis import Basis, fit_basis
 from r2b.errors import (
@@ -111,39 +110,6 @@ def test_splines_span_what_the_textbook_basis_spans(knots):
     np.testing.assert_allclose(projector(ours, SHARES), projector(theirs, SHARES), atol=1e-8)
 
 
-def test_each_function_is_the_natural_interpolant_of_its_own_values_at_the_knots():
-    basis = fit_basis(AGES, SHARES, knots=6)
-    inside = np.linspace(basis.knots[0], basis.knots[-1], 501)
-    spline = CubicSpline(basis.knots, basis.evaluate(basis.knots), bc_type="natural")
-    np.testing.assert_allclose(basis.evaluate(inside), spline(inside), atol=1e-12)
-    for end, step in ((basis.knots[0], -1.0), (basis.knots[-1], 1.0)):
-        away = step * np.array([0.0, 1.0, 50.0, 1e6])
-        line = spline(end) + away[:, None] * spline(end, 1)
-        np.testing.assert_allclose(basis.evaluate(end + away), line, rtol=1e-9, atol=1e-9)
-
-
-def test_splines_are_smooth_across_every_knot():
-    basis = fit_basis(AGES, SHARES, knots=5)
-    h = 1e-3
-    for knot in basis.knots:
-        at = basis.evaluate(knot + h * np.arange(-3, 4))
-        left = np.stack([at[3], (at[3] - at[2]) / h, (at[3] - 2 * at[2] + at[1]) / h**2])
-        right = np.stack([at[3], (at[4] - at[3]) / h, (at[5] - 2 * at[4] + at[3]) / h**2])
-        np.testing.assert_allclose(left, right, atol=20 * h)
-
-
-def test_the_first_function_of_a_spline_is_the_linear_one():
-    linear, spline = (
-        fit_basis(AGES, SHARES, basis=kind, name="age") for kind in ("linear", "spline")
-    )
-    share = SHARES / SHARES.sum()
-    mean = share @ AGES
-    standardised = (AGES - mean) / np.sqrt(share @ (AGES - mean) ** 2)
-    np.testing.assert_allclose(linear.evaluate(AGES)[:, 0], standardised, atol=1e-13)
-    np.testing.assert_allclose(spline.evaluate(AGES)[:, 0], standardised, atol=1e-13)
-    assert spline.names == ("age, linear", "age, spline 2", "age, spline 3", "age, spline 4")
-
-
 def test_knots_are_quantiles_of_the_weighted_values():
     rows = np.repeat(AGES, 20)
     found = fit_basis(rows, np.ones(len(rows)), knots=5).knots
@@ -197,26 +163,11 @@ def test_a_value_gives_the_same_bits_whatever_is_beside_it():
         assert basis.evaluate(np.empty(0)).shape == (0, basis.n_functions)
 
 
-def test_values_without_weight_do_not_count():
-    values, weight = np.append(AGES, [1e9, -50.0]), np.append(SHARES, [0.0, 0.0])
-    one, two = fit_basis(values, weight), fit_basis(AGES, SHARES)
-    assert one.fitted_range == two.fitted_range == (17.0, 90.0)
-    np.testing.assert_array_equal(one.evaluate(values), two.evaluate(values))
-
-
 def test_ties_leave_fewer_knots_and_the_basis_says_so():
     basis = fit_basis([0.0, 1.0, 2.0, 3.0], [70.0, 10.0, 10.0, 10.0], knots=5)
     assert (basis.knots_asked, basis.knots.tolist(), basis.n_functions) == (5, [0.0, 1.0, 3.0], 2)
     with pytest.raises(ValueError, match="read-only"):
         basis.knots[0] = 9.0
-
-
-def test_as_many_functions_as_values_less_one_are_the_groups():
-    # Three values, three knots: every function of the attribute is in the span, as with group
-    # indicators.
-    values, weight = np.array([1.0, 2.0, 7.0]), np.array([2.0, 1.0, 3.0])
-    basis = fit_basis(values, weight, knots=values)
-    np.testing.assert_allclose(projector(basis.evaluate(values), weight), np.eye(3), atol=1e-12)
 
 
 def test_indicators_of_all_groups_but_one_are_accepted_and_the_last_is_refused():
@@ -346,12 +297,6 @@ def test_a_function_that_cannot_be_used_is_refused_by_name(choice, message, fact
     with pytest.raises(ParameterError, match=message) as caught:
         fit_basis(AGES, SHARES, basis=choice, name="age")
     assert caught.value.facts.items() >= facts.items()
-
-
-def test_more_functions_than_values_are_refused_at_the_first_that_is_too_many():
-    with pytest.raises(ParameterError, match="'square'") as caught:
-        fit_basis([1.0, 2.0], [1.0, 1.0], basis=[np.log, square, np.sqrt])
-    assert caught.value.facts["new_part"] < 1e-8
 
 
 @pytest.mark.parametrize(

@@ -104,19 +104,6 @@ def test_means_changes_and_certificate_are_the_numbers_of_the_result() -> None:
     )
 
 
-def test_soft_labels_as_a_frame_keep_index_names_and_dtype_of_classes() -> None:
-    y = pd.Series(np.where(Y == "yes", 2, 1), index=np.arange(600)[::-1])
-    fair = r2b.debias(y, sensitive_features=pd.Series(SEX, index=y.index))
-    frame = fair.soft("float32", as_frame=True)
-    assert (
-        frame.columns.tolist() == [1, 2]
-        and frame.index.equals(y.index)
-        and set(frame.dtypes) == {np.dtype("float32")}
-    )
-    np.testing.assert_array_equal(frame.to_numpy(), fair.soft("float32"))
-    assert fair.soft(as_frame=True, backend="polars").columns == ["1", "2"]
-
-
 def test_an_audit_as_a_frame_says_what_it_found() -> None:
     age = np.linspace(20, 60, 600)
     found = r2b.audit(
@@ -140,16 +127,6 @@ def test_an_audit_as_a_frame_says_what_it_found() -> None:
     assert "library" not in found.to_json()
 
 
-def test_scanned_tables_give_frames_of_their_library() -> None:
-    table = {"y": Y, "sex": SEX}
-    lazy = r2b.scan(pl.LazyFrame(table))
-    assert type(lazy.debias("y", sensitive_features="sex").to_frame()) is pl.DataFrame
-    assert type(lazy.audit("y", sensitive_features="sex", n_boot=0).to_frame()) is pl.DataFrame
-    fair = r2b.scan(pa.table(table)).debias("y", sensitive_features="sex")
-    assert type(fair.to_frame("changes")) is type(fair.soft(as_frame=True)) is pa.Table
-    assert len(fair) == 600
-
-
 def test_probabilities_are_accounted_for_by_group_means() -> None:
     p = pd.DataFrame({"no": RNG.random(600) * np.where(SEX == "f", 1.0, 0.6)})
     p["yes"] = 1 - p["no"]
@@ -161,17 +138,6 @@ def test_probabilities_are_accounted_for_by_group_means() -> None:
         fair.to_frame("changes")
     row = fair.to_frame().set_index(["group", "class"]).loc[("f", "no")]
     assert (row["before"], row["after"]) == pytest.approx((before, after))
-
-
-def test_nothing_that_changes_is_a_frame_without_rows() -> None:
-    fair = r2b.debias(["a", "b"] * 20, sensitive_features=["f"] * 20 + ["m"] * 20)
-    assert fair.to_frame("changes").columns.tolist() == ["group", "old", "new", "weight", "share"]
-    polars, arrow = (fair.to_frame("changes", backend=library) for library in ("polars", "pyarrow"))
-    assert len(fair.to_frame("changes")) == len(polars) == len(arrow) == 0
-    assert (
-        polars.dtypes == [pl.String] * 3 + [pl.Float64] * 2
-        and arrow.schema.types == [pa.string()] * 3 + [pa.float64()] * 2
-    )
 
 
 def test_parity_epsilon_and_length_of_a_result(tmp_path) -> None:
@@ -188,30 +154,6 @@ def test_parity_epsilon_and_length_of_a_result(tmp_path) -> None:
     for asked in (lambda: len(loaded), lambda: loaded.to_frame("changes")):
         with pytest.raises(RowsUnavailableError, match="loaded from a file"):
             asked()
-
-
-def test_a_long_frontier_is_short_and_marks_chance() -> None:
-    path = r2b.frontier(Y, sensitive_features=SEX, epsilons=40)
-    level = r2b.audit(Y, sensitive_features=SEX, n_boot=0).families[0].chance.quantile
-    assert path.chance == level and repr(path).endswith(f"chance shows up to {level:.4g}>")
-    _, *points, chance, more = str(path).splitlines()
-    assert (
-        len(points) == 11
-        and more == "11 of 40 points; to_frame() has all."
-        and chance == f"Chance alone shows up to {level:.4f}."
-    )
-    for line in points:
-        assert (float(line.split()[0]) < level) is line.endswith("within chance")
-    assert {line.endswith("within chance") for line in points} == {True, False}
-    assert len(path.to_frame()) == 40
-
-
-def test_chance_is_left_out_where_it_does_not_stand_beside_epsilon() -> None:
-    ratio = r2b.frontier(Y, sensitive_features=SEX, epsilons=[0.1], bound="ratio")
-    both = r2b.frontier(
-        Y, sensitive_features={"sex": SEX, "half": SEX[::-1]}, families="marginal", epsilons=[0.1]
-    )
-    assert ratio.chance is both.chance is None and "chance" not in repr(ratio) + str(both)
 
 
 def test_neither_pandas_nor_polars_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from r2b._data import Vocabulary, read
+from r2b._data.arrays import (
+    compact_integers,
+    encode_text,
+    first_rows,
+    smallest_unsigned,
+)
 from r2b._data.columns import column_of
 from r2b._data.values import key_of
 from r2b._data.vocabulary import read_vocabulary
@@ -196,25 +202,6 @@ def test_a_pandas_categorical_keeps_its_order_and_drops_what_does_not_occur():
         assert vocabulary.decode(np.array([0])).dtype == dtype
 
 
-def test_pandas_intervals_are_known_by_how_they_are_written():
-    pandas = pytest.importorskip("pandas")
-    series = pandas.cut(pandas.Series([5, 15, 25, 6]), [0, 10, 20, 30])
-    codes, vocabulary = encoded(series)
-    assert codes.tolist() == [0, 1, 2, 0]
-    pandas.testing.assert_series_equal(vocabulary.decode(codes), series)
-    restored = Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json())))
-    assert restored.encode(series, what="age").tolist() == [0, 1, 2, 0]
-
-
-def test_a_pandas_index_is_put_back_only_on_as_many_rows():
-    pandas = pytest.importorskip("pandas")
-    codes, vocabulary = encoded(pandas.Series([1, 2, 1], index=[7, 8, 9]))
-    assert vocabulary.decode(codes).index.tolist() == [7, 8, 9]
-    assert vocabulary.decode(codes[:2]).index.tolist() == [0, 1]
-    assert encoded(pandas.Index(["b", "a"]))[0].tolist() == [1, 0]
-    assert encoded(pandas.Categorical(["b", "a"], categories=["b", "a"]))[0].tolist() == [0, 1]
-
-
 def test_a_polars_enum_keeps_its_order_and_a_categorical_is_sorted():
     polars = pytest.importorskip("polars")
     enum = polars.Series(["low", "mid", "low"], dtype=polars.Enum(["mid", "never", "low"]))
@@ -272,26 +259,6 @@ def test_mixed_categories_are_named_with_rows_of_the_column():
     with pytest.raises(MixedTypeError) as caught:
         encoded(pandas.Series(pandas.Categorical([7, 7, "a"], categories=["a", "b", 7])))
     assert caught.value.facts["rows"] == (0, 2)
-
-
-@given(
-    hnp.arrays(st.sampled_from(["U3", ">U3", "S2", "U1", "U0", "U80"]), st.integers(1, 30)),
-    st.sampled_from([1, 2, -1]),
-)
-def test_fixed_width_text_is_coded_as_by_sorting(column, step):
-    column = column[::step]
-    codes, vocabulary = encoded(column)
-    assert vocabulary.values.tolist() == sorted(set(column.tolist()))
-    assert vocabulary.values.dtype == column.dtype
-    assert vocabulary.decode(codes).tolist() == column.tolist()
-
-
-def test_fixed_width_text_over_several_blocks():
-    column = np.array(["fig", "a", "pear", "kiwi", "late"])[np.arange(150_000) % 4]
-    column[-1] = "late"
-    codes, vocabulary = encoded(column)
-    assert vocabulary.values.tolist() == ["a", "fig", "kiwi", "late", "pear"]
-    np.testing.assert_array_equal(vocabulary.decode(codes), column)
 
 
 def test_text_of_numpy_and_python_is_not_mixed():
@@ -405,21 +372,6 @@ def test_unusual_values_are_kept_and_survive_json(library, values):
     assert restored.encode(make(library, values), what="y").tolist() == codes.tolist()
 
 
-def test_types_of_polars_and_pyarrow_that_numpy_does_not_have():
-    polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
-    for column in (
-        polars.Series([2**100, 1], dtype=polars.Int128),
-        polars.Series([datetime.time(2), datetime.time(1)]),
-        arrow.array([datetime.time(2), datetime.time(1)]),
-        arrow.array([b"b", b"a"]),
-        arrow.array(["b", "a"], arrow.string_view()),
-        arrow.chunked_array([arrow.array([], arrow.string()), arrow.array(["b", "a"])]),
-    ):
-        codes, vocabulary = encoded(column)
-        assert codes.tolist() == [1, 0]
-        assert as_list(vocabulary.decode(codes)) == as_list(column)
-
-
 def test_values_are_read_only_and_the_users_array_is_not():
     column = np.array(["a", "b"])
     data = read(column, sensitive_features=column)
@@ -433,3 +385,64 @@ def test_values_are_read_only_and_the_users_array_is_not():
         with pytest.raises(ValueError, match="read-only"):
             array[0] = array[1]
     assert column.flags.writeable
+
+
+INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i2", ">i8", ">u4"]
+
+
+def assert_as_sorted(values):
+    codes, present = compact_integers(values)
+    expected, inverse = np.unique(values, return_inverse=True)
+    np.testing.assert_array_equal(present, expected)
+    np.testing.assert_array_equal(codes, inverse)
+    assert present.dtype == values.dtype
+    assert codes.dtype == smallest_unsigned(len(expected))
+
+
+@given(st.sampled_from(INTEGERS).flatmap(lambda dtype: hnp.arrays(dtype, st.integers(1, 40))))
+def test_codes_are_those_of_sorting(values):
+    assert_as_sorted(values)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_ends_of_the_dtype(dtype):
+    ends = np.iinfo(dtype)
+    assert_as_sorted(np.array([ends.max, ends.min, ends.max], dtype=dtype))
+    assert_as_sorted(np.array([ends.max, ends.max - 1], dtype=dtype))
+    assert_as_sorted(np.array([ends.min + 3, ends.min], dtype=dtype))
+
+
+@given(hnp.arrays(np.uint8, st.integers(1, 60), elements=st.integers(0, 5)))
+def test_first_rows_by_definition(values):
+    codes, present = compact_integers(values)
+    found = first_rows(codes, len(present))
+    assert found.tolist() == [values.tolist().index(value) for value in present]
+
+
+LETTERS = np.array(list("abcdeéü✓ z"))
+
+
+def words(rng, n, n_distinct, width):
+    vocabulary = np.unique(
+        np.array(
+            ["".join(rng.choice(LETTERS, rng.integers(0, width + 1))) for _ in range(n_distinct)],
+            dtype=f"U{width}",
+        )
+    )
+    return vocabulary[rng.integers(0, len(vocabulary), n)]
+
+
+@pytest.mark.parametrize("n_distinct", [1, 2, 40, 290, 3000])
+@pytest.mark.parametrize("width", [1, 2, 3, 7, 12, 26, 64])
+def test_codes_and_values_are_those_of_a_sort(n_distinct, width):
+    column = words(np.random.default_rng([n_distinct, width]), 5_000, n_distinct, width)
+    for array in (
+        column,
+        column[::-2],
+        column.astype(f">U{width}"),
+        np.char.encode(column, "utf-8"),
+    ):
+        codes, values = encode_text(array)
+        wanted, places = np.unique(array, return_inverse=True)
+        assert values.tolist() == wanted.tolist() and values.dtype == array.dtype
+        assert np.array_equal(codes, places) and codes.dtype == np.min_scalar_type(len(wanted) - 1)

@@ -3,18 +3,20 @@
 import json
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pytest
 
-from r2b._data import Schema, read
-from r2b._data.arrays import cross
+from r2b._data import Continuous, ContinuousSettings, Membership, Schema, read
+from r2b._data.cells import read_cells
 from r2b.errors import (
     EmptyError,
     FileFormatError,
     InputError,
     LengthError,
     MissingValueError,
+    ParameterError,
     RowLabelError,
     ShapeError,
     UnseenError,
@@ -61,37 +63,10 @@ def test_one_attribute_keeps_its_name_and_values(library):
     assert groups.names.dtype == np.int64
 
 
-def test_attributes_without_names():
-    assert read(Y, sensitive_features=SEX).cells.columns == ("",)
-    both = np.column_stack([SEX, RACE])
-    groups = read(Y, sensitive_features=both).cells
-    assert groups.columns == ("attribute 0", "attribute 1")
-    assert groups.names[3] == "attribute 0=m, attribute 1=x"
-    assert read(Y, sensitive_features=both[:, :1]).cells.columns == ("",)
-    rows = [["f", 1], ["m", 1], ["f", 2], ["m", 1], ["f", 3]]
-    assert read(Y, sensitive_features=rows).cells.vocabularies[1].values.tolist() == [1, 2, 3]
-
-
-def test_the_name_of_a_series_is_kept():
-    pandas = pytest.importorskip("pandas")
-    assert read(Y, sensitive_features=pandas.Series(SEX, name="sex")).cells.columns == ("sex",)
-
-
 def test_one_group_is_enough_and_one_class_is_not():
     assert read(Y, sensitive_features=["f"] * 5).n_cells == 1
     with pytest.raises(EmptyError, match="two classes"):
         read([1] * 5, sensitive_features=SEX)
-
-
-def test_crossing_many_attributes_finds_each_distinct_row():
-    rng = np.random.default_rng(1)
-    sizes = [300, 7, 70_000, 2, 400, 90_000, 50]
-    table = np.column_stack([rng.integers(0, size, 500) for size in sizes])
-    table = np.concatenate([table, table[::2]])
-    codes, found = cross(list(table.T), sizes)
-    expected, inverse = np.unique(table, axis=0, return_inverse=True)
-    np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(codes, inverse.ravel())
 
 
 @pytest.mark.parametrize("library", FRAMES)
@@ -113,12 +88,6 @@ def test_lengths_that_differ_are_both_named():
         read(Y, sensitive_features={"sex": SEX, "race": RACE[:3]})
     with pytest.raises(LengthError, match="dictionary"):
         read(Y, sensitive_features=[SEX, RACE])
-
-
-def test_rows_that_are_not_there():
-    for empty in ([], np.zeros(0), ()):
-        with pytest.raises(EmptyError, match="no rows"):
-            read(empty, sensitive_features=empty)
 
 
 @pytest.mark.parametrize(
@@ -156,23 +125,6 @@ def test_a_bad_weight_is_named(library, bad):
         read(Y, sensitive_features=SEX, sample_weight=weight)
     assert (caught.value.facts["row"], caught.value.facts["count"]) == (2, 2)
     assert caught.value.facts["value"] == bad or np.isnan(bad)
-
-
-def test_weights_that_are_missing_text_or_too_large():
-    polars = pytest.importorskip("polars")
-    for weight in (
-        [1, None, 1, 1, 1],
-        polars.Series([1, None, 1, 1, 1]),
-        ["1"] * 5,
-        np.array([1j] * 5),
-        [[1]] * 4 + [["a"]],
-    ):
-        with pytest.raises(WeightError):
-            read(Y, sensitive_features=SEX, sample_weight=weight)
-    with pytest.raises(WeightError, match="infinity"):
-        read(Y, sensitive_features=SEX, sample_weight=[1e308] * 5)
-    with pytest.raises(ShapeError):
-        read(Y, sensitive_features=SEX, sample_weight=1.0)
 
 
 def test_a_group_without_weight_is_named():
@@ -219,19 +171,6 @@ def test_new_rows_get_the_fitted_codes(library, again):
     assert new.cells.codes.tolist() == [2, 3]
     assert new.n_classes == 3 and new.n_cells == 4
     assert new.schema.to_json() == data.schema.to_json()
-
-
-def test_new_rows_leave_in_their_own_library():
-    pandas = pytest.importorskip("pandas")
-    schema = restored(read(["b", "a", "c", "a", "b"], sensitive_features=SEX).schema)
-    series = pandas.Series(["c", "b"], index=[4, 2], name="label")
-    new = schema.read(series, sensitive_features=["f", "m"])
-    pandas.testing.assert_series_equal(new.labels.vocabulary.decode(new.labels.codes), series)
-    fitted = read(
-        pandas.Series(["b", "a", "c", "a", "b"], name="old"), sensitive_features=SEX
-    ).schema
-    new = fitted.read(series, sensitive_features=["f", "m"])
-    pandas.testing.assert_series_equal(new.labels.vocabulary.decode(new.labels.codes), series)
 
 
 @pytest.mark.parametrize("again", [lambda schema: schema, restored], ids=["same", "restored"])
@@ -287,20 +226,6 @@ def test_a_damaged_schema_is_refused(stored):
         Schema.from_json({**whole, "table": [[0], [2]]})
 
 
-def test_errors_are_sentences_with_a_remedy():
-    for y, groups in (
-        ([1, None], [0, 1]),
-        (["a", 1], [0, 1]),
-        ([[0.5, 0.4]], [0]),
-        ([1, 1], [0, 1]),
-        ([1, 2], [0, 1, 2]),
-    ):
-        with pytest.raises(InputError) as caught:
-            read(y, sensitive_features=groups)
-        assert caught.value.problem.endswith(".") and caught.value.remedy.endswith(".")
-        assert caught.value.facts
-
-
 def test_reading_imports_no_frame_library():
     code = (
         "import sys, r2b._data, r2b.metrics\n"
@@ -308,3 +233,337 @@ def test_reading_imports_no_frame_library():
         "assert not {'pandas', 'polars', 'pyarrow'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+JOB = ["x", "x", "y", "x", "z"]
+AGE = [39, 50, 39, 20.5, 17]
+
+
+AGAIN = pytest.mark.parametrize(
+    "again", [lambda schema: schema, restored], ids=["same", "restored"]
+)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_control_features_are_crossed_after_the_sensitive_ones(library):
+    data = read(
+        Y,
+        sensitive_features=frame(library, {"sex": SEX}),
+        control_features=frame(library, {"job": JOB}),
+    )
+    groups = data.cells
+    assert (groups.columns, groups.n_control, groups.n_sensitive) == (("sex", "job"), 1, 1)
+    assert groups.kinds == ("categorical", "categorical") and groups.settings == (None, None)
+    assert groups.missing_codes == (None, None)
+    assert groups.names.tolist() == ["sex=f, job=x", "sex=f, job=y", "sex=f, job=z", "sex=m, job=x"]
+    assert groups.codes.tolist() == [0, 3, 1, 3, 2]
+
+
+def test_a_name_in_both_arguments_is_refused():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(
+        ShapeError, match="Both sensitive_features and control_features have a column named 'sex'"
+    ) as caught:
+        read(
+            Y,
+            sensitive_features={"sex": SEX, "job": JOB},
+            control_features=pandas.Series(SEX, name="sex"),
+        )
+    assert caught.value.facts == {
+        "column": "sex",
+        "arguments": ("sensitive_features", "control_features"),
+    }
+    assert "Rename" in caught.value.remedy
+    with pytest.raises(ShapeError, match="2 columns named 'sex'"):
+        read(
+            Y,
+            sensitive_features=pandas.DataFrame(
+                np.column_stack([SEX, JOB]), columns=["sex", "sex"]
+            ),
+        )
+    for twice in ({1: SEX, "1": JOB}, {1: SEX, "1": Continuous(AGE)}):
+        with pytest.raises(ShapeError, match="2 columns named '1'") as caught:
+            read(Y, sensitive_features=twice)
+        assert caught.value.facts["column"] == "1"
+
+
+def test_rows_of_control_features_must_be_those_of_the_labels():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(
+        LengthError, match=r"sensitive_features has 5 rows, but control_features has 4"
+    ):
+        read(Y, sensitive_features=SEX, control_features=JOB[:4])
+    with pytest.raises(
+        LengthError,
+        match=r"sensitive_features\['sex'\] has 5 rows, but sensitive_features\['age'\] has 3",
+    ):
+        read(Y, sensitive_features={"sex": SEX, "age": Continuous(AGE[:3])})
+    turned = pandas.Series(JOB, name="job")[::-1]
+    with pytest.raises(
+        InputError, match=r"y and control_features have the same row labels in a different order"
+    ):
+        read(pandas.Series(Y), sensitive_features=SEX, control_features=turned)
+    with pytest.raises(
+        InputError, match=r"sensitive_features and control_features .* different order"
+    ):
+        read(Y, sensitive_features=pandas.Series(SEX), control_features=turned)
+    for second in (
+        turned,
+        Continuous(pandas.Series(AGE)[::-1]),
+        Membership(pandas.DataFrame(np.eye(5))[::-1]),
+    ):
+        with pytest.raises(InputError, match=r"sensitive_features\['second'\].* different order"):
+            read(pandas.Series(Y), sensitive_features={"sex": SEX, "second": second})
+    read(
+        pandas.Series(Y), sensitive_features=pandas.Series(SEX), control_features=pandas.Series(JOB)
+    )
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        "list",
+        "numpy",
+        "object",
+        "pandas",
+        "nullable",
+        "pandas arrow",
+        "polars",
+        "arrow",
+        "chunked",
+        "decimal",
+    ],
+)
+def test_numbers_of_every_library_are_one_attribute(library):
+    values = AGE
+    if library in ("numpy", "object"):
+        values = np.array(AGE, dtype=None if library == "numpy" else object)
+    if library in ("pandas", "nullable", "pandas arrow"):
+        pytest.importorskip("pyarrow")
+        dtype = {"pandas": None, "nullable": "Float64", "pandas arrow": "double[pyarrow]"}[library]
+        values = pytest.importorskip("pandas").Series(AGE, dtype=dtype)
+    if library == "polars":
+        values = pytest.importorskip("polars").Series(AGE, strict=False)
+    if library in ("arrow", "chunked"):
+        arrow = pytest.importorskip("pyarrow")
+        values = arrow.array([float(value) for value in AGE])
+        values = values if library == "arrow" else arrow.chunked_array([values[:2], values[2:]])
+    if library == "decimal":
+        values = [Decimal(str(value)) for value in AGE]
+    before = repr(values)
+    groups = read(
+        Y, sensitive_features={"sex": SEX, "age": Continuous(values, basis="linear", knots=3)}
+    ).cells
+    assert groups.kinds == ("categorical", "continuous")
+    assert groups.settings == (None, ContinuousSettings("linear", 3))
+    assert groups.vocabularies[1].values.tolist() == [17, 20.5, 39, 50]
+    assert groups.vocabularies[1].values.dtype == np.float64
+    assert groups.vocabularies[1].values[groups.table[groups.codes, 1]].tolist() == AGE
+    assert groups.names.tolist() == [
+        "sex=f, age=17",
+        "sex=f, age=39",
+        "sex=m, age=20.5",
+        "sex=m, age=50",
+    ]
+    assert groups.value_name(1, 1) == "20.5" and groups.value_name(0, 0) == "f"
+    assert repr(values) == before
+
+
+@pytest.mark.parametrize(
+    ("values", "row", "value"),
+    [
+        ([1, 2, "three", 4, 5], 2, "three"),
+        (np.array(["1", "2", "3", "4", "5"]), 0, "1"),
+        ([1, True, 3, 4, 5], 1, True),
+        ([1.5, None, 1, "x", 2], 3, "x"),
+        ([1.0, 2.0, np.inf, 4.0, -np.inf], 2, np.inf),
+        ([1, None, -(10**400), 2, 3], 2, -np.inf),
+        (np.array([1, 2, 3, 4, 5], dtype="M8[D]"), 0, "1970-01-02"),
+    ],
+    ids=repr,
+)
+def test_what_is_not_a_finite_number_is_named(values, row, value):
+    with pytest.raises(InputError) as caught:
+        read(Y, sensitive_features={"age": Continuous(values)}, missing="exclude")
+    facts = caught.value.facts
+    assert (facts["column"], facts["row"], facts["value"]) == (
+        "column 'age' of sensitive_features",
+        row,
+        value,
+    )
+    assert caught.value.problem.endswith(".") and caught.value.remedy.endswith(".")
+
+
+def test_wrapped_attributes_are_refused_where_they_cannot_stand():
+    for wrapped in (Continuous(AGE), Membership(np.eye(5))):
+        with pytest.raises(ParameterError, match="control features are categories"):
+            read(Y, sensitive_features=SEX, control_features=wrapped)
+        with pytest.raises(ParameterError, match=r"control_features\['job'\]") as caught:
+            read(Y, sensitive_features=SEX, control_features={"job": wrapped})
+        assert caught.value.facts["column"] == "job"
+        with pytest.raises(ShapeError, match="dictionary"):
+            read(Y, sensitive_features=[wrapped, wrapped])
+        with pytest.raises(ShapeError):
+            read(wrapped, sensitive_features=SEX)
+        with pytest.raises(ParameterError, match="only categories") as caught:
+            read_cells({"sex": SEX, "other": wrapped})
+        assert caught.value.facts["column"] == "other"
+    with pytest.raises(ShapeError, match="2 columns"):
+        read(Y, sensitive_features=Continuous(np.zeros((5, 2))))
+
+
+@AGAIN
+def test_new_rows_may_have_new_crossings_and_new_numbers(again):
+    table = {"sex": SEX, "age": Continuous(AGE, knots=(20.0, 40.0))}
+    data = read(Y, sensitive_features=table, control_features={"job": JOB})
+    schema = again(data.schema)
+    assert (schema.n_control, schema.kinds, schema.settings) == (
+        1,
+        data.cells.kinds,
+        (None, ContinuousSettings("spline", (20.0, 40.0)), None),
+    )
+    assert schema.names.tolist() == data.cells.names.tolist()
+    new_rows = {"age": [99, 20.5, 99], "sex": ["m", "f", "m"]}
+    new = schema.read(
+        [0, 1, 2],
+        sensitive_features=new_rows,
+        control_features={"job": ["z", "x", "z"]},
+        known_crossings=False,
+    )
+    assert new.cells.table.tolist() == [[0, 0, 0], [1, 1, 2]]
+    assert new.cells.vocabularies[1].values.tolist() == [20.5, 99]
+    assert new.cells.codes.tolist() == [1, 0, 1]
+    assert new.cells.names.tolist() == ["sex=f, age=20.5, job=x", "sex=m, age=99, job=z"]
+    assert new.cells.settings == schema.settings and new.cells.n_control == 1
+    wrapped = {"sex": ["m"], "age": Continuous([50])}
+    fitted = schema.read([1], sensitive_features=wrapped, control_features={"job": ["x"]})
+    assert fitted.cells.names[fitted.cells.codes].tolist() == ["sex=m, age=50, job=x"]
+    assert fitted.cells.table.tolist() == data.cells.table.tolist()
+    with pytest.raises(UnseenError, match=r"Row 0 of column 'age'.*99"):
+        schema.read(
+            [0, 1, 2], sensitive_features=new_rows, control_features={"job": ["z", "x", "z"]}
+        )
+    with pytest.raises(UnseenError, match="sex=f, age=50, job=x"):
+        schema.read(
+            [1], sensitive_features={"sex": ["f"], "age": [50]}, control_features={"job": ["x"]}
+        )
+    for known in (True, False):
+        with pytest.raises(UnseenError, match="column 'job' of control_features"):
+            schema.read(
+                [1],
+                sensitive_features=wrapped,
+                control_features={"job": ["q"]},
+                known_crossings=known,
+            )
+        with pytest.raises(MissingValueError, match="column 'age'"):
+            schema.read(
+                [1],
+                sensitive_features={"sex": ["m"], "age": [None]},
+                control_features={"job": ["x"]},
+                known_crossings=known,
+            )
+
+
+@AGAIN
+@pytest.mark.parametrize("known", [True, False])
+def test_new_numbers_may_be_missing_only_where_fitted_ones_were(again, known):
+    schema = again(
+        read(Y, sensitive_features=Continuous([1, None, 2, 1, 3]), missing="exclude").schema
+    )
+    new = schema.read([0, 1], sensitive_features=[None, 2.0], known_crossings=known).cells
+    assert [new.names[code] for code in new.codes] == ["missing", 2.0]
+    assert (
+        schema.read([0], sensitive_features=[None], known_crossings=known).cells.names[-1]
+        == "missing"
+    )
+
+
+@AGAIN
+def test_other_attributes_than_those_fitted_are_refused(again):
+    plain = again(read(Y, sensitive_features={"sex": SEX}).schema)
+    with pytest.raises(
+        ShapeError, match="control_features is given, but none was fitted"
+    ) as caught:
+        plain.read([0], sensitive_features=["f"], control_features=["x"])
+    assert "Leave control_features out" in caught.value.remedy
+    controlled = again(
+        read(Y, sensitive_features={"sex": SEX}, control_features={"job": JOB}).schema
+    )
+    with pytest.raises(
+        ShapeError, match="control_features is absent, but 'job' was fitted"
+    ) as caught:
+        controlled.read([0], sensitive_features=["f"])
+    assert caught.value.facts["fitted"] == ("job",)
+    both = again(read(Y, sensitive_features=SEX, control_features={"job": JOB, "city": SEX}).schema)
+    with pytest.raises(ShapeError, match="control_features has the columns 'job'") as caught:
+        both.read([0], sensitive_features=["f"], control_features={"job": ["x"]})
+    assert caught.value.remedy == "Add the column 'city'."
+    with pytest.raises(LengthError, match="control_features"):
+        controlled.read([0], sensitive_features=["f"], control_features=["x", "x"])
+    with pytest.raises(ShapeError, match="continuous, but categorical was fitted") as caught:
+        plain.read([0], sensitive_features={"sex": Continuous([1])})
+    assert caught.value.facts["kind"] == "continuous"
+
+
+def test_cells_may_weigh_nothing_on_request():
+    weight = [1, 0, 1, 0, 0]
+    for weightless in (None, "refuse"):
+        with pytest.raises(WeightError, match="'m'"):
+            read(
+                Y,
+                sensitive_features=SEX,
+                sample_weight=weight,
+                **({"weightless": weightless} if weightless else {}),
+            )
+    assert (
+        read(Y, sensitive_features=SEX, sample_weight=weight, weightless="allow").weight.tolist()
+        == weight
+    )
+    with pytest.raises(WeightError, match="all 5 rows are zero"):
+        read(Y, sensitive_features=SEX, sample_weight=[0] * 5, weightless="allow")
+    with pytest.raises(WeightError, match="infinity"):
+        read(Y, sensitive_features=SEX, sample_weight=[1e308] * 5, weightless="allow")
+    with pytest.raises(ParameterError, match="weightless") as caught:
+        read(Y, sensitive_features=SEX, weightless="drop")
+    assert caught.value.facts["value"] == "drop"
+    schema = read(Y, sensitive_features=SEX).schema
+    assert schema.read(
+        [0, 1], sensitive_features=["f", "m"], sample_weight=[1, 0], known_crossings=False
+    ).weight.tolist() == [1, 0]
+    with pytest.raises(WeightError, match="'m'"):
+        schema.read([0, 1], sensitive_features=["f", "m"], sample_weight=[1, 0])
+
+
+def test_a_basis_of_the_users_own_is_not_stored():
+    schema = restored(
+        read(Y, sensitive_features={"age": Continuous(AGE, basis=lambda values: values)}).schema
+    )
+    assert schema.kinds == ("continuous",) and schema.settings == (None,)
+    array = ContinuousSettings("spline", np.array([1, 2]))
+    assert array.to_json() == {"basis": "spline", "knots": [1.0, 2.0]}
+    assert ContinuousSettings("spline", object()).to_json() is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"n_control": 2},
+        {"n_control": True},
+        {"n_control": -1},
+        {"kinds": ["categorical"]},
+        {"kinds": ["odd", "odd"]},
+        {"kinds": ["membership", "categorical"]},
+        {"settings": [None]},
+        {"vocabularies": []},
+        {"table": [[2, 0]]},
+    ],
+    ids=str,
+)
+def test_a_damaged_layout_is_refused(damage):
+    whole = read(Y, sensitive_features=SEX, control_features=JOB).schema.to_json()
+    Schema.from_json(whole)
+    with pytest.raises(FileFormatError):
+        Schema.from_json({**whole, **damage})
+    whole["vocabularies"][0]["has_missing"] = "yes"
+    with pytest.raises(FileFormatError, match="has_missing"):
+        Schema.from_json(whole)

@@ -4,14 +4,17 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from test_inputs_dataset import frame
 
-from r2b._data import Continuous, Membership, Mixtures, Schema, mixtures, read
-from r2b._data.mixtures import distinct_rows
-from r2b.errors import InputError, ParameterError, ProbabilityError, ShapeError, UnseenError
+from r2b._data import Continuous, Membership, Mixtures, Schema, read
+from r2b.errors import (
+    EmptyError,
+    InputError,
+    ParameterError,
+    ProbabilityError,
+    ShapeError,
+    UnseenError,
+)
 
 Y = [0, 1, 2, 1, 0]
 SEX = ["f", "m", "f", "m", "f"]
@@ -75,26 +78,6 @@ def test_a_membership_alone_and_the_names_of_its_groups():
     assert read(Y, sensitive_features=Membership(np.ones((5, 1)))).n_cells == 1
 
 
-SIDES = hnp.array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=12)
-
-
-@given(hnp.arrays(np.float64, SIDES, elements=st.sampled_from([0.0, 0.25, 0.5, 1 / 3])))
-def test_distinct_rows_agree_with_a_dictionary(matrix):
-    codes, first = distinct_rows(matrix)
-    seen = {}
-    expected = [seen.setdefault(row.tobytes(), len(seen)) for row in matrix]
-    assert codes.tolist() == expected
-    assert first.tolist() == [expected.index(code) for code in range(len(seen))]
-
-
-def test_rows_that_share_a_key_are_still_told_apart(monkeypatch):
-    monkeypatch.setattr(
-        mixtures, "row_hashes", lambda matrix: np.zeros(len(matrix), dtype=np.uint64)
-    )
-    codes, first = distinct_rows(np.array([[5.0, 1.0], [6.0, 1.0], [5.0, 1.0], [7.0, 2.0]]))
-    assert codes.tolist() == [0, 1, 0, 2] and first.tolist() == [0, 1, 3]
-
-
 def test_a_negative_zero_is_a_zero():
     groups = read([0, 1], sensitive_features=Membership([[1.0, -0.0], [1.0, 0.0]])).cells
     assert groups.n_cells == 1
@@ -127,12 +110,6 @@ def test_a_row_that_is_not_a_distribution_is_named(library, bad, fact, value):
         )
     else:
         assert facts["group_name"] in ("0", "1", "a", "b")
-
-
-def test_rounding_within_the_tolerance_is_kept_as_it_is():
-    rows = np.array([[1 / 3, 2 / 3 + 5e-7], [0.5, 0.5]])
-    groups = read([0, 1], sensitive_features=Membership(rows)).cells
-    np.testing.assert_array_equal(groups.vocabularies[0].matrix, rows)
 
 
 def test_a_membership_of_another_shape_or_type_is_refused():
@@ -224,3 +201,163 @@ def test_new_rows_must_have_the_fitted_groups(known, again):
         assert "r2b.Membership" in caught.value.remedy
     with pytest.raises(ProbabilityError, match=r"In sensitive_features\['sex'\], row 0"):
         schema.read([0], sensitive_features=Membership([[0.5, 0.25]]), known_crossings=known)
+
+
+ROWS = [[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.125, 0.375, 0.5], [0.0, 0.0, 1.0]]
+NAMES = ["no", "maybe", "yes"]
+GROUPS = ["a", "b", "a", "b"]
+
+
+def make(library, rows=ROWS, names=NAMES):
+    """Make a table of a library from rows."""
+    matrix = np.array(rows)
+    columns = {name: matrix[:, k].copy() for k, name in enumerate(names)}
+    if library == "list":
+        return [list(row) for row in rows]
+    if library == "numpy":
+        return matrix
+    if library == "dict":
+        return columns
+    if library == "pandas":
+        return pytest.importorskip("pandas").DataFrame(
+            columns, index=[f"row {i}" for i in range(len(rows))]
+        )
+    if library == "polars":
+        return pytest.importorskip("polars").DataFrame(columns)
+    arrow = pytest.importorskip("pyarrow")
+    return arrow.table(columns) if library == "arrow" else arrow.RecordBatch.from_pydict(columns)
+
+
+LIBRARIES = ["list", "numpy", "dict", "pandas", "polars", "arrow", "arrow batch"]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_library_gives_the_same_matrix_and_class_names(library):
+    labels = read(make(library), sensitive_features=GROUPS).labels
+    assert labels.is_soft and labels.codes is None
+    assert (labels.n_rows, labels.n_classes) == (4, 3)
+    np.testing.assert_array_equal(labels.matrix, ROWS)
+    assert labels.vocabulary.values.tolist() == (
+        [0, 1, 2] if library in ("list", "numpy") else NAMES
+    )
+    assert not labels.matrix.flags.writeable
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_the_users_memory_is_used_and_left_alone(dtype, order):
+    matrix = np.array(ROWS, dtype=dtype, order=order)
+    before = matrix.copy()
+    labels = read(matrix, sensitive_features=GROUPS).labels
+    assert np.shares_memory(labels.matrix, matrix)
+    assert labels.matrix.dtype == matrix.dtype
+    assert matrix.flags.writeable
+    np.testing.assert_array_equal(matrix, before)
+    normalized = read(matrix, sensitive_features=GROUPS, normalize=True).labels
+    assert not np.shares_memory(normalized.matrix, matrix)
+    np.testing.assert_array_equal(matrix, before)
+
+
+def test_a_pandas_frame_of_one_block_is_not_copied():
+    pandas = pytest.importorskip("pandas")
+    matrix = np.array(ROWS)
+    frame = pandas.DataFrame(matrix, copy=False)
+    labels = read(frame, sensitive_features=GROUPS).labels
+    assert np.shares_memory(labels.matrix, matrix)
+    doubled = read(frame * 2, sensitive_features=GROUPS, normalize=True).labels
+    np.testing.assert_array_equal(doubled.matrix, ROWS)
+    assert frame.to_numpy().max() == 1
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -0.25])
+def test_a_value_that_is_no_probability_is_named(library, value):
+    rows = [row[:] for row in ROWS]
+    rows[2][1] = value
+    with pytest.raises(ProbabilityError) as caught:
+        read(make(library, rows), sensitive_features=GROUPS)
+    facts = caught.value.facts
+    assert (facts["row"], facts["class_name"]) == (
+        2,
+        1 if library in ("list", "numpy") else "maybe",
+    )
+    assert facts["value"] == value or np.isnan(value)
+    with pytest.raises(ProbabilityError):
+        read(make(library, rows), sensitive_features=GROUPS, normalize=True)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("f4", 1e-5), ("f8", 1e-6)])
+def test_row_sums_are_held_to_the_tolerance(dtype, tolerance, order):
+    matrix = np.full((200_000, 4), 0.25, dtype=dtype, order=order)
+    groups = np.arange(len(matrix)) % 2
+    matrix[150_000, 3] += 0.6 * tolerance
+    read(matrix, sensitive_features=groups)
+    matrix[150_001:150_004, 3] += 1.5 * tolerance
+    with pytest.raises(ProbabilityError) as caught:
+        read(matrix, sensitive_features=groups)
+    assert (caught.value.facts["row"], caught.value.facts["count"]) == (150_001, 3)
+    assert caught.value.facts["total"] == pytest.approx(1 + 1.5 * tolerance, abs=tolerance / 10)
+    assert "normalize=True" in caught.value.remedy
+    normalized = read(matrix, sensitive_features=groups, normalize=True).labels.matrix
+    assert np.abs(normalized.sum(axis=1, dtype=np.float64) - 1).max() < tolerance / 10
+
+
+def test_many_classes_in_single_precision_are_not_refused_for_rounding():
+    rng = np.random.default_rng(0)
+    matrix = rng.dirichlet(np.ones(5000), size=50).astype(np.float32)
+    assert read(matrix, sensitive_features=np.arange(50) % 2).labels.n_classes == 5000
+
+
+def test_normalize_divides_and_refuses_a_row_of_zeros():
+    counts = np.array([[2, 6], [5, 0]])
+    np.testing.assert_array_equal(
+        read(counts, sensitive_features=[0, 1], normalize=True).labels.matrix,
+        [[0.25, 0.75], [1, 0]],
+    )
+    assert counts.tolist() == [[2, 6], [5, 0]]
+    with pytest.raises(ProbabilityError) as caught:
+        read([[2, 6], [0, 0]], sensitive_features=[0, 1], normalize=True)
+    assert caught.value.facts["row"] == 1
+
+
+@pytest.mark.parametrize("library", ["list", "numpy", "dict", "pandas", "polars", "arrow"])
+def test_a_single_column_is_classes_unless_it_could_be_one_probability(library):
+    data = read(make(library, [["b"], ["a"], ["b"], ["a"]], ["label"]), sensitive_features=GROUPS)
+    assert data.labels.codes.tolist() == [1, 0, 1, 0]
+    data = read(make(library, [[3], [1], [1], [1]], ["label"]), sensitive_features=GROUPS)
+    assert data.labels.codes.tolist() == [1, 0, 0, 0]
+    with pytest.raises(EmptyError, match="at least two classes"):
+        read(make(library, [[0.3], [0.1], [0.2], [0.9]], ["label"]), sensitive_features=GROUPS)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_text_in_a_table_of_probabilities_is_refused(library):
+    with pytest.raises(InputError, match="probabilit"):
+        read(
+            make(library, [["b", "c"], ["a", "d"], ["a", "d"], ["a", "d"]], ["p", "q"]),
+            sensitive_features=GROUPS,
+        )
+
+
+def test_tables_that_cannot_be_read_are_refused():
+    with pytest.raises(InputError, match="complex"):
+        read(np.array(ROWS) + 1j, sensitive_features=GROUPS)
+    with pytest.raises(ShapeError):
+        read(np.zeros((4, 2, 2)), sensitive_features=GROUPS)
+    with pytest.raises(EmptyError):
+        read(np.zeros((4, 0)), sensitive_features=GROUPS)
+    with pytest.raises(EmptyError):
+        read(np.zeros((0, 3)), sensitive_features=[])
+    with pytest.raises(EmptyError):
+        read({}, sensitive_features=[])
+
+
+def test_two_columns_of_one_name_are_refused():
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame(np.eye(2), columns=["a", "a"])
+    for table in (frame, arrow.table([[1.0], [0.0]], names=["a", "a"])):
+        with pytest.raises(ShapeError, match="'a'"):
+            read(table, sensitive_features=[0, 1])
+    with pytest.raises(ShapeError, match="'a'"):
+        read([0, 1], sensitive_features=frame)

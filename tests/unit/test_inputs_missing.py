@@ -6,13 +6,13 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from test_inputs_columns import CATEGORICAL, as_list, encoded, make
+from test_inputs_columns import CATEGORICAL, as_list, make
 
 from r2b._data import Continuous, Schema, Vocabulary, read
 from r2b._data.columns import column_of
 from r2b._data.values import key_of
 from r2b._data.vocabulary import read_vocabulary
-from r2b.errors import InputError, MissingValueError, MixedTypeError, ParameterError, UnseenError
+from r2b.errors import InputError, MissingValueError, MixedTypeError, UnseenError
 
 DAY, LATER = datetime.date(1960, 1, 1), datetime.date(2021, 1, 2)
 MOMENT, AFTER = datetime.datetime(1960, 1, 1, 5), datetime.datetime(2021, 1, 2, 3)
@@ -149,23 +149,6 @@ def test_missing_rows_of_every_dtype_of_pandas(dtype):
     assert vocabulary.encode(series[::-1], what="s").tolist() == [0, 2, 1]
 
 
-def test_a_categorical_keeps_its_order_beside_missing_rows():
-    pandas, polars, arrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
-    order = ["low", "never", "high"]
-    values = ["high", None, "low"]
-    ordered = arrow.DictionaryArray.from_arrays(
-        arrow.array([2, None, 0], arrow.int8()), arrow.array(order), ordered=True
-    )
-    for column in (
-        pandas.Series(pandas.Categorical(values, categories=order)),
-        polars.Series(values, dtype=polars.Enum(order)),
-        ordered,
-    ):
-        codes, vocabulary = kept(column)
-        assert codes.tolist() == [1, 2, 0]
-        assert vocabulary.values.tolist() == ["low", "high"]
-
-
 def test_nan_of_polars_and_pyarrow_is_missing_and_so_is_a_null_inside_a_dictionary():
     polars, arrow, pandas = (pytest.importorskip(name) for name in ("polars", "pyarrow", "pandas"))
     hidden = arrow.DictionaryArray.from_arrays(
@@ -191,15 +174,6 @@ def test_nan_of_polars_and_pyarrow_is_missing_and_so_is_a_null_inside_a_dictiona
         codes, vocabulary = kept(column)
         assert codes.tolist() == [1, 2, 0, 2], column
         assert len(vocabulary) == 2
-
-
-def test_a_column_without_gaps_is_read_as_ever():
-    codes, vocabulary = kept(["b", "a"])
-    assert codes.tolist() == [1, 0]
-    assert (
-        not vocabulary.has_missing and vocabulary.missing_code is None and vocabulary.n_codes == 2
-    )
-    assert "has_missing" not in vocabulary.to_json()
 
 
 def test_errors_about_other_values_name_rows_of_the_whole_column():
@@ -238,23 +212,6 @@ def test_missing_rows_become_cells_that_are_named(library, missing):
         "sex=m, age=missing, job=y",
         "sex=missing, age=2, job=x",
     ]
-
-
-def test_one_attribute_with_missing_rows_keeps_its_values_as_names():
-    text = read(
-        Y, sensitive_features=np.array(["f", None, "m", "f", "m"], dtype=object), missing="group"
-    ).cells
-    assert text.names.tolist() == ["f", "m", "missing"]
-    assert (
-        read(
-            Y, sensitive_features=["f", None, "m", "f", "m"], missing="group"
-        ).cells.names.dtype.kind
-        == "U"
-    )
-    numbers = read(Y, sensitive_features=[1, None, 2, 1, 2], missing="group").cells
-    assert numbers.names.tolist() == [1, 2, "missing"]
-    with pytest.raises(ValueError, match="read-only"):
-        numbers.names[0] = 3
 
 
 def test_the_default_refuses_and_says_what_else_there_is():
@@ -300,13 +257,6 @@ def test_a_value_with_the_name_of_missing_rows_is_refused(missing):
     )
 
 
-@pytest.mark.parametrize("missing", ["drop", None, True, ""])
-def test_another_choice_for_missing_rows_is_refused(missing):
-    with pytest.raises(ParameterError, match="exclude") as caught:
-        read(Y, sensitive_features=SEX, missing=missing)
-    assert caught.value.facts == {"parameter": "missing", "value": missing}
-
-
 def restored(schema):
     return Schema.from_json(json.loads(json.dumps(schema.to_json(), allow_nan=False)))
 
@@ -330,65 +280,3 @@ def test_new_rows_may_be_missing_only_where_fitted_ones_were(again, known):
             sensitive_features={"race": ["x", "x"], "sex": ["m", None]},
             known_crossings=known,
         )
-
-
-@pytest.mark.parametrize(
-    "library", ["list", "object", "pandas", "polars", "arrow", "arrow chunked", *CATEGORICAL]
-)
-@pytest.mark.parametrize(
-    "values",
-    [
-        ["a", None, "b", None],
-        [1.5, 2.5, None],
-        [None, True],
-        [datetime.datetime(2020, 1, 1), None],
-        [None, None],
-    ],
-)
-def test_missing_values_are_named(library, values):
-    with pytest.raises(MissingValueError) as caught:
-        encoded(make(library, values))
-    assert caught.value.facts["row"] == values.index(None)
-    assert caught.value.facts["count"] == values.count(None)
-    assert "unknown" in caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        np.array([1.0, np.nan]),
-        [1.0, float("nan")],
-        ["a", float("nan")],
-        np.array(["2020-01-01", "NaT"], dtype="M8[D]"),
-        np.ma.MaskedArray([1, 2], mask=[False, True]),
-        np.array(["a", np.nan], dtype=object),
-    ],
-    ids=repr,
-)
-def test_missing_values_of_numpy(column):
-    with pytest.raises(MissingValueError) as caught:
-        encoded(column)
-    assert caught.value.facts["row"] == 1
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        "Int64",
-        "string",
-        "boolean",
-        "object",
-        "category",
-        "int64[pyarrow]",
-        "datetime64[ns]",
-        "datetime64[ns, UTC]",
-    ],
-)
-def test_missing_values_of_pandas(dtype):
-    pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    series = pandas.Series([1, 0], dtype="object")
-    series = series.astype(str if dtype == "string" else "int64").astype(dtype).reindex([0, 5, 1])
-    with pytest.raises(MissingValueError) as caught:
-        encoded(series)
-    assert caught.value.facts["row"] == 1

@@ -75,16 +75,6 @@ def test_merged_classes_are_a_table_of_counts(n, n_classes, n_groups, weighted, 
     assert class_weights(data, ignore_weight=True).sum() == n
 
 
-def test_groups_keep_equal_rows_apart():
-    y = np.full((4, 2), 0.5)
-    rows = merge(read(y, sensitive_features=["a", "b", "a", "b"]), "always")
-    assert (
-        rows.labels.shape == (2, 2)
-        and rows.weight.tolist() == [2, 2]
-        and rows.row_of.tolist() == [0, 1, 0, 1]
-    )
-
-
 def test_rows_that_differ_in_the_last_bit_are_two_rows():
     y = np.full((3, 2), 0.5)
     y[1] = [np.nextafter(0.5, 1), np.nextafter(0.5, 0)]
@@ -120,16 +110,6 @@ def test_auto_merges_where_rows_repeat():
     assert rows.merged and len(rows.labels) == 10 and rows.weight.tolist() == [100.0] * 10
 
 
-@pytest.mark.parametrize(
-    "make", [np.asfortranarray, lambda y: np.repeat(y, 2, axis=1)[:, ::2], lambda y: y[::-1][::-1]]
-)
-def test_any_memory_layout(make):
-    y = np.random.default_rng(1).dirichlet(np.ones(3), 20)[np.arange(60) % 20]
-    plain = merge(read(np.ascontiguousarray(y), sensitive_features=np.arange(60) % 2), "always")
-    other = merge(read(make(y), sensitive_features=np.arange(60) % 2), "always")
-    assert np.array_equal(plain.labels, other.labels) and np.array_equal(plain.row_of, other.row_of)
-
-
 def test_many_groups_and_classes_do_not_overflow_the_joint_codes():
     rng = np.random.default_rng(2)
     y, groups = rng.integers(0, 300, 5000), rng.integers(0, 300, 5000)
@@ -144,36 +124,7 @@ def test_many_groups_and_classes_do_not_overflow_the_joint_codes():
     assert np.array_equal(joint_codes(data, 100, 200), joint[100:200])
 
 
-@pytest.mark.parametrize(
-    ("n", "n_groups", "n_classes"),
-    [(300_001, 3, 7), (2_200_001, 3, 7), (1_100_000, 16, 16), (1_100_001, 1, 2)],
-)
-def test_more_rows_than_a_block(n, n_groups, n_classes):
-    rng = np.random.default_rng(3)
-    y, groups = rng.integers(0, n_classes, n, np.uint8), rng.integers(0, n_groups, n, np.uint8)
-    weight = rng.uniform(0, 1, n)
-    data = read(y, sensitive_features=groups, sample_weight=weight)
-    joint = groups * np.int64(n_classes) + y
-    expected = np.bincount(joint, weight, minlength=n_groups * n_classes).reshape(
-        n_groups, n_classes
-    )
-    assert np.abs(class_weights(data) / expected - 1).max() < 1e-10
-    counts = np.bincount(joint, minlength=n_groups * n_classes).reshape(n_groups, n_classes)
-    assert np.array_equal(class_weights(data, ignore_weight=True), counts)
-    assert np.array_equal(class_weights(read(y, sensitive_features=groups)), counts)
-    assert np.abs(merge(data).group_weight / np.bincount(groups, weight) - 1).max() < 1e-10
-
-
 def test_cells_without_weight_are_left_out():
     data = read(["a", "b", "a"], sensitive_features=[0, 0, 1], sample_weight=[1.0, 0.0, 2.0])
     rows = merge(data)
     assert rows.weight.tolist() == [1.0, 2.0] and rows.n_classes == 2
-
-
-@pytest.mark.parametrize("n_rows", [(1 << 20) - 1, (1 << 20) + 3])
-def test_groups_and_pairs_of_long_tables_are_counted_as_in_short_ones(n_rows: int) -> None:
-    rng = np.random.default_rng(n_rows)
-    groups, y = rng.integers(0, 7, n_rows), rng.integers(0, 4, n_rows)
-    dataset = read(y, sensitive_features=groups)
-    assert dataset.cells.counts.tolist() == np.bincount(groups).tolist()
-    assert class_weights(dataset).ravel().tolist() == np.bincount(groups * 4 + y).tolist()

@@ -140,7 +140,9 @@ def test_sums_above_one_and_other_numbers_are_refused():
     ]:
         with pytest.raises(ProbabilityError, match=match):
             r2b.debias(y, sensitive_features=r2b.Membership(matrix, partial=True))
-    with pytest.raises(ProbabilityError, match=r"row 0 sums to 0\.9, not to 1.*pass partial=True"):
+    with pytest.raises(
+        ProbabilityError, match=r"row 0 sums to 0\.9, not to 1.*pass `partial=True`"
+    ):
         r2b.debias(y, sensitive_features=r2b.Membership([[0.5, 0.4], [0.5, 0.5], [1, 0]]))
     with pytest.raises(ParameterError, match="partial='yes'"):
         r2b.debias(
