@@ -111,15 +111,14 @@ def families_of(
 
 
 def bound_of(kind: str, epsilon: np.ndarray, target: np.ndarray) -> Bound:
-    if kind in ("target", "moments"):
-        return (
-            TargetBound(epsilon, target)
-            if kind == "target"
-            else MomentBound(epsilon, np.zeros(len(epsilon)))
-        )
-    if kind == "ratio":
-        return RatioBound(np.minimum(epsilon, 1.0))
-    return {"range": RangeBound, "to_overall": OverallBound}[kind](epsilon)
+    if kind == "target":
+        return TargetBound(epsilon, target)
+    return {
+        "moments": MomentBound,
+        "range": RangeBound,
+        "to_overall": OverallBound,
+        "ratio": RatioBound,
+    }[kind](epsilon)
 
 
 def problem_of(case: FamilyCase) -> tuple[Problem, Oracle]:

@@ -298,210 +298,80 @@ def _unused() -> Case:
     )
 
 
-KNOWN = [
-    backwards("2 classes, 2 groups", classes=2, groups=2, rows=8),
-    backwards(
-        "4 classes, 3 groups, epsilon 1e-6", classes=4, groups=3, rows=20, epsilon=1e-6, seed=1
-    ),
-    backwards(
-        "4 classes, 3 groups, epsilon .01", classes=4, groups=3, rows=20, epsilon=0.01, seed=2
-    ),
-    backwards(
-        "3 classes, 4 groups, lam .05", classes=3, groups=4, rows=24, epsilon=0.02, lam=0.05, seed=3
-    ),
-    backwards(
-        "6 classes, 5 groups, lam 10", classes=6, groups=5, rows=30, epsilon=0.001, lam=10.0, seed=4
-    ),
-    backwards(
-        "4 classes, 3 groups, bounds by class",
-        classes=4,
-        groups=3,
-        rows=20,
-        epsilon=np.array([0.01, 0.03, 0.0, 0.0]),
-        seed=5,
-    ),
-    backwards(
-        "4 classes, 3 groups, six decades of weight",
-        classes=4,
-        groups=3,
-        rows=40,
-        epsilon=0.01,
-        decades=6.0,
-        seed=6,
-    ),
-    backwards(
-        "4 classes, 2 groups, on the border", classes=4, groups=2, rows=20, border=True, seed=7
-    ),
-    backwards(
+# name, classes, groups, rows, and what else is unusual; the place is the seed
+_BACKWARDS: list[tuple[str, int, int, int, dict[str, object]]] = [
+    ("2 classes, 2 groups", 2, 2, 8, {}),
+    ("4 classes, 3 groups, epsilon 1e-6", 4, 3, 20, {"epsilon": 1e-6}),
+    ("4 classes, 3 groups, epsilon .01", 4, 3, 20, {"epsilon": 0.01}),
+    ("3 classes, 4 groups, lam .05", 3, 4, 24, {"epsilon": 0.02, "lam": 0.05}),
+    ("6 classes, 5 groups, lam 10", 6, 5, 30, {"epsilon": 0.001, "lam": 10.0}),
+    ("bounds by class", 4, 3, 20, {"epsilon": np.array([0.01, 0.03, 0.0, 0.0])}),
+    ("six decades of weight", 4, 3, 40, {"epsilon": 0.01, "decades": 6.0}),
+    ("on the border", 4, 2, 20, {"border": True}),
+    (
         "8 classes, 4 groups, on the border, epsilon .01",
-        classes=8,
-        groups=4,
-        rows=60,
-        epsilon=0.01,
-        border=True,
-        seed=8,
+        8,
+        4,
+        60,
+        {"epsilon": 0.01, "border": True},
     ),
-    backwards(
-        "4 classes, 3 groups, on the border, lam .3",
-        classes=4,
-        groups=3,
-        rows=30,
-        epsilon=0.01,
-        lam=0.3,
-        border=True,
-        seed=9,
-    ),
-    backwards("10 classes, 50 groups", classes=10, groups=50, rows=300, epsilon=0.001, seed=10),
-    backwards("200 classes, 5 groups", classes=200, groups=5, rows=60, epsilon=1e-4, seed=11),
-    backwards(
-        "150 classes, 3 groups, on the border", classes=150, groups=3, rows=60, border=True, seed=12
-    ),
+    ("on the border, lam .3", 4, 3, 30, {"epsilon": 0.01, "lam": 0.3, "border": True}),
+    ("10 classes, 50 groups", 10, 50, 300, {"epsilon": 0.001}),
+    ("200 classes, 5 groups", 200, 5, 60, {"epsilon": 1e-4}),
+    ("150 classes, 3 groups, on the border", 150, 3, 60, {"border": True}),
+    ("on the border, lam .05", 3, 3, 30, {"epsilon": 0.01, "lam": 0.05, "border": True}),
+    ("on the border, weights", 5, 6, 60, {"epsilon": 1e-3, "decades": 6.0, "border": True}),
+]
+
+KNOWN = [
+    backwards(name, classes=classes, groups=groups, rows=rows, seed=seed, **more)
+    for seed, (name, classes, groups, rows, more) in enumerate(_BACKWARDS)
+]
+KNOWN += [
     backwards_classes("class labels, 2 classes, 2 groups", classes=2, groups=2),
     backwards_classes("class labels, 5 classes, 4 groups", classes=5, groups=4, seed=1),
     backwards_classes("class labels, 30 classes, 3 groups", classes=30, groups=3, seed=2),
-    backwards_classes(
-        "class labels, 4 classes, 3 groups, lam 2", classes=4, groups=3, lam=2.0, seed=3
-    ),
-    backwards(
-        "3 classes, 3 groups, on the border, lam .05",
-        classes=3,
-        groups=3,
-        rows=30,
-        epsilon=0.01,
-        lam=0.05,
-        border=True,
-        seed=13,
-    ),
-    backwards(
-        "5 classes, 6 groups, on the border, weights",
-        classes=5,
-        groups=6,
-        rows=60,
-        epsilon=1e-3,
-        decades=6.0,
-        border=True,
-        seed=14,
-    ),
+    backwards_classes("class labels, lam 2", classes=4, groups=3, lam=2.0, seed=3),
 ]
 
-DRAWN = [
-    _absent(),
-    _unused(),
-    drawn("ties", classes=3, groups=3, rows=30, kind="ties", seed=20),
-    drawn(
-        "ties, epsilon 1e-6, lam .05",
-        classes=4,
-        groups=3,
-        rows=40,
-        kind="ties",
-        epsilon=1e-6,
-        lam=0.05,
-        seed=21,
-    ),
-    drawn(
-        "lumpy, half of the classes unused",
-        classes=8,
-        groups=3,
-        rows=40,
-        kind="lumpy",
-        epsilon=0.01,
-        seed=22,
-    ),
-    drawn("group of one row", classes=4, groups=3, rows=30, single=True, seed=23),
-    drawn(
+_CLASS: dict[str, object] = {"kind": "class"}
+_DRAWN: list[tuple[str, int, int, int, dict[str, object]]] = [
+    ("ties", 3, 3, 30, {"kind": "ties"}),
+    ("ties, epsilon 1e-6, lam .05", 4, 3, 40, {"kind": "ties", "epsilon": 1e-6, "lam": 0.05}),
+    ("lumpy, half of the classes unused", 8, 3, 40, {"kind": "lumpy", "epsilon": 0.01}),
+    ("group of one row", 4, 3, 30, {"single": True}),
+    (
         "group of one row, class labels, epsilon 1e-4",
-        classes=4,
-        groups=3,
-        rows=30,
-        kind="class",
-        single=True,
-        epsilon=1e-4,
-        seed=24,
+        4,
+        3,
+        30,
+        _CLASS | {"single": True, "epsilon": 1e-4},
     ),
-    drawn("every group of one row", classes=3, groups=8, rows=8, epsilon=1e-3, seed=25),
-    drawn("class labels", classes=5, groups=3, rows=60, kind="class", epsilon=0.01, seed=26),
-    drawn(
-        "class labels, lam .05",
-        classes=4,
-        groups=3,
-        rows=40,
-        kind="class",
-        epsilon=1e-3,
-        lam=0.05,
-        seed=27,
-    ),
-    drawn(
-        "class labels, lam .3, six decades",
-        classes=4,
-        groups=3,
-        rows=40,
-        kind="class",
-        lam=0.3,
-        decades=6.0,
-        seed=28,
-    ),
-    drawn(
-        "class labels, lam 10, epsilon .2",
-        classes=4,
-        groups=3,
-        rows=40,
-        kind="class",
-        epsilon=0.2,
-        lam=10.0,
-        seed=29,
-    ),
-    drawn(
-        "soft, six decades, epsilon 1e-6",
-        classes=5,
-        groups=4,
-        rows=60,
-        epsilon=1e-6,
-        decades=6.0,
-        seed=30,
-    ),
-    drawn("soft, epsilon .2, lam .3", classes=5, groups=4, rows=60, epsilon=0.2, lam=0.3, seed=31),
-    drawn("soft, epsilon 1", classes=3, groups=3, rows=20, epsilon=1.0, seed=32),
-    drawn("soft, epsilon 1, lam 2", classes=3, groups=3, rows=20, epsilon=1.0, lam=2.0, seed=33),
-    drawn(
-        "soft, bounds by class",
-        classes=4,
-        groups=3,
-        rows=40,
-        epsilon=np.array([0.0, 0.2, 1e-4, 1.0]),
-        seed=34,
-    ),
-    drawn(
-        "soft, a class without a bound",
-        classes=3,
-        groups=3,
-        rows=30,
-        epsilon=np.array([np.inf, 0.01, 0.01]),
-        seed=35,
-    ),
-    drawn("float32", classes=5, groups=3, rows=50, epsilon=0.01, dtype=np.float32, seed=36),
-    drawn("float32, weights", classes=5, groups=3, rows=50, dtype=np.float32, decades=3.0, seed=37),
-    drawn("one group", classes=4, groups=1, rows=20, seed=38),
-    drawn("one group, lam 2", classes=4, groups=1, rows=20, lam=2.0, seed=39),
-    drawn("12 classes, 20 groups", classes=12, groups=20, rows=120, epsilon=0.01, seed=40),
-    drawn(
-        "class labels, 10 classes, 50 groups",
-        classes=10,
-        groups=50,
-        rows=400,
-        kind="class",
-        epsilon=0.01,
-        seed=41,
-    ),
-    drawn(
-        "class labels, 200 classes, 5 groups",
-        classes=200,
-        groups=5,
-        rows=2000,
-        kind="class",
-        epsilon=1e-3,
-        seed=42,
-    ),
-    drawn("soft, 200 classes, 5 groups", classes=200, groups=5, rows=60, epsilon=1e-3, seed=43),
+    ("every group of one row", 3, 8, 8, {"epsilon": 1e-3}),
+    ("class labels", 5, 3, 60, _CLASS | {"epsilon": 0.01}),
+    ("class labels, lam .05", 4, 3, 40, _CLASS | {"epsilon": 1e-3, "lam": 0.05}),
+    ("class labels, lam .3, six decades", 4, 3, 40, _CLASS | {"lam": 0.3, "decades": 6.0}),
+    ("class labels, lam 10, epsilon .2", 4, 3, 40, _CLASS | {"epsilon": 0.2, "lam": 10.0}),
+    ("soft, six decades, epsilon 1e-6", 5, 4, 60, {"epsilon": 1e-6, "decades": 6.0}),
+    ("soft, epsilon .2, lam .3", 5, 4, 60, {"epsilon": 0.2, "lam": 0.3}),
+    ("soft, epsilon 1", 3, 3, 20, {"epsilon": 1.0}),
+    ("soft, epsilon 1, lam 2", 3, 3, 20, {"epsilon": 1.0, "lam": 2.0}),
+    ("soft, bounds by class", 4, 3, 40, {"epsilon": np.array([0.0, 0.2, 1e-4, 1.0])}),
+    ("soft, a class without a bound", 3, 3, 30, {"epsilon": np.array([np.inf, 0.01, 0.01])}),
+    ("float32", 5, 3, 50, {"epsilon": 0.01, "dtype": np.float32}),
+    ("float32, weights", 5, 3, 50, {"dtype": np.float32, "decades": 3.0}),
+    ("one group", 4, 1, 20, {}),
+    ("one group, lam 2", 4, 1, 20, {"lam": 2.0}),
+    ("12 classes, 20 groups", 12, 20, 120, {"epsilon": 0.01}),
+    ("class labels, 10 classes, 50 groups", 10, 50, 400, _CLASS | {"epsilon": 0.01}),
+    ("class labels, 200 classes, 5 groups", 200, 5, 2000, _CLASS | {"epsilon": 1e-3}),
+    ("soft, 200 classes, 5 groups", 200, 5, 60, {"epsilon": 1e-3}),
+]
+
+DRAWN = [_absent(), _unused()]
+DRAWN += [
+    drawn(name, classes=classes, groups=groups, rows=rows, seed=seed, **more)
+    for seed, (name, classes, groups, rows, more) in enumerate(_DRAWN, start=20)
 ]
 
 ALL = KNOWN + DRAWN
