@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from r2b._data.arrays import Array, Floats
+from r2b._data.arrays import Array, Flags, Floats
+from r2b._data.compute import parts_of
 from r2b._solve.oracle.blocks import Block, as_matrix
 
 _FACTOR_ENTRIES = 1 << 19  # entries of rows' factors of the curvature that are multiplied together
@@ -111,14 +112,18 @@ def cell_curvature(block: Block, prices: Floats, lam: float) -> Floats:
     n_cells, n_classes = prices.shape
     table = np.zeros((n_cells, n_classes, n_classes))
     for part in block.parts(n_classes):
-        support = (answer(part, prices, lam) > 0).astype(np.float64)
-        order = np.argsort(part.design, kind="stable")
-        ends = np.flatnonzero(np.diff(part.design[order].astype(np.int64))) + 1
-        for rows in np.split(order, ends):
-            mine, own = support[rows], part.weights[rows]
-            scaled = mine * (own / mine.sum(axis=1))[:, None]
-            table[part.design[rows[0]]] += np.diag(own @ mine) - scaled.T @ mine
+        add_cell_products(part, answer(part, prices, lam) > 0, table)
     return table
+
+
+def add_cell_products(block: Block, support: Flags, table: Floats) -> None:
+    """Add the curvature of rows with these supports to that of their cells."""
+    order = np.argsort(block.design, kind="stable")
+    ends = np.flatnonzero(np.diff(block.design[order].astype(np.int64))) + 1
+    for rows in np.split(order, ends):
+        mine, own = support[rows].astype(np.float64), block.weights[rows]
+        scaled = mine * (own / mine.sum(axis=1))[:, None]
+        table[block.design[rows[0]]] += np.diag(own @ mine) - scaled.T @ mine
 
 
 def group_curvature(block: Block, prices: Floats, lam: float, counts: Floats) -> Floats:
@@ -128,19 +133,20 @@ def group_curvature(block: Block, prices: Floats, lam: float, counts: Floats) ->
     n_classes).
     """
     n_groups, n_classes = counts.shape[1], prices.shape[1]
-    products = np.zeros(2 * (n_groups * n_classes,))
-    own = np.zeros((n_groups**2, n_classes))
+    table = np.zeros((n_groups, n_classes, n_groups, n_classes))
     size = max(1, _FACTOR_ENTRIES // (n_groups * n_classes))
-    for rows in (slice(start, start + size) for start in range(0, len(block), size)):
-        part, mine = block[rows], counts[rows]
-        support = (answer(part, prices, lam) > 0).astype(np.float64)
-        scaled = support * np.sqrt(part.weights / support.sum(axis=1))[:, None]
-        factors = (mine[:, :, None] * scaled[:, None, :]).reshape(len(part), -1)
-        products += factors.T @ factors
-        pairs = (mine[:, :, None] * (part.weights[:, None] * mine)[:, None, :]).reshape(
-            len(part), -1
-        )
-        own += pairs.T @ support
-    table = -products.reshape(n_groups, n_classes, n_groups, n_classes)
-    np.einsum("gkhk->ghk", table)[:] += own.reshape(n_groups, n_groups, n_classes)
+    for rows in parts_of(len(block), size):
+        part = block[rows]
+        add_group_products(part, answer(part, prices, lam) > 0, counts[rows], table)
     return table
+
+
+def add_group_products(block: Block, support: Flags, counts: Floats, table: Floats) -> None:
+    """Add the curvature of rows with these supports, by pairs of groups."""
+    n_groups, n_classes, weights = table.shape[0], table.shape[1], block.weights
+    scaled = support * np.sqrt(weights / support.sum(axis=1))[:, None]
+    factors = (counts[:, :, None] * scaled[:, None, :]).reshape(len(block), -1)
+    pairs = counts[:, :, None] * (weights[:, None] * counts)[:, None, :]
+    own = pairs.reshape(len(block), -1).T @ support.astype(np.float64)
+    table -= (factors.T @ factors).reshape(table.shape)
+    np.einsum("gkhk->ghk", table)[:] += own.reshape(n_groups, n_groups, n_classes)
