@@ -208,7 +208,7 @@ def _inspect(
             for k in range(n_classes):
                 v = tile[row, k]
                 x = max(v - level, 0.0) / lam
-                if labels.ndim == 1:
+                if labels.ndim == 1:  # noqa: SIM108 - the compiler drops one branch
                     y = 1.0 if labels[i] == k else 0.0
                 else:
                     y = float(labels[i, k])
