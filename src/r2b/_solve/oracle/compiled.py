@@ -7,7 +7,6 @@ Newton's method from those of the last pass; near the answer one step does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -317,14 +316,14 @@ def _tile(prices: Floats) -> Floats:
     return np.full((max(WIDTH, _TILE // room // WIDTH * WIDTH), room), -np.inf)
 
 
-def _arrays(block: Block) -> Iterator[tuple[Any, ...]]:
+def _arrays(block: Block) -> Iterator[tuple[Array, Array, Array, Array]]:
     """Yield labels, design, weight and levels, contiguous and read-only as kernels expect them."""
     labels, step = block.labels, len(block)
     if not labels.flags.c_contiguous:
         step = max(1, _COPIED // labels.shape[1])
     for start in range(0, len(block), step):
         part = block[slice(start, start + step)]
-        yield *(_fixed(each) for each in (part.labels, part.design, part.weight)), part.levels
+        yield _fixed(part.labels), _fixed(part.design), _fixed(part.weight), part.levels
 
 
 def _fixed(array: Array) -> Array:
