@@ -205,9 +205,11 @@ def find_prices(task: ScoreTask, epsilon: float | None = None, rounds: int = ROU
         if len(history) == 2:  # fair rows differ less, also by chance
             chance = task.chance(found.soft_labels)
             level, limit = min(level, chance[0]), min(limit, chance[1])
-        if over < excess:
+        solved = found.status.ok
+        # offsets of a few rows may ask for what no labels meet; the rounds before stay
+        if over < excess and (solved or len(history) == 2):
             best, disparity, excess = found, measured, over
-        if over >= last or over <= level:
+        if not solved or over >= last or over <= level:
             break
         last, start = over, found.prices
         asked = _shifted(parity, _lacking(task.groups, found))
