@@ -127,11 +127,13 @@ def _render(sentence: list[str | tuple[str, Any]], phrase: Phrase, *, keep: bool
     words = [part if isinstance(part, str) else phrase(*part) for part in sentence]
     if None in words and not keep:
         return ""
-    said = (
+    said = "".join(
         part if part is not None else str(option[0])
         for part, option in zip(words, sentence, strict=True)
     )
-    return "".join(said)
+    # Words of an edge may begin a sentence; names of columns and files stay as they are.
+    ours = len(sentence) > 1 and sentence[0] == "" and words[1] is not None
+    return said[:1].upper() + said[1:] if ours else said
 
 
 class R2BError(MessageWithRemedy):

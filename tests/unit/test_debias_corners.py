@@ -197,7 +197,7 @@ def test_keys_that_tell_nothing_are_refused(fair):
         with pytest.raises(errors.MissingValueError, match=r"Row \d has no value of the key"):
             fair.sample(key=key)
     for key in (5, "id", [], [[]]):
-        with pytest.raises(errors.InputError, match="argument key"):
+        with pytest.raises(errors.InputError, match="`key`"):
             fair.round(key=key)
     with pytest.raises(errors.LengthError, match="key has 2 rows"):
         fair.round(key=[1, 2])

@@ -82,7 +82,7 @@ def test_a_missing_sensitive_value_names_its_column(library):
 def test_lengths_that_differ_are_both_named():
     with pytest.raises(LengthError, match=r"5 rows.*4"):
         read(Y, sensitive_features=SEX[:4])
-    with pytest.raises(LengthError, match=r"5 rows.*sample_weight has 2"):
+    with pytest.raises(LengthError, match=r"5 rows.*sample_weight. has 2"):
         read(Y, sensitive_features=SEX, sample_weight=[1, 2])
     with pytest.raises(LengthError, match="'race'"):
         read(Y, sensitive_features={"sex": SEX, "race": RACE[:3]})

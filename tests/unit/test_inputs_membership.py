@@ -98,7 +98,9 @@ def test_a_negative_zero_is_a_zero():
 )
 def test_a_row_that_is_not_a_distribution_is_named(library, bad, fact, value):
     table = shares(library, rows=[*SHARES[:3], bad, bad])
-    with pytest.raises(ProbabilityError, match=r"In sensitive_features\['race'\], row 3") as caught:
+    with pytest.raises(
+        ProbabilityError, match=r"In .sensitive_features\['race'\]., row 3"
+    ) as caught:
         read(Y, sensitive_features={"sex": SEX, "race": Membership(table)}, missing="exclude")
     facts = caught.value.facts
     assert facts["row"] == 3
@@ -126,7 +128,7 @@ def test_a_membership_of_another_shape_or_type_is_refused():
 
 def test_group_names_are_distinct_as_many_as_columns_and_those_of_the_frame():
     with pytest.raises(
-        ShapeError, match=r"groups of sensitive_features\['sex'\] name 'f' 2 times"
+        ShapeError, match=r"groups of .sensitive_features\['sex'\]. name 'f' 2 times"
     ) as caught:
         read(Y, sensitive_features={"sex": Membership(SHARES, groups=["f", "f"])})
     assert caught.value.facts["group"] == "f"
@@ -199,7 +201,7 @@ def test_new_rows_must_have_the_fitted_groups(known, again):
         with pytest.raises(ShapeError, match="but membership was fitted") as caught:
             schema.read([0], sensitive_features=other, known_crossings=known)
         assert "r2b.Membership" in caught.value.remedy
-    with pytest.raises(ProbabilityError, match=r"In sensitive_features\['sex'\], row 0"):
+    with pytest.raises(ProbabilityError, match=r"In .sensitive_features\['sex'\]., row 0"):
         schema.read([0], sensitive_features=Membership([[0.5, 0.25]]), known_crossings=known)
 
 

@@ -226,7 +226,7 @@ def test_the_default_refuses_and_says_what_else_there_is():
     for missing in ("group", "exclude"):
         with pytest.raises(MissingValueError) as caught:
             read([0, None, 1, 0, 1], sensitive_features=SEX, missing=missing)
-        assert "In y" in caught.value.problem and "missing=" not in caught.value.remedy
+        assert "In `y`" in caught.value.problem and "missing=" not in caught.value.remedy
 
 
 def test_a_column_without_any_value_is_refused():

@@ -214,7 +214,7 @@ def test_expand_keeps_features_and_labels_together():
     fair = _fair()
     features, labels, _ = fair.expand(X)
     assert features.index.equals(labels.index)
-    with pytest.raises(RowLabelError, match=r"y and X .*X = X\.loc\[y\.index\]"):
+    with pytest.raises(RowLabelError, match=r"y. and .X. .*X = X\.loc\[y\.index\]"):
         fair.expand(reordered(X))
     again, _, _ = fair.expand(reordered(X).loc[Y.index])
     pd.testing.assert_frame_equal(again, features)

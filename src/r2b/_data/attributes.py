@@ -249,7 +249,7 @@ def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attrib
         remedy = "Cut it into intervals, or pass it in sensitive_features."
         raise ParameterError(problem, remedy=remedy, argument=argument, column=key, type=kind)
     if key is not None and handed.name and str(handed.name) != str(key):
-        problem = f"In {argument}, the attribute under {key!r} has the name {handed.name!r}."
+        problem = f"In `{argument}`, the attribute under {key!r} has the name {handed.name!r}."
         remedy = "Leave out the name; the key of the dictionary is one."
         raise ShapeError(
             problem, remedy=remedy, argument=argument, column=str(key), name=handed.name
@@ -267,11 +267,11 @@ def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attrib
         )
     table = recognise(handed.probabilities, what=what)
     if isinstance(table, Column):
-        problem = f"The membership in {what} has one dimension, not one column per group."
+        problem = f"The membership in `{what}` has one dimension, not one column per group."
         remedy = "Pass a matrix of rows by groups, or the column itself if its values are groups."
         raise ShapeError(problem, remedy=remedy, argument=argument, column=name)
     if not isinstance(handed.partial, (bool, np.bool_)):
-        problem = f"The membership in {what} has partial={handed.partial!r}."
+        problem = f"The membership in `{what}` has partial={handed.partial!r}."
         raise ParameterError(
             problem,
             remedy="Pass True where rows may belong to no group, else False.",

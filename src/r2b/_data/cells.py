@@ -319,7 +319,7 @@ def _read_attribute(attribute: Attribute, missing: str) -> tuple[Array, AnyVocab
     if vocabulary.has_missing and MISSING_NAME in names:
         row = int(np.argmax(codes == names.index(MISSING_NAME)))
         without = int(np.argmax(codes == vocabulary.missing_code))
-        problem = f"In {what}, row {row} holds {MISSING_NAME!r}, and row {without} has no value."
+        problem = f"In `{what}`, row {row} holds {MISSING_NAME!r}, and row {without} has no value."
         remedy = f"Rename the value {MISSING_NAME!r}, or make it missing too."
         facts = {"column": what, "row": row, "value": MISSING_NAME, "missing_row": without}
         raise InputError(problem, remedy=remedy, **facts)

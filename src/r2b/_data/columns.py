@@ -33,7 +33,7 @@ def refuse_lengths(what: str, n_rows: int, other: str, n_other: int) -> None:
     >>> refuse_lengths("y", 3, "sample_weight", 3)
     """
     if n_rows != n_other:
-        problem = f"The argument {what} has {n_rows} rows, but {other} has {n_other}."
+        problem = f"`{what}` has {n_rows} rows, but `{other}` has {n_other}."
         remedy = "Pass the same rows in both; name several attributes in a dictionary of columns."
         raise LengthError(problem, remedy=remedy, lengths={what: n_rows, other: n_other})
 
@@ -145,7 +145,7 @@ def _disagreement(what: str, index: Any, other: str, theirs: Any) -> RowLabelErr
     pair = index[row], theirs[row]
     there = f"at row {row} they are {pair[0]!r} and {pair[1]!r}"
     return RowLabelError(
-        f"The arguments {what} and {other} {found}; {there}.",
+        f"`{what}` and `{other}` {found}; {there}.",
         remedy=f"{way}{':' if way.startswith('Some') else ','} {by_position}.",
         row=row,
         row_labels=pair,
@@ -375,7 +375,7 @@ def argument_error(
     what: str, found: str, remedy: str, kind: type[InputError] = ShapeError, **facts: Any
 ) -> InputError:
     """Build the error for an argument that cannot be used as it is."""
-    return kind(f"The argument {what} {found}.", remedy=remedy, argument=what, **facts)
+    return kind(f"`{what}` {found}.", remedy=remedy, argument=what, **facts)
 
 
 def _of_library(native: Any, *, what: str) -> Column | Frame | None:
@@ -513,7 +513,7 @@ def _of_list(rows: Any, *, what: str) -> Column | Matrix:
         said = [
             "a single value" if n is None else f"{n} values" for n in (lengths[0], lengths[odd])
         ]
-        problem = f"In {what}, row 0 has {said[0]} and row {odd} has {said[1]}."
+        problem = f"In `{what}`, row 0 has {said[0]} and row {odd} has {said[1]}."
         remedy = "Give every row the same number of values."
         raise ShapeError(problem, remedy=remedy, argument=what, row=odd)
     if not rows or lengths[0] is not None:

@@ -90,7 +90,7 @@ class Mixtures:
         if (places < 0).any():
             row, count = first_and_count(places[codes] < 0)
             value = new.matrix[codes[row]].tolist()
-            problem = f"Row {row} of {what} has memberships that were not fitted: {value}."
+            problem = f"Row {row} of `{what}` has memberships that were not fitted: {value}."
             remedy = f"Drop such rows ({count} in all), or fit again on data that has them."
             raise UnseenError(
                 problem, remedy=remedy, column=what, row=row, value=value, count=count
@@ -184,24 +184,24 @@ def _given_names(attribute: Attribute, table: Frame | Matrix) -> tuple[str, ...]
         return own
     facts: dict[str, Any] = {"argument": attribute.argument, "column": attribute.name}
     if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
-        problem = f"The groups of {place} are {groups!r}, which is not a list of names."
+        problem = f"The groups of `{place}` are {groups!r}, which is not a list of names."
         remedy = 'Pass one name per column, such as ["f", "m"].'
         raise ParameterError(problem, remedy=remedy, parameter="groups", value=groups, **facts)
     named, n_columns = tuple(str(name) for name in groups), len(table.columns)
     twice = next((name for name in named if named.count(name) > 1), None)
     if twice is not None:
-        problem = f"The groups of {place} name {twice!r} {named.count(twice)} times."
+        problem = f"The groups of `{place}` name {twice!r} {named.count(twice)} times."
         remedy = "Give every group a name of its own."
         raise ShapeError(problem, remedy=remedy, group=twice, **facts)
     if own is not None and own != named:
         problem = (
-            f"The columns of {place} are named {listed(own)}, but groups says {listed(named)}."
+            f"The columns of `{place}` are named {listed(own)}, but groups says {listed(named)}."
         )
         remedy = "Leave out groups, or name the columns of the frame after them."
         raise ShapeError(problem, remedy=remedy, columns=own, groups=named, **facts)
     if len(named) != n_columns:
         problem = (
-            f"The membership in {place} has {n_columns} columns, but groups names {len(named)}."
+            f"The membership in `{place}` has {n_columns} columns, but groups names {len(named)}."
         )
         facts |= {"n_columns": n_columns, "n_groups": len(named)}
         raise ShapeError(problem, remedy="Give one name per column.", **facts)
@@ -213,14 +213,14 @@ def _order(names: tuple[str, ...], given: bool, fitted: tuple[str, ...], what: s
     facts: dict[str, Any] = {"argument": what, "known": fitted}
     if len(names) != len(fitted):
         known = f"{len(fitted)} were fitted: {listed(fitted)}"
-        problem = f"The membership in {what} has {len(names)} groups, but {known}."
+        problem = f"The membership in `{what}` has {len(names)} groups, but {known}."
         facts |= {"n_columns": len(names), "n_groups": len(fitted)}
         raise ShapeError(problem, remedy="Pass one column per fitted group.", **facts)
     if not given:
         return list(range(len(fitted)))
     unknown = next((name for name in names if name not in fitted), None)
     if unknown is not None:
-        problem = f"The group {unknown!r} of {what} is not among the fitted {listed(fitted)}."
+        problem = f"The group {unknown!r} of `{what}` is not among the fitted {listed(fitted)}."
         remedy = "Name the columns after the fitted groups."
         raise UnseenError(problem, remedy=remedy, value=unknown, **facts)
     return [names.index(name) for name in fitted]

@@ -200,7 +200,7 @@ def continuous_numbers(
     if missing == "error":
         refuse_missing(gaps, what, "Drop or fill these rows.")
     elif missing == "group" and count:
-        problem = f"In {what}, {count} of {len(gaps)} rows have no value (the first is row {row})"
+        problem = f"In `{what}`, {count} of {len(gaps)} rows have no value (the first is row {row})"
         fault = ", and missing='group' has no group for them: the attribute is continuous."
         remedy = "Pass `missing='exclude'`, or drop these rows."
         facts = {"column": what, "row": row, "count": count}
@@ -212,7 +212,9 @@ def continuous_numbers(
     row, count = first_and_count(np.isinf(numbers))
     if count:
         value, remedy = float(numbers[row]), "Correct or drop these rows."
-        problem = f"In {what}, row {row} holds {value!r}; {count} of {len(gaps)} rows are infinite."
+        problem = (
+            f"In `{what}`, row {row} holds {value!r}; {count} of {len(gaps)} rows are infinite."
+        )
         raise InputError(problem, remedy=remedy, column=what, row=row, value=value, count=count)
     return numbers, gaps
 

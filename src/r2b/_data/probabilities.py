@@ -122,7 +122,7 @@ def _numbers(column: Column, what: str, wording: Wording) -> Array:
     """Return a column of a table as a NumPy array of numbers, missing ones as NaN."""
     return numbers_of(
         column,
-        f"column {column.name!r} of {what}" if column.name else what,
+        f"column {column.name!r} of `{what}`" if column.name else f"`{what}`",
         wording.numbers_needed,
         huge=False,
     )
@@ -181,7 +181,7 @@ def checked(
                 raise _sum_error(matrix, tolerance, what, wording)
             if normalize and (sums == 0).any():
                 row = rows.start + int(np.argmax(sums == 0))
-                problem = f"In {what}, row {row} has the probability 0 for every class."
+                problem = f"In `{what}`, row {row} has the probability 0 for every class."
                 remedy = "Drop this row, or give it a distribution."
                 raise ProbabilityError(problem, remedy=remedy, argument=what, row=row, total=0.0)
             if normalize:
@@ -212,7 +212,7 @@ def _refuse_entries(
     remedy = "Correct or drop this row; probabilities lie between 0 and 1."
     facts: dict[str, Any] = {"argument": what, "row": start + row, "value": value}
     facts[f"{wording.noun}_name"] = name
-    raise ProbabilityError(f"In {what}, row {start + row} {found}.", remedy=remedy, **facts)
+    raise ProbabilityError(f"In `{what}`, row {start + row} {found}.", remedy=remedy, **facts)
 
 
 def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> ProbabilityError:
@@ -224,7 +224,7 @@ def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> 
     others = f"{count} of {len(matrix)} rows {others}" if count > 1 else "it is the only such row"
     total = f"sums to {sums[row]:.9g}, {wrong}; {others} (tolerance {tolerance:g})"
     facts: dict[str, Any] = {"row": row, "total": float(sums[row]), "count": count}
-    problem = f"In {what}, row {row} {total}."
+    problem = f"In `{what}`, row {row} {total}."
     return ProbabilityError(problem, remedy=wording.normalising, argument=what, **facts)
 
 
@@ -250,7 +250,7 @@ def class_names(found: Frame | Matrix, *, what: str) -> Array:
     words = [type_word(name) for name in found.names]
     without = next((k for k, name in enumerate(found.names) if is_missing(name)), None)
     if without is not None:
-        problem = f"In {what}, column {without} has no name ({names[without]!r})."
+        problem = f"In `{what}`, column {without} has no name ({names[without]!r})."
         remedy = "Name every column after its class."
         raise MissingValueError(problem, remedy=remedy, argument=what, column=without)
     other = next((k for k, word in enumerate(words) if word != words[0]), None)
@@ -258,7 +258,7 @@ def class_names(found: Frame | Matrix, *, what: str) -> Array:
         pair, types = (names[0], names[other]), (words[0], words[other])
         said = [f"{name!r} ({word})" for name, word in zip(pair, types, strict=True)]
         problem = (
-            f"Columns of {what} are named {said[0]} and {said[1]}, and classes are of one type."
+            f"Columns of `{what}` are named {said[0]} and {said[1]}, and classes are of one type."
         )
         remedy = "Name all of them by text: rename the columns with str."
         raise MixedTypeError(problem, remedy=remedy, argument=what, names=pair, types=types)

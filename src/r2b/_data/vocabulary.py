@@ -302,7 +302,7 @@ def refuse_all_missing(missing: Array, what: str) -> None:
     if missing.all():
         n_rows, remedy = len(missing), "Leave this column out, or check that it is the right one."
         facts = {"column": what, "row": 0, "count": n_rows, "n_rows": n_rows}
-        problem = f"In {what}, none of the {n_rows} rows has a value."
+        problem = f"In `{what}`, none of the {n_rows} rows has a value."
         raise MissingValueError(problem, remedy=remedy, **facts)
 
 
@@ -470,7 +470,7 @@ def refuse_missing(mask: Array, what: str, remedy: str = _FILL) -> None:
     row, count = first_and_count(mask)
     if count:
         rows = "1 row has" if count == 1 else f"{count} of {len(mask)} rows have"
-        problem = f"In {what}, {rows} no value; the first is row {row}."
+        problem = f"In `{what}`, {rows} no value; the first is row {row}."
         raise MissingValueError(
             problem, remedy=remedy, column=what, row=row, count=count, n_rows=len(mask)
         )
@@ -521,7 +521,7 @@ def encode_objects(values: Sequence[Any] | Array, *, what: str) -> tuple[Array, 
 
 def no_name(what: str, found: str, **facts: Any) -> InputError:
     """Build the error for values that cannot name a class or group."""
-    problem = f"The values of {what} {found}, which cannot name a class or group."
+    problem = f"The values of `{what}` {found}, which cannot name a class or group."
     return InputError(
         problem,
         remedy="Pass one plain value per row: text, whole number, true/false or date.",
@@ -551,7 +551,7 @@ def uniform_family(values: Sequence[Any] | Array, *, what: str) -> str:
 def complex_error(what: str) -> InputError:
     """Build the error for complex numbers."""
     return InputError(
-        f"The values of {what} are complex numbers.",
+        f"The values of `{what}` are complex numbers.",
         remedy="Pass real numbers or class names.",
         column=what,
     )
@@ -563,4 +563,4 @@ def _mixed_error(what: str, rows: Any, values: Any, types: Any) -> MixedTypeErro
         "Convert the column to one type, for example with astype(str) or [str(v) for v in column]."
     )
     facts = {"rows": tuple(rows), "values": tuple(values), "types": tuple(types)}
-    return MixedTypeError(f"In {what}, {one} and {other}.", remedy=remedy, column=what, **facts)
+    return MixedTypeError(f"In `{what}`, {one} and {other}.", remedy=remedy, column=what, **facts)

@@ -325,7 +325,7 @@ def refuse_scores(dataset: Dataset) -> None:
     n_classes, n_rows = dataset.n_classes, dataset.size
     if not dataset.labels.is_soft and n_classes > _MOST_PLAUSIBLE and 4 * n_classes > n_rows:
         problem = (
-            f"The argument y has {n_classes:,} distinct values in {n_rows:,} rows, "
+            f"`y` has {n_classes:,} distinct values in {n_rows:,} rows, "
             "which is a class for every few rows."
         )
         remedy = (

@@ -41,6 +41,12 @@ _ALIASES = {
 }
 """Names of the library whose options have other names here."""
 
+_ROLES = {
+    "y": "the label",
+    "sensitive_features": "the sensitive columns",
+    "control_features": "the control columns",
+    "sample_weight": "the weights",
+}
 _OUTCOMES = {"ok": "green", "Verified": "green", "FAIL": "red", "NOT VERIFIED": "red"}
 _NARROWEST = 30  # columns; lines are not broken for terminals that are narrower
 _DELAY = 0.7  # seconds before a progress bar appears: most runs are over by then
@@ -63,7 +69,11 @@ def code_of(error: R2BError) -> int:
 def phrase(name: str, value: Any) -> str | None:
     """Return an option of the library as it is typed here; None if this command does not have it."""
     command = click.get_current_context().command
-    known = name.partition("(")[0].partition("[")[0]
+    known, element, key = name.partition("(")[0].partition("[")
+    if element:
+        return f"column {key.removesuffix(']')}"
+    if value is None and known in _ROLES:
+        return _ROLES[known]
     known = _ALIASES.get(known, known)
     option = next((each for each in command.params if each.name == known), None)
     if not isinstance(option, click.Option):
@@ -87,14 +97,7 @@ def rendered(message: MessageWithRemedy) -> tuple[str, str]:
     """Return problem and remedy of an error or warning, with the options of this command."""
     path = click.get_current_context().command_path
     problem, remedy = message.render(phrase, f"See: {path} --help")
-    return one_line(problem[:1].upper() + problem[1:] if _begins_ours(problem) else problem), (
-        one_line(remedy)
-    )
-
-
-def _begins_ours(problem: str) -> bool:
-    """Tell whether the first words are ours; names of files are shown as they are spelled."""
-    return problem.startswith("standard input ")
+    return one_line(problem), one_line(remedy)
 
 
 def print_error(kind: str, code: str, problem: str, remedy: str, *, as_json: bool) -> None:

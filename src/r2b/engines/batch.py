@@ -68,8 +68,8 @@ class Batch:
                 where += f", row {self.offset + row}"
                 facts |= {"row": self.first + row, "row_in_place": self.offset + row}
                 problem = problem.replace(f"ow {row} ", f"ow {self.first + row} ", 1)
-            problem = problem.replace("In y, ", f"In {labels}, ", 1)
-            problem = problem.replace(" of y ", f" of {labels} ", 1)
+            problem = problem.replace("In `y`, ", f"In {labels}, ", 1)
+            problem = problem.replace(" of `y` ", f" of {labels} ", 1)
             # What was counted was counted in this batch alone.
             only = "it is the only such row"
             problem = problem.replace(only, f"{only} of this part")

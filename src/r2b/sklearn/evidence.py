@@ -345,7 +345,7 @@ def _right(predicted: Array, y: Any, sensitive_features: Any) -> Array:
     true = np.asarray(y)
     true = true[:, 0] if true.ndim == 2 and true.shape[1] == 1 else true
     if true.ndim != 1:
-        problem = f"The argument y has shape {true.shape}."
+        problem = f"`y` has shape {true.shape}."
         remedy = "Pass one true class per row."
         raise ShapeError(problem, remedy=remedy, argument="y", shape=true.shape)
     refuse_lengths("X", len(predicted), "y", len(true))

@@ -92,7 +92,7 @@ def checked_labels(y: Any, name: str = "ParityClassifier") -> Any:
         return y
     if hasattr(y, "toarray"):
         remedy = "Pass a dense one, for example with .toarray()."
-        raise ShapeError("The argument y is a sparse matrix.", remedy=remedy, argument="y")
+        raise ShapeError("`y` is a sparse matrix.", remedy=remedy, argument="y")
     array = np.asarray(y)
     if array.dtype.kind == "c":
         problem = "Complex data not supported: the values of y are complex."
@@ -103,7 +103,7 @@ def checked_labels(y: Any, name: str = "ParityClassifier") -> Any:
     if array.ndim == 1 and array.dtype.kind == "f" and np.isinf(array).any():
         row = int(np.argmax(np.isinf(array)))
         remedy = "Pass classes without infinite numbers."
-        raise InputError(f"In y, row {row} is {float(array[row])!r}.", remedy=remedy, row=row)
+        raise InputError(f"In `y`, row {row} is {float(array[row])!r}.", remedy=remedy, row=row)
     refuse_decimals(array)
     return y
 
