@@ -290,17 +290,17 @@ def test_a_name_in_both_arguments_is_refused():
 def test_rows_of_control_features_must_be_those_of_the_labels():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(
-        LengthError, match=r"sensitive_features has 5 rows, but control_features has 4"
+        LengthError, match=r".sensitive_features. has 5 rows, but .control_features. has 4"
     ):
         read(Y, sensitive_features=SEX, control_features=JOB[:4])
     with pytest.raises(
         LengthError,
-        match=r"sensitive_features\['sex'\] has 5 rows, but sensitive_features\['age'\] has 3",
+        match=r"sensitive_features\['sex'\]. has 5 rows, but .sensitive_features\['age'\]. has 3",
     ):
         read(Y, sensitive_features={"sex": SEX, "age": Continuous(AGE[:3])})
     turned = pandas.Series(JOB, name="job")[::-1]
     with pytest.raises(
-        InputError, match=r"y and control_features have the same row labels in a different order"
+        InputError, match=r"y. and .control_features. have the same row labels in a different order"
     ):
         read(pandas.Series(Y), sensitive_features=SEX, control_features=turned)
     with pytest.raises(
@@ -482,7 +482,7 @@ def test_new_numbers_may_be_missing_only_where_fitted_ones_were(again, known):
 def test_other_attributes_than_those_fitted_are_refused(again):
     plain = again(read(Y, sensitive_features={"sex": SEX}).schema)
     with pytest.raises(
-        ShapeError, match="control_features is given, but none was fitted"
+        ShapeError, match=r".control_features. is given, but none was fitted"
     ) as caught:
         plain.read([0], sensitive_features=["f"], control_features=["x"])
     assert "Leave control_features out" in caught.value.remedy
@@ -490,12 +490,12 @@ def test_other_attributes_than_those_fitted_are_refused(again):
         read(Y, sensitive_features={"sex": SEX}, control_features={"job": JOB}).schema
     )
     with pytest.raises(
-        ShapeError, match="control_features is absent, but 'job' was fitted"
+        ShapeError, match=r"control_features. is absent, but 'job' was fitted"
     ) as caught:
         controlled.read([0], sensitive_features=["f"])
     assert caught.value.facts["fitted"] == ("job",)
     both = again(read(Y, sensitive_features=SEX, control_features={"job": JOB, "city": SEX}).schema)
-    with pytest.raises(ShapeError, match="control_features has the columns 'job'") as caught:
+    with pytest.raises(ShapeError, match=r"control_features. has the columns 'job'") as caught:
         both.read([0], sensitive_features=["f"], control_features={"job": ["x"]})
     assert caught.value.remedy == "Add the column 'city'."
     with pytest.raises(LengthError, match="control_features"):
