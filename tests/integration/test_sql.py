@@ -26,7 +26,6 @@ from r2b.errors import (
     ParameterError,
     RowsUnavailableError,
     UnseenError,
-    WeightError,
 )
 
 RUN = ["postgres", "duckdb", "sqlite"]
@@ -130,135 +129,79 @@ def in_memory(case: dict[str, Any], **more: Any) -> r2b.FairLabels:
     return r2b.debias(ROWS[asked["label"]], **features, **options, **more)
 
 
-def plain(values: Any, like: list[Any]) -> list[Any]:
-    """Give values with the types that they came in: SQLite has no truth values."""
-    return [type(like[0])(value) for value in values]
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_labels_are_those_in_memory(filled: Database, name: str) -> None:
     asked, options = split(CASES[name])
-    known, label, by = in_memory(CASES[name]), asked["label"], filled.dialect
+    known, by = in_memory(CASES[name]), filled.dialect
     counted = filled.columns(r2b.count_query(by, "the people", **asked))
     fair = r2b.debias_counts(counted, **asked, **options)
     assert fair.status is known.status
     assert np.abs(fair.prices - known.prices).max() < 1e-12
-    assert abs(fair.certificate.disparity - known.certificate.disparity) < 1e-12
-    assert fair.certificate.relative_gap < 1e-6
-    places = {key: place for place, key in enumerate(ROWS[KEY])}
-    for form, soft in (("soft", True), ("round", False), ("sample", False)):
-        key = {} if soft else {"key": KEY}
-        made = fair.sql(
-            by, table="the people", form=form, random_state=SEED, into="fair people", **key
-        )
+    for form in ("soft", "round", "sample"):
+        key = {} if form == "soft" else {"key": KEY, "random_state": SEED}
+        made = known.sql(by, table="the people", form=form, into="fair people", **asked, **key)
+        if form == "round":
+            assert filled.run(made.check) == []
         filled.run('DROP TABLE IF EXISTS "fair people"')
         filled.connection.execute(made.create)
         found = filled.columns('SELECT * FROM "fair people"')
-        order = np.argsort([places[each] for each in found[KEY]])
-        assert len(order) == len(ROWS[KEY])
+        place = {each: row for row, each in enumerate(found[KEY])}
+        rows = [place[each] for each in ROWS[KEY]]
+        assert len(found[KEY]) == len(rows)
         new = [each for each in found if each not in ROWS]
-        if soft:
-            matrix = np.array([found[each] for each in new], float).T[order]
-            assert (
-                np.array_equal(matrix, known.soft_labels)
-                or np.abs(matrix - known.soft_labels).max() < 1e-12
-            )
-            assert [found[label][row] for row in order] == ROWS[label]
+        if form == "soft":
+            matrix = np.array([found[each] for each in new], float).T[rows]
+            assert np.array_equal(matrix, known.soft_labels)  # the very numbers
+            assert [found[asked["label"]][row] for row in rows] == ROWS[asked["label"]]
         else:
-            method = known.round if form == "round" else known.sample
-            assert (
-                plain(np.array(found[new[0]], object)[order], ROWS[label])
-                == method(SEED, key=ROWS[KEY]).tolist()
-            )
+            labels = getattr(known, form)(SEED, key=ROWS[KEY]).tolist()
+            kind = type(labels[0])  # SQLite has no truth values
+            assert [kind(found[new[0]][row]) for row in rows] == labels
 
 
-def test_soft_labels_arrive_bit_for_bit_and_expanded_ones_as_in_memory(filled: Database) -> None:
-    asked, _ = split(CASES["text, nulls"])
-    fair, by = in_memory(CASES["text, nulls"]), filled.dialect
-    made = fair.sql(by, table="the people", label=LABEL, columns=[KEY])
-    found = filled.columns(made.select)
-    place = {key: row for row, key in enumerate(found[KEY])}
-    matrix = np.array([found[name] for name in list(found)[1:]]).T[
-        [place[key] for key in ROWS[KEY]]
-    ]
-    assert np.array_equal(matrix, fair.soft_labels)
-    rows, labels, weights = fair.expand()
-    known = sorted(
-        zip([ROWS[KEY][row] for row in rows], labels.tolist(), weights.tolist(), strict=True)
+def test_repeated_rows_and_weights_are_those_in_memory(filled: Database) -> None:
+    case = CASES["text, nulls"]
+    asked, options = split(case)
+    weight = {"sample_weight": "weight"}
+    query = r2b.count_query(filled.dialect, "the people", **asked, **weight)
+    fair = r2b.debias_counts(filled.columns(query), **asked, **options, **weight)
+    known = in_memory(case, sample_weight=ROWS["weight"])
+    assert np.abs(fair.prices - known.prices).max() < 1e-9 and fair.weighted
+    with pytest.raises(ParameterError, match="one after the other"):
+        fair.sql(filled.dialect, table="the people", form="round", key=KEY)
+    made = known.sql(
+        filled.dialect, table="the people", form="expand", **asked, columns=[KEY], **weight
     )
-    made = fair.sql(
-        by, table="the people", form="expand", **asked, columns=[KEY], sample_weight="weight"
-    )
-    found = filled.columns(made.select)
-    got = sorted(zip(*found.values(), strict=True))
-    weight = dict(zip(ROWS[KEY], ROWS["weight"], strict=True))
-    assert [(key, job) for key, job, _ in got] == [(key, job) for key, job, _ in known]
-    assert [share for *_, share in got] == [share * weight[key] for key, _, share in known]
+    rows, labels, weights = known.expand()
+    keys = [ROWS[KEY][row] for row in rows]
+    expected = sorted(zip(keys, labels.tolist(), weights.tolist(), strict=True))
+    assert sorted(filled.run(made.select)) == expected
 
 
-@pytest.mark.parametrize("keys", [[KEY], ["part"], [KEY, "part"], ["part", KEY, "weight"]])
+@pytest.mark.parametrize("keys", [[KEY], ["part"], ["part", KEY, "weight"]])
 def test_draws_are_those_in_memory_bit_for_bit(filled: Database, keys: list[str]) -> None:
-    words = DIALECTS[filled.dialect]
+    words, ends = DIALECTS[filled.dialect], [0, 1, -1, 2**63 - 1, -(2**63), 2**32, -(2**32), 2**31]
+    table = {key: [*ROWS[key], *ends] for key in {KEY, *keys}}
+    columns = {key: ("whole", values) for key, values in table.items()}
+    filled.fill("drawn", columns | {"place": ("whole", list(range(len(table[KEY]))))})
     for seed in (0, 2**63 - 1):
-        steps = drawn(
-            words,
-            words.quoted("the people"),
-            {'"c0"': f"old.{quoted(KEY)}"},
-            [words.quoted(key) for key in keys],
-            seed,
-        )
+        steps = drawn(words, '"drawn"', {'"c0"': "old.place"}, [*map(quoted, keys)], seed)
         found = dict(filled.run(f'WITH {", ".join(steps)} SELECT "c0", "draw" FROM r2b_drawn'))
-        draws = draws_of(key_words([ROWS[key] for key in keys], keys), seed)
-        assert [found[key] for key in ROWS[KEY]] == draws.tolist()
+        draws = draws_of(key_words([table[key] for key in keys], keys), seed)
+        assert [found[place] for place in range(len(draws))] == draws.tolist()
 
 
-def test_the_ends_of_whole_numbers_draw_the_same(database: Database) -> None:
-    keys = [0, 1, -1, 2**63 - 1, -(2**63), 2**32, -(2**32), 2**32 - 1, 2**31]
-    database.fill("ends", {"id": ("whole", keys)})
-    words = DIALECTS[database.dialect]
-    steps = drawn(words, '"ends"', {'"c0"': 'old."id"'}, ['"id"'], SEED)
-    found = dict(database.run(f'WITH {", ".join(steps)} SELECT "c0", "draw" FROM r2b_drawn'))
-    assert [found[key] for key in keys] == draws_of(key_words([keys], ["id"]), SEED).tolist()
-
-
-def test_two_columns_are_a_key_and_shared_ones_are_shown(filled: Database) -> None:
-    fair = in_memory(CASES["integers"])
-    made = fair.sql(
-        filled.dialect,
-        table="the people",
-        label="grade",
-        form="round",
-        key=["part", KEY],
-        random_state=1,
-    )
-    found = {row[1]: row[-1] for row in filled.run(made.select)}
-    assert [found[key] for key in ROWS[KEY]] == fair.round(
-        1, key=[ROWS["part"], ROWS[KEY]]
-    ).tolist()
-    assert filled.run(made.check) == []
-    shared = fair.sql(filled.dialect, table="the people", label="grade", form="round", key="part")
-    assert sum(row[-1] for row in filled.run(shared.check)) == len(ROWS[KEY])
-    sampled = fair.sql(
-        filled.dialect, table="the people", label="grade", form="sample", key="part", columns=[KEY]
-    )
-    found = dict(filled.run(sampled.select))
-    assert [found[key] for key in ROWS[KEY]] == fair.sample(0, key=ROWS["part"]).tolist()
-
-
-def test_rows_that_share_a_draw_round_as_in_memory(database: Database) -> None:
+def test_rows_that_share_a_key_round_as_in_memory_and_are_shown(database: Database) -> None:
     # Few enough for memory to take the keys, and shared right where borders are.
     keys = [*range(2000), *range(7)]
     label = ["ab"[key % 3 == 0] for key in keys]
     sex = ["f" if key % 2 == 0 or place >= 1000 else "m" for place, key in enumerate(keys)]
     fair = r2b.debias(label, sensitive_features={"sex": sex})
     database.fill("shared", {"id": ("whole", keys), "job": ("text", label), "sex": ("text", sex)})
-    found = database.run(
-        fair.sql(database.dialect, table="shared", label="job", form="round", key="id").select
-    )
-    known = fair.round(0, key=keys)
-    assert sorted((key, new) for key, *_, new in found) == sorted(
-        zip(keys, known.tolist(), strict=True)
-    )
+    made = fair.sql(database.dialect, table="shared", label="job", form="round", key="id")
+    found = sorted((key, new) for key, *_, new in database.run(made.select))
+    assert found == sorted(zip(keys, fair.round(0, key=keys).tolist(), strict=True))
+    assert sorted(database.run(made.check)) == [(key, 2) for key in range(7)]
 
 
 def test_stored_prices_label_another_table_and_its_counts_are_kept(
@@ -268,48 +211,17 @@ def test_stored_prices_label_another_table_and_its_counts_are_kept(
     stored, asked = r2b.load(tmp_path / "prices.json"), split(CASES["text, nulls"])[0]
     later = people(500, seed=1)
     filled.fill("later", {name: (KINDS[name], values) for name, values in later.items()})
+    asked_for = {"table": "later", "key": KEY, "random_state": SEED, **asked}
     with pytest.raises(RowsUnavailableError, match="count_query"):
-        stored.sql(filled.dialect, table="later", form="round", key=KEY, **asked)
+        stored.sql(filled.dialect, form="round", **asked_for)
     counts = filled.columns(r2b.count_query(filled.dialect, "later", **asked))
-    made = stored.sql(
-        filled.dialect,
-        table="later",
-        form="round",
-        key=KEY,
-        counts=counts,
-        **asked,
-        random_state=SEED,
-    )
-    features = {name: later[name] for name in asked["sensitive_features"]}
-    rows = r2b.scan(pa.table(later)).transform(
-        stored, LABEL, sensitive_features=asked["sensitive_features"]
-    )
-    known = rows.frame("round", key=KEY, random_state=SEED)[f"{LABEL}_fair"].to_pylist()
-    found = {row[0]: row[-1] for row in filled.run(made.select)}
-    assert [found[key] for key in later[KEY]] == known
-    # What is drawn for a row follows from its key alone, whatever else is in the table.
-    made = stored.sql(
-        filled.dialect, table="later", form="sample", key=KEY, **asked, random_state=SEED
-    )
-    found = {row[0]: row[-1] for row in filled.run(made.select)}
-    assert stored.transform(later[LABEL], sensitive_features=features).shape == (500, 5)
-    assert [found[key] for key in later[KEY]] == rows.frame("sample", key=KEY, random_state=SEED)[
-        f"{LABEL}_fair"
-    ].to_pylist()
-
-
-def test_weights_are_added_up(filled: Database) -> None:
-    asked, options = split(CASES["text, nulls"])
-    counted = filled.columns(
-        r2b.count_query(filled.dialect, "the people", **asked, sample_weight="weight")
-    )
-    fair = r2b.debias_counts(counted, **asked, **options, sample_weight="weight")
-    known = in_memory(CASES["text, nulls"], sample_weight=ROWS["weight"])
-    assert np.abs(fair.prices - known.prices).max() < 1e-9 and fair.weighted
-    with pytest.raises(ParameterError, match="one after the other"):
-        fair.sql(filled.dialect, table="the people", form="round", key=KEY)
-    made = fair.sql(filled.dialect, table="the people", form="expand", columns=[KEY])
-    assert sum(row[-1] for row in filled.run(made.select)) == pytest.approx(sum(ROWS["weight"]))
+    roles = {"sensitive_features": asked["sensitive_features"]}
+    rows = r2b.scan(pa.table(later)).transform(stored, LABEL, **roles)
+    for form in ("round", "sample"):
+        made = stored.sql(filled.dialect, form=form, counts=counts, **asked_for)
+        known = rows.frame(form, key=KEY, random_state=SEED)[f"{LABEL}_fair"].to_pylist()
+        found = {row[0]: row[-1] for row in filled.run(made.select)}
+        assert [found[key] for key in later[KEY]] == known
 
 
 def test_a_row_that_was_not_counted_fails_the_statement(database: Database) -> None:
@@ -350,93 +262,50 @@ def test_a_row_that_was_not_counted_fails_the_statement(database: Database) -> N
         database.run(made["round"])
 
 
-def test_a_key_that_is_no_whole_number_fails_the_statement(database: Database) -> None:
-    fair = r2b.debias([*"abba"], sensitive_features={"sex": [*"ffmm"]})
-    for kind, values in {"text": ["1", "2", "3", "4"], "real": [1.0, 2.5, 3.0, 4.0]}.items():
-        database.fill(
-            "odd", {"id": (kind, values), "job": ("text", [*"abba"]), "sex": ("text", [*"ffmm"])}
-        )
-        for form in ("round", "sample"):
-            with pytest.raises(Exception, match=r"no whole number|operator does not exist"):
-                database.run(
-                    fair.sql(database.dialect, table="odd", label="job", form=form, key="id").select
-                )
+def test_types_and_capitals_are_not_mixed_up(database: Database) -> None:
+    refused = r"r2b: this row|operator does not exist|collations are not supported by type"
+    for kind, ours, theirs in (("text", [1, 2], ["1", "2"]), ("small", ["1", "2"], [1, 2])):
+        database.fill("typed", {"job": (kind, theirs), "sex": ("text", ["f", "F"])})
+        fair = r2b.debias(ours, sensitive_features={"sex": ["f", "F"]}, epsilon=1)
+        with pytest.raises(Exception, match=refused):
+            database.run(fair.sql(database.dialect, table="typed", label="job").select)
+    for kind, values in {"text": ["1", "2"], "real": [1.0, 2.5]}.items():
+        columns = {"id": (kind, values), "job": ("text", [*"ab"]), "sex": ("text", [*"fm"])}
+        database.fill("odd", columns)
+        fair = r2b.debias([*"ab"], sensitive_features={"sex": [*"fm"]}, epsilon=1)
+        made = fair.sql(database.dialect, table="odd", label="job", form="sample", key="id")
+        with pytest.raises(Exception, match=r"no whole number|operator does not exist"):
+            database.run(made.select)
+    with pytest.raises(Exception, match="gender"):  # SQLite takes such a name for a text
+        database.run(r2b.count_query(database.dialect, "odd", "job", sensitive_features="gender"))
+    if database.dialect == "postgres":
+        return
+    # where a column may take capitals for small letters
+    text = "TEXT COLLATE NOCASE"
+    database.run("DROP TABLE IF EXISTS cased")
+    database.connection.execute(f"CREATE TABLE cased (job {text}, sex {text})")
+    database.connection.execute("INSERT INTO cased VALUES ('a', 'f'), ('A', 'F'), ('a', 'F')")
+    fair = r2b.debias([*"aAa"], sensitive_features={"sex": [*"fFF"]}, epsilon=1)
+    made = fair.sql(database.dialect, table=["main", "cased"], label="job", form="expand")
+    expected = [("A", "F", "A", 1.0), ("a", "F", "a", 1.0), ("a", "f", "a", 1.0)]
+    assert sorted(database.run(made.select)) == expected
 
 
-def test_one_is_not_the_text_one_and_capitals_count(database: Database) -> None:
-    database.fill("typed", {"job": ("text", ["1", "2"]), "sex": ("text", ["f", "F"])})
-    fair = r2b.debias([1, 2], sensitive_features={"sex": ["f", "F"]}, epsilon=1)
-    with pytest.raises(
-        Exception,
-        match=r"r2b: this row|operator does not exist|collations are not supported by type",
-    ):
-        database.run(fair.sql(database.dialect, table="typed", label="job").select)
-    database.fill("typed", {"job": ("small", [1, 2]), "sex": ("text", ["f", "F"])})
-    fair = r2b.debias(["1", "2"], sensitive_features={"sex": ["f", "F"]}, epsilon=1)
-    with pytest.raises(
-        Exception,
-        match=r"r2b: this row|operator does not exist|collations are not supported by type",
-    ):
-        database.run(fair.sql(database.dialect, table="typed", label="job").select)
-    if database.dialect != "postgres":  # where a column may take capitals for small letters
-        database.run("DROP TABLE typed")
-        database.connection.execute(
-            "CREATE TABLE typed (job TEXT COLLATE NOCASE, sex TEXT COLLATE NOCASE)"
-        )
-        database.connection.execute("INSERT INTO typed VALUES ('a', 'f'), ('A', 'F'), ('a', 'F')")
-        counts = database.columns(
-            r2b.count_query(database.dialect, "typed", "job", sensitive_features="sex")
-        )
-        if database.dialect == "sqlite":
-            assert sorted(zip(*counts.values(), strict=True)) == [
-                ("A", "F", 1),
-                ("a", "F", 1),
-                ("a", "f", 1),
-            ]
-            fair = r2b.debias_counts(counts, "job", sensitive_features="sex", epsilon=1)
-            found = database.run(fair.sql("sqlite", table="typed", form="expand").select)
-            assert sorted(found) == [
-                ("A", "F", "A", 1.0),
-                ("a", "F", "a", 1.0),
-                ("a", "f", "a", 1.0),
-            ]
-        else:  # DuckDB counts them as one, and no row gets a label that was not counted, or two
-            fair = r2b.debias([*"aAa"], sensitive_features={"sex": [*"fFF"]}, epsilon=1)
-            found = database.run(
-                fair.sql("duckdb", table="typed", label="job", form="expand").select
-            )
-            assert sorted(found) == [
-                ("A", "F", "A", 1.0),
-                ("a", "F", "a", 1.0),
-                ("a", "f", "a", 1.0),
-            ]
-
-
-def test_an_enum_of_duckdb_is_text() -> None:
+def test_an_enum_of_duckdb_is_text_and_nulls_match_nulls() -> None:
     with open_database("duckdb") as database:
         database.connection.execute("CREATE TYPE job AS ENUM ('a', 'b')")
         database.connection.execute("CREATE TABLE people (job job, sex VARCHAR)")
-        database.connection.execute(
-            "INSERT INTO people VALUES ('a', 'f'), ('b', 'f'), ('b', 'm'), ('b', NULL)"
-        )
-        counts = database.connection.sql(
-            r2b.count_query("duckdb", "people", "job", sensitive_features="sex")
-        )
+        rows = "('a', 'f'), ('b', 'f'), ('b', 'm'), ('b', NULL)"
+        database.connection.execute(f"INSERT INTO people VALUES {rows}")
+        query = r2b.count_query("duckdb", "people", "job", sensitive_features="sex")
+        counts = database.connection.sql(query)
         fair = r2b.debias_counts(counts, "job", sensitive_features="sex", missing="group")
         found = database.run(fair.sql("duckdb", table="people", columns=["job", "sex"]).select)
         job, sex = [*"abbb"], ["f", "f", "m", None]
-        known = r2b.debias(job, sensitive_features={"sex": sex}, missing="group").soft_labels.round(
-            9
-        )
-        assert {(row[0], row[1], round(row[2], 9)) for row in found} == set(
-            zip(job, sex, known[:, 0].tolist(), strict=True)
-        )
-
-
-def test_a_column_that_is_not_there_is_not_taken_for_a_text(database: Database) -> None:
-    database.fill("few", {"job": ("text", [*"ab"]), "sex": ("text", [*"fm"])})
-    with pytest.raises(Exception, match="gender"):
-        database.run(r2b.count_query(database.dialect, "few", "job", sensitive_features="gender"))
+        known = r2b.debias(job, sensitive_features={"sex": sex}, missing="group").soft_labels
+        assert {(row[0], row[1], round(row[2], 9)) for row in found} == {
+            (*each, round(share, 9)) for *each, share in zip(job, sex, known[:, 0], strict=True)
+        }
 
 
 def test_answers_may_lie_in_a_table_of_their_own(filled: Database) -> None:
@@ -451,13 +320,6 @@ def test_answers_may_lie_in_a_table_of_their_own(filled: Database) -> None:
     )
     inline = fair.sql(filled.dialect, table="the people", label="grade", form="round", key=KEY)
     assert sorted(filled.run(made.select)) == sorted(filled.run(inline.select))
-
-
-def test_a_schema_is_part_of_the_name(database: Database) -> None:
-    schema = {"postgres": "public", "duckdb": "main", "sqlite": "main"}[database.dialect]
-    database.fill("few", {"job": ("text", [*"ab"]), "sex": ("text", [*"fm"])})
-    query = r2b.count_query(database.dialect, [schema, "few"], "job", sensitive_features="sex")
-    assert sorted(database.run(query)) == [("a", "f", 1), ("b", "m", 1)]
 
 
 @pytest.mark.parametrize("dialect", ["snowflake", "bigquery"])
@@ -516,22 +378,6 @@ def test_counts_of_any_frame_are_the_rows(kind: Any) -> None:
     assert fair.largest_changes(1)[0].weight == known.largest_changes(1)[0].weight
 
 
-def test_counts_are_added_and_zeros_are_no_rows() -> None:
-    known = r2b.debias_counts(COUNTS, "job", sensitive_features="sex")
-    cut = {name: [*values[:3], *values[3:], *values[:1]] for name, values in COUNTS.items()} | {
-        "count": [1, 6, 7, 3, 3]
-    }
-    assert np.array_equal(
-        r2b.debias_counts(cut, "job", sensitive_features="sex").prices, known.prices
-    )
-    zero = {
-        name: [*values, extra]
-        for (name, values), extra in zip(COUNTS.items(), ["c", "x", 0], strict=True)
-    }
-    fair = r2b.debias_counts(zero, "job", sensitive_features="sex")
-    assert fair.classes.tolist() == ["a", "b"] and np.array_equal(fair.prices, known.prices)
-
-
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
@@ -554,14 +400,13 @@ def test_counts_that_cannot_be_are_refused(
 
 def test_what_follows_from_no_join_is_refused() -> None:
     fair = r2b.debias_counts(COUNTS, "job", sensitive_features="sex")
-    with pytest.raises(RowsUnavailableError, match="sql"):
-        fair.round()
-    with pytest.raises(RowsUnavailableError, match="sql"):
-        fair.frame("soft")
+    for form in (fair.round, lambda: fair.frame("soft")):
+        with pytest.raises(RowsUnavailableError, match="sql"):
+            form()
     for asked, match in (
         ({"dialect": "mysql"}, "dialect is 'mysql'"),
         ({"form": "rounded"}, "form is 'rounded'"),
-        ({"form": "round"}, "no order"),
+        ({"form": "round"}, "needs a key"),
         ({"table": []}, "table is called"),
         ({"new_column": "sex", "form": "expand"}, "name of another"),
         ({"new_column": "x" * 63}, "63 bytes"),
@@ -573,44 +418,25 @@ def test_what_follows_from_no_join_is_refused() -> None:
         r2b.count_query("sqlite", "people", "job", sensitive_features="count")
     with pytest.raises(ParameterError, match="no column of categories"):
         r2b.debias_counts(COUNTS, "job", sensitive_features=r2b.Continuous("count"))
-    with pytest.raises(ParameterError, match="named by"):
-        r2b.debias_counts(COUNTS, "job", sensitive_features="count")
+    new = {"job": ["c"], "sex": ["f"], "count": [3]}
     with pytest.raises(UnseenError, match="3 rows with 'job' 'c'"):
-        fair.sql(
-            "sqlite",
-            table="people",
-            form="round",
-            key="id",
-            counts={"job": ["c"], "sex": ["f"], "count": [3]},
-        )
-    with pytest.raises(WeightError, match="weight -1"):
-        r2b.debias_counts(
-            COUNTS | {"w": [1, 1, 1, -1]}, "job", sensitive_features="sex", sample_weight="w"
-        )
-    soft = r2b.debias([[0.5, 0.5], [0.1, 0.9]], sensitive_features=["f", "m"])
+        fair.sql("sqlite", table="people", form="round", key="id", counts=new)
+    sex = {"sex": ["f", "m"]}
+    soft = r2b.debias([[0.5, 0.5], [0.1, 0.9]], sensitive_features=sex)
     with pytest.raises(ParameterError, match="probabilities"):
         soft.sql("sqlite", table="people", label="p")
-    unnamed = r2b.debias([*"abba"], sensitive_features=[*"ffmm"])
     with pytest.raises(ParameterError, match="columns are not known"):
-        unnamed.sql("sqlite", table="people", label="job")
+        r2b.debias([*"abba"], sensitive_features=[*"ffmm"]).sql("sqlite", table="people", label="y")
     day = [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)]
     for odd in (day, [0.5, 1.5], np.array(day, "M8[D]")):
-        dated = r2b.debias(odd, sensitive_features={"sex": ["f", "m"]}, epsilon=1)
+        dated = r2b.debias(odd, sensitive_features=sex, epsilon=1)
         with pytest.raises(ParameterError, match="written differently"):
             dated.sql("sqlite", table="people", label="job")
-
-
-@pytest.mark.parametrize("dialect", RUN)
-def test_classes_that_differ_in_capitals_are_columns_only_where_capitals_count(
-    dialect: str,
-) -> None:
-    fair = r2b.debias(["a", "A", "b", "b"], sensitive_features={"sex": [*"ffmm"]})
-    if dialect == "postgres":
-        assert '"job_fair_A"' in fair.sql(dialect, table="people", label="job").select
-    else:
+    cased = r2b.debias(["a", "A", "b", "b"], sensitive_features={"sex": [*"ffmm"]})
+    assert '"job_fair_A"' in cased.sql("postgres", table="people", label="job").select
+    for dialect in ("duckdb", "sqlite"):
         with pytest.raises(ParameterError, match="differs from 'job_fair_A' in capitals only"):
-            fair.sql(dialect, table="people", label="job")
-    assert fair.sql(dialect, table="people", label="job", form="expand").select
+            cased.sql(dialect, table="people", label="job")
 
 
 def test_a_reference_of_dbt_is_left_alone() -> None:
