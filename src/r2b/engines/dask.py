@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import dask
@@ -20,7 +19,7 @@ from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Reduction, merged
 from r2b.engines.batch import Batch, one_record
 from r2b.engines.roles import Decode
-from r2b.engines.source import Relabel, Source, list_length_of
+from r2b.engines.source import Relabel, Source
 from r2b.errors import MixedTypeError, ParameterError
 
 _MERGED_AT_ONCE = 16
@@ -69,21 +68,10 @@ class DaskSource(Source):
             raise ParameterError(problem, remedy=remedy, column=strange)
         object.__setattr__(self, "names", tuple(self.table.columns))
 
-    def first_list_length(self, column: str) -> int | None:
-        """Return the length of the first list, where the column may hold lists."""
-        dtype, arrow = self.table.dtypes[column], pyarrow()
-        if hasattr(dtype, "pyarrow_dtype"):
-            if not arrow.types.is_nested(dtype.pyarrow_dtype):
-                return None
-            kind = dtype.pyarrow_dtype
-        elif type(dtype).__module__.partition(".")[0] != "numpy" or dtype.kind != "O":
-            return None
-        else:
-            kind = None  # of NumPy: an object may be a list
-        first = next(self._each([column], lambda batch: batch.record.slice(0, 1)), None)
-        if first is None:
-            return None if kind is None else 0
-        return list_length_of(first.schema.field(0).type, column, partial(first.column, 0))
+    def kind_of(self, column: str) -> Any:
+        """Return the Arrow type of a column; null for objects of NumPy, which may be anything."""
+        dtype = self.table.dtypes[column]
+        return dtype.pyarrow_dtype if hasattr(dtype, "pyarrow_dtype") else pyarrow().null()
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Bring one partition after the other to this process."""

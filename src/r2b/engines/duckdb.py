@@ -1,4 +1,4 @@
-"""DuckDB relations: counted and joined by SQL; what is drawn for rows is made from a stream and lies in a scratch file.
+"""DuckDB relations: counted and joined by SQL; draws are made from a stream to a scratch file.
 
 A function of Python inside a query would see 2,048 rows at a time and needs the connection, which a
 relation does not give.
@@ -12,13 +12,14 @@ from itertools import chain
 from typing import Any
 
 from r2b.engines.batch import Batch, one_record
-from r2b.engines.lazy import LazySource, lookup, spilled
+from r2b.engines.lazy import LazySource, joins, lookup, spilled
 from r2b.engines.roles import free_name, refuse_alike
-from r2b.engines.source import Relabel, joined, list_length_of
-from r2b.errors import ParameterError
+from r2b.engines.source import Relabel, joined
 
-_OTHER_NAMES = "Choose another name with new_column=...; 'round', 'sample' and 'expand' need no column per class."
-_CHANGED = "A row has a combination of label and attributes that was not there when the labels were made: debias again."
+_CHANGED = (
+    "A row has a combination of label and attributes that was not there when the labels were made: "
+    "debias again."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,25 +42,18 @@ class DuckDBSource(LazySource):
     ordered: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        known: dict[str, str] = {}
-        for name in self.table.columns:
-            other = known.setdefault(name.lower(), name)
-            if other != name:
-                problem = f"The DuckDB relation has columns {other!r} and {name!r}, which DuckDB takes for the same name."
-                raise ParameterError(
-                    problem,
-                    remedy="Rename one of them in its query, such as SELECT ... AS other.",
-                    column=name,
-                )
-        object.__setattr__(self, "names", tuple(self.table.columns))
+        names = tuple(self.table.columns)
+        for place, name in enumerate(names):
+            remedy = "Rename one of them in its query, such as SELECT ... AS other."
+            refuse_alike([each for each in names[:place] if each != name], [name], "DuckDB", remedy)
+        object.__setattr__(self, "names", names)
 
-    def first_list_length(self, column: str) -> int | None:
-        """Give the length of the first list."""
-        first = self.select([column]).limit(1).to_arrow_table().column(0)
-        return list_length_of(first.type, column, lambda: first)
+    def kind_of(self, column: str) -> Any:
+        """Return the Arrow type of a column."""
+        return self.select([column]).limit(0).to_arrow_table().schema.field(0).type
 
     def select(self, columns: Sequence[str]) -> Any:
-        """Give some columns of the relation."""
+        """Return some columns of the relation."""
         return self.table.project(", ".join(map(quoted, dict.fromkeys(columns))))
 
     def records(self, frame: Any, size: int) -> Iterable[Any]:
@@ -75,12 +69,13 @@ class DuckDBSource(LazySource):
         return found.rename_columns([*keys, free_name("r2b: rows", keys)])
 
     def frame(self, relabel: Relabel) -> Any:
-        """Give a relation with new columns after the old ones, to be read as often as one likes."""
-        refuse_alike(self.names, relabel.names, "DuckDB", _OTHER_NAMES)
-        return super().frame(relabel)
+        """Return a relation with new columns after the old ones, to be read any number of times."""
+        remedy = "Pass another `new_column`; only 'soft' needs a column per class."
+        refuse_alike(self.names, relabel.names, "DuckDB", remedy)
+        return self._joined(relabel) if joins(relabel) else self._made(relabel)
 
-    def joined(self, relabel: Relabel) -> Any:
-        """Join what becomes of each combination of label and attributes."""
+    def _joined(self, relabel: Relabel) -> Any:
+        """Join the new columns of each combination of label and attributes."""
         keys, weight = relabel.decode.roles.described, relabel.decode.roles.weight
         r2b_new_labels, own = lookup(self.counted(keys), relabel)
         kind = dict(zip(self.names, self.table.types, strict=True))[keys[0]]
@@ -97,16 +92,16 @@ class DuckDBSource(LazySource):
             f"old.{quoted(key)} IS NOT DISTINCT FROM new.{quoted(mine)}"
             for key, mine in zip(keys, own, strict=True)
         )
-        # DuckDB finds the Arrow table by the name of this variable, and the relation keeps hold of
-        # it.
+        # DuckDB finds the Arrow table by the name of this variable, and the relation holds it.
         made = self.table.query(
             "r2b_old_labels",
-            f"SELECT old.*, {', '.join(new)} FROM r2b_old_labels old LEFT JOIN r2b_new_labels new ON {on}",
+            f"SELECT old.*, {', '.join(new)} FROM r2b_old_labels old "
+            f"LEFT JOIN r2b_new_labels new ON {on}",
         )
         del r2b_new_labels
         return made
 
-    def made(self, relabel: Relabel) -> Any:
+    def _made(self, relabel: Relabel) -> Any:
         """Make new columns from a stream, and keep the rows in a scratch file."""
         stream = self.stream(self.table, len(relabel.decode.schema.classes))
         first = next(stream, None) or Batch(one_record(self.table.limit(0).to_arrow_table()))
@@ -118,8 +113,6 @@ class DuckDBSource(LazySource):
         # Arrow does not tell an ENUM from text in a dictionary
         if not roles.soft and relabel.form != "soft":
             kinds[len(self.names)] = self.table.types[self.names.index(roles.label[0])]
-        if made.types == kinds:
-            return made
         columns = [
             f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}"
             for name, kind in zip(made.columns, kinds, strict=True)

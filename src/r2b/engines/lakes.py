@@ -1,13 +1,12 @@
-"""Arrow datasets and streams, and tables of lakes: what pyarrow, Delta Lake and Iceberg read, here or in an object store.
+"""Arrow datasets and streams, and tables of lakes: what pyarrow, Delta Lake and Iceberg read.
 
-A dataset and a table of a lake are read as often as rows are looked at. A stream is read once,
-where one pass counts and another writes: so it is copied to a scratch file first.
+A dataset and a table of a lake are read as often as rows are needed. A stream is read once, where
+one pass counts and another writes: so it is copied to a scratch file first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -15,13 +14,13 @@ from typing import Any
 from r2b._files.arrow import first_line, pyarrow
 from r2b.engines.batch import Batch, one_record
 from r2b.engines.lazy import HeldSource, StreamSource, in_rows, spilled
-from r2b.engines.source import Relabel, joined, list_length_of
+from r2b.engines.source import Relabel, joined
 from r2b.errors import InputError, ParameterError
 
 
 @dataclass(frozen=True, eq=False)
 class DatasetSource(StreamSource):
-    """A ``pyarrow.dataset.Dataset``: files of any filesystem of pyarrow, or those that a table of a lake names.
+    """A ``pyarrow.dataset.Dataset``: files of any filesystem of pyarrow, or those of a lake.
 
     Attributes
     ----------
@@ -43,55 +42,36 @@ class DatasetSource(StreamSource):
         """Names and types of the columns."""
         return self.table.schema
 
-    def first_list_length(self, column: str) -> int | None:
-        """Give the length of the first list."""
-        return list_length_of(self.schema.field(column).type, column, lambda: self._first(column))
-
-    def _first(self, column: str) -> Any:
-        record = next((record for record in self.records([column], 1) if record.num_rows), None)
-        return (
-            pyarrow().array([], self.schema.field(column).type)
-            if record is None
-            else record.column(0).slice(0, 1)
-        )
+    def kind_of(self, column: str) -> Any:
+        """Return the Arrow type of a column."""
+        return self.schema.field(column).type
 
     def select(self, columns: Sequence[str]) -> list[str]:
-        """Give the names of some columns: they are chosen when they are read."""
+        """Return the names of some columns: they are chosen when they are read."""
         return list(dict.fromkeys(columns))
 
     def records(self, frame: Any, size: int) -> Iterable[Any]:
         """Stream some columns, in the order of the files."""
-        with self._reading():
-            yield from self.table.to_batches(columns=frame, batch_size=size)
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Say of what cannot be read that it is this table."""
-        arrow = pyarrow()
         try:
-            yield
-        except arrow.ArrowInvalid as cause:
-            raise InputError(
-                f"{self.subject} cannot be read: {first_line(cause)}.",
-                remedy="Correct or leave out the file.",
-            ) from cause
+            yield from self.table.to_batches(columns=frame, batch_size=size)
+        except pyarrow().ArrowInvalid as cause:
+            problem = f"{self.subject} cannot be read: {first_line(cause)}."
+            raise InputError(problem, remedy="Correct or leave out the file.") from cause
 
     def frame(self, relabel: Relabel) -> Any:
-        """Give a ``pyarrow.RecordBatchReader`` with new columns, which every writer of Arrow takes."""
+        """Return a ``pyarrow.RecordBatchReader`` with new columns, which writers of Arrow take."""
         size = min(self.batch_rows, relabel.rows_at_once)
-        # All columns by name: a name that comes twice could not be asked for.
-        made = (
-            joined(batch.record, relabel, batch)
-            for batch in in_rows(self.records(list(self.names), size), size)
-        )
         none = Batch(one_record(self.schema.empty_table()))
+        # All columns by name: a name that comes twice could not be asked for.
+        batches = in_rows(self.records(list(self.names), size), size)
+        made = (joined(each.record, relabel, each) for each in batches)
         first = next(made, None) or joined(none.record, relabel, none)
         return pyarrow().RecordBatchReader.from_batches(first.schema, chain([first], made))
 
 
 @dataclass(frozen=True, eq=False)
 class IcebergSource(DatasetSource):
-    """A table of Iceberg as ``pyiceberg`` has loaded it, or a scan of one: rows that were deleted are not read.
+    """A table of Iceberg that ``pyiceberg`` has loaded, or a scan of one, without deleted rows.
 
     Attributes
     ----------
@@ -111,12 +91,11 @@ class IcebergSource(DatasetSource):
     def records(self, frame: Any, size: int) -> Iterable[Any]:
         """Stream some columns; each file at a time, whatever size is asked for."""
         scan = self.table.update(selected_fields=tuple(frame))
-        for record in scan.to_arrow_batch_reader():
-            yield record.select(frame)
+        return (record.select(frame) for record in scan.to_arrow_batch_reader())
 
 
 def delta_source(table: Any) -> DatasetSource:
-    """Open a ``deltalake.DeltaTable``: the files that its log names at this version, and no others.
+    """Open a ``deltalake.DeltaTable``: the files that its log names at this version, no others.
 
     Raises
     ------
@@ -129,9 +108,8 @@ def delta_source(table: Any) -> DatasetSource:
         dataset = table.to_pyarrow_dataset()
     except DeltaError as cause:
         problem = f"The Delta table cannot be read as a dataset: {first_line(cause)}."
-        raise ParameterError(
-            problem, remedy="Read it with Spark, Polars or DuckDB, and scan their frame."
-        ) from cause
+        remedy = "Read it with Spark, Polars or DuckDB, and scan their frame."
+        raise ParameterError(problem, remedy=remedy) from cause
     return DatasetSource(dataset, name="the Delta table", ordered=False)
 
 
@@ -141,7 +119,7 @@ def iceberg_source(table: Any) -> IcebergSource:
 
 
 def stream_source(stream: Any) -> HeldSource:
-    """Copy what a reader, or any object with an Arrow C stream, gives to a scratch file, and open that.
+    """Copy a reader, or any object with an Arrow C stream, to a scratch file, and open that.
 
     Examples
     --------
@@ -150,12 +128,7 @@ def stream_source(stream: Any) -> HeldSource:
     >>> stream_source(people.to_reader()).names
     ('sex', 'job')
     """
-    arrow = pyarrow()
-    reader = (
-        stream
-        if isinstance(stream, arrow.RecordBatchReader)
-        else arrow.RecordBatchReader.from_stream(stream)
-    )
+    reader = pyarrow().RecordBatchReader.from_stream(stream)
     records = (record for record in reader if record.num_rows)
     first = next(records, None)
     if first is None:

@@ -1,7 +1,6 @@
 """Arrow tables in memory, and what lazy frames have in common: streams, group-bys and joins.
 
-Polars and DuckDB count with a group-by; that and a left join that takes nulls for equal are written
-in the words of each.
+Polars and DuckDB count with a group-by, which is written in the words of each.
 """
 
 from __future__ import annotations
@@ -117,14 +116,6 @@ class LazySource(StreamSource):
     """A frame that its own engine evaluates: a LazyFrame of Polars or a relation of DuckDB."""
 
     @abstractmethod
-    def joined(self, relabel: Relabel) -> Any:
-        """Join what becomes of each combination of label and attributes."""
-
-    @abstractmethod
-    def made(self, relabel: Relabel) -> Any:
-        """Make new columns batch by batch."""
-
-    @abstractmethod
     def grouped(self, keys: Sequence[str], most: int) -> Any:
         """Return a table of at most ``most`` combinations of values, and last their counts."""
 
@@ -142,10 +133,6 @@ class LazySource(StreamSource):
         if found.num_rows > MOST_COMBINATIONS:
             refuse_combinations({name: len(found.column(name).unique()) for name in keys})
         return found
-
-    def frame(self, relabel: Relabel) -> Any:
-        """Return a frame with new columns after the old ones."""
-        return self.joined(relabel) if joins(relabel) else self.made(relabel)
 
 
 def in_rows(records: Iterable[Any], size: int | None, place: str = "") -> Iterator[Batch]:

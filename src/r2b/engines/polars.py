@@ -15,7 +15,7 @@ from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch, one_record
 from r2b.engines.lazy import LazySource
 from r2b.engines.roles import free_name
-from r2b.engines.source import Relabel, joined, list_length_of
+from r2b.engines.source import Relabel, joined
 from r2b.errors import ParameterError
 
 # Steps of a plan after which rows come in the same order every time: scans, and steps that look at
@@ -62,15 +62,9 @@ class PolarsSource(LazySource):
     def _schema(self) -> dict[str, Any]:
         return dict(self.table.collect_schema())
 
-    def first_list_length(self, column: str) -> int | None:
-        """Return the width of an array column, or the length of the first list."""
-        kind = self._schema[column]
-        if isinstance(kind, polars.Array):
-            return int(kind.size) if kind.inner.is_numeric() else None
-        if not isinstance(kind, polars.List):
-            return None
-        first = self.table.select(polars.col(column)).head(1).collect().to_arrow().column(0)
-        return list_length_of(first.type, column, lambda: first)
+    def kind_of(self, column: str) -> Any:
+        """Return the Arrow type of a column."""
+        return self.select([column]).head(0).collect().to_arrow().schema.field(0).type
 
     def select(self, columns: Sequence[str]) -> Any:
         """Return some columns of the frame."""
@@ -87,11 +81,7 @@ class PolarsSource(LazySource):
         counted = grouped.len(free_name("r2b: rows", keys))
         return counted.head(most).collect(engine="streaming").to_arrow()
 
-    def joined(self, relabel: Relabel) -> Any:
-        """Return the same as :meth:`made`: a scan is as lazy as a join, and its order is known."""
-        return self.made(relabel)
-
-    def made(self, relabel: Relabel) -> Any:
+    def frame(self, relabel: Relabel) -> Any:
         """Return a lazy frame that makes new columns batch by batch.
 
         It is a scan of Polars, so that the plan after it is optimised as for a file.
