@@ -16,7 +16,7 @@ from r2b.metrics import (
     rademacher_complexity,
     sampling_level,
 )
-from r2b.metrics.chance import parities_of_rows, parities_of_tables
+from r2b.metrics.chance import disparities_of_rows, disparities_of_tables
 
 H = np.array([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.2, 0.8]])
 F = np.array([[0.7, 0.3], [0.5, 0.5], [0.8, 0.2], [0.2, 0.8], [0.2, 0.8]])
@@ -195,9 +195,9 @@ def fair_table(seed, n_rows=600, n_groups=3):
 def test_tables_and_rows_are_permuted_alike():
     codes, groups = fair_table(0)
     data = read(codes, sensitive_features=groups)
-    tables = parities_of_tables(class_weights(data), 4_000, np.random.default_rng(1))
-    rows = parities_of_rows(data, 4_000, np.random.default_rng(2))
-    soft = parities_of_rows(
+    tables = disparities_of_tables(class_weights(data), 4_000, np.random.default_rng(1))
+    rows = disparities_of_rows(data, 4_000, np.random.default_rng(2))
+    soft = disparities_of_rows(
         read(np.eye(4)[codes], sensitive_features=groups), 4_000, np.random.default_rng(3)
     )
     grid = np.sort(np.concatenate([tables, rows, soft])) + 1e-12
@@ -210,7 +210,7 @@ def test_tables_and_rows_are_permuted_alike():
 def test_tables_by_hand():
     # Two rows of each class in two groups of two: 4 of the 6 ways to split give parity 0, the
     # others 1.
-    draws = parities_of_tables(np.array([[1, 1], [1, 1]]), 6_000, np.random.default_rng(0))
+    draws = disparities_of_tables(np.array([[1, 1], [1, 1]]), 6_000, np.random.default_rng(0))
     assert set(draws) == {0.0, 1.0}
     assert draws.mean() == pytest.approx(1 / 3, abs=0.03)
 

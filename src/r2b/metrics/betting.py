@@ -1,4 +1,4 @@
-"""Upper bounds on a difference between two means that hold for any number of rows and any values between 0 and 1.
+"""Upper bounds on a difference between two means, for any number of rows and values in [0, 1].
 
 A gambler doubts that the difference is as large as delta. Rows of the two groups are paired in an
 order that knows nothing of their values, D_i is the difference of a pair, and before each pair a
@@ -30,7 +30,7 @@ _TOP = 0.99  # stakes for larger deltas are those of this one: products stay num
 
 
 def block_means(values: Array, n_blocks: int) -> Floats:
-    """Give the means of parts of a column, as equal in size as can be.
+    """Return the means of parts of a column, as equal in size as can be.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def block_means(values: Array, n_blocks: int) -> Floats:
 
 
 def n_pairs(n_rows: int, n_others: int) -> int:
-    """Give how many pairs two groups make: one per row of the smaller one, or per few rows where these are many.
+    """Return how many pairs two groups make: one per row, or per few rows, of the smaller one.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def n_pairs(n_rows: int, n_others: int) -> int:
 
 
 def ruled_out(differences: Floats, candidates: Floats, alpha: float) -> Flags:
-    """Tell which differences between means can be ruled out: those that are ruled out and true are so with a chance of at most alpha.
+    """Return which differences between means can be ruled out, wrongly with chance at most alpha.
 
     What is ruled out is so together with all that is larger. With x the logarithm by which capital
     must still grow, a share ``min((x + c)^(2/3) a, 1 / (1 - delta))`` is bet. A larger delta makes
@@ -76,7 +76,8 @@ def ruled_out(differences: Floats, candidates: Floats, alpha: float) -> Flags:
 
     Examples
     --------
-    >>> ruled_out(np.tile([[0.3], [-0.2], [0.1], [-0.1]], (50, 1)), np.array([[0.02, 0.1, 0.2]]), 0.05)
+    >>> differences = np.tile([[0.3], [-0.2], [0.1], [-0.1]], (50, 1))
+    >>> ruled_out(differences, np.array([[0.02, 0.1, 0.2]]), 0.05)
     array([[False,  True,  True]])
     """
     n_rows, step = len(differences), -(-len(differences) // _STEPS)
@@ -103,7 +104,7 @@ def ruled_out(differences: Floats, candidates: Floats, alpha: float) -> Flags:
 def narrowed(
     differences: Floats, low: Floats, high: Floats, alpha: float, *, power: int = 1
 ) -> tuple[Floats, Floats]:
-    """Narrow the range in which each upper bound is searched; the upper ends are bounds at every stage.
+    """Narrow the range in which each upper bound is searched; its upper end is always a bound.
 
     Parameters
     ----------

@@ -39,7 +39,8 @@ def difference_bounds(
     --------
     >>> means = np.array([[0.3, 0.7], [0.6, 0.4], [1.0, 0.0]])  # of 1,000, 1,000 and 2 rows
     >>> sizes = np.array([1000.0, 1000.0, 2.0])
-    >>> [round(end, 3) for end in difference_bounds(means, means * (1 - means) / sizes[:, None], sizes, level=0.95)]
+    >>> variance = means * (1 - means) / sizes[:, None]
+    >>> [round(end, 3) for end in difference_bounds(means, variance, sizes, level=0.95)]
     [0.248, 0.734]
     """
     n_groups, n_columns = means.shape
@@ -88,9 +89,12 @@ def variance_of_means(
 
     Examples
     --------
-    >>> codes, labels, means = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]), np.array([[0.5, 0.5], [0.0, 1.0]])
-    >>> variance_of_means(codes, labels, means)[1], variance_of_means(codes, labels, means, clusters=np.array([0, 1, 2, 2]))[1]
-    (array([2., 2.]), array([2., 1.]))
+    >>> codes, labels = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
+    >>> rows = codes, labels, np.array([[0.5, 0.5], [0.0, 1.0]])
+    >>> variance_of_means(*rows)[1]
+    array([2., 2.])
+    >>> variance_of_means(*rows, clusters=np.array([0, 1, 2, 2]))[1]
+    array([2., 1.])
     """
     n_groups, n_classes = means.shape
     # the square of a very large weight may not be a number
@@ -201,7 +205,8 @@ def largest_difference(
     Examples
     --------
     >>> means, reach = np.array([[0.2], [0.6]]), np.array([[0.03], [0.04]])
-    >>> [round(end, 3) for end in largest_difference(means, means - reach, means + reach, shared=False)]
+    >>> ends = largest_difference(means, means - reach, means + reach, shared=False)
+    >>> [round(end, 3) for end in ends]
     [0.35, 0.45]
     """
     lowest = highest = 0.0
@@ -212,7 +217,7 @@ def largest_difference(
 
 
 def _best(mean: Floats, above: Floats, below: Floats, sign: float, shared: bool) -> float:
-    """Return the largest ``mean[s] - mean[t] + sign * (above[s] with below[t])`` over two groups."""
+    """Return the largest ``mean[s] - mean[t] + sign * (above[s] with below[t])``."""
     s, t = _undominated(mean, sign * above), _undominated(-mean, sign * below)
     one, two = above[s][:, None], below[t][None, :]
     ends = (

@@ -1,4 +1,4 @@
-"""The parity that chance alone would show: the level below which a measured parity says nothing."""
+"""The disparity that chance alone would show; one below it says nothing."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from r2b.errors import ParameterError
 from r2b.metrics.intervals import group_sizes
 from r2b.metrics.means import disparity_of_means, means_of, table_to_measure
 
-# a permuted parity this near to the observed one is the same number summed in another order
+# a permuted disparity this near to the observed one is the same number summed in another order
 _SAME = 1e-12
 LARGEST_HYPERGEOMETRIC = 10**9  # NumPy draws from no larger urn
 
 
 @dataclass(frozen=True, eq=False)
 class SamplingLevel:
-    """The parity that rows of this number and these labels show when groups are handed out by chance.
+    """The disparity that so many rows of these labels show with groups handed out by chance.
 
     Attributes
     ----------
     observed : float
-        The parity of the data.
+        The disparity of the data.
     mean : float
-        Mean parity under chance.
+        Mean disparity under chance.
     quantiles : dict
-        Probability to quantile of the parity under chance.
+        Probability to quantile of the disparity under chance.
     p_value : float
         The share of (1 + permutations) that are at least as unfair as the data, the data among
         them: valid at every size.
@@ -57,12 +57,12 @@ class SamplingLevel:
 
     @property
     def at_floor(self) -> bool:
-        """Whether no permutation is as unfair as the data: the p-value then is the least that so many can give."""
+        """Whether no permutation is as unfair as the data: no p-value could be smaller."""
         return self.p_value <= 1 / (1 + len(self.draws))
 
 
 def format_p_value(p: float, n_permutations: int) -> str:
-    """Write a p-value of so many permutations; the least that they can give is an upper limit, and said to be one.
+    """Write a p-value; the least that so many permutations can give is called an upper limit.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def sampling_level(
     quantiles: tuple[float, ...] = (0.5, 0.95),
     random_state: int = 0,
 ) -> SamplingLevel:
-    """Give the parity that a perfectly fair sample of this size would show, by permuting the groups.
+    """Return the disparity that a fair sample of this size would show, by permuting the groups.
 
     Appendix C (appendix:scaling) gives it the order sqrt(log L), leaving out that it falls with the
     square root of the group sizes.
@@ -92,8 +92,8 @@ def sampling_level(
     Parameters
     ----------
     y, sensitive_features, sample_weight
-        As for :func:`r2b.metrics.demographic_parity_difference`. A weight stays with its label and moves
-        between groups.
+        As for :func:`r2b.metrics.demographic_parity_difference`. A weight stays with its label and
+        moves between groups.
     n_permutations : int
     quantiles : tuple of float
     random_state : int
@@ -133,9 +133,9 @@ def sampling_level(
         and means.size <= data.n_rows <= LARGEST_HYPERGEOMETRIC
     )
     draws = (
-        parities_of_tables(class_weights(data), n_permutations, rng)
+        disparities_of_tables(class_weights(data), n_permutations, rng)
         if counted
-        else parities_of_rows(data, n_permutations, rng)
+        else disparities_of_rows(data, n_permutations, rng)
     )
     by_chance = {float(q): float(np.quantile(draws, q)) for q in quantiles}
     p_value = (1 + int((draws >= observed - _SAME).sum())) / (1 + n_permutations)
@@ -144,12 +144,12 @@ def sampling_level(
     )
 
 
-def parities_of_tables(counts: Array, n_permutations: int, rng: np.random.Generator) -> Array:
-    """Draw tables of groups x classes with the margins of ``counts`` and give their parities.
+def disparities_of_tables(counts: Array, n_permutations: int, rng: np.random.Generator) -> Array:
+    """Draw tables of groups x classes with the margins of ``counts`` and return their disparities.
 
     Examples
     --------
-    >>> parities_of_tables(np.array([[1, 0], [0, 1]]), 4, np.random.default_rng(0))
+    >>> disparities_of_tables(np.array([[1, 0], [0, 1]]), 4, np.random.default_rng(0))
     array([1., 1., 1., 1.])
     """
     shape = (n_permutations, counts.shape[1])
@@ -163,7 +163,7 @@ def parities_of_tables(counts: Array, n_permutations: int, rng: np.random.Genera
 def tables_by_chance(
     counts: Array, n_tables: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, int, Array]]:
-    """Draw tables with the row and column sums of ``counts``: give row, column and the numbers there, one entry after the other."""
+    """Draw tables with the row and column sums of ``counts``, as row, column and numbers there."""
     sizes, left = (
         counts.sum(axis=1).astype(np.int64),
         np.tile(counts.sum(axis=0).astype(np.int64), (n_tables, 1)),
@@ -193,8 +193,8 @@ def _hypergeometric(rng: np.random.Generator, good: Array, bad: Array, drawn: Ar
     return np.asarray(np.clip(found, np.maximum(drawn - bad, 0), np.minimum(good, drawn)))
 
 
-def parities_of_rows(data: Dataset, n_permutations: int, rng: np.random.Generator) -> Array:
-    """Permute the groups of the rows and give the parities: for probabilities, weights, or more cells than rows."""
+def disparities_of_rows(data: Dataset, n_permutations: int, rng: np.random.Generator) -> Array:
+    """Permute the groups of the rows: for probabilities, weights, or more cells than rows."""
     weight = np.ones(data.n_rows) if data.weight is None else data.weight
     order = np.argsort(data.cells.codes, kind="stable")
     codes = data.cells.codes[order].astype(np.intp)
@@ -218,9 +218,9 @@ def parities_of_rows(data: Dataset, n_permutations: int, rng: np.random.Generato
 
 
 def approximations(data: Dataset) -> tuple[float, float]:
-    """Give two bounds on the mean parity under chance, from the variances V_j of the M = L R (R - 1) signed differences alone.
+    """Return two bounds on the mean disparity under chance, from variances of differences alone.
 
-    For normal numbers X_j of any dependence, ``E max X <= log(sum_j exp(t^2 V_j / 2)) / t`` for
+    There are M = L R (R - 1) signed differences, of variances V_j. For normal numbers X_j of any dependence, ``E max X <= log(sum_j exp(t^2 V_j / 2)) / t`` for
     every t > 0. With all V_j replaced by the largest, the best t gives sqrt(2 V log M), the first
     bound. The second keeps each V_j and takes the best t of a grid: rare classes then hardly count,
     which matters where one class is much more frequent than the rest; of two classes it counts one.

@@ -276,7 +276,7 @@ def demographic_parity_difference_by_class(
 def demographic_parity_ratio(
     y: Any, y_pred: Any = None, *, sensitive_features: Any, **options: Unpack[MeasureOptions]
 ) -> float:
-    """Return the smallest ratio of two groups' shares of a class: 1 is fair, 0 the farthest from it.
+    """Return the smallest ratio of two groups' shares of a class: 1 is fair, 0 the farthest.
 
     At least .8 is the four-fifths rule. A class that no group has does not count.
 

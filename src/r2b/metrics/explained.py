@@ -1,4 +1,4 @@
-"""How much a continuous attribute still tells about the labels: the share of each class's variance that it explains. Knows no solver."""
+"""The share of each class's variance that a continuous attribute explains."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Explained:
         return float(self.by_class.max())
 
     def as_dict(self) -> dict[Any, float]:
-        """Give the share by class name."""
+        """Return the share by class name."""
         return {
             plain_value(name): float(share)
             for name, share in zip(self.classes, self.by_class, strict=True)
@@ -61,7 +61,7 @@ def explained_variation(
     basis: Choice = "spline",
     knots: int | ArrayLike = 5,
 ) -> Explained:
-    """Give the share of each class's variance that a continuous attribute explains.
+    """Return the share of each class's variance that a continuous attribute explains.
 
     For class labels this is the R squared of a weighted regression of the class's indicator on the
     basis. For probabilities it is that of labels drawn from the rows, in expectation over a large
@@ -93,7 +93,8 @@ def explained_variation(
     Examples
     --------
     >>> age = [20, 30, 40, 50, 60, 70]
-    >>> found = explained_variation(["no", "no", "yes", "no", "yes", "yes"], {"age": age}, basis="linear")
+    >>> y = ["no", "no", "yes", "no", "yes", "yes"]
+    >>> found = explained_variation(y, {"age": age}, basis="linear")
     >>> found.as_dict(), found.basis.names
     ({'no': 0.466..., 'yes': 0.466...}, ('age, linear',))
     """
@@ -112,7 +113,7 @@ def explained_variation(
 
 
 def explained_of_moments(moments: ArrayLike, means: ArrayLike) -> Floats:
-    """Give the share of each class's variance that is explained, from moments that are already there.
+    """Return the share of each class's variance that is explained, from known moments.
 
     It is ``sum_j M_jk^2 / (m_k (1 - m_k))``. The denominator is the variance of a label drawn from
     the rows, not that of the probabilities, which shrinks as rows become flatter. For moments of
@@ -150,7 +151,8 @@ def explained_of_moments(moments: ArrayLike, means: ArrayLike) -> Floats:
     wrong = ~((overall >= -ROUNDING) & (overall <= 1 + ROUNDING)) | ~np.isfinite(table).all(axis=0)
     if wrong.any():
         k = int(np.argmax(wrong))
-        problem = f"Class {k} has the mean {float(overall[k])!r} and the moments {table[:, k].tolist()!r}."
+        mean, moments_ = float(overall[k]), table[:, k].tolist()
+        problem = f"Class {k} has the mean {mean!r} and the moments {moments_!r}."
         remedy = "Pass means between 0 and 1, and finite moments."
         raise ParameterError(problem, remedy=remedy, class_index=k, mean=float(overall[k]))
     spread = np.sqrt(np.maximum(overall * (1 - overall), 0))
@@ -161,7 +163,7 @@ def explained_of_moments(moments: ArrayLike, means: ArrayLike) -> Floats:
 
 
 def _read_beside(y: Any, attribute: Any, sample_weight: Any) -> Dataset:
-    """Read labels, one attribute and weights; unlike a group, a value of a continuous attribute may be left without weight."""
+    """Read labels, one attribute and weights; a value may be left without weight."""
     labels = read_labels(y, normalize=False, fewest_classes=1)
     column = column_of(attribute, what=WHAT)
     refuse_other_rows(

@@ -1,4 +1,4 @@
-"""Which groups are compared with which: families of attributes, within strata of control features and, for odds, of true classes.
+"""Which groups are compared: families of attributes, within strata and true classes.
 
 It knows no constraint and no solver: what a solver is asked for is counted a second time here, from
 the table's cells.
@@ -28,7 +28,7 @@ TRUE_CLASS = "true class"
 
 @dataclass(frozen=True)
 class AbsentGroup:
-    """A group without rows, or without weight, in a part of the table, so that it could not be compared there.
+    """A group without rows or weight in a part of the table, which is not compared there.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class CellFamily:
     parts: Array
 
     def compared(self, cells: Cells, means: Array, weights: Array) -> Iterator[Comparison]:
-        """Give the means of the groups, one stratum after the other.
+        """Yield the means of the groups, one stratum after the other.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class CellFamily:
             yield Comparison(stratum, present, sums / totals[:, None], totals, here)
 
     def refuse_weightless(self, cells: Cells, weights: Array) -> None:
-        """Raise where a group has no weight in the whole table, which leaves its mean undefined everywhere."""
+        """Refuse a group without weight in the whole table: its mean is undefined."""
         totals = (
             np.bincount(self.parts, weights, len(self.groups))
             if self.parts.ndim == 1
@@ -164,7 +164,7 @@ class CellFamily:
 
 
 def named_stratum(cells: Cells, stratum: Key, told_apart: bool) -> tuple[Any, str]:
-    """Give the true class of a stratum, None where rows are not told apart by it, and its values of the control features."""
+    """Return the true class of a stratum, if it has one, and its control features as text."""
     columns = list(range(cells.n_sensitive, len(cells.columns)))
     true = (
         plain_value(cells.vocabularies[columns.pop()].values[stratum[-1]]) if told_apart else None
@@ -176,7 +176,7 @@ def named_stratum(cells: Cells, stratum: Key, told_apart: bool) -> tuple[Any, st
 
 
 def strata_of(cells: Cells) -> Iterator[tuple[Key, Array]]:
-    """Give the codes of the control features of each stratum, and its cells; one stratum without any."""
+    """Yield the codes of the control features of each stratum, and its cells."""
     if not cells.n_control:
         yield (), np.arange(cells.n_cells)
         return
@@ -191,7 +191,7 @@ def strata_of(cells: Cells) -> Iterator[tuple[Key, Array]]:
 
 
 def with_true_classes(groups: Cells, codes: Array, classes: Vocabulary) -> Cells:
-    """Tell the rows of groups apart by their true class, as by one more control feature."""
+    """Add the true class to the cells, as one more control feature."""
     crossed, table = cross([groups.codes, codes], [groups.n_cells, classes.n_codes])
     table = np.column_stack([groups.table[table[:, 0]], table[:, 1]])
     columns, vocabularies, _, n_control, kinds, settings = groups.parts
@@ -225,7 +225,8 @@ def families_of(cells: Cells, families: Families) -> list[CellFamily]:
     --------
     >>> from r2b._data import read
     >>> people = {"sex": ["f", "m", "f"], "race": ["a", "b", "b"]}
-    >>> [(each.name, each.groups) for each in families_of(read([0, 1, 1], sensitive_features=people).cells, ["race"])]
+    >>> cells = read([0, 1, 1], sensitive_features=people).cells
+    >>> [(each.name, each.groups) for each in families_of(cells, ["race"])]
     [('race', ['a', 'b'])]
     """
     return [_family(cells, columns) for columns in _columns_of(families, cells)]
@@ -252,7 +253,7 @@ def _family(cells: Cells, columns: Key) -> CellFamily:
 
 
 def _columns_of(families: Families, cells: Cells) -> list[Key]:
-    """Give the places of the columns of each family."""
+    """Return the places of the columns of each family."""
     sensitive, kinds = cells.columns[: cells.n_sensitive], cells.kinds[: cells.n_sensitive]
     if CONTINUOUS in kinds:
         name = sensitive[kinds.index(CONTINUOUS)]
@@ -272,7 +273,8 @@ def _columns_of(families: Families, cells: Cells) -> list[Key]:
             *crossed * (families == "both" and len(categorical) > 1),
         ]
     if isinstance(families, str) or not isinstance(families, Sequence) or not families:
-        remedy = "Pass 'crossed', 'marginal', 'both', or a list of columns such as ['sex', ['sex', 'race']]."
+        example = "['sex', ['sex', 'race']]"
+        remedy = f"Pass 'crossed', 'marginal', 'both', or a list of columns such as {example}."
         raise ParameterError(f"families is {families!r}.", remedy=remedy, families=families)
     return [_named_columns(family, sensitive, categorical) for family in families]
 
@@ -292,7 +294,8 @@ def _named_columns(family: Any, sensitive: tuple[str, ...], categorical: Key) ->
     columns = tuple(sensitive.index(name) for name in names)
     uncertain = next((j for j in columns if j not in categorical), None)
     if uncertain is not None and len(columns) > 1:
-        problem = f"The family {names} crosses {sensitive[uncertain]!r}, which is uncertain and has no groups of its own."
+        fault = f"{sensitive[uncertain]!r}, which is uncertain and has no groups of its own"
+        problem = f"The family {names} crosses {fault}."
         remedy = f"Give {sensitive[uncertain]!r} a family of its own."
         raise ParameterError(problem, remedy=remedy, family=names, column=sensitive[uncertain])
     return columns

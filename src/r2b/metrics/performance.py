@@ -1,4 +1,4 @@
-"""Measures of predictions against labels: top-k accuracy, accuracy in total variation, and error parity between groups."""
+"""Accuracy of predictions, and how far the errors of groups are apart."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ErrorParity:
     weight: Array | None = field(default=None, repr=False)
 
     def as_dict(self) -> dict[Any, float]:
-        """Give the loss by group name."""
+        """Return the loss by group name."""
         return {
             plain_value(name): float(loss)
             for name, loss in zip(self.groups, self.losses, strict=True)
@@ -112,7 +112,7 @@ def top_k_accuracy(
     sample_weight: Any = None,
     ties: Ties = "average",
 ) -> Score:
-    """Give how often the true class is among the k largest scores.
+    """Return how often the true class is among the k largest scores.
 
     Parameters
     ----------
@@ -142,7 +142,8 @@ def top_k_accuracy(
     Examples
     --------
     >>> scores = [[0.6, 0.4], [0.5, 0.5]]
-    >>> [top_k_accuracy(["no", "yes"], scores, ties=ties).value for ties in ("strict", "average", "lenient")]
+    >>> ways = ("strict", "average", "lenient")
+    >>> [top_k_accuracy(["no", "yes"], scores, ties=ties).value for ties in ways]
     [0.5, 0.75, 1.0]
     """
     refuse_other_choice("ties", ties, get_args(Ties))
@@ -162,7 +163,7 @@ def top_k_accuracy(
 
 
 def _hits(scores: Array, k: int, ties: Ties) -> Array:
-    """Give the chance of each class to be among the k largest of its row: all depends on the k-th largest score alone."""
+    """Return the chance of each class to be among the k largest scores of its row."""
     n_classes = scores.shape[1]
     last = np.partition(scores, n_classes - k, axis=1)[:, n_classes - k, None]
     above, level = scores > last, scores == last
@@ -183,7 +184,7 @@ def _at_labels(values: Array, labels: Labels, block: slice) -> Array:
 def tv_accuracy(
     y_true: Any, scores: Any, *, classes: Any = None, sample_weight: Any = None
 ) -> Score:
-    """Give 1 minus the mean distance in total variation, half of ``|p - y|_1``, of predicted probabilities from the labels.
+    """Return 1 minus the mean distance in total variation, half of ``|p - y|_1``.
 
     For class labels this is the mean probability of the true class. The paper measures COCO so.
 
@@ -230,7 +231,7 @@ def error_parity(
     sensitive_features: Any,
     sample_weight: Any = None,
 ) -> ErrorParity:
-    """Give the largest mean loss of a group minus the smallest, the error parity of the paper's experiments.
+    """Return the largest mean loss of a group minus the smallest: the paper's error parity.
 
     Parameters
     ----------
@@ -322,7 +323,7 @@ def _read_losses(losses: Any) -> tuple[Array, Any | None]:
 def _read_pair(
     y_true: Any, scores: Any, classes: Any, *, distributions: bool
 ) -> tuple[Labels, Array, Any | None]:
-    """Read labels and scores of the same rows, with the columns of both in one order, and their row labels."""
+    """Read labels and scores with their columns in one order, and their row labels."""
     found = recognise(scores, what="scores")
     if isinstance(found, Column):
         raise ShapeError(
@@ -370,7 +371,7 @@ def _read_pair(
 def classes_of(
     found: Frame | Matrix, truth: Column | Frame | Matrix, classes: Any, what: str = "scores"
 ) -> Array:
-    """Give the classes of columns: those given, the names of the columns, or the classes of the truth where they are as many.
+    """Return the classes of columns: those given, their names, or as many classes of the truth.
 
     Raises
     ------
@@ -405,7 +406,8 @@ def classes_of(
     names = found.names if isinstance(found, Frame) else known
     place = next((j for j, name in enumerate(names) if not same_class(name, known[j])), None)
     if place is not None:
-        problem = f"Column {place} of {what} is named {plain_value(names[place])!r}, but classes says {plain_value(known[place])!r}."
+        named, given = plain_value(names[place]), plain_value(known[place])
+        problem = f"Column {place} of {what} is named {named!r}, but classes says {given!r}."
         raise UnseenError(
             problem, remedy="Leave classes away, or name the columns alike.", column=place
         )

@@ -1,6 +1,6 @@
-"""A promise about new rows: an upper confidence bound on the parity of predictions, from rows that were not used for fitting.
+"""A promise about new rows: an upper confidence bound on the disparity of predictions.
 
-Parity is the largest of many differences between two groups, one for each class. In the population
+It comes from rows that were not used for fitting. The disparity is the largest of many differences between two groups, one for each class. In the population
 one of them is the largest, whichever it is, and a bound fails only where the bound of that one
 difference fails. So each difference gets its own upper bound at the whole confidence, and the
 largest of these is a bound on all of them at once, however many they are: nothing is divided among
@@ -80,20 +80,20 @@ class PromiseLimit:
 
 @dataclass(frozen=True, eq=False)
 class Promise:
-    """An upper bound on the parity of predictions for new rows of the same population.
+    """An upper bound on the disparity of predictions for new rows of the same population.
 
     Attributes
     ----------
     bound : float
-        With the given confidence the parity of the population is at most this.
+        With the given confidence the disparity of the population is at most this.
     measured : float
-        The parity of the rows held back.
+        The disparity of the rows held back.
     confidence : float
     epsilon : float or None
         What was asked for.
     rows_needed : float or None
         About how many rows held back would support epsilon, the shares of the groups as they are;
-        infinity where the measured parity is not below it, or nothing is known of a group. None
+        infinity where the measured disparity is not below it, or nothing is known of a group. None
         without epsilon.
     criterion, method : str
     n_rows : int
@@ -150,7 +150,8 @@ class Promise:
         if self.absent or self.epsilon == 0:
             return f"{text}, and no number of rows can." if self.epsilon == 0 else f"{text}."
         chance = _about(self.n_rows * (self.bound / self.epsilon) ** 2)
-        return f"{text}: the parity measured on them is not below it. Were all of it chance, about {int(chance):,} would."
+        text += ": the disparity measured on them is not below it."
+        return f"{text} Were all of it chance, about {int(chance):,} would."
 
 
 def parity_promise(
@@ -166,7 +167,7 @@ def parity_promise(
     sample_weight: Any = None,
     classes: Any = None,
 ) -> Promise:
-    """Bound the parity, by true group, of predictions for new rows, from predictions for rows that were not used for fitting.
+    """Bound the disparity of predictions for new rows, from rows not used for fitting.
 
     The bound holds with at least the given confidence for any number of rows and any probabilities,
     where the rows held back are drawn from the population one by one, or group by group. It is
@@ -184,7 +185,7 @@ def parity_promise(
     confidence : float
         How often such a bound holds, over tables drawn from the population.
     epsilon : float, optional
-        The parity wanted; the promise then says whether these rows support it, and about how many
+        The disparity wanted; the promise then says whether these rows support it, and about how many
         would.
     y_true : array-like of shape (N,), optional
         True classes, for the other two criteria.
@@ -217,8 +218,8 @@ def parity_promise(
     (0.0, 0.04, True)
     >>> print(parity_promise(predicted, sensitive_features=sex, epsilon=0.01))
     The disparity of new rows (demographic parity) is at most 0.0... with confidence 95 % (measured
-    0 on 2,000 rows held back; betting on paired rows, 4 differences). It comes from ... These rows cannot support epsilon
-    0.01; about ... would.
+    0 on 2,000 rows held back; betting on paired rows, 4 differences). It comes from ... These rows
+    cannot support epsilon 0.01; about ... would.
     """
     _refuse_numbers(confidence, epsilon)
     table = _read(
@@ -270,7 +271,7 @@ def parity_promise(
 
 @dataclass(eq=False)
 class _Pair:
-    """Two groups of a family, and the range in which the bound of each of their differences lies: the first ahead, then the second."""
+    """Two groups, and the range of the bound of each difference: one ahead, then the other."""
 
     data: Dataset
     names: tuple[Any, Any]
@@ -296,7 +297,7 @@ class _Pair:
         return np.hstack([each, -each])
 
     def bound(self, alpha: float, least: float) -> float:
-        """Bound the differences that may be above the largest bound so far, and give what is the largest now."""
+        """Bound the differences that may exceed the largest bound so far; return the new one."""
         differences = self.differences()
         self.high = np.full(len(self.measured), least)
         some = (
@@ -324,7 +325,7 @@ class _Pair:
         return float(self.high.max())
 
     def limit(self) -> PromiseLimit:
-        """Give the difference with the largest bound."""
+        """Return the difference with the largest bound."""
         place = int(self.high.argmax())
         turned, k = divmod(place, len(self.columns))
         classes, turn = self.data.labels.vocabulary.values, -1 if turned else 1
@@ -365,7 +366,7 @@ def _read(criterion: str, y_true: Any, y_pred: Any, **rows: Any) -> PredictionTa
     data = table.data
     for name, kind in zip(data.cells.columns, data.cells.kinds, strict=True):
         if kind != CATEGORICAL:
-            problem = f"The attribute {name!r} is of the kind {kind!r}, and a promise is about the groups that rows truly belong to."
+            problem = f"The attribute {name!r} is {kind}, and a promise is about true groups."
             raise ParameterError(
                 problem,
                 remedy="Pass the true group of each row held back, in a plain column.",
@@ -374,8 +375,14 @@ def _read(criterion: str, y_true: Any, y_pred: Any, **rows: Any) -> PredictionTa
             )
     if data.weight is not None and data.weight.min() < data.weight.max():
         low, high = float(data.weight.min()), float(data.weight.max())
-        problem = f"The rows have weights from {low:g} to {high:g}, and a bound is proven for rows that are a plain sample of the population."
-        remedy = "Make them one: keep each row with probability weight / largest possible weight, and pass what is kept without weights."
+        problem = (
+            f"The rows have weights from {low:g} to {high:g}, and a bound is proven for rows that "
+            "are a plain sample of the population."
+        )
+        remedy = (
+            "Keep each row with probability weight / largest possible weight, and pass what is "
+            "kept without weights."
+        )
         raise WeightError(problem, remedy=remedy, smallest=low, largest=high)
     return replace(table, data=replace(data, weight=None))
 
@@ -383,7 +390,7 @@ def _read(criterion: str, y_true: Any, y_pred: Any, **rows: Any) -> PredictionTa
 def _compared(
     table: PredictionTable, families: Families
 ) -> tuple[list[_Pair], dict[str, dict[Any, int]], tuple[AbsentGroup, ...]]:
-    """List the pairs of groups that are compared, the rows of every group, and the groups that a stratum lacks."""
+    """List the pairs of groups compared, the rows of every group, and absent groups."""
     data, by_true_class = table.data, table.criterion.by_true_class
     cells, (means, weights) = data.cells, means_of(data)
     # rows may come sorted; pairs must not know their values
@@ -439,7 +446,7 @@ def _columns(table: PredictionTable, stratum: Key) -> list[int]:
 
 
 def _search(pairs: list[_Pair], alpha: float) -> PromiseLimit:
-    """Bound the differences of all pairs, those first that are likely to matter, and give the one with the largest bound."""
+    """Bound the differences of all pairs, the likely largest first, and return the largest."""
     largest, limit = 0.0, pairs[0]
     for pair in sorted(
         pairs,
@@ -452,7 +459,7 @@ def _search(pairs: list[_Pair], alpha: float) -> PromiseLimit:
 
 
 def _rows_needed(pairs: list[_Pair], epsilon: float, n_rows: int) -> float:
-    """Give the rows with which every bound would be epsilon, were the differences as measured and errors like 1 / sqrt(rows)."""
+    """Return the rows with which every bound would be epsilon, with errors like 1 / sqrt(rows)."""
     return _about(
         n_rows * max(float((pair.reach / (epsilon - pair.measured)).max()) for pair in pairs) ** 2
     )

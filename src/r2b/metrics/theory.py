@@ -43,12 +43,13 @@ class GeneralizationBound:
         L and R.
     delta : float
         The probability with which the bound may fail.
-    predicted_parity : float or None
+    predicted_disparity : float or None
         The training parity of f itself; at most epsilon + 2 tau.
 
     Examples
     --------
-    >>> bound = GeneralizationBound(0.0, 0.0, 0.0, n_smallest=11_000, n_classes=16, n_groups=2, delta=0.05)
+    >>> sizes = {"n_smallest": 11_000, "n_classes": 16, "n_groups": 2}
+    >>> bound = GeneralizationBound(0.0, 0.0, 0.0, **sizes, delta=0.05)
     >>> round(bound.printed, 3), round(bound.proven, 3)
     (0.018, 0.036)
     """
@@ -60,7 +61,7 @@ class GeneralizationBound:
     n_classes: int
     n_groups: int
     delta: float = 0.05
-    predicted_parity: float | None = None
+    predicted_disparity: float | None = None
 
     def __post_init__(self) -> None:
         sizes = {
@@ -90,7 +91,7 @@ class GeneralizationBound:
 
     @property
     def confidence(self) -> float:
-        """The root, sqrt(log(2 L R / delta) / (2 n_0)) of eq. proof_bias1: 2 sides, L classes and R groups share delta."""
+        """The root of eq. proof_bias1, sqrt(log(2 L R / delta) / (2 n_0))."""
         return sqrt(log(2 * self.n_classes * self.n_groups / self.delta) / (2 * self.n_smallest))
 
     @property
@@ -105,11 +106,11 @@ class GeneralizationBound:
 
     @property
     def direct(self) -> float | None:
-        """The same proof started from f instead of h: training parity of f + 2 (2 d + root), never above ``proven``."""
+        """The same from the training disparity of f: that + 2 (2 d + root), at most ``proven``."""
         return (
             None
-            if self.predicted_parity is None
-            else self.predicted_parity + 2 * (2 * self.complexity + self.confidence)
+            if self.predicted_disparity is None
+            else self.predicted_disparity + 2 * (2 * self.complexity + self.confidence)
         )
 
     @property
@@ -127,7 +128,7 @@ def generalization_bound(
     sample_weight: Any = None,
     delta: float = 0.05,
 ) -> GeneralizationBound:
-    """Give Proposition 2 for a classifier and the labels that it was trained on.
+    """Return Proposition 2 for a classifier and the labels that it was trained on.
 
     Parameters
     ----------
@@ -203,7 +204,7 @@ class Complexity:
 
     @property
     def relative(self) -> float:
-        """The estimate as a share of the largest possible, 1/2: about 1 for a learner that memorises."""
+        """The estimate as a share of the largest, 1/2: about 1 for a learner that memorises."""
         return 2 * self.mean
 
 
@@ -215,7 +216,7 @@ def rademacher_complexity(
     n_draws: int = 20,
     random_state: int = 0,
 ) -> Complexity:
-    """Estimate the empirical Rademacher complexity of one class probability by fitting a learner to random signs.
+    """Estimate the Rademacher complexity of a class probability by fitting random signs.
 
     The complexity is the mean over random signs of ``sup_f (1/n) sum_i sign_i f_k(x_i)``, without
     absolute value, as the theorem cited for eq. proof_bias_1 takes it. A probability lies in [0,
