@@ -1,1 +1,1 @@
-"""What is asked of the labels: families of groups and the bounds on their means. Nothing here sees a row."""
+"""What is asked of the labels: families of groups and bounds on their means; no row is seen."""

@@ -24,7 +24,7 @@ def epsilon_per_class(
     *,
     largest: float = np.inf,
 ) -> Floats:
-    """Check ``epsilon`` (one number, one per class in order, or one per class by name) and freeze it.
+    """Check epsilon (one number, or one per class in order or by name) and freeze it.
 
     Parameters
     ----------
@@ -42,8 +42,10 @@ def epsilon_per_class(
     --------
     >>> epsilon_per_class({"no": 0.1, "yes": 0.2}, 2, ["no", "yes"])
     array([0.1, 0.2])
-    >>> epsilon_per_class({"b": 0.1}, 3, ["a", "b", "c"]), epsilon_per_class({"b": 0.1, ...: 0.2}, 3, ["a", "b", "c"])
-    (array([inf, 0.1, inf]), array([0.2, 0.1, 0.2]))
+    >>> epsilon_per_class({"b": 0.1}, 3, ["a", "b", "c"])
+    array([inf, 0.1, inf])
+    >>> epsilon_per_class({"b": 0.1, ...: 0.2}, 3, ["a", "b", "c"])
+    array([0.2, 0.1, 0.2])
     """
     values = numbers_per_class("epsilon", epsilon, n_classes, names, partial=True)
     wrong = np.flatnonzero(~(values >= 0))
@@ -65,7 +67,7 @@ def refuse_percentages(
     where: Callable[[int], str] = lambda place: "",
     **facts: object,
 ) -> None:
-    """Refuse finite numbers above what the bounded measure can be: they bound nothing, and are most likely percentages.
+    """Refuse finite numbers above what a disparity can be: most likely they are percentages.
 
     Raises
     ------
@@ -81,7 +83,9 @@ def refuse_percentages(
         return
     place, value = int(above[0]), float(numbers[above[0]])
     problem = f"{what} is {value:g}{where(place)}, but what it bounds never exceeds {largest:g}."
-    remedy = f"It is a share and no percentage: for {min(value, 100):g} % pass {min(value, 100) / 100:g}; inf bounds nothing."
+    percent = min(value, 100)
+    share = f"for {percent:g} % pass {percent / 100:g}"
+    remedy = f"It is a share and no percentage: {share}; inf bounds nothing."
     raise ParameterError(
         problem,
         remedy=remedy,
@@ -97,7 +101,7 @@ def numbers_per_class(
     *,
     partial: bool = False,
 ) -> Floats:
-    """Read one number for all classes, or one per class, of shape (n_classes,); a partial mapping leaves the others infinite."""
+    """Read numbers of shape (n_classes,); a partial mapping leaves other classes infinite."""
     if given is None or isinstance(given, (bool, np.bool_)):
         raise ParameterError(
             f"{what} is {given}.",
@@ -124,7 +128,7 @@ def numbers_per_class(
 
 
 def labelled(given: Any) -> Any:
-    """Give a column with row labels of its own as a mapping by them: numbers with names go by their names, not by position."""
+    """Return a column with row labels as a mapping by them: names go before positions."""
     index = getattr(given, "index", None)
     if index is None or not hasattr(given, "to_dict") or not hasattr(index, "tolist"):
         return given
@@ -147,7 +151,8 @@ def _by_name(what: str, given: Mapping[Any, float], names: list[Any], partial: b
         if unknown:
             fault, word = f"names {unknown[0]!r}, which is not a class", type_word(names[0])
             if type_word(unknown[0]) != word:  # '0' is not 0, however alike they are written
-                fault = f"names {unknown[0]!r} ({type_word(unknown[0])}), but the classes are of another type"
+                word_ = type_word(unknown[0])
+                fault = f"names {unknown[0]!r} ({word_}), but the classes are of another type"
                 listed += f" ({word})"
         elif missing:
             fault = f"has no value for class {missing[0]!r}"

@@ -1,4 +1,4 @@
-"""Parity as one constraint: a linear map from the means of cells to the numbers that bounds compare.
+"""Parity as one constraint: a linear map from means of cells to the numbers that are compared.
 
 Rows belong to cells, cells to groups; a group counts a cell by an entry of the design B. Of the
 classes of a cell, T says which shares are compared: each row of T is an outcome. Prices belong to

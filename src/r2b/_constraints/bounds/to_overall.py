@@ -110,7 +110,7 @@ class OverallBound(Bound):
         return Projected(np.where(inside, means, moved), clipped, np.ones_like(means))
 
     def derivative(self, at: Projected, weight: Floats) -> Floats:
-        """Return the derivative: clipped entries follow the mean, free ones keep their distances."""
+        """Return the derivative: clipped entries follow the mean, free ones keep distances."""
         n_groups, n_classes = at.means.shape
         everyone = np.broadcast_to(weight / weight.sum(), (n_classes, n_groups, n_groups)).copy()
         free = ~at.clipped.T

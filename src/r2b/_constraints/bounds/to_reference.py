@@ -58,8 +58,9 @@ class ReferenceBound(Bound):
                 f"The family {asked.family!r} is compared with one of its groups, and {given}."
             )
             remedy = (
-                f"Pass one of {listed(asked.groups)}, such as `reference={str(asked.groups[0])!r}`. "
-                "Give several families a Family each, with its own reference."
+                f"Pass one of {listed(asked.groups)}, such as "
+                f"`reference={str(asked.groups[0])!r}`. Give several families a Family each, with "
+                "its own reference."
             )
             raise ParameterError(problem, remedy=remedy, family=asked.family, reference=wanted)
         return cls(cls.widths_of(asked), found[0])

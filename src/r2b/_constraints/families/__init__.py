@@ -1,4 +1,4 @@
-"""Which groups must agree, and how closely: from what the user asks for to one constraint over the table's cells."""
+"""Which groups are compared, and how closely: from what a user asks to one constraint."""
 
 from r2b._constraints.bounds import BoundName
 from r2b._constraints.families.fitted import Absent, Families

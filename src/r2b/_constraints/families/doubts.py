@@ -1,4 +1,4 @@
-"""Data that can be solved and are rarely meant so: one group, groups of decimal numbers, tiny groups, placeholders, values that look alike.
+"""Data that can be solved but are rarely meant so, such as tiny groups or placeholders.
 
 Nothing is repaired here: what was found is named, in one warning per call.
 """
@@ -125,7 +125,7 @@ class Settled(Protocol):
 
 
 def warn_of_doubts(*tables: Settled) -> None:
-    """Issue one warning about all that is doubtful in the tables of a call, at the line that called r2b; none where nothing is."""
+    """Issue one warning about all that is doubtful, at the line that called r2b."""
     found = (
         doubt
         for table in tables
@@ -143,7 +143,7 @@ def warn_of_doubts(*tables: Settled) -> None:
 
 
 def lookalikes(values: Iterable[Any]) -> list[list[str]]:
-    """Give the texts that differ in blanks or capitals alone, put together.
+    """Return groups of texts that differ only in blanks or capitals.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def _of_families(groups: Cells, families: Families) -> Iterator[Doubt]:
     start = f"{groups.columns[0]}=" if len(groups.columns) == 1 and groups.columns[0] else ""
     if alone:
         shown = listed(repr(f"{start}{written(group)}") for _, group in alone)
-        problem = f"There is one group only, {shown}, so that every label is in parity with nothing to compare."
+        problem = f"There is one group only, {shown}, so that there is nothing to compare."
         yield Doubt(
             "one group",
             alone[0][0],
@@ -210,7 +210,8 @@ def _of_values(where: str, name: str, values: list[Any]) -> Iterator[Doubt]:
     decimals = _decimals(values)
     if decimals:
         shown = listed(repr(value) for value in decimals)
-        problem = f"{where} holds {len(values):,} different numbers, such as {shown}, each a group of its own."
+        many = f"{len(values):,} different numbers, such as {shown}"
+        problem = f"{where} holds {many}, each a group of its own."
         yield Doubt(
             "decimal numbers",
             name,
@@ -226,7 +227,8 @@ def _of_names(where: str, name: str, values: list[Any], unknown: frozenset[str])
         value for value in values if isinstance(value, str) and value.strip().casefold() in unknown
     ]
     if placeholders:
-        problem = f"{where} holds {listed(map(repr, placeholders))}, which is taken as a value like any other."
+        found = listed(map(repr, placeholders))
+        problem = f"{where} holds {found}, which is taken as a value like any other."
         remedy = (
             "If that stands for a value that is not known, make it missing and pass "
             "`missing='group'` or `missing='exclude'`."
@@ -234,12 +236,13 @@ def _of_names(where: str, name: str, values: list[Any], unknown: frozenset[str])
         yield Doubt("placeholders", name, tuple(placeholders), problem, remedy)
     for alike in lookalikes(values):
         shown = " and ".join(repr(written(value)) for value in alike[:_SHOWN])
-        problem = f"{where} holds {shown}, which differ in blanks or capitals alone and are taken as different."
+        same = "which differ in blanks or capitals alone and are taken as different"
+        problem = f"{where} holds {shown}, {same}."
         yield Doubt("look alike", name, tuple(alike), problem, "Write one value in one way.")
 
 
 def _decimals(values: list[Any]) -> list[Any]:
-    """Give some of the decimal numbers in a column of numbers, written as text or not; none where they may well be categories."""
+    """Return some of the decimal numbers of a column, unless they may well be categories."""
     if len(values) <= _MOST_DECIMALS:
         return []
     try:

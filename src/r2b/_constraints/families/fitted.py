@@ -1,4 +1,4 @@
-"""Families once they are settled: which cell counts how much in which group, for the fitted rows and for new ones."""
+"""Families once they are settled: how much each cell counts in each group, for new rows too."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Stratum:
     codes: Key = ()
 
     def of(self, cells: Layout) -> Flags:
-        """Tell which cells belong to it."""
+        """Return which cells belong to it."""
         if not self.columns:
             return np.ones(cells.n_cells, dtype=bool)
         return np.asarray(
@@ -56,12 +56,12 @@ class Stratum:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain values."""
+        """Return it as plain values."""
         return {"control_columns": list(self.columns), "control_codes": list(self.codes)}
 
 
 def crossings_of(cells: Layout, columns: Key) -> tuple[Array, list[Key]]:
-    """Give the crossings of some columns that cells have, in order, and which of them each cell has: cells can be as many as rows."""
+    """Return which crossing of some columns each cell has, and the crossings in order."""
     several = list(columns)
     codes, table = cross(
         [cells.table[:, column] for column in several],
@@ -84,24 +84,24 @@ class Counting(ABC):
 
     @abstractmethod
     def design(self, cells: Layout) -> Floats:
-        """Give the part of each cell in each group of the family, of shape (n_cells, n_groups)."""
+        """Return the part of each cell in each group, of shape (n_cells, n_groups)."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain values."""
+        """Return it as plain values."""
 
     def shifts(self, cells: Layout, prices: Floats) -> Floats:
-        """Give what the prices of the family's groups add up to for each cell."""
+        """Add up the prices of the family's groups for each cell."""
         return np.asarray(self.design(cells) @ prices)
 
     def counted(self, cells: Layout) -> Flags:
-        """Tell which cells the family counts."""
+        """Return which cells the family counts."""
         return self.stratum.of(cells)
 
 
 @dataclass(frozen=True, eq=False)
 class Crossings(Counting):
-    """A family of groups: the crossings of some columns, each in one group or, where values are missing, in none.
+    """A family of groups: each crossing of some columns is in one group, or in none.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Crossings(Counting):
     n_groups: int
 
     def design(self, cells: Layout) -> Floats:
-        """Give the part of each cell in each group: 1 or 0."""
+        """Return the part of each cell in each group: 1 or 0."""
         places = self._places(cells)
         counted = np.zeros((len(places), self.n_groups))
         there = np.flatnonzero(places >= 0)
@@ -125,12 +125,12 @@ class Crossings(Counting):
         return counted
 
     def shifts(self, cells: Layout, prices: Floats) -> Floats:
-        """Give the prices of the group that each cell is in."""
+        """Return the prices of the group that each cell is in."""
         # Looked up, not multiplied: groups can be as many as cells.
         return np.concatenate([prices, np.zeros((1, prices.shape[1]))])[self._places(cells)]
 
     def counted(self, cells: Layout) -> Flags:
-        """Tell which cells are in a group."""
+        """Return which cells are in a group."""
         return self._places(cells) >= 0
 
     def _places(self, cells: Layout) -> Whole:
@@ -143,7 +143,7 @@ class Crossings(Counting):
         return places
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain values."""
+        """Return it as plain values."""
         place = [[list(key), group] for key, group in self.place.items()]
         return {
             "kind": "crossings",
@@ -160,7 +160,10 @@ def _refuse_unseen(cells: Layout, unseen: Flags) -> None:
     rows = [(cells.first_row(int(cell)), int(cell)) for cell in here]
     (row, cell), count = min(rows), cells.rows_of(unseen)
     name = str(cells.names[cell])
-    problem = f"Row {row} of {WHAT} is of the group {name!r}, which was not fitted although each of its values was."
+    problem = (
+        f"Row {row} of {WHAT} is of the group {name!r}, which was not fitted although each of its "
+        "values was."
+    )
     remedy = f"Drop such rows ({count} in all), or fit again on data that has this group."
     raise UnseenError(problem, remedy=remedy, column=WHAT, row=row, value=name, count=count)
 
@@ -177,7 +180,7 @@ class Mixture(Counting):
     column: int
 
     def counted(self, cells: Layout) -> Flags:
-        """Tell which cells of the stratum may belong to a group at all."""
+        """Return which cells of the stratum may belong to a group at all."""
         inside, mixtures = self.stratum.of(cells), cells.vocabularies[self.column]
         assert isinstance(mixtures, Mixtures)
         return (
@@ -187,7 +190,7 @@ class Mixture(Counting):
         )
 
     def design(self, cells: Layout) -> Floats:
-        """Give the part of each cell in each group: its probability."""
+        """Return the part of each cell in each group: its probability."""
         mixtures = cells.vocabularies[self.column]
         assert isinstance(mixtures, Mixtures)
         codes = cells.table[:, self.column]
@@ -198,7 +201,7 @@ class Mixture(Counting):
         return np.asarray(matrix if inside.all() else matrix * inside[:, None], dtype=np.float64)
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain values."""
+        """Return it as plain values."""
         return {"kind": "mixture", "column": self.column, **self.stratum.to_json()}
 
 
@@ -216,7 +219,7 @@ class Moments(Counting):
     basis: Basis
 
     def design(self, cells: Layout) -> Floats:
-        """Give the basis functions at the value of each cell; 0 where it is missing."""
+        """Return the basis functions at the value of each cell; 0 where it is missing."""
         vocabulary, codes = cells.vocabularies[self.column], cells.table[:, self.column]
         counted = np.zeros((len(codes), self.basis.n_functions))
         known = self.counted(cells)
@@ -226,13 +229,13 @@ class Moments(Counting):
         return counted
 
     def counted(self, cells: Layout) -> Flags:
-        """Tell which cells are in the stratum and have a value."""
+        """Return which cells are in the stratum and have a value."""
         return self.stratum.of(cells) & (
             cells.table[:, self.column] < len(cells.vocabularies[self.column].values)
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give it as plain values."""
+        """Return it as plain values."""
         return {
             "kind": "moments",
             "column": self.column,
@@ -293,7 +296,7 @@ class Families:
         )
 
     def shifts(self, cells: Layout, prices: Floats) -> Floats:
-        """Give what the prices of its groups add up to for every cell of a table.
+        """Add up the prices of its groups for every cell of a table.
 
         Raises
         ------
@@ -309,14 +312,14 @@ class Families:
         )
 
     def means(self, cells: Layout, sums: Floats, weight: Floats) -> Floats:
-        """Give the group means of the fitted rows, of labels whose weighted sums in every cell are these, from the weight of each cell."""
+        """Return group means from the weighted sums of labels and the weight of each cell."""
         if self.by_cell:
             return np.asarray(sums / weight[:, None])
         added = np.concatenate([counting.design(cells).T @ sums for counting in self.counting])
         return np.asarray(added / (self.share[:, None] * weight.sum()))
 
     def cells_of_groups(self, cells: Layout, weight: Floats) -> tuple[Floats, Floats]:
-        """Give how many cells each group has, infinitely many where it counts them in part, and their weight."""
+        """Return how many cells each group has, infinite where it counts parts, and its weight."""
         if self.by_cell:
             return np.ones(len(weight)), weight
         whole = [
@@ -339,7 +342,7 @@ class Families:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give the families as plain values that strict JSON can hold; names are left out where groups are the cells."""
+        """Return plain values for strict JSON; without names where groups are the cells."""
         return {
             "families": [
                 {

@@ -17,7 +17,10 @@ from r2b.errors import ParameterError
 Offsets = ArrayLike | Mapping[Any, Any]
 
 _SUM_ROUNDING = 1e-9  # of a row: shares add up to 1 before and after
-_FORM = "Pass one row of numbers per group, one number per class, such as {'f': [0.01, -0.01], 'm': [-0.01, 0.01]}"
+_FORM = (
+    "Pass one row of numbers per group, one number per class, such as "
+    "{'f': [0.01, -0.01], 'm': [-0.01, 0.01]}"
+)
 
 
 def by_family(given: Any, families: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
@@ -37,7 +40,8 @@ def by_family(given: Any, families: Sequence[tuple[str, Sequence[Any]]]) -> list
 
     Examples
     --------
-    >>> by_family({"sex": [[0.1, -0.1], [0, 0]]}, [("sex", ["sex=f", "sex=m"]), ("race", ["race=a", "race=b"])])
+    >>> families = [("sex", ["sex=f", "sex=m"]), ("race", ["race=a", "race=b"])]
+    >>> by_family({"sex": [[0.1, -0.1], [0, 0]]}, families)
     [[[0.1, -0.1], [0, 0]], None]
     """
     known = [name for name, _ in families]
@@ -51,7 +55,7 @@ def by_family(given: Any, families: Sequence[tuple[str, Sequence[Any]]]) -> list
         if unknown
         else "does not say for which family it is"
     )
-    remedy = f"Pass a mapping from names of families, which are {listed(known)}, to the offsets of their groups."
+    remedy = f"Pass a mapping from names of families, {listed(known)}, to offsets of their groups."
     raise ParameterError(f"offsets {fault}.", remedy=remedy, families=known, unknown=unknown)
 
 
@@ -110,7 +114,10 @@ def _refuse_row(row: Floats, group: Any, family: str) -> None:
         )
     total = float(row.sum())
     if abs(total) > _SUM_ROUNDING:
-        problem = f"The offsets of group {group!r} add up to {total:.10g}, not to 0, but the shares of its classes add up to 1 with them."
+        problem = (
+            f"The offsets of group {group!r} add up to {total:.10g}, not to 0, but the shares of "
+            "its classes add up to 1 with them."
+        )
         raise ParameterError(
             problem,
             remedy="Subtract their mean, or take the difference of two means of labels.",
@@ -149,7 +156,10 @@ def _ordered(given: Any, family: str, groups: Sequence[Any]) -> list[Any]:
             )
         return [found[place] for place in range(len(names))]
     if len(rows) != len(names):
-        problem = f"The offsets of the family {family!r} have {len(rows)} rows, but it has {len(names)} groups: {listed(names)}."
+        problem = (
+            f"The offsets of the family {family!r} have {len(rows)} rows, but it has {len(names)} "
+            f"groups: {listed(names)}."
+        )
         raise ParameterError(
             problem, remedy=f"{_FORM}.", n_rows=len(rows), n_groups=len(names), family=family
         )
