@@ -115,7 +115,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         "printed": bound.printed,
         "proven": bound.proven,
         "direct": bound.direct,
-        "trained_parity": bound.predicted_parity,
+        "trained_parity": bound.predicted_disparity,
         "parity": demographic_parity_difference(scores[len(X) :], sensitive_features=groups_test),
     }
 

@@ -28,7 +28,7 @@ def test_every_term_by_hand():
     # means of h: f .5, m .4; of f: f .6, m .4
     assert bound.disparity == pytest.approx(0.1)
     assert bound.fit_gap == pytest.approx(0.1)
-    assert bound.predicted_parity == pytest.approx(0.2)
+    assert bound.predicted_disparity == pytest.approx(0.2)
     assert (bound.n_smallest, bound.n_classes, bound.n_groups) == (2, 2, 2)
     root = sqrt(log(2 * 2 * 2 / 0.1) / (2 * 2))
     assert bound.confidence == pytest.approx(root)
@@ -97,7 +97,7 @@ def test_predictions_are_read_with_the_classes_of_the_labels():
     never = generalization_bound(
         ["a", "b", "a", "b"], ["a"] * 4, sensitive_features=[0, 0, 1, 1], complexity=0.0
     )
-    assert (never.fit_gap, never.predicted_parity, never.n_classes) == (0.5, 0.0, 2)
+    assert (never.fit_gap, never.predicted_disparity, never.n_classes) == (0.5, 0.0, 2)
     mixed = generalization_bound(
         ["a", "b", "a", "b"], [[0.5, 0.5]] * 4, sensitive_features=[0, 0, 1, 1], complexity=0.0
     )

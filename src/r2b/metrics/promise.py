@@ -1,8 +1,8 @@
 """A promise about new rows: an upper confidence bound on the disparity of predictions.
 
-It comes from rows that were not used for fitting. The disparity is the largest of many differences between two groups, one for each class. In the population
-one of them is the largest, whichever it is, and a bound fails only where the bound of that one
-difference fails. So each difference gets its own upper bound at the whole confidence, and the
+It comes from rows that were not used for fitting. The disparity is the largest of many differences
+between two groups, one for each class. In the population one of them is the largest, and a bound
+fails only where the bound of that one difference fails. So each difference gets its own upper bound at the whole confidence, and the
 largest of these is a bound on all of them at once, however many they are: nothing is divided among
 them. Each bound is one of :mod:`r2b.metrics.betting`, which holds for groups of any size and for
 classes as for probabilities.
@@ -185,8 +185,8 @@ def parity_promise(
     confidence : float
         How often such a bound holds, over tables drawn from the population.
     epsilon : float, optional
-        The disparity wanted; the promise then says whether these rows support it, and about how many
-        would.
+        The disparity wanted; the promise then says whether these rows support it, and about how
+        many would.
     y_true : array-like of shape (N,), optional
         True classes, for the other two criteria.
     criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
