@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -22,8 +21,6 @@ from r2b._solve.certificate import Problem, certify
 from r2b._solve.oracle import ClassOracle, Oracle, oracle_of
 from r2b._solve.solvers import Limits, Stage, Status, run, solve
 from r2b._solve.solvers.thresholds import Thresholds
-
-KERNELS = ["numpy", "compiled"]
 
 
 def zipf(n_groups: int, n_classes: int, seed: int = 0, spread: float = 0.5) -> np.ndarray:
@@ -48,12 +45,9 @@ def problem_of(weight: np.ndarray, epsilon: float | np.ndarray, lam: float) -> P
     )
 
 
-def by_thresholds(problem: Problem, kernel: str = "numpy"):
-    if kernel == "compiled":
-        pytest.importorskip("numba")
-    solver = Thresholds(
-        ClassOracle.of(problem.rows_in_memory, kernel=kernel), problem.parity, problem.lam
-    )
+def by_thresholds(problem: Problem):
+    pytest.importorskip("numba")
+    solver = Thresholds(ClassOracle.of(problem.rows_in_memory), problem.parity, problem.lam)
     outcome = run(
         [Stage(solver, 1e-12, 300), Stage(solver, 1e-10, 0)],
         np.zeros((problem.n_groups, problem.n_classes)),
@@ -91,14 +85,13 @@ def test_structure_and_the_general_methods_agree(seed):
     theirs = solve(problem, walker)
     assert theirs.status is Status.SOLVED
     other = certify(problem, walker, theirs.prices, walker.label_means())
-    for kernel in KERNELS if find_spec("numba") else KERNELS[:1]:
-        ours = by_thresholds(problem, kernel)
-        assert ours.status is Status.SOLVED
-        assert ours.residual <= 1e-10
-        proof = certify(problem, walker, ours.prices, walker.label_means())
-        assert proof.holds
-        assert proof.objective == pytest.approx(other.objective, abs=1e-9)
-        assert proof.means == pytest.approx(other.means, abs=1e-7)
+    ours = by_thresholds(problem)
+    assert ours.status is Status.SOLVED
+    assert ours.residual <= 1e-10
+    proof = certify(problem, walker, ours.prices, walker.label_means())
+    assert proof.holds
+    assert proof.objective == pytest.approx(other.objective, abs=1e-9)
+    assert proof.means == pytest.approx(other.means, abs=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +149,7 @@ def test_the_oracle_by_structure_serves_the_general_methods_too():
     both = {"one": groups // 2, "other": groups % 2}
     dataset = read(classes, sensitive_features=both, sample_weight=weight[groups, classes])
     job = Task.of(dataset, Request(epsilon=0.01, families="marginal"), Settings())
-    other = replace(job, oracle=ClassOracle.of(job.rows, kernel="numpy"))
+    other = replace(job, oracle=ClassOracle.of(job.rows))
     walked, fair = job.solve(), other.solve()
     assert fair.status is Status.SOLVED and fair.certificate.holds
     assert fair.certificate.objective == pytest.approx(walked.certificate.objective, abs=1e-9)

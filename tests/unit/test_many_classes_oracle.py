@@ -8,10 +8,9 @@ from problems import project
 
 from r2b._data import read
 from r2b._data.merge import merge
-from r2b._solve.oracle import ClassOracle, Oracle, classes_plain
+from r2b._solve.oracle import ClassOracle, Oracle
 
-KERNELS = ["numpy", "compiled"]
-with_kernels = pytest.mark.parametrize("kernel", KERNELS)
+classes_compiled = pytest.importorskip("r2b._solve.oracle.classes_compiled")
 
 
 def rows_of(weight: np.ndarray):
@@ -35,18 +34,15 @@ def drawn(seed: int):
     return weight, prices if seed % 4 else prices.round(1), lam
 
 
-def made(kernel: str, weight: np.ndarray) -> tuple[ClassOracle, Oracle]:
-    if kernel == "compiled":
-        pytest.importorskip("numba")
+def made(weight: np.ndarray) -> tuple[ClassOracle, Oracle]:
     rows = rows_of(weight)
-    return ClassOracle.of(rows, kernel=kernel), Oracle.of(rows, kernel="numpy")
+    return ClassOracle.of(rows), Oracle.of(rows, kernel="numpy")
 
 
-@with_kernels
 @pytest.mark.parametrize("seed", range(40))
-def test_structure_gives_what_a_walk_over_the_rows_gives(kernel, seed):
+def test_structure_gives_what_a_walk_over_the_rows_gives(seed):
     weight, prices, lam = drawn(seed)
-    ours, theirs = made(kernel, weight)
+    ours, theirs = made(weight)
     assert ours.label_means() == pytest.approx(theirs.label_means(), abs=1e-15)
     seen, walked = (oracle.evaluate(prices, lam, curvature=True) for oracle in (ours, theirs))
     assert seen.means == pytest.approx(walked.means, abs=1e-13)
@@ -59,11 +55,10 @@ def test_structure_gives_what_a_walk_over_the_rows_gives(kernel, seed):
         )
 
 
-@with_kernels
 @pytest.mark.parametrize("seed", range(12))
-def test_evidence_is_that_of_rows_walked_one_by_one(kernel, seed):
+def test_evidence_is_that_of_rows_walked_one_by_one(seed):
     weight, prices, lam = drawn(seed)
-    ours, theirs = made(kernel, weight)
+    ours, theirs = made(weight)
     answers = np.random.default_rng(seed).dirichlet(np.ones(weight.shape[1]), len(ours.rows.cells))
     for options in ({}, {"unchanged": True}, {"answers": answers}):
         seen, walked = (oracle.inspect(prices, lam, **options) for oracle in (ours, theirs))
@@ -79,11 +74,10 @@ def test_evidence_is_that_of_rows_walked_one_by_one(kernel, seed):
             assert getattr(seen, name) == pytest.approx(getattr(walked, name), abs=1e-13), name
 
 
-@with_kernels
 @pytest.mark.parametrize("seed", [1, 2, 3, 5, 6, 7])
-def test_products_averages_and_shares_follow_from_the_supports(kernel, seed):
+def test_products_averages_and_shares_follow_from_the_supports(seed):
     weight, prices, lam = drawn(seed)
-    oracle, _ = made(kernel, weight)
+    oracle, _ = made(weight)
     supports, level, _, _ = oracle.respond(prices, lam)
     rng = np.random.default_rng(seed)
     d, amount = rng.normal(size=prices.shape), rng.normal(size=prices.shape)
@@ -108,12 +102,11 @@ def test_products_averages_and_shares_follow_from_the_supports(kernel, seed):
     )
 
 
-@with_kernels
 @pytest.mark.parametrize("seed", range(12))
-def test_systems_are_solved_on_what_is_free_and_balance(kernel, seed):
+def test_systems_are_solved_on_what_is_free_and_balance(seed):
     """By the conditions of a minimum on changes that balance: what is left is one number for each class, where anything may change."""
     weight, prices, lam = drawn(seed)
-    oracle, _ = made(kernel, weight)
+    oracle, _ = made(weight)
     rng = np.random.default_rng(seed)
     supports, share, n_classes = oracle.respond(prices, lam)[0], oracle.cell_share, weight.shape[1]
     free = rng.random(weight.shape) < (1.0 if seed % 3 == 0 else 0.7)
@@ -127,11 +120,10 @@ def test_systems_are_solved_on_what_is_free_and_balance(kernel, seed):
         assert np.ptp(left[free[:, k], k]) < 1e-9 if free[:, k].any() else True
 
 
-@with_kernels
 @pytest.mark.parametrize("lam", [0.3, 1.0, 4.0])
-def test_supports_of_given_thresholds_by_their_definition(kernel, lam):
+def test_supports_of_given_thresholds_by_their_definition(lam):
     rng = np.random.default_rng(3)
-    oracle, _ = made(kernel, rng.dirichlet(np.ones(12), 2))
+    oracle, _ = made(rng.dirichlet(np.ones(12), 2))
     worth, level = rng.normal(0, 0.4, (2, 12)), rng.normal(0.5, 0.4, (2, 12))
     supports, excess = oracle.supports_at(worth, level, lam)
     kept = np.clip(worth + 1.0 - level, 0.0, min(lam, 1.0))
@@ -141,18 +133,8 @@ def test_supports_of_given_thresholds_by_their_definition(kernel, lam):
     assert np.array_equal(supports.counts, (given > 0).sum(axis=2) + partly)
 
 
-def balanced_by(kernel: str):
-    if kernel == "numpy":
-        return classes_plain.balanced
-    pytest.importorskip("numba")
-    from r2b._solve.oracle import classes_compiled
-
-    return classes_compiled.balanced
-
-
-@with_kernels
 @pytest.mark.parametrize("seed", range(40))
-def test_prices_of_a_class_balance_and_bring_its_means_into_the_band(kernel, seed):
+def test_prices_of_a_class_balance_and_bring_its_means_into_the_band(seed):
     """Optimal by its conditions: at the bottom of the band where worth is raised, at the top where it is lowered, inside where it is 0."""
     rng = np.random.default_rng(seed)
     n_cells, n_classes = int(rng.integers(1, 5)), int(rng.integers(1, 25))
@@ -167,7 +149,9 @@ def test_prices_of_a_class_balance_and_bring_its_means_into_the_band(kernel, see
     weight /= weight.sum(axis=1, keepdims=True)
     share = rng.dirichlet(np.ones(n_cells))
     epsilon = np.where(rng.random(n_classes) < 0.1, np.inf, rng.choice([0.0, 1e-4, 0.01, 0.1]))
-    worth, at = balanced_by(kernel)(level, weight, share, lam, epsilon, np.full(n_classes, np.nan))
+    worth, at = classes_compiled.balanced(
+        level, weight, share, lam, epsilon, np.full(n_classes, np.nan)
+    )
     assert np.abs(share @ worth).max() < 1e-13 * max(1.0, np.abs(worth).max())
     given = np.einsum("sj,sjk->sk", weight, np.maximum(worth[:, None, :] - level[:, :, None], 0.0))
     means = (given + weight * np.clip(worth + 1.0 - level, 0.0, min(lam, 1.0))) / lam

@@ -11,7 +11,7 @@ import numpy as np
 from r2b._data.arrays import Array, Flags, Floats, Places, Whole
 from r2b._data.compute import in_order, parts_of
 from r2b._data.merge import Rows
-from r2b._solve.oracle import classes_plain, reference
+from r2b._solve.oracle import reference
 from r2b._solve.oracle.blocks import KernelChoice, choose_kernel
 from r2b._solve.oracle.oracle import Evaluation, Oracle
 
@@ -28,18 +28,17 @@ _ITERATIONS = 400  # conjugate gradients; twenty are the rule
 
 @dataclass(frozen=True, eq=False)
 class Supports:
-    """Which classes the row of each class gives to, in every cell, and the curvature of the means that follows from it.
+    """Which classes the row of each class gives to, in every cell, and the curvature of the means.
 
     Attributes
     ----------
     order : ndarray of shape (n_cells, n_classes)
-        The classes of each cell, costliest first; a place in it is a rank.
+        The classes of each cell, best first; a place in it is a rank.
     size, own : ndarray of the same shape
         By rank: the row's support is the first ``size`` ranks, and its own where ``own`` is 1.
     weight : ndarray of the same shape
         By rank, as a share of the cell.
     lam : float
-    kernel : module
     """
 
     order: Whole
@@ -47,47 +46,6 @@ class Supports:
     own: Floats
     weight: Floats
     lam: float
-    kernel: ModuleType
-
-    @cached_property
-    def _reach(self) -> Floats:
-        return np.asarray(self.kernel.reached(self.size, self.weight))
-
-    def product(self, d: Floats) -> Floats:
-        """Multiply the curvature of each cell, minus the derivative of its means by its shifts, by a vector."""
-        return np.asarray(
-            self.kernel.product(d, self.order, self.size, self.own, self.weight, self._reach)
-            / self.lam
-        )
-
-    def solution(
-        self, right: Floats, free: Flags | bool, share: Floats, extra: Floats, precise: float
-    ) -> Floats:
-        """Solve with the curvature and ``extra``, on changes of what is free that balance in every class by the shares of cells."""
-        # not a view to read only, for which kernels would be compiled once more
-        extra = np.broadcast_to(extra, right.shape).copy()
-        inverse = np.where(free, 1.0 / (self.diagonal + extra), 0.0)
-        tables = (self.order, self.size, self.own, self.weight, self._reach)
-        found = self.kernel.solution(
-            right,
-            share,
-            extra,
-            inverse,
-            self.diagonal * inverse,
-            self.lam,
-            tables,
-            precise,
-            _ITERATIONS,
-        )
-        return np.asarray(found)
-
-    def averages(self, d: Floats) -> Floats:
-        """Return the mean of d over the support of the row of each class."""
-        return np.asarray(self.kernel.averages(d, self.order, self.size, self.own))
-
-    def spread(self, amount: Floats) -> Floats:
-        """Share an amount for the row of each class, times its weight, evenly over its support."""
-        return np.asarray(self.kernel.spread(amount, self.order, self.size, self.own, self.weight))
 
     @cached_property
     def counts(self) -> Floats:
@@ -95,44 +53,104 @@ class Supports:
         return self._by_class(self.size + self.own)
 
     @cached_property
-    def sizes(self) -> Floats:
-        """The number of classes that the row of each class gives to, but for its own where that is none of the costliest."""
-        return self._by_class(self.size)
-
-    @cached_property
-    def given(self) -> Floats:
-        """The weight of the rows that give to each class, but for its own where that is none of the costliest."""
-        return self._by_class(self._reach)
-
-    @cached_property
     def diagonal(self) -> Floats:
         """The diagonal of the curvature."""
         part = self.weight / np.maximum(self.size + self.own, 1.0)
-        shared = (
-            self._reach - self.kernel.reached(self.size, part) + self.own * (self.weight - part)
-        )
+        shared = self._reach - self._reached(part) + self.own * (self.weight - part)
         return self._by_class(shared / self.lam)
+
+    def averages(self, d: Floats) -> Floats:
+        """Return the mean of d over the support of the row of each class."""
+        ranked = np.take_along_axis(d, self.order, axis=1)
+        total = np.concatenate([np.zeros((len(d), 1)), np.cumsum(ranked, axis=1)], axis=1)
+        given = np.take_along_axis(total, self.size, axis=1) + self.own * ranked
+        return self._by_class(given / np.maximum(self.size + self.own, 1.0))
+
+    def spread(self, amount: Floats) -> Floats:
+        """Share an amount for the row of each class, times its weight, evenly over its support."""
+        ranked = self.weight * np.take_along_axis(amount, self.order, axis=1)
+        each = ranked / np.maximum(self.size + self.own, 1.0)
+        shared: Floats = self._reached(each) + self.own * each
+        return self._by_class(shared)
+
+    def product(self, d: Floats) -> Floats:
+        """Multiply the curvature of each cell by a vector."""
+        from r2b._solve.oracle import classes_compiled
+
+        tables = (self.order, self.size, self.own, self.weight, self._reach)
+        return np.asarray(classes_compiled.product(d, *tables) / self.lam)
+
+    def matrix(self, cell: int) -> Floats:
+        """Return the curvature of one cell as a matrix."""
+        order, size, own = self.order[cell], self.size[cell], self.own[cell]
+        rank = np.arange(len(order))
+        inside = (rank < size[:, None]) | (np.diag(own) > 0)  # of rows by ranks
+        scaled = inside * (self.weight[cell] / np.maximum(size + own, 1.0))[:, None]
+        ranked = np.diag(self.weight[cell] @ inside) - scaled.T @ inside
+        matrix = np.empty(ranked.shape)
+        matrix[order[:, None], order] = ranked / self.lam
+        return matrix
+
+    def solution(
+        self, right: Floats, free: Flags | bool, share: Floats, extra: Floats, precision: float
+    ) -> Floats:
+        """Solve with the curvature and ``extra`` by conjugate gradients.
+
+        Only what is ``free`` changes, and the changes balance in every class by the shares of
+        cells. What is left falls to ``precision`` of its size.
+        """
+        inverse = np.where(free, 1.0 / (self.diagonal + extra), 0.0)
+        # The curvature does not see a constant on all classes of a cell, and hardly one on those
+        # that are loose: with the diagonal alone hundreds of iterations go into these.
+        loose = self.diagonal * inverse
+
+        def image(vector: Floats) -> Floats:
+            return self.product(vector) + extra * vector
+
+        def inner(one: Floats, other: Floats) -> float:
+            return float(share @ (one * other).sum(axis=1))
+
+        def preconditioned(vector: Floats) -> Floats:
+            # what the balance of classes takes of it, or rounding of that would stay
+            vector -= share @ (vector * inverse) / total
+            common = loose * ((vector * loose).sum(axis=1) / bend)[:, None]
+            return np.asarray(vector * inverse + common - inverse * (share @ common) / total)
+
+        total, bend = share @ inverse, (loose * image(loose)).sum(axis=1)
+        total, bend = np.where(total > 0, total, 1.0), np.where(bend > 0, bend, np.inf)
+        d, rest = np.zeros_like(right), right.copy()
+        z = preconditioned(rest)
+        along, size = z.copy(), inner(rest, z)
+        enough = precision**2 * size
+        for _ in range(_ITERATIONS):
+            turned = image(along)
+            bent = inner(along, turned)
+            if not (size > enough and bent > 0):
+                break
+            d += size / bent * along
+            rest -= size / bent * turned
+            z = preconditioned(rest)
+            size, before = inner(rest, z), size
+            along = z + size / before * along
+        # Flat directions have huge entries, and rounding of those leaves a class out of balance.
+        return np.asarray(d - inverse * (share @ d) / total)
+
+    @cached_property
+    def _reach(self) -> Floats:
+        return self._reached(self.weight)
+
+    def _reached(self, amount: Floats) -> Floats:
+        """Return by rank the sum of the amounts of the rows whose prefix holds it."""
+        n_cells, n_classes = self.size.shape
+        place = self.size + (n_classes + 1) * np.arange(n_cells)[:, None]
+        counts = np.bincount(place.ravel(), amount.ravel(), minlength=n_cells * (n_classes + 1))
+        counts = counts.reshape(n_cells, -1)
+        return np.ascontiguousarray(np.cumsum(counts[:, :0:-1], axis=1, dtype=np.float64)[:, ::-1])
 
     def _by_class(self, ranked: Array) -> Floats:
         by_class = np.empty(ranked.shape)
         np.put_along_axis(by_class, self.order, ranked, axis=1)
         return by_class
-
-    def matrix(self, cell: int) -> Floats:
-        """Return the curvature of one cell as a matrix."""
-        order, size, own = self.order[cell], self.size[cell], self.own[cell]
-        n_classes = len(order)
-        part = self.weight[cell] / np.maximum(size + own, 1.0)
-        shared = self.kernel.reached(size[None], part[None])[0]
-        rank = np.arange(n_classes)
-        ranked = -shared[np.maximum(rank[:, None], rank)]
-        # The row of a class beyond its prefix ties that class to the prefix.
-        tied = np.where(rank < size[:, None], (own * part)[:, None], 0.0)
-        ranked -= tied + tied.T
-        ranked[rank, rank] += self._reach[cell] + own * (self.weight[cell] - part)
-        matrix = np.empty((n_classes, n_classes))
-        matrix[order[:, None], order] = ranked / self.lam
-        return matrix
 
 
 class ClassOracle(Oracle):
@@ -143,8 +161,6 @@ class ClassOracle(Oracle):
     weight : ndarray of shape (n_cells, n_classes)
         Weight of the row of each class, as a share of its cell.
     cell_share : ndarray of shape (n_cells,)
-    kernel : module
-        The kernels for this structure.
 
     Examples
     --------
@@ -170,11 +186,7 @@ class ClassOracle(Oracle):
 
     @cached_property
     def kernel(self) -> ModuleType:
-        """The kernels for this structure: compiled where there are many entries, and numba."""
-        assert self.rows is not None
-        few = self.kernel_choice == "auto" and not structured(self.rows)
-        if few or choose_kernel(self.kernel_choice, _ANY) is reference:
-            return classes_plain
+        """The compiled loops for this structure."""
         from r2b._solve.oracle import classes_compiled
 
         return classes_compiled
@@ -194,7 +206,7 @@ class ClassOracle(Oracle):
 
     def _supports(self, order: Whole, size: Whole, own: Floats, lam: float) -> Supports:
         weight = np.take_along_axis(self.weight, order, axis=1)
-        return Supports(order, size, own, weight, lam, self.kernel)
+        return Supports(order, size, own, weight, lam)
 
     def evaluate(self, prices: Floats, lam: float, *, curvature: bool = False) -> Evaluation:
         """Evaluate all rows at these prices of cells."""
@@ -237,8 +249,12 @@ def oracle_of(
     truth: Array | None = None,
     kernel: KernelChoice = "auto",
 ) -> Oracle:
-    """Make the oracle of rows in memory: many class labels go by their structure."""
-    if rows.classes is not None and structured(rows):
+    """Make the oracle of rows in memory: many class labels go by their structure, if compiled."""
+    if (
+        rows.classes is not None
+        and structured(rows)
+        and choose_kernel(kernel, _ANY) is not reference
+    ):
         return ClassOracle.of(rows, threads=threads, kernel=kernel)
     return Oracle.of(rows, threads=threads, truth=truth, kernel=kernel)
 

@@ -1,4 +1,21 @@
-"""The kernels for class labels compiled by numba; imported only where they pay. Same functions as ``classes_plain``."""
+"""Compiled loops for merged class labels: responses, supports, curvature, and prices by class.
+
+Rows of one cell differ in one entry. With v what each class is worth there (minus its shift),
+sorted once, the row of class j is v with the entry of j raised by 1, and its support is a prefix of
+the sorted order, and j. So thresholds, means, values and products with the curvature cost a sort
+and a few cumulative sums for each cell, whatever the number of rows.
+
+Ranks are places in the sorted order; ``size`` is how long a row's prefix is, ``own`` is 1 where its
+own class lies beyond that prefix and still belongs to its support.
+
+Where the thresholds t of the rows are held instead, the mean of class k at worth v is a rising
+function of v alone,
+
+    lam m_k(v) = sum_j w_j max(v - t_j, 0) + w_k clip(v + 1 - t_k, 0, min(lam, 1)),
+
+so that the best prices of a class do not depend on those of any other: :func:`balanced` finds the
+level c for which the prices that bring every group into [c, c + epsilon] balance.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +26,45 @@ import numpy as np
 
 from r2b._data.arrays import Array
 from r2b._data.compute import compiled, in_order, parts_of
-from r2b._solve.oracle.classes_plain import BALANCED, BESIDE, NARROW, PROBES
-from r2b._solve.oracle.curvature_compiled import averages, product, reached, solution, spread
 
-__all__ = ["averages", "balanced", "product", "reached", "settle", "solution", "spread", "supports"]
-
-# of cells or classes, for threads; and the entries from which on that pays
-_PARTS, _WORTH = 8, 1 << 13
+_LANES = 8  # parts of the cells or classes that threads work on
+_THREADED = 1 << 13  # entries from which threads pay
+_BALANCED = 1e-14  # imbalance of a class's prices, of their size
+_NARROW = 1e-14  # levels this close are one, in units of the largest mean
+_HALVINGS = 100  # of the search for a level; by then it is as narrow as can be
 
 
 def spread_out(work: Callable[[slice], None], number: int, entries: int) -> None:
-    """Do a work on cells or classes that do not touch each other, by threads where there are many entries."""
-    list(
-        in_order(
-            work, parts_of(number, max(1, -(-number // _PARTS) if entries >= _WORTH else number))
-        )
-    )
+    """Do work on cells or classes that do not touch each other, by threads where it pays."""
+    size = -(-number // _LANES) if entries >= _THREADED else number
+    list(in_order(work, parts_of(number, max(1, size))))
+
+
+@compiled
+def product(d: Array, order: Array, size: Array, own: Array, weight: Array, reach: Array) -> Array:
+    """Multiply the curvature of each cell, times lam, by a vector.
+
+    ``d`` is by class; ``weight``, and ``reach``, the weight of the rows whose prefix holds a rank,
+    are by rank.
+    """
+    n_cells, n_classes = d.shape
+    out, mean = np.empty(d.shape), np.empty(n_classes)
+    total, taken = np.zeros(n_classes + 1), np.empty(n_classes + 1)
+    for cell in range(n_cells):
+        for r in range(n_classes):
+            total[r + 1] = total[r] + d[cell, order[cell, r]]
+        taken[:] = 0.0
+        for r in range(n_classes):
+            k, o = size[cell, r], own[cell, r]
+            mean[r] = (total[k] + o * d[cell, order[cell, r]]) / max(k + o, 1.0)
+            taken[k] += weight[cell, r] * mean[r]
+        received = 0.0
+        for r in range(n_classes - 1, -1, -1):
+            received += taken[r + 1]
+            mine = d[cell, order[cell, r]]
+            kept = own[cell, r] * weight[cell, r] * (mine - mean[r])
+            out[cell, order[cell, r]] = reach[cell, r] * mine - received + kept
+    return out
 
 
 @compiled
@@ -278,29 +318,6 @@ def _worth_at(
 
 
 @compiled
-def _beside(
-    width: float,
-    most: float,
-    own: Array,
-    facts: Array,
-    low: float,
-    high: float,
-    beside: float,
-    otherwise: float,
-) -> float:
-    for less in (0.0, width):
-        for cell in range(len(own)):
-            stays = most * own[cell] - less
-            if facts[0, cell] == 0.0 and stays > 0.0 and stays > low and stays < high:
-                probe = stays * (1.0 - beside)
-                if not probe > low:
-                    probe = stays * (1.0 + beside)
-                if probe > low and probe < high:
-                    return float(probe)
-    return otherwise
-
-
-@compiled
 def _receive(
     level: Array, order: Array, weight: Array, kinks: Array, amount: Array, slope: Array
 ) -> None:
@@ -366,12 +383,10 @@ def _balance_class(
     level: Array,
     tables: Any,
     share: Array,
-    limits: Any,
     facts: Array,
     worth: Array,
 ) -> float:
-    """Find the worth of one class in each cell, from a guess of its level; give the level."""
-    precise, narrow, probes, beside = limits
+    """Find the worth of one class in each cell, from a guess of its level; return the level."""
     kinks, amount, slope = tables
     low, high = np.inf, -np.inf
     for cell in range(len(share)):
@@ -382,34 +397,32 @@ def _balance_class(
             max(1.0 - t, 0.0), most
         )
         low, high = min(low, facts[2, cell] - width), max(high, facts[2, cell])
-    top = high
+    top, last = high, np.inf
     at = at if at > low and at < high else 0.5 * (low + high)
-    below, above, side, last = 0.0, 0.0, 0, np.inf
-    for count in range(100):
+    for _ in range(_HALVINGS):
         excess, size, rise = _worth_at(at, width, most, own, level, tables, facts, share, worth)
-        if abs(excess) <= precise * size:
+        if abs(excess) <= _BALANCED * size:
             return at
         if excess > 0.0:
-            below *= 0.5 if side > 0 else 1.0
-            high, above, side = at, excess, 1
+            high = at
         else:
-            above *= 0.5 if side < 0 else 1.0
-            low, below, side = at, excess, -1
-        # Between two kinks the balance is a straight line; across jumps its slope tells little, and
-        # false position goes on.
+            low = at
+        # Between two kinks the balance is a straight line; across jumps its slope tells little.
         new = at - excess / rise if rise > 0.0 and abs(excess) <= 0.5 * last else np.nan
         last = abs(excess)
         if not (new > low and new < high):
             new = 0.5 * (low + high)
-            if below < 0.0 and above > 0.0 and count < 50:
-                secant = (low * above - high * below) / (above - below)
-                new = secant if secant > low and secant < high else new
-            if count >= probes and count % 2 == 1:
-                new = _beside(width, most, own, facts, low, high, beside, new)
-        if not (new > low and new < high and high - low > narrow * top):
+        if not (new > low and new < high and high - low > _NARROW * top):
             break
         at = new
-    _between_ends(low, high, width, most, own, level, tables, facts, share, worth)
+    # A mean that no row gives to or takes from stays over a stretch of prices, and the balance
+    # jumps there: it is met between the two ends of the stretch.
+    first = np.empty(len(share))
+    short = _worth_at(low, width, most, own, level, tables, facts, share, first)[0]
+    over = _worth_at(high, width, most, own, level, tables, facts, share, worth)[0]
+    part = min(max(-short / (over - short), 0.0), 1.0) if over > short else 0.5
+    for cell in range(len(share)):
+        worth[cell] = first[cell] + part * (worth[cell] - first[cell])
     return at
 
 
@@ -421,7 +434,6 @@ def _balance(
     share: Array,
     lam: float,
     epsilon: Array,
-    limits: Any,
     tables: Any,
     levels: Array,
     worth: Array,
@@ -440,7 +452,6 @@ def _balance(
                 t,
                 tables,
                 share,
-                limits,
                 facts,
                 mine,
             )
@@ -452,7 +463,7 @@ def balanced(
 ) -> tuple[Array, Array]:
     """Give the best worth of every class for given thresholds, as :func:`r2b._solve.oracle.classes_plain.balanced`."""
     worth, levels = np.zeros(level.shape), np.array(guess, np.float64)
-    tables, limits = received(level, weight), (BALANCED, NARROW, PROBES, BESIDE)
+    tables = received(level, weight)
 
     def work(some: slice) -> None:
         _balance(
@@ -462,7 +473,6 @@ def balanced(
             share,
             lam,
             epsilon,
-            limits,
             tables,
             levels,
             worth,
