@@ -21,7 +21,7 @@ from r2b._data.arrays import Floats
 from r2b._data.compute import products
 from r2b._solve.oracle import Oracle, evaluated, folded_curvature
 from r2b._solve.solvers.driver import State
-from r2b._solve.solvers.linear import BlockSystem, Entries, Held, entries_of, in_outcomes
+from r2b._solve.solvers.linear import BlockSystem, Entries, Held, entries_of
 from r2b._solve.solvers.settings import SETTINGS, SolverSettings
 
 _NOISE = 1e-13  # differences of the merit below this are rounding
@@ -177,7 +177,7 @@ class Newton:
         whole = np.zeros((n_groups, len(every), n_groups, len(every)))
         for groups, part in zip(parity.components, parts, strict=True):
             whole[np.ix_(groups, every, groups, every)] = part
-        return in_outcomes(parity, whole)
+        return whole
 
     def _accepts(self, old: NewtonState, new: NewtonState) -> bool:
         if not np.isfinite(new.residual):
