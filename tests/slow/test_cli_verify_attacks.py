@@ -15,8 +15,8 @@ import pytest
 from cli_calls import Shell, csv_of, people, read_columns
 
 import r2b
-from r2b._verify.claims import read_record
-from r2b._verify.record import fingerprints
+from r2b._verify.output import fingerprints
+from r2b._verify.record import read_record
 from r2b.engines.files import FileSource
 from r2b.engines.roles import Decode
 from r2b.errors import R2BError

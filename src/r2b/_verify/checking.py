@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -17,32 +17,117 @@ from r2b._data import Cells
 from r2b._data.cells import Layout
 from r2b._data.compute import ahead
 from r2b._data.probabilities import TOLERANCE
+from r2b._data.values import json_value, written
 from r2b._files.formats import as_text
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
-from r2b._labels.realised import realised
+from r2b._labels.realised import Realised, realised
+from r2b._labels.summary import MEASURES
 from r2b._solve.certificate import PROVEN
 from r2b._solve.solvers.settings import SETTINGS
-from r2b._verify.claims import (
-    Check,
-    Verification,
-    claim_of,
-    difference,
-    insisted,
-    read_record,
-    sensitive_names,
-)
-from r2b._verify.evidence import RowSums
-from r2b._verify.record import ROWS, Fingerprints, Output, Record, beside, spelled_schema
+from r2b._verify.output import ROWS, Fingerprints, Output, RowSums, spelled_schema
+from r2b._verify.record import Record, beside, read_record
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.gathering import held_rows
-from r2b.engines.roles import names_of, refuse_columns
+from r2b.engines.roles import ColumnRoles, names_of, refuse_columns
 from r2b.engines.source import Relabel
 from r2b.engines.table_rows import TableRows, recounted
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
 
 _READING = ("format", "encoding", "delimiter", "na", "watch")
 FOLLOWED = "the certificate can be followed"
+_LISTED = 12  # families that are listed one by one
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes
+    ----------
+    name : str
+    ok : bool
+    found : str
+    """
+
+    name: str
+    ok: bool
+    found: str
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """All that was looked at in an output of fair labels, and what was measured on the way.
+
+    Attributes
+    ----------
+    output : str
+    checks : tuple of Check
+    claim : dict or None
+        What the certificate claims, as plain values; None where it cannot be followed.
+    disparity_before, disparity : float or None
+        Of the labels that came in, and of the distributions; None where it did not come to that.
+    realised : Realised or None
+        Of one class per row, as it stands in the output.
+    """
+
+    output: str
+    checks: Sequence[Check]
+    claim: dict[str, Any] | None = None
+    disparity_before: float | None = None
+    disparity: float | None = None
+    realised: Realised | None = field(default=None, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check holds."""
+        return all(check.ok for check in self.checks)
+
+    @property
+    def disparity_in_file(self) -> float | None:
+        """The parity of the labels as they stand."""
+        return self.disparity if self.realised is None else self.realised.disparity
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values that strict JSON can hold."""
+        facts = {
+            "verified": self.ok,
+            "form": None if self.claim is None else self.claim["form"],
+            "claim": self.claim,
+            "disparity": {
+                "before": self.disparity_before,
+                "probabilities": self.disparity,
+                "file": self.disparity_in_file,
+            },
+            "realised": None if self.realised is None else self.realised.to_json(),
+            "checks": self.checks,
+        }
+        plain: dict[str, Any] = json_value(facts)
+        return plain
+
+    def __str__(self) -> str:
+        form = "" if self.claim is None else f", {self.claim['form']}"
+        lines = [f"{'Verified' if self.ok else 'NOT VERIFIED'}: {written(self.output)}{form}"]
+        lines += (
+            []
+            if self.claim is None
+            else [f"  {name:18}{text}" for name, text in _claim_lines(self.claim)]
+        )
+        if self.disparity is not None:
+            soft = "" if self.realised is None else f"; {self.disparity:.4f} as probabilities"
+            lines.append(
+                f"  {'disparity':18}{self.disparity_before:.4f} before, "
+                f"{self.disparity_in_file:.4f} in the file{soft}"
+            )
+        return "\n".join(
+            [
+                *lines,
+                *(
+                    f"  {'ok  ' if each.ok else 'FAIL'}  {each.name:40}{each.found}"
+                    for each in self.checks
+                ),
+            ]
+        )
 
 
 def verify(
@@ -447,3 +532,152 @@ def _plain(facts: Any) -> Any:
 
 def _layout(groups: Layout) -> dict[str, Any]:
     return Layout(*groups.parts).to_json()
+
+
+def claim_of(fair: FairLabels, record: Record) -> dict[str, Any]:
+    """Return what is claimed as plain values: labels, groups, bounds, form, rows left out."""
+    columns, options, families = record.columns, record.options, fair.families
+    reasons = [
+        f"{name}={options[name]!r}"
+        for name in ("missing", "small_groups")
+        if options.get(name) == "exclude"
+    ]
+    claim: dict[str, Any] = json_value(
+        {
+            "label": columns.label[0] if len(columns.label) == 1 else columns.label,
+            "sensitive": sensitive_names(columns),
+            "control": columns.control,
+            "weight": columns.weight,
+            "families": [
+                {"name": each.name, "bound": each.bound.name, "epsilon": each.bound.epsilon}
+                for each in families.members
+            ],
+            "objective": options.get("objective", "distance"),
+            "lam": fair.lam,
+            "costs": fair.costs is not None,
+            "form": record.form,
+            "columns": record.new,
+            "random_state": record.random_state if record.form in ("round", "sample") else None,
+            "key": columns.key,
+            "rows": record.n_rows,
+            "left_out": families.left_out,
+            "left_out_because": reasons,
+            "absent": [f"{each.group} in {each.stratum}" for each in families.absent],
+        }
+    )
+    for family in claim["families"]:
+        if len(set(map(str, family["epsilon"]))) == 1:
+            family["epsilon"] = family["epsilon"][0]
+    return claim
+
+
+def sensitive_names(columns: ColumnRoles) -> list[str]:
+    """Name the sensitive attributes of every kind."""
+    return [*columns.sensitive, *columns.continuous, *(name for name, _ in columns.membership)]
+
+
+def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Describe what is claimed."""
+    label = (
+        claim["label"]
+        if isinstance(claim["label"], str)
+        else f"{len(claim['label'])} columns of probabilities"
+    )
+    lines = [("label", written(label)), ("sensitive", ", ".join(map(written, claim["sensitive"])))]
+    if claim["control"]:
+        lines.append(("within", ", ".join(map(written, claim["control"]))))
+    if claim["weight"] is not None:
+        lines.append(("weights", written(claim["weight"])))
+    for family in claim["families"][:_LISTED]:
+        epsilon = (
+            family["epsilon"]
+            if not isinstance(family["epsilon"], list)
+            else f"{len(family['epsilon'])} epsilons by class"
+        )
+        lines.append(
+            (
+                "bound",
+                f"{written(family['name']) or 'groups'}: {MEASURES[family['bound']]} "
+                f"at most {epsilon}",
+            )
+        )
+    if len(claim["families"]) > _LISTED:
+        lines.append(("", f"and {len(claim['families']) - _LISTED} more"))
+    if claim["objective"] != "distance" or claim["lam"] not in (0.0, 1.0) or claim["costs"]:
+        costs = ", costs of the certificate" if claim["costs"] else ""
+        lines.append(("objective", f"{claim['objective']}, lambda {claim['lam']:g}{costs}"))
+    key = ", ".join(map(written, claim["key"])) or "row number"
+    by = f" (seed {claim['random_state']}, by {key})"
+    lines.append(("form", claim["form"] + (by if claim["random_state"] is not None else "")))
+    reasons = f", {' and '.join(claim['left_out_because'])}" if claim["left_out_because"] else ""
+    whose = "rows" if claim["weight"] is None else "weight"
+    left = (
+        f"{100 * claim['left_out']:.2f} % of the {whose}, in no group{reasons}"
+        if claim["left_out"] > 0
+        else "none"
+    )
+    lines.append(("left out", left))
+    if claim["absent"]:
+        lines.append(
+            (
+                "absent",
+                "; ".join(map(written, claim["absent"][:5]))
+                + (" and more" if len(claim["absent"]) > 5 else ""),
+            )
+        )
+    return lines
+
+
+def insisted(columns: ColumnRoles, label: Sequence[str], sensitive: Sequence[str]) -> list[Check]:
+    """Check that the certificate is about the columns that the reader names."""
+    found, checks = sensitive_names(columns), []
+    if label:
+        same = list(columns.label) == list(label)
+        checks.append(
+            Check("the label is the one insisted on", same, ", ".join(map(written, columns.label)))
+        )
+    if sensitive:
+        checks.append(
+            Check(
+                "the attributes are those insisted on",
+                sorted(found) == sorted(sensitive),
+                ", ".join(map(written, found)),
+            )
+        )
+    return checks
+
+
+def difference(said: Any, found: Any, where: str) -> str | None:
+    """Name the first place where two trees of plain values differ by more than rounding."""
+    number = (int, float)
+    if (
+        isinstance(said, number)
+        and isinstance(found, number)
+        and bool not in (type(said), type(found))
+    ):
+        return (
+            None
+            if abs(said - found) <= PROVEN * (1.0 + abs(found))
+            else f"{where} is {found:.9g}, not {said:.9g}"
+        )
+    if isinstance(said, dict) and isinstance(found, dict) and said.keys() == found.keys():
+        places: Any = ((said[key], found[key], f"{where} {key}".strip()) for key in found)
+    elif (
+        isinstance(said, (list, tuple))
+        and isinstance(found, (list, tuple))
+        and len(said) == len(found)
+    ):
+        places = (
+            (one, other, f"{where}[{place}]")
+            for place, (one, other) in enumerate(zip(said, found, strict=True))
+        )
+    else:
+        return None if said == found else f"{where} is {found!r}, not {said!r}"[:200]
+    return next(
+        (
+            each
+            for one, other, place in places
+            if (each := difference(one, other, place)) is not None
+        ),
+        None,
+    )

@@ -1,41 +1,35 @@
-"""The certificate file of an output, and the output itself, read as the debiased rows.
-
-Rows are read batch by batch, in order. Repeated rows ("expand") are put together again, so that
-they read like rows of probabilities.
-"""
+"""The certificate file of an output: what was asked for and written; read with suspicion."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args
 
 import r2b
-from r2b._data import Dataset, Schema, Vocabulary
-from r2b._data.arrays import Array, Floats
-from r2b._data.compute import ahead
+from r2b._constraints.bounds import PARAMETERS
 from r2b._data.values import json_value
-from r2b._files.arrow import pyarrow
-from r2b._files.formats import Format, as_text
+from r2b._files.formats import Format
 from r2b._labels import FairLabels
+from r2b._labels.debiasing import DEFAULTS
 from r2b._labels.realised import Realised
 from r2b._labels.rows import Form
 from r2b._labels.storage import content_of
-from r2b.engines.batch import PIECE_ENTRIES, Batch, numbers_of, taken_rows
+from r2b._verify.output import fingerprints
 from r2b.engines.files import EMPTY, FileSource
-from r2b.engines.roles import ColumnRoles, Decode
+from r2b.engines.roles import ColumnRoles
 from r2b.engines.source import Relabel
-from r2b.engines.tally import plain_type
-from r2b.errors import InputError
+from r2b.errors import FileFormatError
 
 VERSION = 1
-_DEBIASED = "Pass the table that was debiased."
-ROWS = "rows are as many as were debiased"
+_NOT_RECORDED = ("tol", "max_iter", "time_limit", "threads", "costs", "progress")
+_KINDS = {str: ("command",), int: ("n_rows", "random_state"), dict: ("reading", "fingerprints")}
+_LISTS = ("label", "sensitive", "control", "key", "continuous")
 
 
 def beside(output: str) -> str:
@@ -115,9 +109,6 @@ class Record:
         return plain
 
 
-_NOT_RECORDED = ("tol", "max_iter", "time_limit", "threads", "costs", "progress")
-
-
 def reads_again(
     source: FileSource, shape: Format, encoding: str = "utf-8", na: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -174,289 +165,112 @@ def record_of(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class WrittenRows:
-    """Some of the rows that were debiased, and what the output says of them.
+def read_record(path: str) -> tuple[FairLabels, Record]:
+    """Read a certificate file.
 
-    Attributes
-    ----------
-    batch : Batch
-        The data.
-    data : Dataset
-        The data, read.
-    weight : ndarray or None
-        Of each row.
-    made : list of ndarray
-        The new columns as they stand: numbers, and classes as codes; -1 is no class.
-    labels : ndarray
-        Distributions of shape (n, n_classes) for "soft" and "expand", codes of shape (n,) for
-        "round" and "sample".
-    total : ndarray or None
-        For "expand": what the weights of each row add up to.
-    copies : int
-        For "expand": rows whose copies are not equal.
+    Raises
+    ------
+    FileFormatError
+        It is not one, or damaged.
     """
-
-    batch: Batch
-    data: Dataset
-    weight: Array | None
-    made: list[Array]
-    labels: Array
-    total: Floats | None = None
-    copies: int = 0
-
-    @property
-    def old(self) -> list[Array | None]:
-        """The data as they stand: labels, cells and weights."""
-        return [self.data.labels.array, self.data.cells.codes, self.weight]
-
-
-@dataclass(frozen=True, eq=False)
-class Output:
-    """Reads an output.
-
-    Attributes
-    ----------
-    source : FileSource
-    decode : Decode
-    form : {"soft", "round", "sample", "expand"}
-    names : tuple of str
-        Of the new columns.
-    data : FileSource or None
-        The table that was debiased, where the output lacks its columns: rows are in the same order.
-    """
-
-    source: FileSource
-    decode: Decode
-    form: Form
-    names: tuple[str, ...]
-    data: FileSource | None = None
-
-    def pieces(self) -> Iterator[tuple[Batch, Batch | None]]:
-        """Iterate over batches of the output, with the same rows of another table if given."""
-        roles = self.decode.roles
-        old = tuple(dict.fromkeys([*roles.used, *roles.key]))
-        own = self.source if self.data is not None else self.source.with_numbers(roles.numbers)
-        beside = (
-            None
-            if self.data is None
-            else _Ahead(self.data.with_numbers(roles.numbers).batches(old), self.data.name)
+    fair = r2b.load(path)
+    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    stored = content.pop("file", None)
+    if not isinstance(stored, dict):
+        remedy = "Pass the file that r2b debias wrote beside its output."
+        raise FileFormatError(
+            f"{path} does not say how the labels were made.", remedy=remedy, path=path
         )
-        most = max(1024, PIECE_ENTRIES // len(self.decode.schema.classes))
-        batches = own.run(
-            [*(() if beside else old), *self.names],
-            lambda batch: batch,
-            coded=False,
-            most_rows=most,
+    try:
+        record = _record_of(stored, fair)
+        # What is read must be all that is there: no number that is taken for another, no name that
+        # is passed over.
+        _refuse_other(content, content_of(fair))
+        _refuse_other(
+            {name: value for name, value in stored.items() if name not in ("version", "r2b")},
+            record.to_json(),
         )
-        if not roles.categorical:  # the cells of a batch are not those of the table
-            records = [batch.record for batch in batches]
-            batches = iter([Batch(pyarrow().concat_batches(records))] if records else [])
-        for batch in self._whole_rows(batches) if self.form == "expand" else batches:
-            yield batch, None if beside is None else beside.take(self._n_rows(batch))
-        if beside is not None:
-            beside.refuse_more()
-
-    def read(self, piece: tuple[Batch, Batch | None]) -> WrittenRows:
-        """Read a piece; it may be done in any thread.
-
-        Raises
-        ------
-        InputError
-            A value cannot be read, or rows are not where they should be.
-        """
-        batch, data = piece
-        made = made_columns(batch.columns, self.form, self.names, self.decode.schema.classes.values)
-        if self.form == "expand":
-            return self._gathered(batch, data, made)
-        data, labels = (
-            batch if data is None else data,
-            np.column_stack(made) if self.form == "soft" else made[0],
-        )
-        return WrittenRows(data, self.decode.read(data), self.decode.weight(data), made, labels)
-
-    def _n_rows(self, batch: Batch) -> int:
-        """Count the rows that were debiased in a batch, in which they may be repeated."""
-        return (
-            len(batch)
-            if self.form != "expand"
-            else 1 + int(np.count_nonzero(np.diff(self._row_numbers(batch.record))))
-        )
-
-    def _row_numbers(self, record: Any) -> Floats:
-        return _numbers(record.column(self.names[2]), self.names[2])
-
-    def _gathered(self, batch: Batch, beside: Batch | None, made: list[Array]) -> WrittenRows:
-        """Put the copies of rows together: the weights of a row are its probabilities."""
-        codes, part, number = made
-        new = np.append(True, number[1:] != number[:-1])
-        starts, row = np.flatnonzero(new), np.cumsum(new) - 1
-        wrong = np.flatnonzero(number[starts] != batch.first + np.arange(len(starts)))
-        if len(wrong):
-            should = batch.first + wrong[0]
-            after = f"row {number[starts[wrong[0]]]:.0f} comes where row {should} should be"
-            raise InputError(after, remedy="Repeated rows come in their order.", check=ROWS)
-        n_classes, there = len(self.decode.schema.classes), codes >= 0
-        place = row[there] * n_classes + codes[there]
-        sums = np.bincount(place, part[there], len(starts) * n_classes).reshape(
-            len(starts), n_classes
-        )
-        total = sums.sum(axis=1)
-        labels = np.divide(sums, total[:, None], out=np.zeros_like(sums), where=total[:, None] > 0)
-        first = (
-            Batch(taken_rows(batch.record, pyarrow().array(starts)), batch.first)
-            if beside is None
-            else beside
-        )
-        found = WrittenRows(
-            first, self.decode.read(first), self.decode.weight(first), made, labels, total
-        )
-        if beside is not None:
-            return found
-        pairs = zip(
-            replace(found, data=self.decode.read(batch), weight=self.decode.weight(batch)).old,
-            found.old,
-            strict=True,
-        )
-        odd = [
-            (mine != one[row]).reshape(len(row), -1).any(axis=1)
-            for mine, one in pairs
-            if mine is not None and one is not None
-        ]
-        return replace(found, copies=len(np.unique(row[np.any(odd, axis=0)])))
-
-    def _whole_rows(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Iterate over batches that hold all copies of each row, with the number of the first."""
-        held, first = None, 0
-        for batch in batches:
-            record = (
-                batch.record if held is None else pyarrow().concat_batches([held, batch.record])
-            )
-            others = np.flatnonzero(np.diff(self._row_numbers(record)))
-            cut = int(others[-1]) + 1 if len(others) and self.decode.roles.categorical else 0
-            if cut:
-                yield (whole := Batch(record.slice(0, cut), first, batch.place))
-                first += self._n_rows(whole)
-            held = record.slice(cut)
-        if held is not None:
-            yield Batch(held, first)
+        return fair, record
+    except (LookupError, TypeError, ValueError, AttributeError) as cause:
+        problem = f"{path} cannot be followed: {type(cause).__name__} ({cause})."
+        remedy = "Pass the file that r2b debias wrote beside its output, as it wrote it."
+        raise FileFormatError(problem, remedy=remedy, path=path, damaged=True) from cause
 
 
-class _Ahead:
-    """Rows of a table that are taken some at a time.
-
-    Parameters
-    ----------
-    batches : iterator of Batch
-    name : str
-        Of the table.
-    """
-
-    def __init__(self, batches: Iterator[Batch], name: str) -> None:
-        self.batches, self.name, self.first = batches, name, 0
-        self.held: list[Any] = []
-
-    def take(self, n_rows: int) -> Batch:
-        """Return the next rows."""
-        while (there := sum(each.num_rows for each in self.held)) < n_rows:
-            batch = next(self.batches, None)
-            if batch is None:
-                raise InputError(
-                    f"{self.name} has only {self.first + there:,} rows",
-                    remedy=_DEBIASED,
-                    check=ROWS,
-                )
-            self.held.append(batch.record)
-        record = pyarrow().concat_batches(self.held) if len(self.held) > 1 else self.held[0]
-        self.held = [record.slice(n_rows)]
-        self.first += n_rows
-        return Batch(record.slice(0, n_rows), self.first - n_rows, self.name, self.first - n_rows)
-
-    def refuse_more(self) -> None:
-        """Refuse rows that the output does not have."""
-        if any(each.num_rows for each in self.held) or next(self.batches, None) is not None:
-            raise InputError(
-                f"{self.name} has more than {self.first:,} rows", remedy=_DEBIASED, check=ROWS
-            )
+def _refuse_other(said: dict[str, Any], read: dict[str, Any]) -> None:
+    """Refuse what is not spelled as it would be written."""
+    for name in {**said, **read}:
+        written = [json.dumps(each.get(name), sort_keys=True) for each in (said, read)]
+        if written[0] != written[1] or (name in said) != (name in read):
+            raise ValueError(f"{name} is not as it would be written")
 
 
-def made_columns(
-    columns: Mapping[str, Any], form: Form, names: Sequence[str], classes: Any
-) -> list[Array]:
-    """Read new columns: numbers as such, classes as codes."""
-    if form == "soft":
-        return [_numbers(columns[name], name) for name in names]
-    code = {text: place for place, text in enumerate(as_text(classes, "classes"))}
-    coded = columns[names[0]].dictionary_encode()
-    known = np.array([*(code.get(text, -1) for text in as_text(coded.dictionary, names[0])), -1])
-    codes = known[coded.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)]
-    return [codes, *(_numbers(columns[name], name) for name in names[1:])]
-
-
-def _numbers(column: Any, name: str) -> Floats:
-    numbers = (
-        numbers_of(column, name)
-        if "string" in str(column.type)
-        else column.cast(pyarrow().float64())
+def _record_of(stored: dict[str, Any], fair: FairLabels) -> Record:
+    """Read a record; every field is looked at, since anyone may have written it."""
+    columns, new = _columns_of(stored["columns"]), _texts_of("new", stored["new"])
+    form, sound = (
+        stored["form"],
+        {name: type(stored[name]) is kind for kind, names in _KINDS.items() for name in names},
     )
-    return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
-
-
-class Fingerprints:
-    """Checksums of columns of rows in order, the same for every format and batch size."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, list[Any]] = {}
-
-    def take(self, rows: WrittenRows) -> None:
-        """Add rows: the labels and cells that were read, their weights and the new columns."""
-        for name, columns in (("data", rows.old), ("labels", rows.made)):
-            seen = self._seen.setdefault(name, [hashlib.sha256() for _ in columns])
-            for each, column in zip(seen, columns, strict=True):
-                each.update(
-                    b""
-                    if column is None
-                    else np.ascontiguousarray(
-                        column, "<f8" if column.dtype.kind == "f" else "<i8"
-                    ).tobytes()
-                )
-
-    def marks(self) -> dict[str, str]:
-        """Return one checksum of the data and one of the new columns."""
-        return {
-            name: hashlib.sha256(b"".join(each.digest() for each in seen)).hexdigest()
-            for name, seen in self._seen.items()
-        }
-
-
-def fingerprints(
-    source: FileSource, decode: Decode, form: Form, names: tuple[str, ...]
-) -> dict[str, str]:
-    """Return the fingerprints of an output: of the debiased rows, and of the new columns."""
-    found, spelled = (
-        Fingerprints(),
-        replace(decode, schema=spelled_schema(decode.schema, source, decode.roles)),
+    sound |= {
+        "version": stored["version"] == VERSION,
+        "columns": columns.soft == fair.schema.is_soft,
+        "form": form in get_args(Form),
+    }
+    sound["new"] = (
+        len(new) == {"soft": len(fair.classes), "expand": 3}.get(form, 1) == len(set(new))
     )
-    output = Output(source, spelled, form, names)
-    for rows in ahead(output.read, output.pieces()):
-        found.take(rows)
-    return found.marks()
+    sound["realised"] = type(stored["realised"]) is (
+        dict if form in ("round", "sample") else NoneType
+    )
+    sound["random_state"] &= 0 <= stored["random_state"] < 2**63
+    wrong = next((name for name, right in sound.items() if not right), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong} is {stored[wrong]!r}")
+    read = {
+        "columns": columns,
+        "new": new,
+        "na": _texts_of("na", stored["na"]),
+        "options": _options_of(stored["options"]),
+    }
+    return Record(**{**{name: stored[name] for name in Record.__dataclass_fields__}, **read})
 
 
-def spelled_schema(schema: Schema, source: FileSource, roles: ColumnRoles) -> Schema:
-    """Return a schema as a table spells it, which may use text for other types."""
+def _columns_of(stored: Any) -> ColumnRoles:
+    lists = {name: _texts_of(name, stored[name]) for name in _LISTS}
+    membership = tuple(
+        (str(name), _texts_of(name, columns)) for name, columns in stored["membership"]
+    )
+    if (
+        type(stored["soft"]) is not bool
+        or not isinstance(stored["weight"], (str, NoneType))
+        or not lists["label"]
+    ):
+        raise ValueError(f"columns is {stored!r}")
+    if stored["settings"]:
+        raise ValueError("settings of continuous attributes are not written by the command line")
+    return ColumnRoles(
+        soft=stored["soft"],
+        weight=stored["weight"],
+        membership=membership,
+        **lists,  # type: ignore[arg-type]
+    )
 
-    def spelled(vocabulary: Any, name: str) -> Any:
-        values = vocabulary.values.tolist()
-        if "string" not in str(plain_type(source.kind_of(name))) or any(
-            isinstance(each, str) for each in values
-        ):
-            return vocabulary
-        return Vocabulary(
-            np.array(as_text(values, name), dtype=np.str_), has_missing=vocabulary.has_missing
-        )
 
-    known = dict(zip(schema.columns, schema.vocabularies, strict=True))
-    known |= {name: spelled(known[name], name) for name in roles.attributes}
-    classes = schema.classes if roles.soft else spelled(schema.classes, roles.label[0])
-    return replace(schema, classes=classes, vocabularies=tuple(known.values()))
+def _texts_of(name: str, stored: Any) -> tuple[str, ...]:
+    if not isinstance(stored, list) or not all(isinstance(each, str) for each in stored):
+        raise ValueError(f"{name} is {stored!r}")
+    return tuple(stored)
+
+
+def _options_of(stored: Any) -> dict[str, Any]:
+    if not isinstance(stored, dict) or not set(stored) <= {*DEFAULTS}:
+        raise ValueError(f"options is {stored!r}")
+    found = dict(stored)
+    for name in ("epsilon", *PARAMETERS):
+        value = found.get(name)
+        if isinstance(value, list):
+            found[name] = {each: float(number) for each, number in value}
+        elif value == "inf":
+            found[name] = math.inf
+    return found
