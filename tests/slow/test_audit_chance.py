@@ -164,21 +164,6 @@ def test_permutations_stay_within_a_stratum() -> None:
     assert over_all.chance is not None and over_all.chance.mean > 0.05
 
 
-def test_strata_that_are_alike_are_drawn_each_for_itself() -> None:
-    rng = np.random.default_rng(2)
-    y, sex = rng.integers(0, 2, 200), rng.integers(0, 2, 200)
-    people, job = {"sex": np.tile(sex, 2)}, {"job": np.repeat(["x", "y"], 200)}
-    first, second = audit(
-        np.tile(y, 2), sensitive_features=people, control_features=job, n_boot=0
-    ).families
-    assert first.disparity == second.disparity
-    assert (
-        first.chance is not None
-        and second.chance is not None
-        and first.chance.mean != second.chance.mean
-    )
-
-
 def test_an_unfair_crossing_comes_before_small_groups_that_are_farther_by_chance() -> None:
     rng = np.random.default_rng(8)
     n = 6000
@@ -226,26 +211,6 @@ def test_the_same_number_gives_the_same_draws_and_another_gives_others() -> None
     )
     assert one == again
     assert one != other
-
-
-def test_certain_memberships_are_groups() -> None:
-    rng = np.random.default_rng(3)
-    s, y, weight = rng.integers(0, 3, 900), rng.integers(0, 4, 900), rng.integers(1, 3, 900)
-    groups = audit(y, sensitive_features={"s": s}, sample_weight=weight).families[0]
-    certain = audit(
-        y, sensitive_features={"s": r2b.Membership(np.eye(3)[s])}, sample_weight=weight
-    ).families[0]
-    assert (groups.kind, certain.kind) == ("groups", "membership")
-    np.testing.assert_allclose(certain.means, groups.means, atol=1e-12)
-    assert certain.rows.tolist() == groups.rows.tolist()
-    assert (
-        certain.chance is not None
-        and groups.chance is not None
-        and certain.interval is not None
-        and groups.interval is not None
-    )
-    assert certain.chance.mean == pytest.approx(groups.chance.mean, rel=0.1)
-    assert tuple(certain.interval) == pytest.approx(tuple(groups.interval), abs=0.02)
 
 
 def test_uncertain_memberships_count_by_their_probability() -> None:

@@ -7,13 +7,10 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from problems import parity_of
 
-import r2b
 from r2b.errors import (
     EmptyError,
     InputError,
-    MissingValueError,
     NotSolvedWarning,
     ParameterError,
     UnseenError,
@@ -69,17 +66,6 @@ def test_an_epsilon_that_is_none_is_refused(method, epsilon):
         method(epsilon).fit(LABELS, sensitive_features=GROUPS)
 
 
-def test_the_yardstick_with_a_bound_per_class_is_the_answer_of_debias():
-    epsilon = {"a": 0.0, "b": 0.05, "c": 0.3}
-    new = Exact(epsilon, lam=0.7).fit_transform(
-        LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS
-    )
-    fair = r2b.debias(
-        LABELS, sensitive_features=GROUPS, sample_weight=WEIGHTS, epsilon=epsilon, lam=0.7
-    )
-    np.testing.assert_allclose(new, fair.soft_labels, atol=1e-9)
-
-
 def test_a_yardstick_that_is_not_solved_says_so():
     with pytest.warns(NotSolvedWarning, match="out of iterations"):
         short = Exact(max_iter=1).fit(LABELS, sensitive_features=GROUPS)
@@ -94,14 +80,6 @@ def test_scores_are_left_alone_by_a_bound_per_class_that_is_met_and_moved_by_one
     assert (free.prices_[:, 1:] == 0).all()
     assert (free.prices_[:, 0] != 0).all()
     assert np.ptp(free.targets_[:, 0]) < 1e-12
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_class_that_a_group_lacks_is_given_to_it(method):
-    y, groups = list("aaaabbcbcb"), list("ffffmmmmmm")
-    new = method().fit_transform(y, sensitive_features=groups)
-    assert new[:4, 2].sum() > 0.1
-    assert parity_of(new, np.array(groups)).max() < 0.05
 
 
 @pytest.mark.parametrize("method", [*METHODS, Unchanged])
@@ -172,27 +150,6 @@ GROUP_COLUMN, WEIGHT_COLUMN = pd.Series(GROUPS), pd.Series(WEIGHTS)
 def test_rows_in_another_order_are_refused(fit):
     with pytest.raises(InputError, match="same row labels in a different order"):
         fit()
-
-
-def test_scores_behind_a_mask_are_missing_and_text_is_no_score():
-    masked = np.ma.masked_array([0.1, 0.9, 0.4], mask=[False, True, False])
-    with pytest.raises(MissingValueError, match="row 1"):
-        RTO().fit(masked, sensitive_features=["a", "b", "b"])
-    with pytest.raises(InputError, match="Pass one number per row"):
-        RTO().fit(["0.1", "0.9"], sensitive_features=["a", "b"])
-
-
-def test_scores_come_as_any_column_and_leave_by_fit_transform():
-    expected = (
-        RTO()
-        .fit(SCORES.to_numpy(), sensitive_features=GROUPS)
-        .transform(SCORES.to_numpy(), sensitive_features=GROUPS)
-    )
-    for scores in (SCORES, SCORES.tolist(), TABLE, SCORES.astype("Float64")):
-        np.testing.assert_array_equal(
-            RTO().fit_transform(scores, sensitive_features=GROUPS), expected
-        )
-    assert RTO().fit(SCORES, sensitive_features=GROUPS).groups_.tolist() == ["f", "m"]
 
 
 @pytest.mark.parametrize("state", ["x", -1, 1.5, True])

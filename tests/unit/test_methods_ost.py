@@ -74,17 +74,6 @@ def test_the_closed_form_is_stationary(r, mu):
     )
 
 
-def test_the_closed_form_beats_a_grid():
-    grid = np.linspace(1e-6, 1 - 1e-6, 20_001)
-    for r in (0.0, 1e-9, 0.2, 0.7, 1.0):
-        for mu in (-30, -1.0, -0.3, 1e-12, 0.0, 1.0, 4.0):
-            new = transform_scores(r, mu)
-            assert (
-                log_likelihood(r, new) - mu * new
-                >= (log_likelihood(r, grid) - mu * grid).max() - 1e-12
-            )
-
-
 def test_the_closed_form_at_its_edges():
     scores = np.linspace(0, 1, 101)
     assert np.array_equal(transform_scores(scores, 0.0), scores)
@@ -174,22 +163,6 @@ def test_an_independent_convex_solver_agrees(kind, epsilon):
     np.testing.assert_allclose(ours, new.value, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["soft", "hard"])
-def test_no_feasible_neighbour_is_better(kind):
-    r, groups, weight = table(4, kind)
-    new = transform_scores(r, fit_scores(r, groups, 3, weight).prices[groups])
-    best = weight @ log_likelihood(r, new)
-    rng = np.random.default_rng(0)
-    for size in (1e-1, 1e-2, 1e-3):
-        for _ in range(50):
-            other = np.clip(new + size * rng.normal(size=len(r)), 1e-9, 1 - 1e-9)
-            _, means = shares_and_means(other, groups, weight)
-            # Scaling a group towards 0 brings all means to the least of them.
-            other *= (means.min() / means)[groups]
-            assert np.ptp(shares_and_means(other, groups, weight)[1]) < 1e-12
-            assert weight @ log_likelihood(r, other) < best
-
-
 @pytest.mark.parametrize("kind", ["soft", "hard", "mixed"])
 def test_a_weight_is_a_repetition_and_names_do_not_matter(kind):
     r, groups, _ = table(6, kind)
@@ -201,28 +174,6 @@ def test_a_weight_is_a_repetition_and_names_do_not_matter(kind):
         np.testing.assert_allclose(prices, often.prices, atol=1e-9)
         mirrored = fit_scores(1 - r, 2 - groups, 3, times, epsilon)
         np.testing.assert_allclose(1 - mirrored.targets[::-1], targets, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", ["soft", "hard"])
-def test_a_wide_bound_leaves_scores_alone(kind):
-    r, groups, weight = table(3, kind)
-    share, means = shares_and_means(r, groups, weight)
-    epsilon = np.abs(means - share @ means).max()
-    assert not fit_scores(r, groups, 3, weight, epsilon * (1 + 1e-12)).prices.any()
-    assert fit_scores(r, groups, 3, weight, epsilon * 0.999).prices.any()
-
-
-def test_scores_at_their_ends():
-    for same in (np.zeros(4), np.ones(4), np.full(4, 0.3)):
-        assert not fit_scores(same, [0, 0, 1, 1], 2).prices.any()
-    # All rows of one group, none of the other: t = w1 / (w1 + w0).
-    assert fit_scores([0, 1, 1], [0, 1, 1], 2).targets == pytest.approx([2 / 3, 2 / 3], abs=1e-15)
-    # The lower mean is 2/3 of the difference away from the overall one; along m_1 = m_0 + 1.5
-    # epsilon, 1 / (1 - m_0) = 2 / m_1 is best.
-    assert fit_scores([0, 1, 1], [0, 1, 1], 2, epsilon=0.1).targets == pytest.approx(
-        [1.85 / 3, 2.3 / 3], abs=1e-15
-    )
-    assert fit_scores([0, 1, 1], [0, 1, 1], 2, epsilon=1).targets.tolist() == [0, 1]
 
 
 def test_wrong_arguments_are_refused():
@@ -257,25 +208,6 @@ def test_adult_by_sex_moves_to_the_rates_of_the_larger_group():
         < demographic_parity_difference(rows, sensitive_features=sex)
         < demographic_parity_difference(y, sensitive_features=sex)
     )
-
-
-def test_adult_with_labels_set_to_the_group_for_half_of_the_rows():
-    """Injection of the paper at p = 0.5: the women's own class now meets in between, so that the class means add up to 1.2."""
-    adult = load_adult()
-    groups = (adult["sex"] == "Male").astype(int)
-    # By years of schooling, so that the groups' own two classes are rare ones before.
-    names, codes = np.unique(adult["education"], return_inverse=True)
-    y = np.array([adult.education_order.index(name) for name in names.tolist()])[codes]
-    y = np.where(np.random.default_rng(0).random(len(y)) < 0.5, groups, y)
-    model = OST().fit(y, sensitive_features=groups)
-    moved = np.abs(model.targets_[0] - group_means(y, sensitive_features=groups).means[1]) > 1e-12
-    # Whether the men's own class (1) is clipped to their rate is a close call that the seed of the
-    # injection decides.
-    assert moved[0] and not moved[2:].any()
-    assert model.targets_.sum(axis=1) == pytest.approx([1.2, 1.2], abs=0.02)
-    assert demographic_parity_difference(
-        model.transform(y, sensitive_features=groups), sensitive_features=groups
-    ) == pytest.approx(0.047, abs=0.01)
 
 
 def test_new_rows_are_answered_as_fitted_ones_and_a_refit_leaves_nothing():

@@ -79,31 +79,6 @@ def test_descent_agrees_with_the_exact_solver_within_its_stated_error(
 
 
 # short descents are the point here
-@pytest.mark.filterwarnings("ignore::r2b.errors.NotSolvedWarning")
-def test_one_seed_gives_one_answer_and_another_seed_another(scored):
-    scores, groups = scored
-    first, again, other = (
-        RTO(solver="sgd", steps=200, epochs=0, random_state=seed)
-        .fit(scores, sensitive_features=groups)
-        .thresholds_
-        for seed in (1, 1, 2)
-    )
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-# short descents are the point here
-@pytest.mark.filterwarnings("ignore::r2b.errors.NotSolvedWarning")
-def test_minibatches_are_drawn_by_weight(scored):
-    scores, groups = scored
-    weight = np.where(scores > 0.5, 5.0, 0.0)
-    weight[:3] = 1.0
-    arguments = {"sensitive_features": groups, "sample_weight": weight}
-    exact = RTO(rho=0.6).fit(scores, **arguments)
-    descent = RTO(rho=0.6, solver="sgd", steps=2_000, epochs=0).fit(scores, **arguments)
-    np.testing.assert_allclose(descent.thresholds_, exact.thresholds_, atol=0.02)
-
-
 def test_a_descent_that_ends_early_says_so():
     # Class labels and a small gamma: no score is near a threshold until the descent has come all
     # the way.
@@ -122,14 +97,6 @@ def test_signed_scores_aim_at_half_of_one_plus_their_mean(scored):
     assert RTO(score_range="signed").fit(scores, sensitive_features=groups).rho_ == pytest.approx(
         scores.mean() / 2 + 0.5
     )
-
-
-def test_refit_leaves_nothing_behind(scored):
-    scores, groups = scored
-    rto = RTO().fit(1 - scores, sensitive_features=groups).fit(scores, sensitive_features=groups)
-    fresh = RTO().fit(scores, sensitive_features=groups)
-    assert rto.rho_ == fresh.rho_
-    assert np.array_equal(rto.thresholds_, fresh.thresholds_)
 
 
 def test_scores_that_cannot_be_used_are_refused(scored):
@@ -206,14 +173,3 @@ def test_a_soft_row_that_no_class_accepts_gets_the_overall_means():
     row = np.full((1, 6), 1 / 6)
     hto.thresholds_ = np.ones((2, 6))
     np.testing.assert_array_equal(hto._respond(row, np.array([0])), hto.rho_[None, :])
-
-
-@pytest.mark.parametrize("method", [HTO, R2B0])
-def test_integer_one_hot_is_the_labels_it_stands_for(method):
-    rng = np.random.default_rng(2)
-    codes, groups = rng.integers(0, 3, 90), rng.choice(["u", "v"], 90)
-    hot = np.eye(3, dtype=int)[codes]
-    by_class = method().fit_transform(codes, sensitive_features=groups)
-    np.testing.assert_allclose(
-        method().fit_transform(hot, sensitive_features=groups), by_class, atol=1e-12
-    )

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import ast
-import inspect
-import re
 import sys
-import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,18 +62,6 @@ def test_5_1_2_fair_data_is_left_alone():
     assert np.array_equal(fair.soft_labels, np.eye(4)[y])
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 5e-4, 2e-3])
-def test_5_1_3_a_small_epsilon_uses_its_band_and_rows_still_sum_to_one(epsilon):
-    """Defect: below 2e-3 every class was driven to rho + epsilon/2, so that the targets of the classes no longer summed to 1."""
-    y, groups = biased()
-    fair = r2b.debias(y, sensitive_features=groups, epsilon=epsilon)
-    # the band is used, not more and not less
-    assert fair.certificate.disparity == pytest.approx(epsilon, abs=1e-9)
-    assert np.abs(fair.soft_labels.sum(axis=1) - 1).max() < 1e-12
-    tighter = r2b.debias(y, sensitive_features=groups, epsilon=epsilon / 2)
-    assert fair.certificate.distance < tighter.certificate.distance
-
-
 def test_5_1_4_nothing_leaks_from_one_fit_to_the_next():
     """Defect: the mean of the first data set survived; a refit on means (.10, .09, .81) returned (.76, .12, .12)."""
     rng = np.random.default_rng(1)
@@ -101,18 +85,6 @@ def test_5_1_5_integer_and_bool_one_hot_are_not_destroyed(dtype):
     assert fair.soft_labels.dtype == np.float64
 
 
-def test_5_1_5_dummies_of_pandas():
-    pandas = pytest.importorskip("pandas")
-    y, groups = biased()
-    dummies = pandas.get_dummies(pandas.Series(y).map({0: "a", 1: "b", 2: "c", 3: "d"}))
-    assert dummies.dtypes.eq(bool).all()
-    fair = r2b.debias(dummies, sensitive_features=groups)
-    assert fair.classes.tolist() == ["a", "b", "c", "d"]  # and the names of the classes are kept
-    assert (
-        np.abs(fair.soft_labels - r2b.debias(y, sensitive_features=groups).soft_labels).max() < 1e-9
-    )
-
-
 def test_5_1_6_one_nan_row_is_an_error_not_a_poison():
     """Defect: one NaN row made all 400 rows uniform, without a word."""
     y = np.random.default_rng(2).dirichlet(np.ones(3), 400)
@@ -130,13 +102,6 @@ def test_5_1_7_a_run_stops_by_itself_and_says_how_it_went():
         and fair.history[-1].residual <= 1e-10 < fair.history[0].residual
     )
     assert fair.residual <= 1e-10
-
-
-def test_5_1_7_nothing_is_printed(capfd):
-    y, groups = biased()
-    r2b.debias(y, sensitive_features=groups)
-    out, err = capfd.readouterr()
-    assert out == "" and err == ""
 
 
 def test_5_1_8_parity_is_exact_after_everything():
@@ -184,47 +149,6 @@ def lines_run(n):
     return seen
 
 
-def test_5_1_10_the_size_of_the_table_does_not_matter_for_classes():
-    """Defect: Python loops over rows; half an hour for a table of this size."""
-    _, few, many = (lines_run(n) for n in (2_000, 2_000, 50_000))  # the first imports what it needs
-    assert many < few + 10_000  # a loop in Python over rows would run a line for each
-
-
-@pytest.mark.parametrize(
-    "names", [["f", "m", "x"], [7, -3, 100], [0.5, 1.5, 2.5], [True, False, True], ["2", "10", "1"]]
-)
-def test_5_1_11_groups_of_any_name(names):
-    """Defect: groups had to be 0..R-1; strings gave "Some groups are missing"."""
-    y, groups = biased()
-    fair = r2b.debias(y, sensitive_features=np.array(names)[groups])
-    assert fair.status is Status.SOLVED and set(fair.groups.tolist()) == set(names)
-    if len(set(names)) == 3:
-        assert (
-            np.abs(fair.soft_labels - r2b.debias(y, sensitive_features=groups).soft_labels).max()
-            < 1e-9
-        )
-
-
-def test_5_1_11_a_number_of_classes_that_does_not_fit_is_told():
-    """Defect: a mismatch surfaced as a raw matmul error."""
-    y = np.random.default_rng(3).dirichlet(np.ones(3), 20)
-    fair = r2b.debias(y, sensitive_features=np.arange(20) % 2)
-    with pytest.raises(errors.ShapeError, match="4 columns, but 3 classes"):
-        fair.transform(np.full((2, 4), 0.25), sensitive_features=[0, 1])
-
-
-def test_5_1_12_lists_transform_weights_classes_and_warnings():
-    """Defect: a list crashed at .shape; no transform, no weights, no class names, prints instead of warnings."""
-    y, groups = ["no", "yes", "no", "no", "yes", "yes"], ["f", "f", "f", "m", "m", "m"]
-    fair = r2b.debias(y, sensitive_features=groups, sample_weight=[1, 2, 1, 1, 1, 1])
-    assert fair.classes.tolist() == ["no", "yes"] and len(fair.groups) == 2
-    assert np.array_equal(fair.transform(y, sensitive_features=groups), fair.soft_labels)
-    rows = [[0.5, 0.5], [1, 0], [0.2, 0.8], [0, 1]]
-    assert r2b.debias(rows, sensitive_features=["f", "f", "m", "m"]).status.ok
-    with pytest.warns(errors.NotSolvedWarning):
-        r2b.debias(y, sensitive_features=groups, max_iter=0)
-
-
 def decides(test, others, seen=()):
     """Whether a test can fail by its own doing: it asserts, expects a refusal, or hands over to a function or process that does."""
     for node in ast.walk(test):
@@ -244,40 +168,6 @@ def decides(test, others, seen=()):
             if name in others and name not in seen and decides(others[name], others, (*seen, name)):
                 return True
     return False
-
-
-@pytest.mark.slow
-def test_5_1_13_every_test_can_fail_and_the_data_they_use_are_biased():
-    toothless = []
-    for path in sorted(Path(__file__).parents[1].rglob("test_*.py")):
-        functions = {
-            node.name: node
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.FunctionDef)
-        }
-        toothless += [
-            f"{path.name}: {name}"
-            for name, node in functions.items()
-            if name.startswith("test") and not decides(node, functions)
-        ]
-    assert not toothless
-    assert not decides(
-        ast.parse("def test_nothing():\n    print(r2b.debias(y, sensitive_features=s))"), {}
-    )
-    y, groups = biased()
-    assert parity_of(np.eye(4)[y], groups).max() > 0.1
-    needed = tomllib.loads(
-        (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    )["project"]
-    names = [
-        re.split(r"[\[<>=! ]", each)[0]
-        for extra in needed["optional-dependencies"].values()
-        for each in extra
-    ]
-    assert "scikit-learn" in names and "sklearn" not in names
-
-
-# --- 5.2: HolisticAI ---
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
@@ -300,19 +190,6 @@ def test_5_2_2_the_means_of_the_classes_sum_to_one():
     )
 
 
-def test_5_2_3_new_rows_do_not_change_what_was_fitted():
-    """Defect: fit stored the groups, and the solve ran on whatever batch was transformed."""
-    y, groups = biased()
-    fair = r2b.debias(y, sensitive_features=groups)
-    prices = fair.prices.copy()
-    batch = fair.transform(y[:10], sensitive_features=groups[:10])
-    alone = np.concatenate(
-        [fair.transform(y[i : i + 1], sensitive_features=groups[i : i + 1]) for i in range(10)]
-    )
-    assert np.array_equal(batch, alone) and np.array_equal(batch, fair.soft_labels[:10])
-    assert np.array_equal(fair.prices, prices)
-
-
 def test_5_2_4_a_class_without_mass_is_no_error():
     """Defect: it raised "rho must be ..."."""
     rng = np.random.default_rng(6)
@@ -331,13 +208,6 @@ def test_5_2_5_a_third_group_is_a_group():
     assert len(fair.groups) == 5
     means = group_means(fair.soft_labels, groups, np.ones(len(y)))
     assert max(np.abs(means[a] - means[b]).max() for a in range(5) for b in range(5)) < 1e-9
-
-
-def test_5_2_6_the_default_is_the_optimum():
-    """Defect: five rounds by default, and the word epsilon explained as a tolerance of convergence."""
-    y, groups = biased()
-    assert r2b.debias(y, sensitive_features=groups).certificate.holds
-    assert "difference between the means of two groups" in inspect.getdoc(r2b.debias)
 
 
 def test_5_2_7_parity_falls():
@@ -376,20 +246,3 @@ def test_5_3_the_argmax_trap():
         <= 2 / 500
     )
     assert not [name for name in dir(fair) if "argmax" in name or name == "predict"]
-
-
-def test_5_3_one_call_over_ten_folds():
-    """One object reused over folds leaked its means; a call has nothing to leak."""
-    y, groups = biased(500)
-    for fold in range(10):
-        chosen = np.arange(500) % 10 != fold
-        fair = r2b.debias(y[chosen], sensitive_features=groups[chosen])
-        assert fair.status.ok and parity_of(fair.soft_labels, groups[chosen]).max() < 1e-9
-
-
-def test_5_3_too_few_steps_are_told():
-    """Ten SGD steps and one round, then argmax: the result was used as if it were solved."""
-    y, groups = biased()
-    with pytest.warns(errors.NotSolvedWarning, match="max_iter"):
-        fair = r2b.debias(y, sensitive_features=groups, max_iter=1)
-    assert not fair.status.ok and not fair.certificate.holds
