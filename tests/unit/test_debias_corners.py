@@ -127,9 +127,9 @@ def test_choices_may_have_columns_of_their_own():
 def test_comparisons_refuse_what_they_cannot_name():
     with pytest.raises(errors.ParameterError, match=r"1, '1'.*name of its own"):
         r2b.compare(Y, sensitive_features=SEX, choices={1: {}, "1": {}})
-    with pytest.raises(errors.ParameterError, match=r"'strict' is 0\.1.*'epsilon'"):
+    with pytest.raises(errors.ParameterError, match=r"'strict': 0\.1.*'epsilon'"):
         r2b.compare(Y, sensitive_features=SEX, choices={"strict": 0.1})
-    with pytest.raises(errors.ParameterError, match=r"called 'lax'.*'strict'"):
+    with pytest.raises(errors.ParameterError, match=r"name is 'lax'.*'strict'"):
         r2b.compare(Y, sensitive_features=SEX, choices={"strict": {}}).meets("strict", "lax")
 
 
@@ -246,7 +246,7 @@ REFUSED = {
     "mixed types in a list": (
         {"y": [1, "a"] * 150},
         errors.MixedTypeError,
-        r"\[str\(value\) for value in column\]",
+        r"\[str\(v\) for v in column\]",
     ),
 }
 
