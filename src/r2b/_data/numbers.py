@@ -249,8 +249,9 @@ def read_costs(costs: Any, names: list[Any], vocabulary: Vocabulary | None = Non
     n_classes = len(names)
     size = f"{n_classes} x {n_classes}"
     remedy = f"Pass a {size} table of the cost to turn a row's class into a column's; 1 is usual."
+    costs = _in_order(costs, names)
     try:
-        table = np.array(_in_order(costs, names), dtype=np.float64)
+        table = np.array(costs, dtype=np.float64)
     except (TypeError, ValueError):
         raise ParameterError("costs is not a table of numbers.", remedy=remedy) from None
     if table.shape != (n_classes, n_classes):
