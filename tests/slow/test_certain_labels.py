@@ -29,7 +29,7 @@ def test_one_hot_rows_merge_like_the_classes_they_are(dtype):
     named = merge(read(y, sensitive_features=groups, sample_weight=weight))
     np.testing.assert_array_equal(certain.classes, named.classes)
     np.testing.assert_array_equal(certain.weight, named.weight)
-    np.testing.assert_array_equal(certain.groups, named.groups)
+    np.testing.assert_array_equal(certain.cells, named.cells)
 
 
 def test_one_row_in_doubt_makes_them_probabilities():

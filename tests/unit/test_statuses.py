@@ -108,7 +108,7 @@ def test_no_prices_prove_what_labels_contradict(seed):
             "overall": OverallBound(none),
             "ratio": RatioBound(none),
             "target": TargetBound(none, means.mean(axis=0)),
-            "moment": MomentBound(none, none),
+            "moment": MomentBound(none),
         }[kind]
         bound = bound.at(bound.measure(means, own))
         members.append(Member(str(start), slice(start, start + len(own)), bound))

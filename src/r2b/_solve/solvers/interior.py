@@ -28,7 +28,6 @@ from r2b._solve.solvers.linear import (
     Entries,
     Held,
     entries_of,
-    in_outcomes,
     system_of,
 )
 from r2b._solve.solvers.newton import Newton
@@ -91,19 +90,19 @@ def curvature_of(rows: MergedRows, parity: Parity, d: Floats, *, disjoint: bool)
         return np.asarray(np.tensordot(part, blocks, 1))
     n_groups = design.shape[1]
     if len(d) >= 4 * len(design):  # cells stand for many rows
-        blocks = rows.blocks(d) * parity.cell_share[:, None, None]
+        blocks = parity.curvature(rows.blocks(d)) * parity.cell_share[:, None, None]
         pairs = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
-        whole = (pairs.T @ blocks.reshape(len(design), -1)).reshape(
-            n_groups, n_groups, n_classes, n_classes
-        )
-        return in_outcomes(parity, np.ascontiguousarray(whole.transpose(0, 2, 1, 3)))
-    counted = design[rows.cell] * np.sqrt(rows.weight)[:, None]
-    ranked = counted[:, :, None] * (d / np.sqrt(d.sum(axis=1))[:, None])[:, None, :]
-    flat = ranked.reshape(len(d), -1)
-    whole = -(flat.T @ flat).reshape(n_groups, n_classes, n_groups, n_classes)
-    for class_ in range(n_classes):
-        whole[:, class_, :, class_] += counted.T @ (d[:, class_, None] * counted)
-    return in_outcomes(parity, whole)
+        tables = pairs.T @ blocks.reshape(len(design), -1)
+        whole = tables.reshape(n_groups, n_groups, *blocks.shape[1:])
+    else:
+        counted = design[rows.cell] * np.sqrt(rows.weight)[:, None]
+        ranked = counted[:, :, None] * (d / np.sqrt(d.sum(axis=1))[:, None])[:, None, :]
+        flat = ranked.reshape(len(d), -1)
+        square = -(flat.T @ flat).reshape(n_groups, n_classes, n_groups, n_classes)
+        for class_ in range(n_classes):
+            square[:, class_, :, class_] += counted.T @ (d[:, class_, None] * counted)
+        whole = parity.curvature(square.transpose(0, 2, 1, 3))
+    return np.ascontiguousarray(whole.transpose(0, 2, 1, 3))
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,14 +107,6 @@ def entries_of(parity: Parity) -> Entries:
     )
 
 
-def in_outcomes(parity: Parity, curvature: Floats) -> Floats:
-    """Return T H T' for curvatures (n, n_classes, n, n_classes) of pairs of groups."""
-    if parity.outcomes is None:
-        return curvature
-    one = parity.outcomes
-    return np.asarray(np.einsum("kl,glhm,om->gkho", one, curvature, one, optimize=True))
-
-
 @dataclass(frozen=True, eq=False)
 class Held:
     """What entries and levels are held to; groups x classes, and families x classes for levels.
