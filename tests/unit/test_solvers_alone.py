@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,6 +30,7 @@ from r2b._solve.solvers.agreement import infeasible, most_agreement
 from r2b._solve.solvers.interior import InteriorPoint, Point, _NewtonSystem
 from r2b._solve.solvers.linear import BlockSystem, DenseSystem, Held, entries_of
 from r2b._solve.solvers.newton import Newton
+from r2b._solve.solvers.plan import stages
 from r2b._solve.solvers.thresholds import Thresholds
 
 BOUNDS = ("range", "to_overall", "ratio", "target")
@@ -389,6 +391,34 @@ def test_the_least_violation_proves_what_no_labels_meet(epsilon, apart):
     assert infeasible(problem) is (apart > 0)
 
 
+# --- which solver when ---
+
+
+def planned(case: Small, oracle=None, *, warm: bool = False) -> list[str]:
+    """The stages of a plan, by name, without neighbours that are the same."""
+    found = stages(case.problem, oracle or case.task.oracle, None, 1e-10, warm=warm)
+    names = [f"{stage.solver.name} {getattr(stage.solver, 'lam', 1.0):.2g}" for stage in found]
+    return [one for one, _ in itertools.groupby(names)]
+
+
+def test_the_plan():
+    lasts = ["interior 1", "newton 1"] * 3
+    few, many = Small(soft=True), Small(soft=True, rows=400, weighted=False)
+    assert planned(few) == lasts
+    assert planned(many) == ["newton 1", *lasts]
+    assert planned(few, warm=True) == ["newton 1", *lasts]
+    labels = Small()
+    by_class = ClassOracle.of(labels.problem.rows_in_memory)
+    assert planned(labels, by_class) == ["thresholds 1", *lasts]
+    assert planned(labels, by_class, warm=True) == ["thresholds 1", *lasts]
+    bent = Small(lam=0.2, soft=True, rows=400, weighted=False)
+    assert planned(bent)[:3] == [
+        "newton, larger lam 1.8",
+        "newton, larger lam 0.6",
+        "newton 0.2",
+    ]
+
+
 # --- outcomes that are not the classes ---
 
 
@@ -404,11 +434,11 @@ def test_merged_classes_are_compared_by_every_solver(families, soft):
     problem, oracle = Problem(rows, parity), case.task.oracle
     newton, none = Newton(oracle, parity, 1.0), np.zeros((parity.n_groups, 2))
     proofs = []
-    for stages in (
+    for plan in (
         [Stage(newton, 1e-10, 80)],
         [Stage(InteriorPoint(problem, newton), 0.0, 30, final=False), Stage(newton, 1e-10, 0)],
     ):
-        outcome = run(stages, none, Limits())
+        outcome = run(plan, none, Limits())
         assert outcome.status.ok
         proofs.append(certify(problem, oracle, parity.settle(outcome.prices), oracle.label_means()))
     assert proofs[0].holds and proofs[1].holds

@@ -32,11 +32,13 @@ def stages(
     the rows fit in memory a few times over; and Newton's method again.
     """
     newton = Newton(oracle, problem.parity, float(problem.lam))
-    if warm:  # from prices that are near the answer
-        yield Stage(newton, tol, SETTINGS.newton_steps // 4)
     if isinstance(oracle, ClassOracle) and takes_thresholds(problem):
         thresholds = Thresholds(oracle, problem.parity, float(problem.lam))
         yield Stage(thresholds, 0.01 * tol, SETTINGS.threshold_steps)
+        if not blocks_fit(problem):
+            return
+    elif warm:  # from prices that are near the answer
+        yield Stage(newton, tol, SETTINGS.newton_steps // 4)
     by_newton = _by_newton(newton, samples, tol, warm=warm)
     if not fits_interior(problem):
         attempts = [by_newton]
@@ -79,12 +81,17 @@ def takes_thresholds(problem: Problem) -> bool:
     return problem.parity.simple and bool((problem.parity.share > 0).all())
 
 
+def blocks_fit(problem: Problem) -> bool:
+    """Whether a matrix of the classes for each group fits."""
+    return problem.n_groups * problem.n_classes**2 <= SETTINGS.block_entries
+
+
 def fits_interior(problem: Problem) -> bool:
     """Whether the copies of the rows and the systems of the interior-point method fit."""
     if isinstance(problem.rows, Extent) or problem.rows.entries > SETTINGS.interior_entries:
         return False
     if entries_of(problem.parity).disjoint:
-        return problem.n_groups * problem.n_classes**2 <= 10 * SETTINGS.interior_entries
+        return blocks_fit(problem)
     return problem.n_prices <= SETTINGS.dense_prices
 
 

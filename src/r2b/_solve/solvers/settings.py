@@ -18,6 +18,8 @@ class SolverSettings:
         of this size.
     rows_per_price : float
         Rows for each price above which Newton's method is tried first: it then takes fewer steps.
+    block_entries : int
+        Groups times classes squared up to which there is a matrix of the classes for each group.
     dense_prices : int
         Prices that are solved for together where groups share rows: a matrix of 200 MB.
     starts : tuple of (float, float)
@@ -56,6 +58,7 @@ class SolverSettings:
 
     interior_entries: int = 2_000_000
     rows_per_price: float = 10.0
+    block_entries: int = 20_000_000
     dense_prices: int = 5_000
     starts: tuple[tuple[float, float], ...] = ((0.7, 5.0), (0.7, 0.05), (1.0, 0.5))
     interior_steps: int = 300
