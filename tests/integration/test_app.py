@@ -17,10 +17,10 @@ from app_server import PEOPLE, Answer, Served, running
 import r2b
 from r2b import metrics
 from r2b.app import pages
-from r2b.app.choice import PageChoice
-from r2b.app.downloads import code_of
-from r2b.app.uploads import open_adult, read_upload
-from r2b.app.workspace import Store
+from r2b.app.choices import PageChoice
+from r2b.app.files import open_adult, read_upload
+from r2b.app.making import code_of
+from r2b.app.tables import Store
 from r2b.cli import main
 from r2b.errors import InputError
 

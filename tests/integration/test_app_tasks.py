@@ -232,7 +232,7 @@ def test_of_a_workbook_with_several_sheets_one_is_chosen(app: Served) -> None:
         and answer.json["sheets"] == ["one", "two"]
         and answer.json["control"] == "file"
     )
-    assert answer.json["remedy"] == "Say which below."
+    assert answer.json["remedy"].startswith("Say which")
     opened = app.post("/tables?name=book.xlsx&sheet=two", file.getvalue())
     assert (
         opened.status == 201

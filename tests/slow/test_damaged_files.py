@@ -97,7 +97,7 @@ def test_the_app_says_that_a_file_is_damaged_and_keeps_its_tables(app: Served) -
 def test_a_reader_that_breaks_down_does_not_take_the_app_along(
     app: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from r2b.app import parsing
+    from r2b.app import files as parsing
 
     page = app.open()
     # The child really dies of a signal, as it would of a fault in the reader that nobody knows yet.

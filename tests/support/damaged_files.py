@@ -92,7 +92,7 @@ def damaged(content: bytes, seed: int) -> bytes:
 def use(kind: str, content: bytes, folder: str) -> None:
     """Do with a file what commands and the app do: read it, list it, write it, solve it; whole columns, and part by part."""
     import r2b
-    from r2b.app.workspace import _columns
+    from r2b.app.tables import _columns
     from r2b.engines.files import FileSource
     from r2b.errors import R2BError
 

@@ -9,7 +9,7 @@ from cli_calls import Shell
 
 import r2b
 from r2b._constraints.epsilon import epsilon_per_class
-from r2b.app.choice import PageChoice
+from r2b.app.choices import PageChoice
 from r2b.errors import ParameterError
 from r2b.report import gather, to_markdown
 from r2b.sklearn import LabelDebiaser
@@ -157,7 +157,7 @@ def test_names_that_are_no_class_are_refused():
 
 
 def test_percentages_in_the_app():
-    from r2b.app.choice import _epsilon
+    from r2b.app.choices import _epsilon
 
     with pytest.raises(ParameterError, match="Epsilon"):
         _epsilon(-1)

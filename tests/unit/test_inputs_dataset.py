@@ -304,7 +304,7 @@ def test_rows_of_control_features_must_be_those_of_the_labels():
     ):
         read(pandas.Series(Y), sensitive_features=SEX, control_features=turned)
     with pytest.raises(
-        InputError, match=r"sensitive_features and control_features .* different order"
+        InputError, match=r"sensitive_features. and .control_features. .* different order"
     ):
         read(Y, sensitive_features=pandas.Series(SEX), control_features=turned)
     for second in (

@@ -5,7 +5,6 @@ Pictures, words and colours are the report's.
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -20,11 +19,10 @@ from r2b._data.arrays import plain_value
 from r2b._data.values import directions_kept
 from r2b._files.text import megabytes
 from r2b._labels import FairLabels
-from r2b.app.choice import TASKS, PageChoice, TaskChoice
-from r2b.app.downloads import leaving
-from r2b.app.making import Made, shares
-from r2b.app.uploads import DELIMITERS, ENCODINGS, preview
-from r2b.app.workspace import Bounded, Workspace
+from r2b.app.choices import TASKS, PageChoice, TaskChoice
+from r2b.app.files import DELIMITERS, ENCODINGS, preview
+from r2b.app.making import Made, leaving, shares
+from r2b.app.tables import Bounded, Workspace
 from r2b.errors import MissingValueError, R2BError, WeightError
 from r2b.report import facts_of, views, words
 from r2b.report.render import environment as report_environment
@@ -54,56 +52,26 @@ MISSING = {
     "exclude": "Leave these rows as they are",
 }
 
-# Errors speak of arguments and options; here there are controls.
-_REWORDED = (
-    (
-        r"To keep them, use missing=[^.]* where it is offered\.",
-        "Or say under missing values what becomes of them.",
-    ),
-    (
-        r"[Pp]ass missing='group'(?: to [^,.;]*)?",
-        "Under missing values choose a group of their own",
-    ),
-    (r"missing='exclude'", "leave these rows out"),
-    (r"\bmissing='group'", "a group of their own under missing values"),
-    (r"\bThe argument y\b", "The label"),
-    (r"\b([Ii]n|of) y\b(?=[ ,.])", r"\1 the label"),
-    (r"\b[Tt]he argument sensitive_features\b", "The sensitive columns"),
-    (r"\bsensitive_features\b", "the sensitive columns"),
-    (r"\bcontrol_features\b", "the columns to compare within"),
-    (r"\bsample_weight\b", "the weight"),
-    (r"which normalize=True does", "which the box below the probabilities does"),
-    (r"Say which with sheet=.*$", "Say which below."),
-    (
-        r"Name classes alike in y_true and y_pred;.*$",
-        "Choose two columns that name the classes alike.",
-    ),
-    (r"\bThe argument y_true\b|\by_true\b", "what is true"),
-    (r"\bThe argument y_pred\b|\by_pred\b", "what the model predicted"),
-    (
-        r", or say how fields are separated(?: with --delimiter|: delimiter=.* on the command line)",
-        "",
-    ),
-    (r": pass --delimiter '[^']*'\.", ": choose that on the page."),
-    (r"; where the header does not tell the delimiter, pass it with --delimiter", ""),
-    (
-        r"(?:Say how it is encoded(?: with|, such as)|Pass) (?:--)?encoding[^.]*\.",
-        "Choose another encoding on the page, or save it as UTF-8.",
-    ),
-    (r"Pass (?:--format |format=')([\w.]+)'?\.$", r"Let its name end in .\1."),
-    (r", and say what it is with --format(?:, such as [\w .]*)?(?=\.$)", ""),
-    (
-        r"Say which it is with format=.*$",
-        "Give it an ending that does: .csv, .tsv, .jsonl, .parquet or .arrow.",
-    ),
-    (r" with --output-format", ""),
-    (r", or say which text means missing with --na", ""),
-)
-_CONTROLS = ("epsilon", "bound", "families", "missing", "form")
-# The first word where it is one of ours: names of files and columns stay as they are written.
-_OURS = re.compile(
-    r"^(?:the sensitive|the columns|the weight|leave these|a group of|standard input)", re.ASCII
-)
+_NAMES = {
+    "y": "the label",
+    "y_true": "what is true",
+    "y_pred": "what the model predicted",
+    "sensitive_features": "the sensitive columns",
+    "control_features": "the columns to compare within",
+    "sample_weight": "the weight",
+}
+_FIELDS = {
+    "missing": ("Missing values of sensitive columns", MISSING),
+    "families": ("Groups", {name: title for name, (title, _) in FAMILIES.items()}),
+    "bound": ("Compared how", {name: title for name, (title, _) in BOUNDS.items()}),
+    "epsilon": ("Largest difference accepted", {}),
+    "encoding": ("Encoding", ENCODINGS),
+    "delimiter": ("Fields are separated by a", DELIMITERS),
+    "sheet": ("Sheet", {}),
+    "normalize": ("Divide rows that do not add up to 1 by their sums", {}),
+    "form": ("Form", {}),
+}
+"""Options of the library that have a field on the page, and the words for their values there."""
 
 
 @cache
@@ -304,14 +272,16 @@ def made_part(choice: TaskChoice, made: Made) -> str:
         proven=fair.status.ok,
         status=fair.status.value,
         gap=abs(proof.relative_gap),
-        sentence=sentence
-        if fair.status.ok
-        else f"{sentence} {format_for_page(fair.status.advice)}",
+        sentence=sentence if fair.status.ok else f"{sentence} {_advice(fair)}",
         corner=by,
         classes=classes[:TOP_CLASSES],
         rows=[{**row, "cells": row["cells"][:TOP_CLASSES]} for row in rows[:_MOST_ROWS]],
         cut=cut if len(rows) > _MOST_ROWS or len(classes) > TOP_CLASSES else "",
     )
+
+
+def _advice(fair: FairLabels) -> str:
+    return rendered(R2BError("", remedy=fair.status.advice))[1]
 
 
 def predictions_part(choice: TaskChoice, found: dict[str, Any]) -> str:
@@ -381,51 +351,64 @@ def _cell(probability: float, colour: str) -> tuple[str, str]:
     return shown, f"{colour}{step}" if step else ""
 
 
-def format_for_page(text: str) -> str:
-    """Say in words of the page what an error says in words of arguments and options.
+def phrase(name: str, value: Any) -> str | None:
+    """Return the words of the page for an option of the library; None if it has no field.
 
     Examples
     --------
-    >>> format_for_page("The argument y has no rows."), format_for_page("Correct it, or say how fields are separated with --delimiter.")
-    ('The label has no rows.', 'Correct it.')
+    >>> phrase("missing", "group")
+    '“A group of their own” under “Missing values of sensitive columns”'
+    >>> phrase("max_iter", None) is None
+    True
     """
-    for pattern, wording in _REWORDED:
-        text = re.sub(pattern, wording, text)
-    return directions_kept(_OURS.sub(lambda found: found[0].capitalize(), text))
+    known, element, key = name.partition("[")
+    if element:
+        return f"the column {key.removesuffix(']')}"
+    if known in _NAMES:
+        return _NAMES[known]
+    if known not in _FIELDS:
+        return None
+    title, words = _FIELDS[known]
+    words = words or {value: value}
+    said = words.get(value) if isinstance(value, str) else None
+    return f"“{said}” under “{title}”" if said else f"“{title}”"
 
 
-def control_of(error: R2BError, choice: dict[str, Any] | None) -> str:
-    """Name the control that an error concerns; "general" where there is none."""
-    facts, chosen = error.facts, choice or {}
+def rendered(error: R2BError) -> tuple[str, str]:
+    """Return problem and remedy in words of the page."""
+    otherwise = "Choose other columns, or use r2b on the command line or in Python."
+    problem, remedy = error.render(phrase, otherwise)
+    return directions_kept(problem), directions_kept(remedy)
+
+
+def control_of(error: R2BError, choice: dict[str, Any]) -> str:
+    """Name the control that an error concerns; "general" if there is none."""
+    facts = error.facts
     if "control" in facts:
         return str(facts["control"])
-    column = facts.get("column")
-    if column is not None and column in ("y", chosen.get("label")):
+    column = facts.get("column", facts.get("argument"))
+    if column is not None and column in ("y", choice.get("label")):
         return "label"
-    if isinstance(error, WeightError) or (
-        column is not None and column in ("sample_weight", chosen.get("weight"))
-    ):
+    if isinstance(error, WeightError) or column in ("sample_weight", choice.get("weight") or ""):
         return "weight"
     if isinstance(error, MissingValueError):
         return "missing"
     for part in ("sensitive", "control"):
-        if column is not None and column in (chosen.get(part) or ()):
+        if column is not None and column in (choice.get(part) or ()):
             return part
-    named = next((name for name in _CONTROLS if name in facts), None)
-    if named is not None:
-        return named
-    if "family" in facts or "groups" in facts or "stratum" in facts or "control_features" in facts:
+    named = [name for name in ("epsilon", "bound", "families", "missing", "form") if name in facts]
+    if named:
+        return named[0]
+    if {"family", "groups", "stratum", "control_features"} & set(facts):
         return "families"
-    return "label" if re.search(r"\bargument y\b|\bclass", error.problem) else "general"
+    return "label" if {"n_classes", "class_name"} & set(facts) else "general"
 
 
 def fault(error: R2BError, choice: dict[str, Any] | None = None, status: int = 400) -> Response:
     """Answer with an error."""
-    content: dict[str, Any] = {
-        "problem": format_for_page(error.problem),
-        "remedy": format_for_page(error.remedy),
-        "control": control_of(error, choice),
-    }
+    problem, remedy = rendered(error)
+    control = control_of(error, choice or {})
+    content: dict[str, Any] = {"problem": problem, "remedy": remedy, "control": control}
     if "sheets" in error.facts:
         content["sheets"] = error.facts["sheets"]
     return JSONResponse(content, status_code=status)

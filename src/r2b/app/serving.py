@@ -156,11 +156,10 @@ def _opened(app: Any, path: Path) -> str:
     try:
         return str(app.open_file(path))
     except R2BError as error:
-        from r2b.app.pages import format_for_page
+        from r2b.app.pages import rendered
 
-        raise type(error)(
-            error.problem, remedy=format_for_page(error.remedy), **error.facts
-        ) from error
+        problem, remedy = rendered(error)
+        raise error.changed(problem=problem, remedy=remedy) from error
 
 
 def _printed(address: str) -> None:

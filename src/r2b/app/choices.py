@@ -229,7 +229,7 @@ def _refuse_columns(table: FileSource, parts: dict[str, tuple[str, ...]]) -> Non
         try:
             table.check(names, part)
         except ParameterError as error:
-            raise ParameterError(error.problem, remedy=error.remedy, control=part) from None
+            raise error.changed(control=part) from None
     chosen = [(name, part) for part, names in parts.items() if part != "weight" for name in names]
     for place, (name, part) in enumerate(chosen):
         if name in dict(chosen[:place]):

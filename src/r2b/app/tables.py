@@ -1,8 +1,4 @@
-"""The tables that are open: each read and merged once per choice of columns, audited once, solved at every move.
-
-Every request says all that is chosen, so two windows on one table cannot mix; what is kept is only
-what can be computed again.
-"""
+"""The tables that are open: each read once per choice of columns, and solved at every move."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, Lock, RLock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,16 +21,75 @@ from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import fair_as_they_are, solved_along
 from r2b._constraints.families import Request, resolve
 from r2b._data import Dataset
-from r2b._data.arrays import Floats
-from r2b._files.arrow import pyarrow
+from r2b._data.arrays import Floats, plain_value
+from r2b._files.arrow import pyarrow, pyarrow_compute
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Settings
 from r2b._labels.task import Task, open_job
-from r2b.app.choice import PageChoice, TaskChoice
+from r2b.app.choices import PageChoice, TaskChoice
+from r2b.app.files import Reading
 from r2b.app.making import Made, decided, taught
-from r2b.app.uploads import Reading
 from r2b.engines.files import FileSource
 from r2b.errors import DataWarning, InputError, NotSolvedWarning
+from r2b.metrics.criteria import CRITERIA, disparity, disparity_by_chance
+from r2b.metrics.means import group_means
+
+
+def measured(table: FileSource, choice: TaskChoice) -> dict[str, Any]:
+    """Measure predictions.
+
+    Returns
+    -------
+    dict
+        ``criteria``: name, meaning, what was found and what chance explains; ``groups``: rows,
+        share that is right, share of every prediction; ``classes``; ``accuracy``.
+    """
+    columns = table.columns([choice.label, choice.prediction, *choice.sensitive])
+    true, predicted = columns[choice.label], columns[choice.prediction]
+    rows: dict[str, Any] = {
+        "sensitive_features": {name: columns[name] for name in choice.sensitive}
+    }
+    if choice.weight is not None:
+        rows["sample_weight"] = table.with_numbers([choice.weight]).columns([choice.weight])[
+            choice.weight
+        ]
+    criteria = []
+    for criterion in CRITERIA.values():
+        found = disparity(criterion.name, true, predicted, **rows)
+        chance = disparity_by_chance(criterion.name, true, predicted, **rows)
+        criteria.append(
+            {
+                "criterion": criterion.name,
+                "name": criterion.title,
+                "meaning": criterion.meaning,
+                "found": 100 * found,
+                "chance": 100 * chance,
+            }
+        )
+    right = pyarrow_compute().equal(true.cast("string"), predicted.cast("string"))
+    given, correct = group_means(predicted, **rows), group_means(right, **rows)
+    place = (
+        [str(plain_value(each)) for each in correct.classes].index("True")
+        if any(np.asarray(right))
+        else None
+    )
+    groups: list[dict[str, Any]] = [
+        {
+            "name": str(plain_value(name)),
+            "weight": float(weight),
+            "right": 0.0 if place is None else 100 * float(correct.means[at, place]),
+            "shares": [100 * float(share) for share in given.means[at]],
+        }
+        for at, (name, weight) in enumerate(zip(given.groups, given.weights, strict=True))
+    ]
+    whole = sum(each["weight"] for each in groups)
+    return {
+        "criteria": criteria,
+        "groups": groups,
+        "classes": [str(plain_value(each)) for each in given.classes],
+        "accuracy": sum(each["weight"] * each["right"] for each in groups) / whole,
+    }
+
 
 Kept = TypeVar("Kept")
 
@@ -282,7 +337,7 @@ class Store:
 
     Examples
     --------
-    >>> from r2b.app.uploads import read_upload
+    >>> from r2b.app.files import read_upload
     >>> store = Store(most=1)
     >>> first, second = (store.add(*read_upload("x.csv", b"a,b\n1,2\n", 100)) for _ in range(2))
     >>> len(store), store.get(second.id) is second
