@@ -1,4 +1,4 @@
-"""Arrow datasets and streams, Delta Lake and Iceberg: the answers of memory, for the rows that a table has and no others."""
+"""Arrow datasets and streams, Delta Lake and Iceberg: the answers of memory for their rows."""
 
 from __future__ import annotations
 

@@ -172,7 +172,8 @@ def relation() -> Any:
     table = people()
     connection.register("people", table)
     return connection.sql(
-        "SELECT id, level::level AS level, sex, weight, 7::HUGEINT AS big, 1.50::DECIMAL(9, 2) AS price FROM people"
+        "SELECT id, level::level AS level, sex, weight, 7::HUGEINT AS big, "
+        "1.50::DECIMAL(9, 2) AS price FROM people"
     )
 
 

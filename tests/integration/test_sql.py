@@ -1,4 +1,4 @@
-"""Statements in SQL, run by PostgreSQL, DuckDB and SQLite: labels are those in memory, row by row, and what cannot be is refused."""
+"""Statements in SQL on PostgreSQL, DuckDB and SQLite: the labels of memory, row by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dask: partitions stay where they are, types and index stay what they are, and a lost worker costs time alone."""
+"""Dask: types and index stay, and a lost worker costs time alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Databases that the tests of SQL ask: PostgreSQL in a server of their own, DuckDB and SQLite in this process."""
+"""Databases for the tests: a server of PostgreSQL, and DuckDB and SQLite in this process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Database:
         return [tuple(row) for row in found.fetchall()]
 
     def columns(self, statement: str) -> dict[str, list[Any]]:
-        """Give a result as columns by name."""
+        """Return a result as columns by name."""
         found = self.connection.execute(statement)
         names = [each[0] for each in found.description]
         rows = found.fetchall()

@@ -1,4 +1,4 @@
-"""A Spark cluster of two executors in processes of their own, and a watch that kills one of them."""
+"""A Spark cluster of two executors in processes of their own, one of which can be killed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def executors() -> list[psutil.Process]:
 
 
 def killing(spark: Any, work: Callable[[], Any]) -> tuple[Any, bool]:
-    """Do some work, and kill an executor once a task runs; return the result and whether it died."""
+    """Do some work, and kill an executor once a task runs; return the result, and if it died."""
     tracker, ended, killed = spark.sparkContext.statusTracker(), threading.Event(), []
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""The Spark session of this test process: one for all files, since starting it takes longer than most of what is tested with it."""
+"""The one Spark session of this test process: starting it takes longer than most tests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def skip_without_spark() -> None:
 
 
 def spark_session() -> Any:
-    """Give the session of this process."""
+    """Return the session of this process."""
     skip_without_spark()
     return _started()
 
