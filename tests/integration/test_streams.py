@@ -189,6 +189,8 @@ def test_what_is_new_gets_the_same_labels_on_every_engine(
             assert in_order(pq.read_table(tmp_path / f"{form}.parquet")) == known
             made = relation.sql("duckdb", table="later", form=form, **key)
             assert in_order(database.sql(made.select).to_arrow_table()) == known
+        rounded = applied(later, stored, unseen="overall").frame("round", key="id")
+        assert set(rounded["level_fair"].to_pylist()) == set(LEVELS)
 
 
 def test_a_result_with_something_new_is_saved_and_read_as_it_was_fitted(

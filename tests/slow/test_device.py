@@ -200,7 +200,7 @@ def test_repeated_rows_have_the_certified_disparity(device: str) -> None:
     assert parity == pytest.approx(fair.certificate.disparity, abs=1e-9)
     taken, _, _ = fair.expand(sent(y, device))
     assert torch.equal(taken.cpu(), torch.from_numpy(y)[index])
-    with pytest.raises(LengthError, match="X has 5"):
+    with pytest.raises(LengthError, match="`X` has 5"):
         fair.expand(sent(y[:5], device))
 
 
@@ -335,7 +335,7 @@ REFUSALS: list[tuple[type[R2BError], str, Any, dict[str, Any]]] = [
     (ShapeError, "y.cpu", torch.zeros(90), {}),
     (EmptyError, "single column", torch.ones(90, 1), {}),
     (EmptyError, "one class", torch.zeros(90, dtype=torch.int64), {}),
-    (LengthError, "y has 90 rows", SOUND, {"sensitive_features": GROUPS[:5]}),
+    (LengthError, "`y` has 90 rows", SOUND, {"sensitive_features": GROUPS[:5]}),
     (LengthError, "sample_weight", SOUND, {"sample_weight": torch.ones(3)}),
     (WeightError, "row 2 is -1.0", SOUND, {"sample_weight": torch.tensor([1.0, 1.0, -1.0] * 30)}),
     (WeightError, "all 90 rows are zero", SOUND, {"sample_weight": torch.zeros(90)}),

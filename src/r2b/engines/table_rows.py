@@ -276,7 +276,7 @@ class TableRows(LabelRows):
             )
         give_back()  # what the solve has left
         counts = class_weights(self.counts, ignore_weight=True)
-        whole = whole_counts(counts, relabel.response.channel(), seed)
+        whole = whole_counts(counts, relabel.response.channel(n_classes), seed)
         found: Whole | BorderSearch = BorderSearch.of(whole.reshape(-1, n_classes))
         while isinstance(found, BorderSearch):
             find = partial(_find_draws, relabel.decode, found.look, seed)

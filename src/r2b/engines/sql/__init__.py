@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Any
 
 from r2b._data import Dataset
 from r2b._data.attributes import CATEGORICAL
 from r2b._labels import FairLabels
-from r2b._labels.labels import Form
+from r2b._labels.rows import Form, check_form
 from r2b.engines.counts import counts_source
 from r2b.engines.roles import ColumnRoles, names_of, refuse_alike
 from r2b.engines.source import new_names
@@ -148,9 +148,7 @@ def statements(
 ) -> SQL:
     """Write statements for a result; arguments as for :meth:`r2b.FairLabels.sql`."""
     words = dialect_of(dialect)
-    if form not in get_args(Form):
-        remedy = f"Pass one of {', '.join(map(repr, get_args(Form)))}."
-        raise ParameterError(f"form is {form!r}.", remedy=remedy, form=form)
+    check_form(form)
     roles = _roles(fair, label, sensitive_features, control_features)
     weight = roles.weight if sample_weight is None else sample_weight
     roles = replace(roles, key=names_of(key, "key"), weight=weight)

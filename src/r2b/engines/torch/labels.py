@@ -12,7 +12,7 @@ import torch
 
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._data import Dataset
-from r2b._data.arrays import Floats, smallest_unsigned
+from r2b._data.arrays import smallest_unsigned
 from r2b._data.cells import read_cells, read_known_cells
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import parts_of
@@ -121,11 +121,9 @@ class TensorRows(LabelRows):
         if rule.unchanged:
             return y.to(dtype)
         out = torch.empty(y.shape, dtype=dtype, device=y.device)
-        self.blocks.answer(self._shifts(rule), rule.lam, rows, out)
+        response = rule.response(self.known.cells)
+        self.blocks.answer(response.shifts, response.lam, rows, out)
         return out
-
-    def _shifts(self, rule: Rule) -> Floats:
-        return rule.families.shifts(self.known.cells, rule.prices)
 
     def sample(self, rule: Rule, seed: int, key: Any) -> Any:
         """Draw one class per row."""
