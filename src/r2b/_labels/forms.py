@@ -29,7 +29,7 @@ from r2b._labels.rounding import (
     whole_counts_of_cell,
 )
 from r2b._labels.sampling import Expansion, block_length, expanded, sample_rows, sample_table
-from r2b._solve.oracle import Responses, respond
+from r2b._solve.oracle import respond
 
 HELD_ENTRIES = 1 << 26  # most entries of a table of answers: 512 MB
 WRITTEN_ENTRIES = 1 << 18  # entries of the matrix that one thread writes at a time
@@ -44,16 +44,13 @@ class Response:
     shifts : ndarray of shape (n_cells, n_classes)
         The sum of the prices of its groups, for each cell.
     lam : float
-        0 for agreement, where the table or the splits decide.
+        0 for agreement of class labels, where the table decides.
     unchanged : bool
         Labels stay as they came in.
     costs : ndarray of shape (n_classes, n_classes), optional
         Cost of turning one class into another.
     table : ndarray of shape (n_cells, n_classes, n_classes), optional
         P(new class | old class, cell), where prices do not determine it.
-    splits : Responses, optional
-        Shifts of cells and the small lambda at which they determine the labels, where those above
-        leave ties.
     overall : ndarray of shape (n_cells, n_classes), optional
         What rows of new classes, and all rows of cells without prices, get.
     priced : ndarray of shape (n_cells,), optional
@@ -70,7 +67,6 @@ class Response:
     unchanged: bool = False
     costs: Floats | None = None
     table: Floats | None = None
-    splits: Responses | None = None
     overall: Floats | None = None
     priced: Array | None = None
 
@@ -82,7 +78,7 @@ class Response:
             found = known
         else:
             worth = known if self.costs is None else known @ -self.costs
-            found = respond(worth, cells, *(self.splits or (self.shifts, self.lam)))
+            found = respond(worth, cells, self.shifts, self.lam)
         new = (labels[:, n_classes:] > 0).any(axis=1)
         return self._with_overall(found, cells, new, labels.shape[1])
 

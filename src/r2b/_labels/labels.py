@@ -33,7 +33,6 @@ from r2b._labels.summary import (
     summarize,
 )
 from r2b._solve.certificate import Certificate
-from r2b._solve.oracle import Responses
 from r2b._solve.solvers import Progress, Status
 from r2b.errors import ParameterError, RowsUnavailableError, UnseenError
 
@@ -114,14 +113,14 @@ class FairLabels:
         """The price of each group and class, of shape (n_groups, n_classes).
 
         The new label of a row is ``P((y - prices[s]) / lam)``, P the projection onto the simplex;
-        the prices of a row in several groups add up. For agreement lam is 0 and these are the
-        prices that prove it.
+        the prices of a row in several groups add up. For agreement of class labels lam is 0 and
+        these are the prices that prove it.
         """
         return self.rule.prices
 
     @property
     def lam(self) -> float:
-        """The weight of the size of new labels against agreement with the old; 0 for agreement."""
+        """The weight of the size of new labels; 0 or small for agreement with the old."""
         return self.rule.lam
 
     @property
@@ -138,11 +137,6 @@ class FairLabels:
     def table(self) -> Floats | None:
         """The channel of every cell for agreement with class labels, where prices leave ties."""
         return self.rule.table
-
-    @property
-    def splits(self) -> Responses | None:
-        """Prices and a small lam that determine the labels, for agreement with probabilities."""
-        return self.rule.splits
 
     @property
     def status(self) -> Status:

@@ -22,7 +22,6 @@ from r2b._data.columns import Column, column_of
 from r2b._data.values import type_word
 from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.forms import FairRows, Response
-from r2b._solve.oracle import Responses
 from r2b.errors import ParameterError, UnseenError
 
 if TYPE_CHECKING:
@@ -41,15 +40,12 @@ class Rule:
     families : Families
     prices : ndarray of shape (n_groups, n_classes)
     lam : float
-        0 for agreement.
+        0 for agreement of class labels.
     unchanged : bool
         The labels are returned as they came in, bit for bit.
     costs : ndarray of shape (n_classes, n_classes) or None
     table : ndarray of shape (n_cells, n_classes, n_classes) or None
         The channel, where prices do not determine it: for agreement with class labels.
-    splits : Responses or None
-        Prices and the small lambda at which they determine the labels: for agreement with
-        probabilities, or with uncertain or continuous attributes.
     """
 
     schema: Schema
@@ -59,7 +55,6 @@ class Rule:
     unchanged: bool = False
     costs: Floats | None = field(default=None, repr=False)
     table: Floats | None = field(default=None, repr=False)
-    splits: Responses | None = field(default=None, repr=False)
 
     @property
     def fitted(self) -> Rule:
@@ -78,11 +73,8 @@ class Rule:
 
     def response(self, cells: Layout) -> Response:
         """Return the map from old to new labels in these cells."""
-        splits = self.splits and self.splits._replace(
-            prices=self.families.shifts(cells, self.splits.prices)
-        )
         shifts = self.families.shifts(cells, self.prices)
-        return Response(shifts, self.lam, self.unchanged, self.costs, self.table, splits)
+        return Response(shifts, self.lam, self.unchanged, self.costs, self.table)
 
 
 def applied(rule: Rule, data: Dataset) -> FairRows:
@@ -124,15 +116,9 @@ class WidenedRule(Rule):
     def response(self, cells: Layout) -> Response:
         """Return the map from old to new labels in the cells of the schema."""
         known = self.base.response(self.base.schema)
-
-        def longer(shifts: Floats) -> Floats:
-            return np.concatenate([shifts, self.new_shifts])
-
-        splits = known.splits and known.splits._replace(prices=longer(known.splits.prices))
         return replace(
             known,
-            shifts=longer(known.shifts),
-            splits=splits,
+            shifts=np.concatenate([known.shifts, self.new_shifts]),
             overall=self.overall,
             priced=self.priced,
         )

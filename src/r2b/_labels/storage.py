@@ -21,7 +21,6 @@ from r2b._data.values import json_value
 from r2b._labels.labels import Evidence, FairLabels
 from r2b._labels.rule import Rule
 from r2b._solve.certificate import Certificate
-from r2b._solve.oracle import Responses
 from r2b._solve.solvers import Progress, Status
 from r2b.errors import FileFormatError
 
@@ -42,7 +41,6 @@ def content_of(fair: FairLabels) -> dict[str, Any]:
             "unchanged": fair.unchanged,
             "costs": fair.costs,
             "table": fair.table,
-            "splits": fair.splits and fair.splits._asdict(),
             "status": fair.status.value,
             "residual": fair.residual,
             "certificate": fair.certificate.to_json(),
@@ -136,9 +134,6 @@ def _restored(content: dict[str, Any]) -> FairLabels:
     table = content["table"]
     if table is not None:
         table = _array(table, (len(schema.table), *square))
-    splits = content["splits"]
-    if splits is not None:
-        splits = Responses(_array(splits["prices"], shape), float(splits["lam"]))
     lam, residual, unchanged = (
         float(content["lam"]),
         float(content["residual"]),
@@ -148,8 +143,7 @@ def _restored(content: dict[str, Any]) -> FairLabels:
         "lam": 0 <= lam < math.inf,
         "residual": not math.isnan(residual),
         "unchanged": isinstance(unchanged, bool),
-        "splits": splits is None or 0 < splits.lam < math.inf,
-        "table": lam > 0 or unchanged is True or table is not None or splits is not None,
+        "table": lam > 0 or unchanged is True or table is not None,
     }
     wrong = next((name for name, right in sound.items() if not right), None)
     if wrong is not None:
@@ -159,7 +153,7 @@ def _restored(content: dict[str, Any]) -> FairLabels:
         for i, stage, residual, s in content["history"]
     )
     proof = Certificate.from_json(content["certificate"], *shape)
-    rule = Rule(schema, families, prices, lam, unchanged, costs, table, splits)
+    rule = Rule(schema, families, prices, lam, unchanged, costs, table)
     return FairLabels(rule, Evidence(Status(content["status"]), proof, residual, history))
 
 
