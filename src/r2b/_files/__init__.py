@@ -1,4 +1,4 @@
-"""Files: their formats, how they are compressed, text in them, and files that appear whole or not at all."""
+"""Files: formats, compression, text, workbooks, and atomic writes."""
 
 from r2b._files.atomic import AtomicWriter
 from r2b._files.formats import Format, format_of

@@ -1,4 +1,4 @@
-"""Arrow: the library, checks of what it reads before anything looks into it, and what the messages of its files say about themselves.
+"""Arrow: checks of what the library reads, and what the messages of its files say of themselves.
 
 What a file says about itself is not to be believed: an offset that points outside of its buffer
 makes Arrow read memory that is not there, and the process ends. So :func:`sound` comes before any
@@ -37,12 +37,12 @@ def pyarrow_compute() -> Any:
 
 
 def first_line(cause: Exception) -> str:
-    """Give the first line of what another library says, without the full stop that our own sentence has."""
+    """Return the first line of what another library says, without its full stop."""
     return str(cause).splitlines()[0].rstrip(". ") if str(cause).strip() else type(cause).__name__
 
 
 def sound(data: Any) -> Any:
-    """Give a table or a record batch back after all of it was checked: offsets, codes of dictionaries, text.
+    """Return a table or a record batch after checking all of it: offsets, codes and text.
 
     Raises
     ------
@@ -54,7 +54,9 @@ def sound(data: Any) -> Any:
 
 
 def unfolded_bytes(data: Any) -> int:
-    """Give the bytes of a table with every value written out: a code, or a run, stands for a text of any length.
+    """Return the bytes of a table with every value written out.
+
+    A code of a dictionary, or a run, can stand for a text of any length.
 
     Parameters
     ----------
@@ -64,7 +66,8 @@ def unfolded_bytes(data: Any) -> int:
     Examples
     --------
     >>> import pyarrow
-    >>> unfolded_bytes(pyarrow.table({"x": pyarrow.array(["long text"] * 1000).dictionary_encode()})) >= 9000
+    >>> column = pyarrow.array(["long text"] * 1000).dictionary_encode()
+    >>> unfolded_bytes(pyarrow.table({"x": column})) >= 9000
     True
     """
     chunks = [chunk for column in data.columns for chunk in getattr(column, "chunks", [column])]
@@ -98,7 +101,7 @@ def _unfolded(array: Any) -> int:
 
 
 def _lengths(values: Any) -> Any:
-    """Give the bytes of each value; of a nested one all that there are, which is more than it has."""
+    """Return the bytes of each value; of a nested one an upper bound."""
     arrow, compute, kind = pyarrow(), pyarrow_compute(), values.type
     # few at a time: views may all look at the same long text
     if str(kind) in ("string_view", "binary_view"):
@@ -119,7 +122,7 @@ def _lengths(values: Any) -> Any:
 
 
 def batch_messages(arrow: Any, source: Any) -> Iterator[Any]:
-    """Give the messages that hold record batches and dictionaries.
+    """Yield the messages that hold record batches and dictionaries.
 
     Parameters
     ----------
@@ -147,7 +150,7 @@ def codec_of(message: Any) -> str | None:
 
 
 def unpacked_bytes(message: Any) -> int:
-    """Give the bytes that a message unpacks to; what is not compressed has the size it has in the file."""
+    """Return the bytes that a message unpacks to."""
     body = message.body
     metadata = message.metadata.to_pybytes()
     batch = _batch(message, metadata)
@@ -168,7 +171,7 @@ def unpacked_bytes(message: Any) -> int:
 
 
 def _batch(message: Any, metadata: bytes) -> int | None:
-    """Give the place of the RecordBatch."""
+    """Return the place of the RecordBatch."""
     header = _table(metadata, _integer(metadata, 0, 4), 2)
     return (
         header if header is None or message.type == "record batch" else _table(metadata, header, 1)
@@ -185,7 +188,7 @@ def _table(buffer: bytes, table: int, number: int) -> int | None:
 
 
 def _field(buffer: bytes, table: int, number: int) -> int | None:
-    """Give the place of a field of a flatbuffer table; None where it has its default."""
+    """Return the place of a field of a flatbuffer table; None where it has its default."""
     layout = table - _integer(buffer, table, 4)
     slot = 4 + 2 * number
     if slot >= _integer(buffer, layout, 2):

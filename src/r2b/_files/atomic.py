@@ -59,7 +59,7 @@ class Staged:
         return [self.folder / f"{number:08d}.part" for number in range(n_files)]
 
     def rename(self) -> None:
-        """Give the files of a folder their final names."""
+        """Move the files of a folder to their final names."""
         for place, name in zip(self.places, self.names or (), strict=True):
             final = self.folder / name
             final.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""How a file is stored: its format, from its name, the user or its first bytes; compression, encoding, and values as fields of text.
+"""How a file is stored: its format, compression and encoding, and values as fields of text.
 
-What is compressed here depends on the bytes alone, so that the same table makes the same file.
+What is compressed here depends on the bytes alone, so that equal tables make equal files.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def format_for(path: str, asked: str | None) -> Format:
 
 
 def refuse_foreign(name: str) -> None:
-    """Refuse a file whose ending tells a format that is not read, and say what to do with such a file.
+    """Refuse a file of a format that is not read, and say what to do with it.
 
     Raises
     ------
@@ -143,16 +143,16 @@ def refuse_foreign(name: str) -> None:
 
 
 def seen_instead(content: bytes, kind: str) -> tuple[str, str] | None:
-    r"""Say what bytes look like that cannot be read as text of the kind they were said to be, and what to do; None where nothing is seen.
+    r"""Return what bytes look like that are not text of this kind, and a remedy; None if nothing.
 
     Examples
     --------
     >>> seen_instead(b"\x1f\x8b...", "csv")
-    ('It is compressed with gz', "Pass format='csv.gz'.")
+    ('It is compressed with gz', "Pass `format='csv.gz'`.")
     """
     packed = compression_seen(content[:8])
     if packed:
-        return f"It is compressed with {packed}", f"Pass format='{kind}.{packed}'."
+        return f"It is compressed with {packed}", f"Pass `format='{kind}.{packed}'`."
     if content.startswith(b"PK\x03\x04"):
         return (
             "It looks like a workbook or an archive",
@@ -162,17 +162,19 @@ def seen_instead(content: bytes, kind: str) -> tuple[str, str] | None:
         return "It looks like a workbook of an old Excel", _WORKBOOK[1]
     if content.startswith((b"PAR1", b"ARROW1")):
         other = kind_seen(content)
-        return f"It looks like {other.capitalize()}", f"Pass format='{other}'."
+        return f"It looks like {other.capitalize()}", f"Pass `format='{other}'`."
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "It begins like UTF-16", "Pass encoding='utf-16'."
+        return "It begins like UTF-16", "Pass `encoding='utf-16'`."
     return None
 
 
 def _refusal(problem: str, name: str) -> ParameterError:
-    known = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}, with .gz, .bz2, .xz or .zst after it where it is compressed"
-    return ParameterError(
-        problem, remedy=f"Say which it is with --format or --output-format: {known}.", name=name
+    known = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+    remedy = (
+        f"Say which it is with `format`: {known}, with .gz, .bz2, .xz or .zst after it where it is "
+        "compressed."
     )
+    return ParameterError(problem, remedy=remedy, name=name)
 
 
 def compression_seen(head: bytes) -> str:
@@ -187,7 +189,7 @@ def compression_seen(head: bytes) -> str:
 
 
 def kind_seen(content: bytes) -> str:
-    """Tell the format of an uncompressed stream from its first bytes; text that says nothing else is CSV.
+    """Tell the format of an uncompressed stream from its first bytes; CSV where they say nothing.
 
     Examples
     --------
@@ -232,7 +234,7 @@ def unpacked_within(most: int) -> Iterator[None]:
 
 
 def most_unpacked() -> int:
-    """Give the limit that holds here, in bytes."""
+    """Return the limit that holds here, in bytes."""
     return _most.get()
 
 
@@ -249,7 +251,7 @@ def opened(file: str | BinaryIO, compression: str) -> BinaryIO:
 
 
 def squeezed(file: Any, compression: str) -> Any:
-    """Give what squeezes bytes on their way into a file, which stays open when it is closed."""
+    """Return a stream that compresses into a file, and leaves the file open."""
     if not compression:
         return file
     if compression == "gz":  # no name and no time of writing inside, or no two files would be alike
@@ -261,7 +263,7 @@ def squeezed(file: Any, compression: str) -> Any:
 
 
 class LeftOpen(io.RawIOBase):
-    """Writes to a file that it does not close, and counts the bytes: a pipe does not know its place."""
+    """Writes to a file that it leaves open, and counts the bytes, which a pipe does not."""
 
     def __init__(self, file: Any) -> None:
         self.file = file
@@ -289,7 +291,7 @@ _WIDE = ("utf-16", "utf-32")
 
 
 def plain_values(values: Any) -> list[Any]:
-    """Give a column of any library as a list of Python's own values."""
+    """Return a column of any library as a list of Python's own values."""
     if hasattr(values, "dictionary_decode"):  # Arrow makes a scalar of every code otherwise
         values = values.dictionary_decode()
     for way in ("to_pylist", "tolist", "to_list"):
@@ -299,7 +301,7 @@ def plain_values(values: Any) -> list[Any]:
 
 
 def as_text(values: Any, name: str) -> list[str]:
-    """Give a column as text; a missing value is an empty field, a number all its digits.
+    """Return a column as text; a missing value is an empty field, a number all its digits.
 
     Raises
     ------
@@ -320,7 +322,7 @@ def as_text(values: Any, name: str) -> list[str]:
 
 
 def field_text(value: Any, name: str, row: int) -> str:
-    """Give a value as a field of text."""
+    """Return a value as a field of text."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, str):
@@ -331,7 +333,10 @@ def field_text(value: Any, name: str, row: int) -> str:
         return str(value)
     if isinstance(value, (date, datetime, time)):
         return value.isoformat()
-    problem = f"In the column {name!r}, row {row} holds {type(value).__name__}, which a field of CSV cannot hold."
+    problem = (
+        f"In the column {name!r}, row {row} holds {type(value).__name__}, which a field of CSV "
+        "cannot hold."
+    )
     raise InputError(
         problem,
         remedy="Write Parquet, Arrow or JSON Lines, or leave the column out.",
@@ -358,7 +363,7 @@ class Dialect:
     quote_all: bool = False
 
     def joined(self, rows: Sequence[Sequence[str]]) -> list[str]:
-        """Give each row as the text of one record, without the end of the line."""
+        """Return each row as the text of one record, without the end of the line."""
         out: list[str] = []
         quoting: Literal[0, 1] = csv.QUOTE_ALL if self.quote_all else csv.QUOTE_MINIMAL
         # The writer quotes a line end inside a field only where it ends lines with such a character
@@ -370,19 +375,19 @@ class Dialect:
         return [text[:-2] for text in out]
 
     def records(self, columns: Mapping[str, Any]) -> list[str]:
-        """Give the rows of columns as the text of records."""
+        """Return the rows of columns as the text of records."""
         return self.joined(
             list(zip(*(as_text(values, name) for name, values in columns.items()), strict=True))
         )
 
 
 def dialect_of(format: Format) -> Dialect:
-    """Give how files of CSV and TSV are written where nothing says otherwise."""
+    """Return how files of CSV and TSV are written where nothing says otherwise."""
     return Dialect("\t" if format.kind == "tsv" else ",")
 
 
 def settled_encoding(name: str, head: bytes) -> tuple[str, bytes]:
-    r"""Give the encoding of text after its mark, and the mark.
+    r"""Return the encoding of text after its mark, and the mark.
 
     Raises
     ------
@@ -391,8 +396,10 @@ def settled_encoding(name: str, head: bytes) -> tuple[str, bytes]:
 
     Examples
     --------
-    >>> settled_encoding("utf_16", "a".encode("utf-16-be")), settled_encoding("UTF-16", b"\xfe\xff\0a")[0]
-    (('utf-16-le', b''), 'utf-16-be')
+    >>> settled_encoding("utf_16", "a".encode("utf-16-be"))
+    ('utf-16-le', b'')
+    >>> settled_encoding("UTF-16", b"\xfe\xff\0a")[0]
+    'utf-16-be'
     """
     try:
         "a".encode(name)

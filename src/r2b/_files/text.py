@@ -48,7 +48,7 @@ def listed_names(names: Sequence[str]) -> str:
 
 
 def members(columns: Mapping[str, Any]) -> list[str]:
-    """Give the keys and values of each row as JSON, without braces.
+    """Return the keys and values of each row as JSON, without braces.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def lines_of(columns: Mapping[str, Any], format: Format) -> str:
-    """Give the rows of columns as lines of text, without a header."""
+    """Return the rows of columns as lines of text, without a header."""
     lines = (
         [f"{{{line}}}" for line in members(columns)]
         if format.kind == "jsonl"
@@ -117,7 +117,7 @@ def lines_of(columns: Mapping[str, Any], format: Format) -> str:
 
 
 def table_of(columns: Mapping[str, Any], format: Format) -> bytes:
-    r"""Give columns as the bytes of a file, not yet compressed.
+    r"""Return columns as the bytes of a file, not yet compressed.
 
     Examples
     --------
@@ -139,7 +139,8 @@ def table_of(columns: Mapping[str, Any], format: Format) -> bytes:
         )
     except (arrow.ArrowException, OverflowError) as cause:
         raise InputError(
-            f"A column holds values of several types, which Arrow cannot hold in one column: {first_line(cause)}.",
+            "A column holds values of several types, which Arrow cannot hold in one column: "
+            f"{first_line(cause)}.",
             remedy="Write JSON Lines or CSV.",
         ) from cause
     if format.kind == "parquet":
@@ -156,10 +157,10 @@ def table_of(columns: Mapping[str, Any], format: Format) -> bytes:
     return sink.getvalue()
 
 
-_STREAM = "Read it part by part with --stream, or raise the limit with --max-unpacked where the memory has room for it."
+_RAISE = "Raise the limit with `max_unpacked`, where the memory has room for it."
 
 
-def refuse_growth(name: str, packed: int, size: int, remedy: str = _STREAM) -> None:
+def refuse_growth(name: str, packed: int, size: int, remedy: str = _RAISE) -> None:
     """Refuse a file that becomes larger than the limit.
 
     Parameters
@@ -187,7 +188,8 @@ def refuse_growth(name: str, packed: int, size: int, remedy: str = _STREAM) -> N
     most = most_unpacked()
     if size > most:
         raise FileTooLargeError(
-            f"{name} has {megabytes(packed)} and grows to {megabytes(size)} or more when it is unpacked; the limit is {megabytes(most)}.",
+            f"{name} has {megabytes(packed)} and grows to {megabytes(size)} or more when it is "
+            f"unpacked; the limit is {megabytes(most)}.",
             remedy=remedy,
             path=name,
             packed=packed,
@@ -231,10 +233,9 @@ def decompress(content: bytes, compression: str, name: str) -> bytes:
     except (FileTooLargeError, MemoryError):
         raise
     except Exception as cause:  # each library has errors of its own for the same fault
-        problem = f"{name} cannot be decompressed as {compression}: {str(cause).rstrip('.') or type(cause).__name__}."
-        remedy = (
-            "Check that the file is whole, and say what it is with --format, such as csv or csv.gz."
-        )
+        reason = str(cause).rstrip(".") or type(cause).__name__
+        problem = f"{name} cannot be decompressed as {compression}: {reason}."
+        remedy = "Check that the file is whole, and say what it is, such as `format='csv.gz'`."
         raise DamagedFileError(
             problem, remedy=remedy, path=name, compression=compression
         ) from cause

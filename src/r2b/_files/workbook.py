@@ -1,7 +1,7 @@
-"""Workbooks of Excel: one sheet is a table, its first row the names. Read once into a table of Arrow; written as a new workbook.
+"""Workbooks of Excel: a sheet is read into an Arrow table, and written as a new workbook.
 
-A sheet has a type per cell. A column is of numbers, dates or truth values where all its cells are;
-else it is text. Formulas count by the values that were saved with them.
+The first row has the names. A sheet has a type per cell: a column is of numbers, dates or truth
+values where all its cells are, else it is text. Formulas count by the values saved with them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from xml.sax.saxutils import escape, quoteattr
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from r2b._files.arrow import pyarrow, unfolded_bytes
+from r2b._files.arrow import pyarrow
 from r2b._files.formats import field_text, most_unpacked
 from r2b.errors import (
     DamagedFileError,
@@ -29,9 +29,8 @@ from r2b.errors import (
 
 # of a sheet, the names among the rows; characters of a cell
 MOST_ROWS, MOST_COLUMNS, LONGEST = 1_048_576, 16_384, 32_767
-_WHOLE = 1 << 53  # up to which a number of a workbook is exact
-_ROWS = 1 << 13  # that are converted at once
-_HOLDS = {frozenset(("whole", "number")): "number", frozenset(("day", "moment")): "moment"}
+_EXACT = 1 << 53  # up to which a whole number of a workbook is exact
+_FIRST_ROWS = 9  # in which a sheet that is used has a cell
 # XML holds none of these as they are
 _UNHELD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\r\ufffe\uffff]")
 
@@ -77,39 +76,37 @@ def read_sheet(file: BinaryIO, name: str, wanted: str | None = None) -> tuple[st
     try:
         with ZipFile(file) as archive:
             _refuse_growth(name, sum(each.file_size for each in archive.infolist()))
-        return _read(library, file, name, wanted)
+        book = library.load_workbook(file, read_only=True, data_only=True)
+        sheet = _sheet(book, name, wanted)
+        names = _names(sheet, name)
+        columns = list(zip(*_rows(sheet, name, len(names)), strict=True)) or [()] * len(names)
+        # One text may stand in many cells.
+        texts = (value for column in columns for value in column if isinstance(value, str))
+        _refuse_growth(name, sum(map(len, texts)))
+        arrays = [_array(*each) for each in zip(columns, names, strict=True)]
+        if any(array.null_count for array in arrays):
+            _refuse_unsaved(library, file, name, sheet.title)
+        return sheet.title, pyarrow().Table.from_arrays(arrays, names=names)
     except R2BError:
         raise
     except Exception as cause:  # damaged: the library has no errors of its own
-        problem = f"{name} cannot be read as a workbook: {str(cause).rstrip('.') or type(cause).__name__}."
+        reason = str(cause).rstrip(".") or type(cause).__name__
         raise DamagedFileError(
-            problem, remedy="Open it in Excel and save it as .xlsx, or as CSV in UTF-8.", path=name
+            f"{name} cannot be read as a workbook: {reason}.",
+            remedy="Open it in Excel and save it as .xlsx, or as CSV in UTF-8.",
+            path=name,
         ) from cause
 
 
 def _refuse_growth(name: str, size: int) -> None:
     if size > most_unpacked():
-        problem = f"{name} grows to {size / 1e6:,.0f} MB or more when it is unpacked; the limit is {most_unpacked() / 1e6:,.0f} MB."
         raise FileTooLargeError(
-            problem,
+            f"{name} grows to {size / 1e6:,.0f} MB or more when it is unpacked; the limit is "
+            f"{most_unpacked() / 1e6:,.0f} MB.",
             remedy="Save the sheet as CSV in UTF-8, or raise the limit.",
             path=name,
             size=size,
         )
-
-
-def _read(library: Any, file: BinaryIO, name: str, wanted: str | None) -> tuple[str, Any]:
-    sheet = _sheet(library.load_workbook(file, read_only=True, data_only=True), name, wanted)
-    names = _names(sheet, name)
-    kinds, blocks = _blocks(sheet, name, names, None)
-    if blocks is None:  # the first rows did not show what a column is
-        kinds, blocks = _blocks(sheet, name, names, kinds)
-    arrow = pyarrow()
-    schema = arrow.schema([(each, _type(kind)) for each, kind in zip(names, kinds, strict=True)])
-    table = arrow.Table.from_batches(blocks or [], schema)
-    if any(column.null_count for column in table.columns):
-        _refuse_unsaved(library, file, name, sheet.title)
-    return sheet.title, table
 
 
 def _sheet(book: Any, name: str, wanted: str | None) -> Any:
@@ -119,70 +116,40 @@ def _sheet(book: Any, name: str, wanted: str | None) -> Any:
     used = [
         title
         for title, each in sheets.items()
-        if any(cell.value is not None for row in islice(each.rows, 9) for cell in row)
+        if any(cell.value is not None for row in islice(each.rows, _FIRST_ROWS) for cell in row)
     ]
-    if wanted is not None and wanted not in sheets:
-        problem, remedy = (
-            f"{name} has no sheet {wanted!r}.",
-            f"Its sheets are {', '.join(map(repr, sheets))}.",
-        )
-        raise ParameterError(problem, remedy=remedy, path=name, sheet=wanted, sheets=list(sheets))
-    if wanted is None and len(used) > 1:
-        problem, remedy = (
-            f"{name} has {len(used)} sheets: {', '.join(map(repr, used))}.",
-            f"Say which, such as `sheet={used[0]!r}`.",
-        )
+    if wanted is not None:
+        if wanted not in sheets:
+            problem = f"{name} has no sheet {wanted!r}."
+            remedy = f"Its sheets are {', '.join(map(repr, sheets))}."
+            facts = {"path": name, "sheet": wanted, "sheets": list(sheets)}
+            raise ParameterError(problem, remedy=remedy, **facts)
+        return sheets[wanted]
+    if len(used) > 1:
+        problem = f"{name} has {len(used)} sheets: {', '.join(map(repr, used))}."
+        remedy = f"Say which, such as `sheet={used[0]!r}`."
         raise ParameterError(problem, remedy=remedy, path=name, sheets=used)
-    if wanted is None and not used:
-        raise EmptyError(
-            f"{name} is empty.",
-            remedy="Pass a sheet with names in its first row, and rows below.",
-            path=name,
-        )
-    return sheets[used[0] if wanted is None else wanted]
+    if not used:
+        remedy = "Pass a sheet with names in its first row, and rows below."
+        raise EmptyError(f"{name} is empty.", remedy=remedy, path=name)
+    return sheets[used[0]]
 
 
 def _names(sheet: Any, name: str) -> list[str]:
     first = next(iter(sheet.rows), ())
-    names = [None if cell.value is None else field_text(cell.value, "name", 0) for cell in first]
-    while names and names[-1] is None:
+    names = ["" if cell.value is None else field_text(cell.value, "name", 0) for cell in first]
+    while names and first[len(names) - 1].value is None:
         del names[-1]
-    if None in names or not names:
-        where = _place(1, names.index(None) if names else 0)
-        raise _wrong(
-            name,
-            where,
-            "is empty, where the name of a column should be",
-            "Put the names of the columns into the first row.",
-        )
-    return [each for each in names if each is not None]
-
-
-def _blocks(
-    sheet: Any, name: str, names: Sequence[str], known: list[str] | None
-) -> tuple[list[str], list[Any] | None]:
-    """Convert the rows below the names; None where what is known of the columns, or shown by the first rows, does not hold for all."""
-    kinds, blocks, total = known, [], 0
-    rows = _rows(sheet, name, len(names))
-    holds = True
-    while part_of := list(islice(rows, _ROWS)):
-        columns = list(zip(*part_of, strict=True))
-        found = [_kind(values) for values in columns]
-        wider = (
-            found if kinds is None else [_wider(*pair) for pair in zip(kinds, found, strict=True)]
-        )
-        holds = holds and kinds in (None, wider)
-        kinds = wider
-        if holds:
-            arrays = [_array(*each) for each in zip(columns, kinds, names, strict=True)]
-            blocks.append(pyarrow().record_batch(arrays, names=[*names]))
-            total += unfolded_bytes(blocks[-1])
-            _refuse_growth(name, total)
-    return kinds or ["nothing"] * len(names), blocks if holds else None
+    empty = [place for place in range(len(names)) if first[place].value is None]
+    if empty or not names:
+        what = "is empty, where the name of a column should be"
+        remedy = "Put the names of the columns into the first row."
+        raise _wrong(name, _place(1, empty[0] if empty else 0), what, remedy)
+    return names
 
 
 def _rows(sheet: Any, name: str, width: int) -> Iterator[tuple[Any, ...]]:
-    """Give the values of every row; empty rows at the end are none of the table."""
+    """Yield the values of every row but empty ones at the end."""
     empty = 0
     for number, cells in enumerate(islice(sheet.rows, 1, None), 2):
         values = [cell.value for cell in cells]
@@ -190,50 +157,39 @@ def _rows(sheet: Any, name: str, width: int) -> Iterator[tuple[Any, ...]]:
             empty = empty or number
             continue
         if empty:
-            raise InputError(
-                f"Row {empty} of {name} is blank.", remedy="Remove it.", path=name, row=empty - 2
-            )
+            problem = f"Row {empty} of {name} is blank."
+            raise InputError(problem, remedy="Remove it.", path=name, row=empty - 2)
         for place, cell in enumerate(cells):
             if cell.data_type == "e":
-                raise _wrong(
-                    name,
-                    _place(number, place),
-                    f"holds the error {cell.value}",
-                    "Correct it, or clear the cell.",
+                what, remedy = f"holds the error {cell.value}", "Correct it, or clear the cell."
+                raise _wrong(name, _place(number, place), what, remedy)
+            if place >= width and cell.value is not None:
+                what, remedy = (
+                    "lies beside the table: its column has no name",
+                    "Name it, or clear the cell.",
                 )
-        beyond = next(
-            (place for place, value in enumerate(values) if place >= width and value is not None),
-            None,
-        )
-        if beyond is not None:
-            raise _wrong(
-                name,
-                _place(number, beyond),
-                "lies beside the table: its column has no name",
-                "Name it, or clear the cell.",
-            )
+                raise _wrong(name, _place(number, place), what, remedy)
         yield tuple(values[:width]) + (None,) * (width - len(values))
 
 
 def _refuse_unsaved(library: Any, file: BinaryIO, name: str, title: str) -> None:
-    """Refuse formulas without a value, as programs leave that cannot compute: they would read as missing values."""
+    """Refuse formulas whose value was not saved: they would read as missing values."""
     with ZipFile(file) as archive:
-        if not any(
-            b"<f" in archive.read(each)
-            for each in archive.namelist()
-            if each.startswith("xl/worksheets/")
-        ):
+        sheets = [each for each in archive.namelist() if each.startswith("xl/worksheets/")]
+        if not any(b"<f" in archive.read(each) for each in sheets):
             return
-    both = [
+    values, formulas = (
         library.load_workbook(file, read_only=True, data_only=only)[title] for only in (True, False)
-    ]
-    for values, formulas in zip(*(each.rows for each in both), strict=True):
-        for value, formula in zip(values, formulas, strict=True):
+    )
+    for row, other in zip(values.rows, formulas.rows, strict=True):
+        for value, formula in zip(row, other, strict=True):
             if value.value is None and formula.data_type == "f":
-                remedy = "Open the workbook in Excel and save it, which computes them, or save the sheet as CSV in UTF-8."
-                raise _wrong(
-                    name, formula.coordinate, "holds a formula whose value was not saved", remedy
+                remedy = (
+                    "Open the workbook in Excel and save it, which computes them, or save the "
+                    "sheet as CSV in UTF-8."
                 )
+                what = "holds a formula whose value was not saved"
+                raise _wrong(name, formula.coordinate, what, remedy)
 
 
 def _wrong(name: str, cell: str, what: str, remedy: str) -> InputError:
@@ -256,72 +212,42 @@ def _letters(column: int) -> str:
     return (_letters(more - 1) if more else "") + chr(ord("A") + last)
 
 
-def _kind(values: Sequence[Any]) -> str:
-    kind = "nothing"
-    for each in {_kind_of(value) for value in values}:
-        kind = _wider(kind, each)
-    return kind
-
-
-def _kind_of(value: Any) -> str:
-    if isinstance(value, datetime):
-        return "day" if value.time() == time() else "moment"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return "whole" if abs(value) <= _WHOLE else "number"
-    known = {
-        type(None): "nothing",
-        bool: "truth",
-        float: "number",
-        date: "day",
-        time: "time",
-        timedelta: "span",
-    }
-    return known.get(type(value), "text")
-
-
-def _wider(one: str, other: str) -> str:
-    """Give the kind that holds two others.
+def _array(values: Sequence[Any], name: str) -> Any:
+    """Return values with the type that holds them all; text where there is none.
 
     Examples
     --------
-    >>> _wider("whole", "number"), _wider("nothing", "day"), _wider("whole", "truth")
-    ('number', 'day', 'text')
+    >>> _array([1, 2.5], "x").type, _array([1, True], "x").to_pylist()
+    (DataType(double), ['1', 'true'])
     """
-    if one == other or other == "nothing":
-        return one
-    return other if one == "nothing" else _HOLDS.get(frozenset((one, other)), "text")
-
-
-def _type(kind: str) -> Any:
     arrow = pyarrow()
-    if kind in ("moment", "span"):
-        return arrow.timestamp("us") if kind == "moment" else arrow.duration("us")
-    if kind == "time":
-        return arrow.time64("us")
-    types = {
-        "truth": arrow.bool_(),
-        "whole": arrow.int64(),
-        "number": arrow.float64(),
-        "day": arrow.date32(),
-    }
-    return types.get(kind, arrow.string())
-
-
-def _array(values: Sequence[Any], kind: str, name: str) -> Any:
-    if kind == "text":
-        values = [
-            None if value is None else field_text(value, name, row)
-            for row, value in enumerate(values)
+    kinds = {type(value) for value in values if value is not None}
+    if kinds and kinds <= {int, float}:
+        whole = kinds == {int} and all(abs(value or 0) <= _EXACT for value in values)
+        return arrow.array(values if whole else _floats(values), None if whole else arrow.float64())
+    if kinds and kinds <= {date, datetime}:
+        moments = [
+            value if value is None or type(value) is datetime else datetime.combine(value, time())
+            for value in values
         ]
-    elif kind == "day":
-        values = [value.date() if isinstance(value, datetime) else value for value in values]
-    elif kind == "number":
-        values = [None if value is None else float(value) for value in values]
-    return pyarrow().array(values, _type(kind))
+        days = all(value is None or value.time() == time() for value in moments)
+        return arrow.array(moments, arrow.timestamp("us")).cast(
+            "date32" if days else "timestamp[us]"
+        )
+    if kinds in ({bool}, {time}, {timedelta}):
+        return arrow.array(values)
+    texts = [
+        None if value is None else field_text(value, name, row) for row, value in enumerate(values)
+    ]
+    return arrow.array(texts, arrow.string())
+
+
+def _floats(values: Sequence[Any]) -> list[float | None]:
+    return [None if value is None else float(value) for value in values]
 
 
 class SheetWriter:
-    """Writes a workbook of one sheet, row by row as they come, without a time of writing inside, or no two would be alike.
+    """Writes a workbook of one sheet; equal tables make equal files.
 
     Parameters
     ----------
@@ -360,10 +286,12 @@ class SheetWriter:
     def take(self, record: Any) -> None:
         """Write the rows of a record batch or a table."""
         if self._rows + record.num_rows > MOST_ROWS:
-            problem = f"The table has more rows than a sheet holds, which is {MOST_ROWS - 1:,} below the names."
-            raise InputError(
-                problem, remedy="Write CSV or Parquet, which have no limit.", limit=MOST_ROWS - 1
+            most = MOST_ROWS - 1
+            problem = (
+                f"The table has more rows than a sheet holds, which is {most:,} below the names."
             )
+            remedy = "Write CSV or Parquet, which have no limit."
+            raise InputError(problem, remedy=remedy, limit=most)
         self._append(zip(*(column.to_pylist() for column in record.columns), strict=True))
 
     def close(self) -> None:
@@ -401,16 +329,16 @@ class SheetWriter:
             return f' t="inlineStr"><is><t xml:space="preserve">{escape(value)}</t></is></c>'
         if isinstance(value, bool):
             return f' t="b"><v>{value:d}</v></c>'
-        if (isinstance(value, int) and abs(value) <= _WHOLE) or (
+        if (isinstance(value, int) and abs(value) <= _EXACT) or (
             isinstance(value, float) and math.isfinite(value)
         ):
             return f"><v>{value!r}</v></c>"
         style, days = _days(value)
         if not style:
             row = self._rows - 1
-            problem = f"In the column {name!r}, row {row} holds {repr(value)[:60]}, which a cell of a workbook cannot hold exactly."
             raise InputError(
-                problem,
+                f"In the column {name!r}, row {row} holds {repr(value)[:60]}, which a cell of a "
+                "workbook cannot hold exactly.",
                 remedy="Write CSV or Parquet, or leave the column out.",
                 column=name,
                 row=row,
@@ -419,7 +347,7 @@ class SheetWriter:
 
 
 def _days(value: Any) -> tuple[int, float]:
-    """Give the style and the number of a date or a time, days after the end of 1899; no style where it is none, or not exact."""
+    """Return the style and the number of a date or time, in days after 1899; style 0 if inexact."""
     style = 0
     if isinstance(value, datetime) and value.tzinfo is None:
         style, span = 2, value - _ZERO
@@ -453,20 +381,26 @@ _FORMATS = "".join(
 )
 _PARTS = {
     "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types">'
-    '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    '<Default Extension="rels" '
+    'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
     '<Default Extension="xml" ContentType="application/xml"/>'
     f'<Override PartName="/xl/workbook.xml" ContentType="{_KIND}.sheet.main+xml"/>'
     f'<Override PartName="/xl/styles.xml" ContentType="{_KIND}.styles+xml"/>'
     f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{_KIND}.worksheet+xml"/></Types>',
-    "_rels/.rels": f'{_LINKS}<Relationship Id="rId1" Type="{_OFFICE}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+    "_rels/.rels": f'{_LINKS}<Relationship Id="rId1" Type="{_OFFICE}/officeDocument" '
+    'Target="xl/workbook.xml"/></Relationships>',
     "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}"><sheets>'
     '<sheet name={title} sheetId="1" r:id="rId1"/></sheets></workbook>',
-    "xl/_rels/workbook.xml.rels": f'{_LINKS}<Relationship Id="rId1" Type="{_OFFICE}/worksheet" Target="worksheets/sheet1.xml"/>'
+    "xl/_rels/workbook.xml.rels": f'{_LINKS}<Relationship Id="rId1" Type="{_OFFICE}/worksheet" '
+    'Target="worksheets/sheet1.xml"/>'
     f'<Relationship Id="rId2" Type="{_OFFICE}/styles" Target="styles.xml"/></Relationships>',
-    "xl/styles.xml": f'<styleSheet xmlns="{_MAIN}"><fonts count="1"><font><sz val="11"/><name val="Calibri"/></font></fonts>'
-    '<fills count="2"><fill><patternFill patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill></fills>'
+    "xl/styles.xml": f'<styleSheet xmlns="{_MAIN}"><fonts count="1"><font><sz val="11"/>'
+    '<name val="Calibri"/></font></fonts>'
+    '<fills count="2"><fill><patternFill patternType="none"/></fill>'
+    '<fill><patternFill patternType="gray125"/></fill></fills>'
     '<borders count="1"><border><left/><right/><top/><bottom/><diagonal/></border></borders>'
     '<cellStyleXfs count="1"><xf numFmtId="0" fontId="0" fillId="0" borderId="0"/></cellStyleXfs>'
     f'<cellXfs count="5">{_FORMATS}</cellXfs>'
-    '<cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles></styleSheet>',
+    '<cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles>'
+    "</styleSheet>",
 }

@@ -1,4 +1,4 @@
-"""Larger than memory, larger than a machine: the same problem, prices and proof, wherever the rows live."""
+"""Tables that are not in memory: files, lazy frames, databases, Spark and Dask."""
 
 from r2b._solve.oracle import Block, Blocks, Reduction
 from r2b.engines.engine import debias_blocks

@@ -1,4 +1,4 @@
-"""Tables of counts: how often each combination of label and attributes occurs, as GROUP BY gives it."""
+"""Tables of counts: how often each combination occurs, as GROUP BY counts it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def debias_counts(
 
 @dataclass(frozen=True, eq=False)
 class CountsSource(HeldSource):
-    """A table of combinations of values; ``count`` is the column that says how often each occurs."""
+    """A table of combinations; ``count`` is the column that says how often each occurs."""
 
     library: ClassVar[str] = ""
     name: str = "the table of counts"

@@ -107,17 +107,17 @@ class ColumnRoles:
         return self.label[0] if len(self.label) == 1 else "label"
 
     def labels(self, columns: Mapping[str, Any], n_classes: int | None = None) -> Any:
-        """Give the labels as r2b reads them."""
+        """Return the labels as r2b reads them."""
         if self.listed:
             return lists_to_matrix(one_array(columns[self.label[0]]), n_classes, self.label[0])
         return {name: columns[name] for name in self.label} if self.soft else columns[self.label[0]]
 
     def weights(self, columns: Mapping[str, Any]) -> Any:
-        """Give the weights; None where there are none."""
+        """Return the weights; None where there are none."""
         return None if self.weight is None else columns[self.weight]
 
     def features(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the attributes as r2b reads them."""
+        """Return the attributes as r2b reads them."""
         sensitive: dict[str, Any] = {name: columns[name] for name in self.sensitive}
         chosen = dict(self.settings)
         for name in self.continuous:
@@ -140,11 +140,12 @@ def _numbers(column: Any) -> Any:
 def with_attributes(
     roles: ColumnRoles, given: Any, argument: str = "sensitive_features"
 ) -> ColumnRoles:
-    """Read which columns are sensitive: names, and attributes that are no categories with names of columns in place of values.
+    """Read which columns are sensitive; in other attributes, names of columns stand for values.
 
     Examples
     --------
-    >>> roles = with_attributes(ColumnRoles(("job",), False, ()), ["sex", Continuous("age"), Membership(["p_a", "p_b"], name="race")])
+    >>> given = ["sex", Continuous("age"), Membership(["p_a", "p_b"], name="race")]
+    >>> roles = with_attributes(ColumnRoles(("job",), False, ()), given)
     >>> roles.sensitive, roles.continuous, roles.membership
     (('sex',), ('age',), (('race', ('p_a', 'p_b')),))
     """
@@ -163,7 +164,9 @@ def with_attributes(
             )
         elif isinstance(each, Membership):
             if each.partial:
-                problem = f"A membership in {argument} is partial, which tables that are scanned do not have."
+                problem = (
+                    f"A membership in {argument} is partial, which scanned tables do not have."
+                )
                 remedy = "Add a column for the rest, or read the table and pass it to r2b.debias."
                 raise ParameterError(
                     problem, remedy=remedy, argument=argument, columns=each.probabilities
@@ -198,13 +201,13 @@ def names_of(given: Any, argument: str) -> tuple[str, ...]:
     )
     if names is None or not all(isinstance(name, str) for name in names):
         problem = f"{argument} is {given!r}."
-        remedy = "A table that is scanned is asked for by the names of its columns: pass one name or a list of them."
+        remedy = "Columns of a scanned table go by their names: pass one name or a list of them."
         raise ParameterError(problem, remedy=remedy, argument=argument)
     return names
 
 
 def free_name(wanted: str, taken: Sequence[str]) -> str:
-    """Give a name that no column has, whatever its capitals.
+    """Return a name that no column has, whatever its capitals.
 
     Examples
     --------
@@ -217,7 +220,7 @@ def free_name(wanted: str, taken: Sequence[str]) -> str:
 
 
 def refuse_alike(names: Sequence[str], new: Sequence[str], engine: str, remedy: str) -> None:
-    """Refuse new names that an engine does not tell from others: it would answer with the first that it finds.
+    """Refuse new names that an engine does not tell from others.
 
     Raises
     ------
@@ -228,7 +231,8 @@ def refuse_alike(names: Sequence[str], new: Sequence[str], engine: str, remedy: 
     for name in new:
         if name.lower() in known:
             raise ParameterError(
-                f"The new column {name!r} differs from {known[name.lower()]!r} in capitals only, which {engine} takes for the same name.",
+                f"The new column {name!r} differs from {known[name.lower()]!r} in capitals only, "
+                f"which {engine} takes for the same name.",
                 remedy=remedy,
                 column=name,
             )
@@ -266,7 +270,7 @@ def refuse_columns(
 
 @dataclass(frozen=True, eq=False)
 class Decode:
-    """Reads batches the way the first rows were read; it can be pickled and sent to where the rows are.
+    """Reads batches with the classes and cells of a schema; it can be pickled.
 
     Attributes
     ----------
@@ -303,7 +307,7 @@ class Decode:
             return read_weight(column_of(batch.columns[self.roles.weight], what=WEIGHTS))
 
     def draws(self, batch: Batch, random_state: int) -> Whole:
-        """Give the draws of rows: they follow from what tells the rows apart, columns or, where none are named, their places."""
+        """Return the draws of rows, which follow from key columns or, without any, from places."""
         key = self.roles.key
         if not key:
             return draws_of(row_numbers(batch.first, len(batch)), random_state)
@@ -311,11 +315,11 @@ class Decode:
             return draws_of(key_words([batch.columns[name] for name in key], key), random_state)
 
     def drawn(self, random_state: int, batch: Batch) -> tuple[int, Dataset, Whole, Array | None]:
-        """Give the number of the first row, the rows of a batch, their draws and their weights."""
+        """Return the first row number, the rows, their draws and their weights."""
         return batch.first, self.read(batch), self.draws(batch, random_state), self.weight(batch)
 
     def __call__(self, batch: Batch) -> Block:
-        """Give the rows as a block."""
+        """Return the rows as a block."""
         data, weight = self.read(batch), self.weight(batch)
         return Block(
             np.ascontiguousarray(data.labels.array),
@@ -325,7 +329,7 @@ class Decode:
 
 
 def refuse_lists_as_text(classes: Any, name: str) -> None:
-    """Refuse probabilities that were made text on their way: every distinct row of them would be a class of its own.
+    """Refuse probabilities that became text: every distinct row would be a class of its own.
 
     Dask makes text of lists unless it is told not to, and a CSV file holds nothing but text.
     """
@@ -338,7 +342,7 @@ def refuse_lists_as_text(classes: Any, name: str) -> None:
     ):
         raise InputError(
             f"The column {name!r} holds lists of probabilities as text, such as {shown[0][:60]!r}.",
-            remedy="Give one column per class, or lists of numbers; for Dask, call dask.config.set({'dataframe.convert-string': False}) "
-            "before the frame is made.",
+            remedy="Give one column per class, or lists of numbers; for Dask, call "
+            "dask.config.set({'dataframe.convert-string': False}) before the frame is made.",
             column=name,
         )

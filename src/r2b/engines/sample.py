@@ -1,4 +1,4 @@
-"""A sample of rows that live elsewhere: those of the least hashes, so that it is the same however the rows are cut, and never too large.
+"""A sample of rows: those of the least hashes, so that it does not depend on how rows are cut.
 
 Equal rows are one, with the weight of all: a table of few different rows is in the sample whole,
 however long it is.
@@ -22,7 +22,7 @@ _LOOSE = 1 << 16  # rows that are kept apart before parts are put together
 
 
 def mixed_hashes(block: Block) -> Array:
-    """Give a number for each row that is spread evenly over 64 bits, the same for equal rows of one cell."""
+    """Return a hash of each row over 64 bits, the same for equal rows of a cell."""
     hashes = row_hashes(block.labels, block.design)
     for shift, factor in ((33, 0xFF51AFD7ED558CCD), (29, 0xC4CEB9FE1A85EC53)):
         hashes ^= hashes >> np.uint64(shift)
@@ -32,14 +32,14 @@ def mixed_hashes(block: Block) -> Array:
 
 
 def least_hashes(hashes: Array) -> Array:
-    """Give the least that differ, in order."""
+    """Return the least that differ, in order."""
     few = hashes[hashes <= np.uint64(ALL // max(len(hashes) // (4 * _SKETCH), 1))]
     found = np.unique(few)
     return (found if len(found) >= _SKETCH else np.unique(hashes))[:_SKETCH]
 
 
 def share_limit(least: Array, most: int) -> np.uint64:
-    """Give the hash below which about ``most`` different rows lie, somewhat fewer; all ones where all rows are no more.
+    """Return the hash below which about ``most`` different rows lie; ALL where there are no more.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class Draw:
 
 
 def _rank_in_cell(cells: Array, hashes: Array) -> Whole:
-    """Give how many different hashes of its cell come before each; in the order of cells and, in a cell, of hashes."""
+    """Return the rank of each hash in its cell, for rows sorted by cell and hash."""
     new_cell = np.diff(cells.astype(np.int64), prepend=-1) != 0
     step = new_cell | (np.diff(hashes, prepend=~hashes[:1]) != 0)
     count = np.cumsum(step)

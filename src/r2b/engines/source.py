@@ -119,7 +119,7 @@ class Source(ABC):
 
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[Blocks]:
-        """Keep decoded rows for several passes: in memory, or in a scratch file if they are many."""
+        """Keep decoded rows for several passes, in memory or in a scratch file."""
         held: list[Block] = []
         spool: Spool | None = None
         n_bytes = 0
@@ -185,7 +185,7 @@ class Source(ABC):
         return list_length_of(first.type, column, lambda: first)
 
     def kind_of(self, column: str) -> Any:
-        """Return the Arrow type of a column, for a table without rows; null where it is not known."""
+        """Return the Arrow type of a column, needed for a table without rows."""
         return pyarrow().null()
 
     def refuse_missing(self, column: str, remedy: str) -> None:

@@ -94,7 +94,7 @@ class Spool:
         return np.asarray(np.memmap(self._file, dtype, "r+", offset, shape))
 
     def close(self) -> None:
-        """Give the space back."""
+        """Remove the file."""
         self._file.close()
 
 

@@ -240,7 +240,10 @@ class TableRows(LabelRows):
                 "'round' of probabilities and weighted rows keeps the class counts of every "
                 "batch, not of the whole table."
             )
-            remedy = "Take 'soft' or 'expand', which are exact, or write the table to files and scan those."
+            remedy = (
+                "Take 'soft' or 'expand', which are exact, or write the table to files and scan "
+                "those."
+            )
             warnings.warn(DataWarning(problem, remedy=remedy), stacklevel=6)
             return relabel
         data, draws = self._read(rule.schema, keys, relabel.random_state)

@@ -51,7 +51,7 @@ Attributes = (
     | Sequence[str | Continuous | Membership]
     | Mapping[str, str | Continuous | Membership]
 )
-"""Columns by name; in other attributes names stand for values: ``["sex", r2b.Continuous("age")]``."""
+"""Columns by name, also in attributes: ``["sex", r2b.Continuous("age")]``."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -267,7 +267,7 @@ class Scan:
         random_state: int = 0,
         n_largest: int = 10,
     ) -> Audit:
-        """Measure how far labels are from parity, as :func:`r2b.audit` does, for columns of the table.
+        """Measure how far labels are from parity, as :func:`r2b.audit` does.
 
         Parameters
         ----------
@@ -460,7 +460,8 @@ def scan(data: Any, **options: Any) -> Scan:
     >>> import pyarrow
     >>> people = pyarrow.table({"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]})
     >>> fair = scan(people).debias("job", sensitive_features="sex", epsilon=0.1)
-    >>> fair.status.value, round(fair.certificate.disparity_before, 2), round(fair.certificate.disparity, 2)
+    >>> proof = fair.certificate
+    >>> fair.status.value, round(proof.disparity_before, 2), round(proof.disparity, 2)
     ('solved', 0.5, 0.1)
     """
     return Scan(_open_source(data, options))

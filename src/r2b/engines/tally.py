@@ -1,4 +1,4 @@
-"""Equal rows are counted where they are: a table of classes and groups is described by its counts."""
+"""Equal rows are counted: a table of classes and groups is described by its counts."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def refuse_weightless(weight: Array, n_rows: int) -> None:
 
 
 def cells_of(tally: Tally, choice: ColumnRoles, *, missing: str) -> tuple[Cells, Floats]:
-    """Read a tally of attributes as cells, each with its number of rows, and return their weights."""
+    """Read a tally of attributes as cells with their numbers of rows; return their weights too."""
     features = choice.features(tally.columns)
     cells = read_cells(
         features["sensitive_features"],

@@ -33,7 +33,9 @@ class Out:
 
     def __init__(self, target: Path | BinaryIO, compression: str) -> None:
         self._own = isinstance(target, Path)
-        self._raw: Any = open(target, "xb") if isinstance(target, Path) else LeftOpen(target)  # noqa: SIM115
+        self._raw: Any = LeftOpen(target)
+        if isinstance(target, Path):
+            self._raw = open(target, "xb")  # noqa: SIM115 - closed by finish or abandon
         self._file = squeezed(self._raw, compression)
         self._writer: Any = None
 

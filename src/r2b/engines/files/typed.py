@@ -95,7 +95,7 @@ class ParquetStored(Stored):
                 done += record.num_rows
 
     def _fitting(self, footer: Any, number: int, texts: list[str], rows: int) -> int:
-        """Return how many rows fit at once: a code of few bits can stand for a text of any length."""
+        """Return how many rows fit at once: a code can stand for a text of any length."""
         if not texts:
             return rows
         with reading(self.part, f"row group {number}"), self._opened(footer, texts) as file:
