@@ -307,7 +307,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[Exception], str]] = [
         "values instead of names",
         {"sensitive_features": np.zeros(3)},
         ParameterError,
-        "asked for by the names of its columns",
+        "go by their names",
     ),
     (
         "weights of text",

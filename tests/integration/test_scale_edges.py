@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scale_cases import cases
 
 import r2b
-from r2b.engines import dask as dask_engine
 from r2b.engines import tally
 from r2b.errors import EmptyError, InputError
 
@@ -183,18 +181,3 @@ def test_a_key_taken_for_a_class_is_refused_early_and_named(
             "id", sensitive_features="sex", sample_weight=weight
         )
     assert refused.value.facts["column"] == "id"
-
-
-def test_dask_merges_in_a_tree_of_any_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = cases()["probabilities in columns"]
-    prices = []
-    for partitions, at_once in ((1, 16), (17, 16), (17, 2)):
-        monkeypatch.setattr(dask_engine, "_MERGED_AT_ONCE", at_once)
-        frame = dd.from_pandas(case.table.to_pandas(), npartitions=partitions, sort=False)
-        prices.append(
-            r2b.scan(frame)
-            .debias(case.label, **case.asked, **case.settings, sample_entries=200)
-            .prices
-        )
-    for each in prices[1:]:
-        np.testing.assert_allclose(each, prices[0], atol=1e-9)

@@ -107,7 +107,7 @@ def test_text_of_two_bytes_a_character_is_recognised(tmp_path: Path, encoding: s
     (tmp_path / "t.csv").write_bytes(f"{mark}sex,job\nf,a\nm,b\n".encode(encoding))
     with pytest.raises(
         InputError,
-        match=r"t\.csv is not utf-8: byte 0 .* It begins like UTF-16\. Pass encoding='utf-16'",
+        match=r"t\.csv is not utf-8: byte 0 .* It begins like UTF-16\. Pass `encoding='utf-16'`",
     ):
         r2b.scan(tmp_path / "t.csv")
     assert r2b.scan(tmp_path / "t.csv", encoding="utf-16").names == ("sex", "job")

@@ -102,7 +102,7 @@ class Source(ABC):
 
     def run(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
         """Run work on every batch; results come in the order of the batches."""
-        return (work(batch) for batch in self.batches(columns))
+        return (work(batch) for batch in self.batches(list(dict.fromkeys(columns))))
 
     def reduce(self, columns: Sequence[str], reduction: Reduction) -> Any:
         """Return the result for all rows; None where there are none."""
