@@ -313,9 +313,9 @@ class InteriorPoint:
         ``lean`` above 1 counts entries in doubt as positive, below 1 as zero.
         """
         entries, rows = self.entries, self.rows
-        support = (at.x * lean > at.z / max(1.0, self.lam)).astype(np.float64)
-        size = np.maximum(support.sum(axis=1), 1.0)
-        support[support.sum(axis=1) == 0] = 1.0 / support.shape[1]
+        kept = at.x * lean > at.z / max(1.0, self.lam)
+        support = (kept | (at.x == at.x.max(axis=1, keepdims=True))).astype(np.float64)
+        size = support.sum(axis=1)
         shifted = self.worth - self.parity.shifts(at.prices)[rows.cell]
         level = (np.einsum("ik,ik->i", support, shifted) - self.lam) / size
         means = self.parity.means(rows.means(support * (shifted - level[:, None]) / self.lam))
