@@ -249,7 +249,7 @@ def test_an_attribute_that_is_not_numeric_is_refused_with_its_column_row_and_val
 
 def test_rows_that_do_not_fit_together_are_refused():
     y = [0, 1, 0, 1]
-    with pytest.raises(LengthError, match="y has 4 rows, but attribute has 3"):
+    with pytest.raises(LengthError, match="`y` has 4 rows, but `attribute` has 3"):
         explained_variation(y, [1.0, 2.0, 3.0])
     with pytest.raises(LengthError, match="y has 4 rows, but sample_weight has 3"):
         explained_variation(y, [1.0, 2.0, 3.0, 4.0], sample_weight=[1, 1, 1])

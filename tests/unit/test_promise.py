@@ -253,7 +253,7 @@ def test_weights_are_refused_unless_they_are_equal():
     )
     with pytest.raises(
         WeightError,
-        match=r"weights from 1 to 3, .* keep each row with probability weight / largest possible weight",
+        match=r"weights from 1 to 3, .* Keep each row with probability weight / largest possible weight",
     ):
         parity_promise(y, sensitive_features=groups, sample_weight=[1.0, 3.0] * 50)
 

@@ -221,9 +221,10 @@ def approximations(data: Dataset) -> tuple[float, float]:
     """Return two bounds on the mean disparity under chance, from variances of differences alone.
 
     There are M = L R (R - 1) signed differences, of variances V_j. For normal numbers X_j of any
-    dependence, ``E max X <= log(sum_j exp(t^2 V_j / 2)) / t`` for every t > 0. With all V_j replaced by the largest, the best t gives sqrt(2 V log M), the first
-    bound. The second keeps each V_j and takes the best t of a grid: rare classes then hardly count,
-    which matters where one class is much more frequent than the rest; of two classes it counts one.
+    dependence, ``E max X <= log(sum_j exp(t^2 V_j / 2)) / t`` for every t > 0. With all V_j
+    replaced by the largest, the best t gives sqrt(2 V log M), the first bound. The second keeps
+    each V_j and takes the best t of a grid: rare classes then hardly count, which matters where one
+    class is much more frequent than the rest; of two classes it counts one.
     """
     n_groups, n_classes = data.n_cells, data.n_classes
     sizes = group_sizes(data.cells.codes, data.weight, n_groups)

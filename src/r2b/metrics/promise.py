@@ -2,10 +2,10 @@
 
 It comes from rows that were not used for fitting. The disparity is the largest of many differences
 between two groups, one for each class. In the population one of them is the largest, and a bound
-fails only where the bound of that one difference fails. So each difference gets its own upper bound at the whole confidence, and the
-largest of these is a bound on all of them at once, however many they are: nothing is divided among
-them. Each bound is one of :mod:`r2b.metrics.betting`, which holds for groups of any size and for
-classes as for probabilities.
+fails only where the bound of that one difference fails. So each difference gets its own upper bound
+at the whole confidence, and the largest of these is a bound on all of them at once, however many
+they are: nothing is divided among them. Each bound is one of :mod:`r2b.metrics.betting`, which
+holds for groups of any size and for classes as for probabilities.
 """
 
 from __future__ import annotations
@@ -366,7 +366,7 @@ def _read(criterion: str, y_true: Any, y_pred: Any, **rows: Any) -> PredictionTa
     data = table.data
     for name, kind in zip(data.cells.columns, data.cells.kinds, strict=True):
         if kind != CATEGORICAL:
-            problem = f"The attribute {name!r} is {kind}, and a promise is about true groups."
+            problem = f"The attribute {name!r} is of the kind {kind!r}, and a promise is about true groups."
             raise ParameterError(
                 problem,
                 remedy="Pass the true group of each row held back, in a plain column.",
