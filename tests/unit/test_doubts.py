@@ -10,9 +10,8 @@ import pytest
 from cli_calls import Shell
 
 import r2b
-from r2b._constraints.families.doubts import doubts_of
 from r2b.errors import DataWarning, InputError, ParameterError
-from r2b.report import gather, to_markdown
+from r2b.report import gather
 from r2b.sklearn import LabelDebiaser
 
 N = 400
@@ -165,23 +164,6 @@ def test_every_way_in_warns_once(call):
     assert len(told) == 1 and "'?'" in str(told[0]) and "'sex=x' (3)" in str(told[0])
 
 
-@pytest.mark.slow
-def test_the_device_warns_too():
-    torch = pytest.importorskip("torch")
-    from r2b.engines.torch import debias
-
-    for y in (torch.full((N, 2), 0.5), torch.arange(N) % 2):
-        with pytest.warns(DataWarning, match="fewer than 10 rows"):
-            debias(y, sensitive_features=few("?", "x"), epsilon=0.5)
-
-
-def test_the_report_says_it():
-    text = to_markdown(gather(Y, sensitive_features=few("?", "M", "m "), epsilon=0.5))
-    assert "The data may not be what was meant" in text and "blanks or capitals" in text
-    facts = gather(Y, sensitive_features=PLAIN, epsilon=0.5)
-    assert facts["doubts"] == [] and "may not be what was meant" not in to_markdown(facts)
-
-
 @pytest.mark.parametrize(
     "words", [("audit",), ("debias", "-o", "fair.csv"), ("frontier", "--epsilons", "0.4,0.5")]
 )
@@ -211,24 +193,6 @@ def test_the_command_line_says_it(capsys, tmp_path, monkeypatch, words):
         and "--small-groups exclude" in note
         and "DataWarning" not in note
     )
-
-
-def test_the_app_says_it():
-    from r2b.app.pages import render
-    from r2b.report import facts_of, views
-
-    y, people = Y, few("?", "x")
-    facts = facts_of(
-        r2b.audit(y, sensitive_features=people),
-        r2b.debias(y, sensitive_features=people, epsilon=0.5),
-    )
-    page = render(
-        "audit.html.j2",
-        facts=facts,
-        heat_maps=views.heat_maps(facts)[:4],
-        evidence=views.evidence(facts["audit"]),
-    )
-    assert "which is taken as a value like any other" in page and "fewer than 10 rows" in page
 
 
 # Small groups that are left out.
@@ -269,55 +233,6 @@ def test_small_groups_are_left_out_and_keep_their_labels(tmp_path):
     np.testing.assert_allclose(
         again.transform(y, sensitive_features=sex), fair.soft_labels, atol=1e-12
     )
-
-
-def test_small_groups_are_left_out_of_a_scan_an_estimator_and_an_audit():
-    y, sex = far()
-    asked = {"epsilon": 0.01, "min_group_size": 10, "small_groups": "exclude"}
-    fair = r2b.debias(y, sensitive_features={"sex": sex}, **asked)
-    scanned = r2b.scan(_table({"y": y, "sex": sex})).debias(
-        label="y", sensitive_features="sex", **asked
-    )
-    np.testing.assert_allclose(scanned.prices, fair.prices, atol=1e-9)
-    fitted = LabelDebiaser(**asked).fit(y, sensitive_features={"sex": sex})
-    np.testing.assert_allclose(fitted.prices_, fair.prices, atol=1e-12)
-    found = r2b.audit(
-        y,
-        sensitive_features=sex,
-        min_group_size=10,
-        small_groups="exclude",
-        n_permutations=0,
-        n_boot=0,
-    )
-    assert (
-        found.families[0].groups == ("f", "m")
-        and found.families[0].left_out == 12
-        and found.left_out == pytest.approx(0.03)
-    )
-
-
-def test_small_groups_are_left_out_on_the_command_line(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    shell = Shell(capsys, tmp_path)
-    y, sex = far()
-    pd.DataFrame({"y": y, "sex": sex}).to_csv("people.csv", index=False)
-    ask = (
-        "--label",
-        "y",
-        "--sensitive",
-        "sex",
-        "--min-group-size",
-        "10",
-        "--small-groups",
-        "exclude",
-    )
-    done = shell("debias", "people.csv", *ask, "--epsilon", "0.01", "-o", "fair.csv")
-    assert (
-        done.code == 0
-        and "too small         sex=x; sex=z" in done.out
-        and "3.00 % of the rows" in done.out
-    )
-    assert shell("verify", "fair.csv").code == 0
 
 
 def test_small_groups_of_strata_and_families():
@@ -361,9 +276,3 @@ def test_what_cannot_be_left_out():
         r2b.debias(y, sensitive_features=sex, min_group_size=1000, small_groups="exclude")
     with pytest.raises(ParameterError, match=r"left out and keep their labels, but lam is 3\.0"):
         r2b.debias(y, sensitive_features=sex, min_group_size=10, small_groups="exclude", lam=3.0)
-
-
-def test_doubts_are_facts():
-    fair = r2b.debias(Y, sensitive_features=few("?", rows=20), epsilon=0.5)
-    (doubt,) = doubts_of(fair.dataset.cells, fair.families, fair.classes.tolist())
-    assert (doubt.kind, doubt.column, doubt.values) == ("placeholders", "sex", ("?",))

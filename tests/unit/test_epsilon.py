@@ -5,11 +5,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from cli_calls import Shell
 
 import r2b
 from r2b._constraints.epsilon import epsilon_per_class
-from r2b.app.choices import PageChoice
 from r2b.errors import ParameterError
 from r2b.report import gather, to_markdown
 from r2b.sklearn import LabelDebiaser
@@ -80,29 +78,6 @@ def test_a_target_may_be_missed_by_two():
         )
 
 
-def _file(tmp_path):
-    path = tmp_path / "people.csv"
-    pd.DataFrame({"y": Y, "sex": SEX}).to_csv(path, index=False)
-    return path
-
-
-@pytest.fixture
-def shell(capsys, tmp_path):
-    return Shell(capsys, tmp_path)
-
-
-def test_percentages_on_the_command_line(shell, tmp_path):
-    path = _file(tmp_path)
-    for epsilon in (["5"], ["0.1", "a=5"]):
-        given = [word for each in epsilon for word in ("--epsilon", each)]
-        ended = shell(
-            "debias", path, "--label", "y", "--sensitive", "sex", "-o", tmp_path / "o.csv", *given
-        )
-        assert ended.code == 2 and "epsilon is 5" in ended.err and "for 5 % pass 0.05" in ended.err
-    ended = shell("frontier", path, "--label", "y", "--sensitive", "sex", "--epsilons", "0,5")
-    assert ended.code == 2 and "epsilons is 5" in ended.err and "for 5 % pass 0.05" in ended.err
-
-
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
@@ -120,7 +95,7 @@ def test_a_mapping_bounds_the_classes_that_it_names(given, wanted):
     assert (fair.certificate.disparity_by_class <= np.array(wanted) + 1e-9).all()
 
 
-def test_classes_that_are_not_named_are_free_and_the_account_says_so(shell, tmp_path):
+def test_classes_that_are_not_named_are_free_and_the_account_says_so():
     fair = r2b.debias(Y, sensitive_features=SEX, epsilon={"b": 0.001})
     free = r2b.debias(Y, sensitive_features=SEX, epsilon={"b": 0.001, "a": math.inf, "c": math.inf})
     np.testing.assert_array_equal(fair.prices, free.prices)
@@ -130,20 +105,6 @@ def test_classes_that_are_not_named_are_free_and_the_account_says_so(shell, tmp_
     assert "0.001, for 1 of 3 classes" in to_markdown(
         gather(Y, sensitive_features=SEX, epsilon={"b": 0.001})
     )
-    ended = shell(
-        "debias",
-        _file(tmp_path),
-        "--label",
-        "y",
-        "--sensitive",
-        "sex",
-        "--epsilon",
-        "b=0.001",
-        "-o",
-        tmp_path / "o.csv",
-    )
-    assert ended.code == 0 and "not bound         2 of 3 classes: a, c" in ended.out
-    assert shell("verify", tmp_path / "o.csv").code == 0
 
 
 def test_names_that_are_no_class_are_refused():
@@ -154,15 +115,6 @@ def test_names_that_are_no_class_are_refused():
         r2b.debias(Y, sensitive_features=SEX, bound="target", target={"a": 0.5, "b": 0.5})
     with pytest.raises(ParameterError, match=r"epsilon is -1\.0 for class 'b'"):
         r2b.debias(Y, sensitive_features=SEX, epsilon={"b": -1.0})
-
-
-def test_percentages_in_the_app():
-    from r2b.app.choices import _epsilon
-
-    with pytest.raises(ParameterError, match="Epsilon"):
-        _epsilon(-1)
-    with pytest.raises(ParameterError, match=PERCENT):
-        PageChoice(label="y", sensitive=("sex",), epsilon=5.0)._check(None)
 
 
 @pytest.mark.parametrize(

@@ -64,22 +64,6 @@ def test_every_form_has_the_certified_means(name):
     assert fair.round(random_state=4).tolist() == fair.round(random_state=4).tolist()
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_channel_is_the_answer_of_every_cell(name):
-    who, control, fair = fitted(name)
-    columns = [*who.sensitive.values(), *control.get("control_features", {}).values()]
-    names = [*who.sensitive, *control.get("control_features", {})]
-    cells = fair.cells.tolist()
-    assert fair.channel.shape == (len(cells), 3, 3)
-    for row in range(len(who.given)):
-        cell = cells.index(
-            ", ".join(f"{name}={column[row]}" for name, column in zip(names, columns, strict=True))
-        )
-        np.testing.assert_allclose(
-            fair.channel[cell, int(who.given[row][1:])], fair.soft_labels[row], atol=1e-13
-        )
-
-
 @pytest.mark.parametrize("weights", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("soft", [False, True], ids=["class", "soft"])
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("agreement", "list")])
@@ -142,13 +126,6 @@ def test_a_crossing_not_seen_is_fine_for_margins_and_refused_for_crossings():
         assert caught.value.facts["row"] == 1 and caught.value.facts["count"] == 1
 
 
-def test_a_value_not_seen_is_refused_for_any_families():
-    for families in ("crossed", "marginal", "both"):
-        fair = r2b.debias(LABELS, sensitive_features=PEOPLE, families=families)
-        with pytest.raises(UnseenError, match="'z'"):
-            fair.transform(["a"], sensitive_features={"sex": ["f"], "race": ["z"]})
-
-
 def test_control_features_of_new_rows_are_asked_for_and_their_strata_known():
     who, control, fair = fitted("control")
     with pytest.raises(ShapeError, match="job"):
@@ -182,38 +159,6 @@ def test_a_stratum_with_nothing_to_compare_keeps_its_labels_for_new_rows_too(tmp
             [[1, 0]],
         )
     assert again.families.absent == fair.families.absent
-
-
-def test_the_largest_changes_and_the_account_speak_of_cells():
-    who, _, fair = fitted("marginal", epsilon=0.0)
-    (largest, *_), flow = fair.largest_changes(1), {}
-    for row, x in enumerate(fair.soft_labels):
-        for k, part in enumerate(x):
-            key = (f"sex={who.sex[row]}, race={who.race[row]}", str(who.given[row]), f"c{k}")
-            flow[key] = flow.get(key, 0.0) + (part if key[1] != key[2] else 0.0)
-    best = max(flow, key=flow.get)
-    assert largest.weight == pytest.approx(flow[best], abs=1e-12)
-    assert flow[(largest.group, largest.old, largest.new)] == pytest.approx(flow[best], abs=1e-12)
-    assert "3 classes, 5 groups" in str(fair) and largest.group in str(fair)
-    assert repr(fair).startswith("<FairLabels: solved")
-
-
-@pytest.mark.parametrize("name", ["marginal", "both, to overall", "control"])
-def test_the_deviation_of_drawn_labels_is_given_for_every_group(name):
-    who, control, fair = fitted(name, epsilon=0.0)
-    x = fair.soft_labels
-    stratum = [np.ones(len(x), bool)] if not control else [who.job == value for value in "uv"]
-    deviations = []
-    for keep in stratum:
-        families = [who.sex, who.race] + (
-            [np.char.add(who.sex, who.race)] if name.startswith("both") else []
-        )
-        for column in families:
-            for each in np.unique(column[keep]):
-                mine = keep & (column == each)
-                deviations.append(np.sqrt((x[mine] * (1 - x[mine])).sum(axis=0)) / mine.sum())
-    assert fair.sampling_deviation.shape == (len(fair.groups), 3)
-    np.testing.assert_allclose(fair.sampling_deviation, deviations, atol=1e-12)
 
 
 def rounding_error(fair, columns, seed=0):

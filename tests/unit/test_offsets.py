@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from families_qp import Rule, Table, closest, fewest, indicators, least_violation, people, violation
 
@@ -13,8 +12,6 @@ from r2b._audit.tradeoff import task_of
 from r2b._constraints.bounds import RangeBound, RatioBound
 from r2b._constraints.parity import Parity, surely_feasible, without_implied
 from r2b.errors import FileFormatError, ParameterError
-from r2b.report import gather, to_markdown
-from r2b.sklearn import LabelDebiaser
 
 BOUNDS = ["range", "to_overall", "ratio", "target"]
 
@@ -116,19 +113,6 @@ def test_means_with_their_offsets_are_equal_and_raw_means_are_not(soft):
     assert "of means with their offsets" in str(fair)
 
 
-def test_labels_that_are_fair_with_their_offsets_stay_as_they_are():
-    y, sex = ["a", "a", "b", "a", "b", "b"], ["f", "f", "f", "m", "m", "m"]
-    fair = r2b.debias(y, sensitive_features=sex, offsets=[[-1 / 6, 1 / 6], [1 / 6, -1 / 6]])
-    assert fair.status is r2b.Status.ALREADY_FAIR and fair.unchanged
-    assert fair.certificate.disparity == pytest.approx(1 / 3)
-    assert (
-        r2b.debias(y, sensitive_features=sex, offsets=np.zeros((2, 2)))
-        .certificate.families[0]
-        .offsets
-        is None
-    )
-
-
 def test_offsets_that_no_labels_can_meet_are_proven_infeasible():
     y, sex = ["a", "b"] * 10, ["f"] * 10 + ["m"] * 10
     far = [[1.2, -1.2], [0.0, 0.0]]
@@ -140,24 +124,6 @@ def test_offsets_that_no_labels_can_meet_are_proven_infeasible():
         r2b.debias(y, sensitive_features=sex, offsets=[[0.9, -0.9], [0.0, 0.0]]).status
         is r2b.Status.SOLVED
     )
-
-
-@pytest.mark.parametrize("objective", ["distance", "agreement"])
-@pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_means_with_their_offsets_have_no_ratio_below_zero(epsilon, objective):
-    more = {
-        "sensitive_features": ["f"] * 10 + ["m"] * 10,
-        "bound": "ratio",
-        "epsilon": epsilon,
-        "objective": objective,
-    }
-    fair = r2b.debias(["a", "b"] * 10, offsets=[[-0.7, 0.7], [-0.7, 0.7]], **more)
-    assert fair.status is r2b.Status.SOLVED and fair.certificate.means[:, 0].min() >= 0.7 - 1e-9
-    with pytest.warns(r2b.errors.NotSolvedWarning, match="infeasible"):
-        assert (
-            r2b.debias(["a", "b"] * 10, offsets=[[-1.2, 1.2], [-1.2, 1.2]], **more).status
-            is r2b.Status.INFEASIBLE
-        )
 
 
 def test_a_family_with_offsets_is_neither_simple_nor_implied_nor_surely_feasible():
@@ -292,65 +258,3 @@ def test_a_saved_result_keeps_offsets_and_says_so_by_its_version(tmp_path):
     (tmp_path / "bad.json").write_text(text.replace('"offsets": [[', '"offsets": [[0.5], [', 1))
     with pytest.raises(FileFormatError, match="damaged"):
         r2b.load(tmp_path / "bad.json")
-
-
-def test_streams_files_and_estimators_take_them(tmp_path):
-    who, offsets = sexes(10, soft=True)
-    fair = r2b.debias(who.given, sensitive_features={"sex": who.sex}, offsets=offsets)
-    columns = ["p0", "p1", "p2"]
-    table = pd.DataFrame(who.given, columns=columns).assign(sex=who.sex)
-    scanned = r2b.scan(pa.Table.from_pandas(table)).debias(
-        columns, sensitive_features="sex", offsets=offsets
-    )
-    assert scanned.certificate.holds
-    np.testing.assert_allclose(scanned.prices, fair.prices, atol=1e-8)
-    table.to_csv(tmp_path / "t.csv", index=False)
-    from_file = r2b.scan(tmp_path / "t.csv").debias(
-        columns, sensitive_features="sex", offsets={"sex=m": offsets[1], "sex=f": offsets[0]}
-    )
-    np.testing.assert_allclose(from_file.prices, fair.prices, atol=1e-8)
-    debiaser = LabelDebiaser(offsets=offsets).fit(who.given, sensitive_features={"sex": who.sex})
-    np.testing.assert_allclose(debiaser.labels_.prices, fair.prices, atol=1e-12)
-
-
-def test_a_frontier_of_shifted_bounds():
-    who, offsets = sexes(11)
-    path = r2b.frontier(
-        who.given, sensitive_features=who.sex, offsets=offsets, epsilons=[0.0, 0.05, 0.2]
-    )
-    assert all(fair.status.ok for fair in path.labels)
-    for epsilon, fair in zip(path.epsilon, path.labels, strict=True):
-        assert np.ptp(fair.certificate.means + offsets, axis=0).max() <= epsilon + 1e-9
-
-
-def test_many_rows_with_a_sample():
-    rng = np.random.default_rng(0)
-    y = rng.dirichlet(np.ones(8), 60_000)
-    sex = rng.integers(0, 2, len(y))
-    y[sex == 1] = 0.7 * y[sex == 1] + 0.3 * np.eye(8)[0]
-    offsets = drawn(rng, 2, 8, 0.01)
-    fair = r2b.debias(y, sensitive_features=sex, offsets=offsets, epsilon=0.005)
-    assert fair.status is r2b.Status.SOLVED
-    assert np.ptp(fair.certificate.means + offsets, axis=0).max() <= 0.005 + 1e-9
-
-
-def test_a_report_tells_means_with_their_offsets_from_raw_ones():
-    rng = np.random.default_rng(0)
-    sex = rng.choice(["f", "m"], 600)
-    y = np.where((sex == "f") & (rng.random(600) < 0.3), "a", rng.choice(list("abc"), 600))
-    facts = gather(
-        y,
-        sensitive_features={"sex": sex},
-        offsets=[[0.02, -0.01, -0.01], [-0.01, 0, 0.01]],
-        epsilon=0.01,
-        frontier_points=0,
-    )
-    assert "by means with their offsets, would go from" in to_markdown(facts)
-    assert (
-        facts["headline"]["after"] == pytest.approx(facts["certificate"]["disparity"])
-        and facts["headline"]["after"] > 0.015
-    )
-    fair = r2b.debias(
-        y, sensitive_features={"sex": sex}, offsets=[[0.02, -0.01, -0.01], [-0.01, 0, 0.01]]
-    )
-    assert "by means with their offsets" in fair._repr_html_()

@@ -66,15 +66,6 @@ def test_the_order_is_that_of_an_ordered_column() -> None:
         assert fair.certificate.objective == pytest.approx(given.certificate.objective, abs=1e-12)
 
 
-def test_a_class_that_no_row_has_keeps_its_place() -> None:
-    kept = Y != "Merit"
-    y = pd.Series(pd.Categorical(Y[kept], MARKS, ordered=True))
-    for column, costs in ((y, "ordinal"), (Y[kept], {"ordinal": MARKS})):
-        fair = r2b.debias(column, sensitive_features=SEX[kept], costs=costs)
-        names = fair.classes.tolist()
-        assert fair.costs[names.index("Pass"), names.index("Distinction")] == 2
-
-
 def test_scanned_tables_and_probabilities_take_a_stated_order() -> None:
     fair = r2b.scan(pa.table({"y": Y, "sex": SEX})).debias(
         "y", sensitive_features="sex", epsilon=0.02, costs={"ordinal": MARKS}

@@ -8,7 +8,7 @@ import pytest
 from families_qp import Rule, Table, closest, fewest, indicators, people, violation
 
 import r2b
-from r2b.errors import DataWarning, ParameterError, ProbabilityError, WeightError
+from r2b.errors import DataWarning, ParameterError, ProbabilityError
 
 
 def chances(seed, n, groups=2, rest=0.5):
@@ -150,31 +150,6 @@ def test_sums_above_one_and_other_numbers_are_refused():
         )
 
 
-def test_a_group_that_no_row_is_in_is_named():
-    member = r2b.Membership([[0.5, 0.0], [0.2, 0.0]], groups=["f", "m"], partial=True)
-    for call in (r2b.debias, r2b.metrics.demographic_parity_difference):
-        with pytest.raises(WeightError, match="No row belongs to group 'm' with any probability"):
-            call([0, 1], sensitive_features=member)
-    with pytest.raises(WeightError, match="The weights of all 1 rows of group 'm' are zero"):
-        r2b.debias(
-            [0, 1],
-            sensitive_features=r2b.Membership(
-                [[0.5, 0], [0.2, 0.1]], groups=["f", "m"], partial=True
-            ),
-            sample_weight=[1, 0],
-        )
-
-
-def test_expected_rows_are_what_makes_a_group_small():
-    rng = np.random.default_rng(0)
-    member = r2b.Membership(
-        np.column_stack([np.full(200, 0.9), np.full(200, 0.04)]) * rng.random((200, 1)),
-        partial=True,
-    )
-    with pytest.warns(DataWarning, match="fewer than 10 rows"):
-        r2b.debias(rng.integers(0, 2, 200), sensitive_features=member, epsilon=0.5)
-
-
 def test_measures_and_audits_weigh_rows_by_their_parts():
     who = people(8, soft=True, decades=0.0)
     matrix = chances(8, len(who.y))
@@ -220,26 +195,4 @@ def test_a_saved_result_reads_new_rows_as_partial_too(tmp_path):
         whole.transform(
             who.given,
             sensitive_features={"sex": r2b.Membership(frame.assign(rest=0.0), partial=True)},
-        )
-
-
-def test_forms_of_one_class_per_row_come_out():
-    who = people(10, decades=0.0)
-    fair = r2b.debias(
-        who.given,
-        sensitive_features=r2b.Membership(chances(10, len(who.y)), partial=True),
-        epsilon=0.01,
-    )
-    for labels in (fair.round(random_state=0), fair.sample(random_state=0)):
-        assert len(labels) == len(who.y) and set(labels) <= set(who.given)
-        assert fair.realised(labels).means.shape == (2, who.n_classes)
-
-
-def test_tables_that_are_scanned_refuse_them(tmp_path):
-    pd.DataFrame({"y": ["a", "b"], "f": [0.5, 0.2], "m": [0.4, 0.1]}).to_csv(
-        tmp_path / "t.csv", index=False
-    )
-    with pytest.raises(ParameterError, match=r"is partial.*Add a column for the rest"):
-        r2b.scan(tmp_path / "t.csv").debias(
-            "y", sensitive_features=r2b.Membership(["f", "m"], name="sex", partial=True)
         )

@@ -48,15 +48,6 @@ def test_average_is_the_mean_over_all_ways_to_break_ties(k):
     np.testing.assert_array_equal(lenient, found.max(axis=0))
 
 
-def test_soft_labels_are_expected_accuracy():
-    soft = np.random.default_rng(0).dirichlet(np.ones(3), 4)
-    found = top_k_accuracy(soft, SCORES, k=2).rows
-    by_class = np.column_stack(
-        [top_k_accuracy([c] * 4, SCORES, k=2, classes=["a", "b", "c"]).rows for c in "abc"]
-    )
-    np.testing.assert_allclose(found, (soft * by_class).sum(axis=1))
-
-
 def test_tv_accuracy_by_hand():
     assert tv_accuracy(Y, SCORES).value == pytest.approx((0.5 + 0.3 + 0.2 + 0.4) / 4)
     one_hot = np.eye(3)[[0, 2, 1, 0]]
@@ -126,31 +117,6 @@ def test_classes_by_name():
 def test_refusals(error, call):
     with pytest.raises(error):
         call()
-
-
-def test_refusals_of_frames():
-    pd = pytest.importorskip("pandas")
-    with pytest.raises(UnseenError, match="named 'b', but classes says 'c'"):
-        top_k_accuracy(Y, pd.DataFrame(SCORES, columns=list("abc")), classes=list("acb"))
-    with pytest.raises(InputError, match="different order"):
-        top_k_accuracy(pd.Series(Y), pd.DataFrame(SCORES, columns=list("abc"), index=[3, 2, 1, 0]))
-
-
-def test_weights_and_groups_in_another_order_are_refused():
-    pd = pytest.importorskip("pandas")
-    y, losses, groups, weight = (
-        pd.Series(values)
-        for values in (Y, [0.1, 0.2, 0.3, 0.4], list("ffmm"), [1.0, 2.0, 3.0, 4.0])
-    )
-    calls = [
-        lambda: top_k_accuracy(y, SCORES, sample_weight=weight.iloc[::-1]),
-        lambda: error_parity(losses, sensitive_features=groups.iloc[::-1]),
-        lambda: error_parity(losses, sensitive_features=groups, sample_weight=weight.iloc[::-1]),
-        lambda: error_parity((y, SCORES, top_k_accuracy), sensitive_features=groups.iloc[::-1]),
-    ]
-    for call in calls:
-        with pytest.raises(InputError, match="different order"):
-            call()
 
 
 def test_the_remedy_for_scores_that_are_no_distribution_can_be_followed():

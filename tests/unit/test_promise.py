@@ -26,11 +26,6 @@ def betas(a, b):
     return a / (a + b), lambda rng, shape: rng.beta(a, b, shape)
 
 
-def spikes(p, base):
-    """Values that are all alike but for a few ones, which a small sample may miss."""
-    return p + (1 - p) * base, lambda rng, shape: np.where(rng.random(shape) < p, 1.0, base)
-
-
 def paired(one, two):
     n = n_pairs(len(one), len(two))
     return np.stack([block_means(column, n) for column in one.T], 1) - np.stack(
@@ -47,8 +42,6 @@ def paired(one, two):
         (flips(0.99), flips(0.5)),
         (betas(0.1, 1.5), betas(0.05, 2)),
         (betas(2, 30), betas(1, 30)),
-        (spikes(0.05, 0.01), flips(0.0)),
-        (spikes(0.02, 0.3), spikes(0.0, 0.28)),
     ],
 )
 def test_the_true_difference_is_seldom_ruled_out(first, second, sizes):
@@ -88,42 +81,12 @@ def test_coverage_of_probabilities_in_three_uneven_groups():
     assert held / 250 >= 0.95
 
 
-@pytest.mark.parametrize("n", [7, 60, 1_300])
-def test_what_is_larger_than_a_ruled_out_difference_is_ruled_out_too(n):
-    rng = np.random.default_rng(n)
-    values = np.concatenate(
-        [rng.random((n, 12)) < 0.3, rng.random((n, 12)) < 0.02, rng.beta(0.2, 1, (n, 12))], axis=1
-    )
-    other = np.concatenate([rng.random((n, 24)) < 0.2, rng.beta(0.2, 2, (n, 12))], axis=1)
-    grid = np.tile(np.linspace(0, 0.999, 700), (36, 1))
-    found = ruled_out(values.astype(float) - other, grid, 0.05).astype(int)
-    assert (np.diff(found, axis=1) >= 0).all() and 0 < found.mean() < 1
-
-
 def test_the_bound_is_near_the_normal_one_on_many_rows():
     rng, n = np.random.default_rng(3), 4_000
     y, groups = (rng.random(2 * n) < 0.3).astype(int), np.repeat([0, 1], n)
     error = (2 * 0.3 * 0.7 / n) ** 0.5
     found = parity_promise(y, sensitive_features=groups)
     assert 1.645 * error < found.bound - found.measured < 2.1 * error
-
-
-def test_probabilities_that_vary_little_are_bounded_more_closely_than_classes():
-    rng, groups = np.random.default_rng(4), np.repeat([0, 1], 2_000)
-    p = rng.beta(20, 60, 4_000)
-    soft = parity_promise(np.column_stack([p, 1 - p]), sensitive_features=groups).bound
-    assert soft < parity_promise(rng.random(4_000) < p, sensitive_features=groups).bound / 3
-
-
-def test_sorted_rows_are_shuffled():
-    rng = np.random.default_rng(5)
-    y, groups = (rng.random(1_000) < 0.3).astype(int), np.repeat([0, 1], 500)
-    order = np.lexsort([y, groups])
-    bounds = [
-        parity_promise(y[rows], sensitive_features=groups[rows]).bound
-        for rows in (slice(None), order, order[::-1])
-    ]
-    assert max(bounds) / min(bounds) < 1.15
 
 
 def table(n=600):
@@ -155,16 +118,6 @@ def test_measured_is_the_measure(families, kind):
         found = parity_promise(predicted, y_true=y, criterion=criterion, **named)
         assert found.measured == measure(y, predicted, **named) < found.bound
     assert sum(found.group_sizes[next(iter(found.group_sizes))].values()) == found.n_rows == 600
-
-
-def test_names_of_classes_do_not_matter():
-    people, _, _, _, hard = table()
-    renamed = np.array([{"n": 3, "o": 1, "u": 2}[value] for value in hard])
-    one, two = (
-        parity_promise(each, sensitive_features=people["sex"], epsilon=0.5)
-        for each in (hard, renamed)
-    )
-    assert one.bound == two.bound and one.rows_needed == two.rows_needed and one.holds
 
 
 def test_the_group_that_limits_is_named():
@@ -204,23 +157,6 @@ def test_sentences():
     )
 
 
-def test_so_many_rows_as_are_needed_are_about_enough():
-    def drawn(n):
-        y = (
-            np.random.default_rng(n).permuted(np.tile([1] * 20 + [0] * 80, n // 200)),
-            np.tile([1] * 22 + [0] * 78, n // 200),
-        )
-        return np.concatenate(y), np.repeat(["f", "m"], n // 2)
-
-    y, groups = drawn(2_000)
-    found = parity_promise(y, sensitive_features=groups, epsilon=0.035)
-    n = int(found.rows_needed) // 200 * 200
-    y, groups = drawn(n)
-    assert n > 4_000 and parity_promise(y, sensitive_features=groups).bound == pytest.approx(
-        0.035, rel=0.12
-    )
-
-
 def test_a_group_without_rows_of_a_true_class_leaves_nothing_to_promise():
     y_true, y_pred = ["no", "yes"] * 50 + ["no"] * 30, ["no", "yes"] * 50 + ["no"] * 30
     groups = ["f"] * 100 + ["m"] * 30
@@ -238,11 +174,6 @@ def test_a_class_that_nobody_was_predicted_may_still_come():
     assert (
         parity_promise([[0.5, 0.5]] * 300, sensitive_features=["f", "m", "m"] * 100).bound > 3 / 100
     )
-
-
-def test_one_row_promises_next_to_nothing():
-    found = parity_promise(["a", "b", "a", "b", "a"], sensitive_features=["f", "m", "m", "m", "m"])
-    assert 0.95 < found.bound <= 1
 
 
 def test_weights_are_refused_unless_they_are_equal():
