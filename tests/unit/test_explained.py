@@ -210,5 +210,5 @@ def test_rows_that_do_not_fit_together_are_refused():
         explained_variation(pd.Series(y), pd.Series([1.0, 2.0, 3.0, 4.0], index=[3, 2, 1, 0]))
     with pytest.raises(InputError, match=r"the same value 2\.0 of the attribute"):
         explained_variation(y, [2, 2, 2, 2])
-    with pytest.raises(ParameterError, match="'ones_like' is constant"):
+    with pytest.raises(ParameterError, match="'ones_like' is 1.0 for every row"):
         explained_variation(y, [1.0, 2.0, 3.0, 4.0], basis=np.ones_like)
