@@ -200,15 +200,15 @@ def test_rows_that_do_not_fit_together_are_refused():
         explained_variation(y, [1.0, 2.0, 3.0])
     with pytest.raises(LengthError, match="`y` has 4 rows, but `sample_weight` has 3"):
         explained_variation(y, [1.0, 2.0, 3.0, 4.0], sample_weight=[1, 1, 1])
-    with pytest.raises(ShapeError, match="attribute`? has 2 columns"):
+    with pytest.raises(ShapeError, match=r"attribute`? has 2 columns"):
         explained_variation(y, {"age": [1.0, 2.0, 3.0, 4.0], "income": [1.0, 2.0, 3.0, 4.0]})
     with pytest.raises(
-        MissingValueError, match="attribute`?, 1 row has no value; the first is row 2"
+        MissingValueError, match=r"attribute`?, 1 row has no value; the first is row 2"
     ):
         explained_variation(y, [1.0, 2.0, np.nan, 4.0])
     with pytest.raises(InputError, match="different order"):
         explained_variation(pd.Series(y), pd.Series([1.0, 2.0, 3.0, 4.0], index=[3, 2, 1, 0]))
     with pytest.raises(InputError, match=r"the same value 2\.0 of the attribute"):
         explained_variation(y, [2, 2, 2, 2])
-    with pytest.raises(ParameterError, match="'ones_like' is 1.0 for every row"):
+    with pytest.raises(ParameterError, match=r"'ones_like' is 1\.0 for every row"):
         explained_variation(y, [1.0, 2.0, 3.0, 4.0], basis=np.ones_like)
