@@ -138,7 +138,7 @@ def dress(ax: Any, grid: str = "both") -> None:
     ax.tick_params(length=3, labelsize=10)
 
 
-def titled(ax: Any, *lines: str) -> None:
+def set_title(ax: Any, *lines: str) -> None:
     """Write a title at the left, its lines broken where they are too long for a picture."""
     # a number and its sign stay on one line
     kept = [line.replace(" %", "\N{NO-BREAK SPACE}%") for line in lines]
@@ -159,7 +159,7 @@ def _room(ax: Any) -> float:
     return float(min(ax.get_position().width * whole, whole - 15 - 6.1 * names))
 
 
-def scaled(axis: Any, title: str) -> None:
+def set_scale(axis: Any, title: str) -> None:
     """Set the title and round ticks of an axis."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -168,9 +168,9 @@ def scaled(axis: Any, title: str) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
-def named_rows(ax: Any, names: Sequence[Any]) -> None:
+def name_rows(ax: Any, names: Sequence[Any]) -> None:
     """Write names beside rows, the first at the top, with a shade behind every second one."""
-    shown = [shortened(name) for name in names]
+    shown = [shorten(name) for name in names]
     ax.set_yticks(range(len(shown)), shown, parse_math=False, **_fonts(shown))
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(max(len(shown), 1) - 0.5, -0.5)
@@ -178,7 +178,7 @@ def named_rows(ax: Any, names: Sequence[Any]) -> None:
         ax.axhspan(place - 0.5, place + 0.5, color=_BAND, zorder=0)
 
 
-def keyed(ax: Any, keys: Sequence[Key]) -> None:
+def draw_legend(ax: Any, keys: Sequence[Key]) -> None:
     """Write below axes what markers mean, in as many columns as names leave room for."""
     from matplotlib.lines import Line2D
     from matplotlib.transforms import ScaledTranslation
@@ -188,7 +188,7 @@ def keyed(ax: Any, keys: Sequence[Key]) -> None:
     # Matplotlib leaves out names that begin with an underscore.
     names = [
         f" {name}" if name.startswith("_") else name
-        for name in (shortened(name, 48) for name, _ in keys)
+        for name in (shorten(name, 48) for name, _ in keys)
     ]
     marks = [
         Line2D([], [], **{"linestyle": "none", "solid_capstyle": "butt", **look})
@@ -216,7 +216,7 @@ def keyed(ax: Any, keys: Sequence[Key]) -> None:
 
 
 def _columns(keys: Sequence[Key]) -> int:
-    return max(1, min(4, 60 // (max(columns_of(shortened(name, 48)) for name, _ in keys) + 6)))
+    return max(1, min(4, 60 // (max(columns_of(shorten(name, 48)) for name, _ in keys) + 6)))
 
 
 def group_means(
@@ -260,7 +260,7 @@ def group_means(
         if rest
         else ""
     )
-    named = _told_apart(first[:, shown])
+    named = _highlighted(first[:, shown])
     keys: list[Key] = [
         (groups[s], {"marker": MARKERS[n], "color": COLOURS[n]}) for n, s in enumerate(named)
     ]
@@ -282,14 +282,14 @@ def group_means(
         _means(
             ax, (1 if moments else 100) * table[:, shown], named, shift, hollow=n < len(tables) - 1
         )
-    named_rows(ax, [classes[k] for k in shown])
-    scaled(ax.xaxis, "moment of the class" if moments else "mean of the class in a group (%)")
-    titled(ax, *lines, more)
-    keyed(ax, keys)
+    name_rows(ax, [classes[k] for k in shown])
+    set_scale(ax.xaxis, "moment of the class" if moments else "mean of the class in a group (%)")
+    set_title(ax, *lines, more)
+    draw_legend(ax, keys)
     return ax
 
 
-def _told_apart(means: Floats) -> list[int]:
+def _highlighted(means: Floats) -> list[int]:
     """Choose the groups that get a colour: all of a few, of many those farthest from the others."""
     if len(means) <= _GROUPS:
         return list(range(len(means)))
@@ -368,10 +368,10 @@ def measures(
             zorder=3,
             clip_on=False,
         )
-    named_rows(ax, [each.name for each in shown])
-    scaled(ax.xaxis, f"{axis} (%)")
+    name_rows(ax, [each.name for each in shown])
+    set_scale(ax.xaxis, f"{axis} (%)")
     _write_beside(ax, shown)
-    titled(
+    set_title(
         ax, *lines, f"the {len(shown)} largest of {len(found):,}" if len(shown) < len(found) else ""
     )
     keys: list[Key] = []
@@ -389,7 +389,7 @@ def measures(
                 {"linestyle": "-", "linewidth": 8, "color": SHADE},
             )
         )
-    keyed(ax, keys)
+    draw_legend(ax, keys)
     return ax
 
 
@@ -457,14 +457,14 @@ def columns_of(text: str) -> int:
     return sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
-def shortened(name: Any, most: int = 32) -> str:
+def shorten(name: Any, most: int = 32) -> str:
     """Write a name on one line of so many columns; the middle of a longer one is left out.
 
     Examples
     --------
-    >>> shortened("a name that is much too long to stand beside an axis", 20)
+    >>> shorten("a name that is much too long to stand beside an axis", 20)
     'a name that… an axis'
-    >>> shortened("とても長い名前です", 11)
+    >>> shorten("とても長い名前です", 11)
     'とても…です'
     """
     text = written(name)

@@ -12,7 +12,7 @@ import pytest
 
 import r2b
 from r2b._audit import audit
-from r2b._plot import COLOURS, columns_of, shortened
+from r2b._plot import COLOURS, columns_of, shorten
 from r2b.errors import MissingExtraError, ParameterError
 from r2b.metrics import demographic_parity_difference_by_class, group_means
 
@@ -164,7 +164,7 @@ def test_east_asian_names_take_a_font_that_is_there(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(("name", "most"), [("名前" * 30, 11), ("x" * 33, 32), ("ab", 1)])
 def test_a_name_is_cut_to_its_columns_in_the_middle(name: str, most: int) -> None:
-    cut = shortened(name, most)
+    cut = shorten(name, most)
     assert columns_of(cut) <= max(most, 1) and "…" in cut
 
 

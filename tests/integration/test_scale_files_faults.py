@@ -19,7 +19,7 @@ import pytest
 from forked import run_program
 
 import r2b
-from r2b._data.compute import ahead
+from r2b._data.compute import work_ahead
 from r2b.engines.files.reading import TextStored
 from r2b.errors import InputError, ParameterError, R2BError
 
@@ -174,7 +174,7 @@ def test_what_waits_is_bounded_and_an_error_ends_it() -> None:
             raise ValueError("five")
         return k
 
-    taken = ahead(work, numbers(), threads=2)
+    taken = work_ahead(work, numbers(), threads=2)
     assert [next(taken) for _ in range(3)] == [0, 1, 2]
     assert len(begun) <= 6
     with pytest.raises(ValueError, match="five"):

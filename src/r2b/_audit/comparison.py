@@ -16,7 +16,7 @@ from r2b._data.arrays import Floats
 from r2b._data.frames import Backend, frame_of
 from r2b._data.values import written
 from r2b._labels import FairLabels, means_by_cell
-from r2b._plot import Measure, measures, percent, shortened
+from r2b._plot import Measure, measures, percent, shorten
 from r2b._solve.certificate import PROVEN
 from r2b.errors import ParameterError
 
@@ -130,7 +130,7 @@ class Comparison:
         """
         found = []
         for name, fair in self.labels.items():
-            others, proof = [shortened(other, 20) for other in self._met_by(name)], fair.certificate
+            others, proof = [shorten(other, 20) for other in self._met_by(name)], fair.certificate
             more = f" and {len(others) - 2} more" if len(others) > 2 else ""
             text = f"parity {percent(proof.disparity)}{'' if fair.status.ok else ', not proven'}"
             text += f"\nalso meets {', '.join(others[:2])}{more}" if others else ""

@@ -20,7 +20,7 @@ from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.frames import Backend, frame_of
 from r2b._data.values import json_value, written
 from r2b._labels.summary import counted
-from r2b._plot import Measure, group_means, measures, percent, shortened
+from r2b._plot import Measure, group_means, measures, percent
 from r2b._plot import one_of as place_of
 from r2b.errors import ParameterError
 from r2b.metrics.chance import format_p_value
@@ -261,7 +261,7 @@ class FamilyAudit:
         if self.chance is not None:
             chance = f"; chance shows up to {percent(self.chance.quantile)}"
         lines = [
-            f"Group means{f' by {shortened(self.name)}' if self.name else ''}",
+            f"Group means{f' by {shorten(self.name)}' if self.name else ''}",
             f"parity {percent(self.disparity)}{chance}",
         ]
         means, gaps = {"": self.means}, self.disparity_by_class

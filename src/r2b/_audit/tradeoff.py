@@ -23,7 +23,7 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.summary import counted
 from r2b._labels.task import Task, open_job
-from r2b._plot import COLOURS, SHADE, axes, keyed, percent, scaled, titled
+from r2b._plot import COLOURS, SHADE, axes, draw_legend, percent, set_scale, set_title
 from r2b.errors import ParameterError
 
 POINTS = 50  # of a path whose epsilons are not given
@@ -201,15 +201,15 @@ class Frontier(Sequence[FrontierPoint]):
             ax.plot(self.epsilon[unproven], changes[unproven], **hollow, **line)
             shown.append(("not proven", hollow))
         if shown:
-            keyed(ax, shown)
-        scaled(ax.xaxis, "epsilon")
-        scaled(ax.yaxis, "labels expected to change (%)")
+            draw_legend(ax, shown)
+        set_scale(ax.xaxis, "epsilon")
+        set_scale(ax.yaxis, "labels expected to change (%)")
         ax.set_ylim(bottom=0)
         ends = [
             f"{percent(point.expected_changes)} at epsilon {point.epsilon:.4g}"
             for point in (*self[:1], *self[1:][-1:])
         ]
-        titled(ax, "What parity costs", f"labels that change: {', '.join(ends)}" if ends else "")
+        set_title(ax, "What parity costs", f"labels that change: {', '.join(ends)}" if ends else "")
         return ax
 
 

@@ -113,7 +113,7 @@ def first_rows(codes: Array, n_values: int) -> Array:
     return first
 
 
-def ends_passed(table: Array, rows: Places, aims: Array) -> Places:
+def count_ends(table: Array, rows: Places, aims: Array) -> Places:
     """Count the ends that each aim has passed, in the given rows of a table of rising ends.
 
     The width of the table is a power of two.

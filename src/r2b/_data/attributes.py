@@ -176,7 +176,7 @@ class Attribute:
     @property
     def place(self) -> str:
         """How to reach it in the argument, such as ``sensitive_features['age']``."""
-        return placed(self.argument, self.name)
+        return place_of(self.argument, self.name)
 
     @property
     def called(self) -> str:
@@ -184,12 +184,12 @@ class Attribute:
         return f"column {self.name!r} of {self.argument}" if self.name else self.argument
 
 
-def placed(argument: str, name: Any) -> str:
+def place_of(argument: str, name: Any) -> str:
     """Return how an error says where in an argument something is.
 
     Examples
     --------
-    >>> placed("sensitive_features", "age"), placed("sensitive_features", "")
+    >>> placed("sensitive_features", "age"), place_of("sensitive_features", "")
     ("sensitive_features['age']", 'sensitive_features')
     """
     return f"{argument}[{name!r}]" if name else argument
@@ -244,7 +244,7 @@ def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attrib
     if argument == CONTROL:
         kind = type(handed).__name__
         problem = (
-            f"In {placed(argument, key)} there is a {kind}, but control features are categories."
+            f"In {place_of(argument, key)} there is a {kind}, but control features are categories."
         )
         remedy = "Cut it into intervals, or pass it in sensitive_features."
         raise ParameterError(problem, remedy=remedy, argument=argument, column=key, type=kind)
@@ -255,7 +255,7 @@ def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attrib
             problem, remedy=remedy, argument=argument, column=str(key), name=handed.name
         )
     name = str(handed.name if key is None else key)
-    what = placed(argument, name)
+    what = place_of(argument, name)
     if isinstance(handed, Continuous):
         column = column_of(handed.values, what=what)
         return Attribute(

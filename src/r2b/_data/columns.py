@@ -172,7 +172,7 @@ def take(native: Any, library: str, rows: Array) -> Any:
     return [native[row] for row in rows.tolist()] if library == "list" else native[rows]
 
 
-def made_from(values: Array, library: str, name: str) -> Any:
+def make_column(values: Array, library: str, name: str) -> Any:
     """Make a column of pandas, polars or pyarrow from NumPy values."""
     listed = values.tolist() if values.dtype.kind in "OU" else values
     if library == "pandas":

@@ -354,7 +354,7 @@ def seed_of(random_state: Any) -> int:
 Item = TypeVar("Item")
 
 
-def ahead(
+def work_ahead(
     work: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None
 ) -> Iterator[Result]:
     """Return results in the order of the items while threads work on the next few.
@@ -364,7 +364,7 @@ def ahead(
 
     Examples
     --------
-    >>> list(ahead(abs, [-1, -2, -3], threads=2))
+    >>> list(work_ahead(abs, [-1, -2, -3], threads=2))
     [1, 2, 3]
     """
     n_threads = cores() if threads is None else threads
@@ -386,12 +386,12 @@ def ahead(
         pool.shutdown(wait=True)
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Return free memory to the system, which Arrow and the C library keep.
 
     Examples
     --------
-    >>> give_back()
+    >>> release_memory()
     """
     if (arrow := sys.modules.get("pyarrow")) is not None:
         arrow.default_memory_pool().release_unused()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Array, frozen, plain_value
-from r2b._data.attributes import CONTROL, SENSITIVE, placed
+from r2b._data.attributes import CONTROL, SENSITIVE, place_of
 from r2b._data.cells import WHAT as GROUPS
 from r2b._data.cells import Cells, Layout, layout_from_json, read_cells, read_known_cells
 from r2b._data.columns import (
@@ -21,8 +21,8 @@ from r2b._data.columns import (
     refuse_other_choice,
     refuse_other_index,
 )
-from r2b._data.numbers import refuse_weightless_cells, refuse_weightless_table, weight_beside
-from r2b._data.probabilities import as_matrix, checked, class_names, in_fitted_order, leaving_like
+from r2b._data.numbers import read_weights_with, refuse_weightless_cells, refuse_weightless_table
+from r2b._data.probabilities import as_matrix, checked, class_names, decode_like, order_columns
 from r2b._data.values import stored_as
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import EmptyError, InputError
@@ -80,7 +80,7 @@ def read_labels(y: Any, *, normalize: bool, fewest_classes: int) -> Labels:
         refuse_lone_probabilities(vocabulary)
         _refuse_few(vocabulary, fewest_classes)
         return Labels(vocabulary, codes=frozen(codes))
-    vocabulary = leaving_like(found, class_names(found, what=WHAT))
+    vocabulary = decode_like(found, class_names(found, what=WHAT))
     _refuse_few(vocabulary, 2)
     return _soft_labels(found, vocabulary, normalize)
 
@@ -105,8 +105,8 @@ def read_known_labels(y: Any, *, vocabulary: Vocabulary, soft: bool, normalize: 
     if isinstance(found, Column):
         return Labels(vocabulary.like(found), codes=frozen(vocabulary.encode(found, what=WHAT)))
     return _soft_labels(
-        in_fitted_order(found, vocabulary, what=WHAT),
-        leaving_like(found, vocabulary.values),
+        order_columns(found, vocabulary, what=WHAT),
+        decode_like(found, vocabulary.values),
         normalize,
     )
 
@@ -292,7 +292,7 @@ class Schema(Layout):
         groups = read_known_cells(
             sensitive_features, control_features, fitted=self, known_crossings=known_crossings
         )
-        return together(labels, groups, sample_weight, "refuse" if known_crossings else "allow")
+        return combine(labels, groups, sample_weight, "refuse" if known_crossings else "allow")
 
     def to_json(self) -> dict[str, Any]:
         """Return the schema as a dictionary of plain values that JSON can hold.
@@ -381,21 +381,24 @@ def read(
         missing=missing,
         categorical_only=categorical_only,
     )
-    return together(labels, groups, sample_weight, weightless)
+    return combine(labels, groups, sample_weight, weightless)
 
 
-def together(labels: Labels, groups: Cells, sample_weight: Any, weightless: str) -> Dataset:
+def combine(labels: Labels, groups: Cells, sample_weight: Any, weightless: str) -> Dataset:
     """Put labels, groups and weights together, after checking that they are of the same rows."""
     refuse_lengths(WHAT, labels.n_rows, GROUPS, groups.n_rows)
     indexes = [(WHAT, labels.vocabulary.index)]
     for j, (name, vocabulary) in enumerate(zip(groups.columns, groups.vocabularies, strict=True)):
         argument = SENSITIVE if j < groups.n_sensitive else CONTROL
         indexes.append(
-            (argument if j in (0, groups.n_sensitive) else placed(argument, name), vocabulary.index)
+            (
+                argument if j in (0, groups.n_sensitive) else place_of(argument, name),
+                vocabulary.index,
+            )
         )
     if sample_weight is None:
         return Dataset(labels, groups, index=refuse_other_index(*indexes))
-    weight, index = weight_beside(sample_weight, labels.n_rows, *indexes)
+    weight, index = read_weights_with(sample_weight, labels.n_rows, *indexes)
     if weightless == "refuse":
         refuse_weightless_cells(weight, groups)
     else:

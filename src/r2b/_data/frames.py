@@ -10,7 +10,7 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b._data.arrays import Array, as_objects, plain_value
-from r2b._data.columns import made_from
+from r2b._data.columns import make_column
 from r2b._data.dataset import Dataset
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import MissingExtraError, ParameterError, require
@@ -61,7 +61,7 @@ def frame_of(
     library = _chosen(backend, came_as)
     names = list(columns) if library == "pandas" else [str(plain_value(name)) for name in columns]
     made = [
-        made_from(_as_array(values), library, str(plain_value(name)))
+        make_column(_as_array(values), library, str(plain_value(name)))
         for name, values in columns.items()
     ]
     # A column without rows has no type to tell; what is no number is a name.

@@ -111,7 +111,7 @@ def read_weight(column: Column) -> Array:
     return weight
 
 
-def weight_beside(
+def read_weights_with(
     sample_weight: Any, n_rows: int, *beside: tuple[str, Any | None]
 ) -> tuple[Array, Any | None]:
     """Read weights beside other arguments of the same rows; return also the row labels of all."""

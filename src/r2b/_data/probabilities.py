@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Array, first_and_count, plain_value
-from r2b._data.columns import Column, Frame, Matrix, argument_error, made_from
+from r2b._data.columns import Column, Frame, Matrix, argument_error, make_column
 from r2b._data.compute import one_blas_thread, parts_of
 from r2b._data.numbers import numbers_of
 from r2b._data.values import is_missing, key_of, listed, type_word
@@ -276,16 +276,16 @@ def same_class(one: Any, other: Any) -> bool:
     return key_of(one) == key_of(other) or str(plain_value(one)) == str(plain_value(other))
 
 
-def leaving_like(found: Frame | Matrix, classes: Array) -> Vocabulary:
+def decode_like(found: Frame | Matrix, classes: Array) -> Vocabulary:
     """Return classes that are decoded to the library of a table."""
     if isinstance(found, Matrix) or found.library == "dict":
         return Vocabulary(classes, index=found.index)
     return Vocabulary(
-        classes, made_from(classes, found.library, ""), found.library, index=found.index
+        classes, make_column(classes, found.library, ""), found.library, index=found.index
     )
 
 
-def in_fitted_order(found: Frame | Matrix, vocabulary: Vocabulary, *, what: str) -> Frame | Matrix:
+def order_columns(found: Frame | Matrix, vocabulary: Vocabulary, *, what: str) -> Frame | Matrix:
     """Put the columns of a frame in the order of the fitted classes; a matrix stays."""
     n_columns, n_classes = len(found.columns), len(vocabulary)
     if n_columns != n_classes:

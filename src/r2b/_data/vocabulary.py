@@ -29,7 +29,7 @@ from r2b._data.columns import (
     arrow_of,
     column_of,
     index_values,
-    made_from,
+    make_column,
     missing_objects,
     take,
 )
@@ -206,7 +206,7 @@ class Vocabulary:
         kind = "type" if library == "pyarrow" else "dtype"
         native = self.native
         if self.library != library or getattr(native, kind) != getattr(column.native, kind):
-            native = made_from(self._with_gap, library, column.name)
+            native = make_column(self._with_gap, library, column.name)
         elif library != "pyarrow":
             native = getattr(native, "rename" if library == "pandas" else "alias")(
                 column.native.name
@@ -378,7 +378,7 @@ def _of_arrow(array: Any, what: str) -> tuple[Array, Array]:
     if array.null_count:
         refuse_missing(np.asarray(array.is_null()), what)
     if arrow.types.is_nested(array.type):
-        raise no_name(what, f"are of the nested type {array.type}", type=str(array.type))
+        raise name_error(what, f"are of the nested type {array.type}", type=str(array.type))
     if arrow.types.is_string(array.type) or arrow.types.is_large_string(array.type):
         array = array.dictionary_encode()
     if not arrow.types.is_dictionary(array.type):
@@ -424,7 +424,7 @@ def of_numpy(array: Array, what: str) -> tuple[Array, Array]:
     if kind in "OUST":
         codes, distinct, _ = encode_objects(array, what=what)
         return codes, as_objects(distinct) if kind == "O" else np.array(distinct, dtype=array.dtype)
-    raise no_name(what, f"have the dtype {array.dtype}", dtype=str(array.dtype))
+    raise name_error(what, f"have the dtype {array.dtype}", dtype=str(array.dtype))
 
 
 def _of_floats(array: Array, what: str) -> tuple[Array, Array]:
@@ -507,7 +507,7 @@ def encode_objects(values: Sequence[Any] | Array, *, what: str) -> tuple[Array, 
     try:
         distinct = set(plain)
     except TypeError as error:  # lists or dictionaries in the cells
-        raise no_name(what, f"are of type {family}", type=family) from error
+        raise name_error(what, f"are of type {family}", type=family) from error
     try:
         ordered = sorted(distinct)
     except TypeError:  # values without an order of their own, such as members of an Enum
@@ -519,7 +519,7 @@ def encode_objects(values: Sequence[Any] | Array, *, what: str) -> tuple[Array, 
     return codes, [v.item() if isinstance(v, scalars) else v for v in ordered], family
 
 
-def no_name(what: str, found: str, **facts: Any) -> InputError:
+def name_error(what: str, found: str, **facts: Any) -> InputError:
     """Build the error for values that cannot name a class or group."""
     problem = f"The values of `{what}` {found}, which cannot name a class or group."
     return InputError(

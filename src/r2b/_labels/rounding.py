@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._data.arrays import Array, Floats, Whole, ends_passed, smallest_unsigned
+from r2b._data.arrays import Array, Floats, Whole, count_ends, smallest_unsigned
 from r2b._data.compute import compiled, parts_of
 from r2b._labels.draws import BITS, SeededStream, entry_uniforms, uniforms_of
 from r2b._labels.sampling import (
@@ -431,7 +431,7 @@ class Look:
     def __call__(self, pairs: Array, draws: Whole) -> Found:
         """Look at some rows."""
         rows = pairs.astype(np.intp)
-        begun, ended = ends_passed(self.low, rows, draws), ends_passed(self.high, rows, draws)
+        begun, ended = count_ends(self.low, rows, draws), count_ends(self.high, rows, draws)
         counts = np.bincount(rows * self.low.shape[1] + begun, minlength=self.low.size)
         inside = np.flatnonzero(begun > ended)
         return counts, pairs[inside].astype(np.int32), draws[inside]
@@ -571,7 +571,7 @@ def classes_after(pairs: Array, draws: Whole, ends: Whole, n_classes: int) -> Ar
     >>> classes_after(np.array([0, 0, 1]), np.array([3, 9, 0]), padded(np.array([[5], [0]])), 2)
     array([0, 1, 1], dtype=uint8)
     """
-    return ends_passed(ends, pairs.astype(np.intp), draws).astype(smallest_unsigned(n_classes))
+    return count_ends(ends, pairs.astype(np.intp), draws).astype(smallest_unsigned(n_classes))
 
 
 def rows_by_code(codes: Array) -> list[Array]:

@@ -12,7 +12,7 @@ import numpy as np
 from narwhals import dependencies as libraries
 from numpy.typing import ArrayLike
 
-from r2b._data.arrays import Array, Floats, Whole, ends_passed, smallest_unsigned
+from r2b._data.arrays import Array, Floats, Whole, count_ends, smallest_unsigned
 from r2b.errors import ProbabilityError
 
 SUM_TOLERANCE = 1e-4  # largest distance of a row sum from 1; float32 rows need about 1e-6
@@ -117,7 +117,7 @@ def sample_table(index: ArrayLike, table: ArrayLike, uniforms: ArrayLike) -> Arr
     step = BLOCK_ENTRIES // 4
     for low in range(0, len(chosen), step):
         part = chosen[low : low + step].astype(np.intp)
-        codes[low : low + step] = ends_passed(reached, part, draws[low : low + step] * totals[part])
+        codes[low : low + step] = count_ends(reached, part, draws[low : low + step] * totals[part])
     return codes
 
 

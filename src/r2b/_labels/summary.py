@@ -16,7 +16,7 @@ from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import parts_of
 from r2b._data.values import written
 from r2b._labels.realised import Realised, promised_parity
-from r2b._plot import group_means, one_of, percent, shortened
+from r2b._plot import group_means, one_of, percent
 from r2b._solve.certificate import PROVEN
 from r2b.errors import RowsUnavailableError
 
@@ -424,7 +424,7 @@ def plot_means(fair: FairLabels, ax: Any, family: str | None) -> Any:
         f"{each.max():.4f}" if moments else percent(float(each.max()))
         for each in (before, apart(proof.means, place))
     ]
-    name = f" by {shortened(chosen.name)}" if chosen.name not in ("", "groups") else ""
+    name = f" by {shorten(chosen.name)}" if chosen.name not in ("", "groups") else ""
     lines = [
         f"{'Moments' if moments else 'Group means'}{name}, before and after",
         f"{'largest moment' if moments else 'parity'} {numbers[0]} before, {numbers[1]} after; "

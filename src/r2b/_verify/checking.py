@@ -15,7 +15,7 @@ from r2b._constraints.families.resolve import resolve
 from r2b._constraints.parity import Parity
 from r2b._data import Cells
 from r2b._data.cells import Layout
-from r2b._data.compute import ahead
+from r2b._data.compute import work_ahead
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.values import json_value, written
 from r2b._files.formats import as_text
@@ -398,7 +398,7 @@ class _Checking:
             relabel.names,
             None if self.table is self.output else self.table,
         )
-        for seen, rows in ahead(
+        for seen, rows in work_ahead(
             lambda piece: sums.look(output.read(piece)), output.pieces(), self.output.threads
         ):
             marks.take(rows)

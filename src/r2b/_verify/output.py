@@ -19,7 +19,7 @@ from r2b._constraints.parity import Parity
 from r2b._data import Dataset, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats
 from r2b._data.cells import Layout
-from r2b._data.compute import ahead, parts_of
+from r2b._data.compute import parts_of, work_ahead
 from r2b._data.merge import cell_sums, joint_codes
 from r2b._data.probabilities import TOLERANCE
 from r2b._files.arrow import pyarrow
@@ -306,7 +306,7 @@ def fingerprints(
         replace(decode, schema=spelled_schema(decode.schema, source, decode.roles)),
     )
     output = Output(source, spelled, form, names)
-    for rows in ahead(output.read, output.pieces()):
+    for rows in work_ahead(output.read, output.pieces()):
         found.take(rows)
     return found.marks()
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from r2b._data.compute import ahead
+from r2b._data.compute import work_ahead
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
 from r2b.engines.batch import Batch, in_batches, one_record, taken_rows
@@ -108,7 +108,7 @@ class StreamSource(Source):
 
     def _decoded(self, decode: Decode) -> Iterator[Block]:
         frame, n_classes = self.select(decode.roles.used), len(decode.schema.classes)
-        return ahead(decode, self.stream(frame, n_classes), self.threads)
+        return work_ahead(decode, self.stream(frame, n_classes), self.threads)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ import numpy as np
 
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Whole, smallest_unsigned
-from r2b._data.compute import ahead
+from r2b._data.compute import work_ahead
 from r2b._data.merge import joint_codes
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import as_text
@@ -136,7 +136,7 @@ class Source(ABC):
             yield HeldBlocks(held, self.threads) if spool is None else spool
 
     def _decoded(self, decode: Decode) -> Iterator[Block]:
-        return ahead(decode, self.batches(decode.roles.used), self.threads)
+        return work_ahead(decode, self.batches(decode.roles.used), self.threads)
 
     def frame(self, relabel: Relabel) -> Any:
         """Return the table with new columns, of the kind that came in: a stream by default."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Array
-from r2b._data.compute import ahead
+from r2b._data.compute import work_ahead
 from r2b._files.paths import refused_path
 from r2b._solve.oracle import Block, Reduction, merged
 
@@ -40,7 +40,7 @@ class HeldBlocks:
 
     def reduce(self, task: Reduction) -> Any:
         """Return the result for all blocks."""
-        return merged(task, ahead(task.make, self.blocks, self.threads))
+        return merged(task, work_ahead(task.make, self.blocks, self.threads))
 
 
 class Spool:
@@ -82,7 +82,7 @@ class Spool:
 
     def reduce(self, task: Reduction) -> Any:
         """Return the result for all blocks."""
-        made = ahead(lambda slots: task.make(self._block(slots)), self._blocks, self.threads)
+        made = work_ahead(lambda slots: task.make(self._block(slots)), self._blocks, self.threads)
         return merged(task, made)
 
     def _block(self, slots: list[Slot]) -> Block:

@@ -13,7 +13,7 @@ from r2b._constraints.families.request import one_of
 from r2b._data import Dataset, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.attributes import CATEGORICAL
-from r2b._data.compute import give_back, refuse_beyond_memory
+from r2b._data.compute import refuse_beyond_memory, release_memory
 from r2b._data.dataset import Labels
 from r2b._data.merge import cell_sums, class_weights, joint_codes
 from r2b._labels import FairLabels
@@ -277,14 +277,14 @@ class TableRows(LabelRows):
                 n_classes=n_classes,
                 n_cells=n_cells,
             )
-        give_back()  # what the solve has left
+        release_memory()  # what the solve has left
         counts = class_weights(self.counts, ignore_weight=True)
         whole = whole_counts(counts, relabel.response.channel(n_classes), seed)
         found: Whole | BorderSearch = BorderSearch.of(whole.reshape(-1, n_classes))
         while isinstance(found, BorderSearch):
             find = partial(_find_draws, relabel.decode, found.look, seed)
             found = found.borders(self.source.reduce(relabel.needed, Fold(find, Look.merge)))
-            give_back()
+            release_memory()
         return found
 
 

@@ -15,7 +15,7 @@ from r2b._data.cells import WHAT as GROUPS
 from r2b._data.cells import Cells
 from r2b._data.columns import Column, Frame, Matrix, refuse_lengths, refuse_other_index
 from r2b._data.compute import parts_of
-from r2b._data.numbers import read_continuous, refuse_weightless_cells, weight_beside
+from r2b._data.numbers import read_continuous, read_weights_with, refuse_weightless_cells
 from r2b.errors import ParameterError, RowsUnavailableError
 
 _BLOCK_ENTRIES = 1 << 18
@@ -69,7 +69,7 @@ def read_weight_beside(
     if sample_weight is None:
         refuse_other_index(*beside)
         return None
-    weight, _ = weight_beside(sample_weight, len(rows), *beside)
+    weight, _ = read_weights_with(sample_weight, len(rows), *beside)
     refuse_weightless_cells(weight, groups)
     return np.asarray(weight, np.float64)
 

@@ -28,10 +28,10 @@ from r2b._data.columns import (
     row_labels,
 )
 from r2b._data.dataset import (
+    combine,
     read_known_labels,
     read_labels,
     refuse_lone_probabilities,
-    together,
 )
 from r2b._data.values import key_of, listed
 from r2b._data.vocabulary import read_vocabulary
@@ -625,7 +625,7 @@ def read_predictions(
     labels = _read_predicted(y_pred, y_true if asked.by_true_class else None, classes)
     features: Any = {"control_features": control_features, "categorical_only": False}
     cells = read_cells(sensitive_features, **features)
-    data = together(labels, cells, sample_weight, "allow")
+    data = combine(labels, cells, sample_weight, "allow")
     if true is not None:
         refuse_other_index(("y_true", row_labels(y_true)), ("sensitive_features", data.index))
     if true is None or not asked.by_true_class:

@@ -13,7 +13,7 @@ from r2b._data.basis import Basis, Choice, fit_basis
 from r2b._data.cells import Cells
 from r2b._data.columns import column_of, refuse_other_rows
 from r2b._data.dataset import WHAT as LABELS
-from r2b._data.dataset import Dataset, read_labels, together
+from r2b._data.dataset import Dataset, combine, read_labels
 from r2b._data.numbers import read_continuous
 from r2b.errors import ParameterError, ShapeError
 from r2b.metrics.means import means_of
@@ -172,4 +172,4 @@ def _read_beside(y: Any, attribute: Any, sample_weight: Any) -> Dataset:
     what = f"column {column.name!r} of {WHAT}" if column.name else WHAT
     codes, vocabulary = read_continuous(column, what=what, missing="error")
     groups = Cells((column.name,), (vocabulary,), np.arange(len(vocabulary))[:, None], codes=codes)
-    return together(labels, groups, sample_weight, "allow")
+    return combine(labels, groups, sample_weight, "allow")

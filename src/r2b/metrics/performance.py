@@ -23,9 +23,9 @@ from r2b._data.columns import (
 from r2b._data.dataset import Labels, read_known_labels
 from r2b._data.numbers import (
     numbers_of,
+    read_weights_with,
     refuse_weightless_cells,
     refuse_weightless_table,
-    weight_beside,
 )
 from r2b._data.probabilities import Wording, as_matrix, checked, class_names, row_blocks, same_class
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
@@ -274,7 +274,7 @@ def error_parity(
         ("losses", len(rows), index), ("sensitive_features", groups.n_rows, groups.index)
     )
     if sample_weight is not None:
-        weight, _ = weight_beside(sample_weight, len(rows), ("losses", index))
+        weight, _ = read_weights_with(sample_weight, len(rows), ("losses", index))
     if weight is not None:
         refuse_weightless_cells(weight, groups)
     codes = groups.codes.astype(np.intp)
@@ -287,7 +287,7 @@ def error_parity(
 def _score(rows: Array, sample_weight: Any, index: Any | None) -> Score:
     weight = None
     if sample_weight is not None:
-        weight, index = weight_beside(sample_weight, len(rows), ("y_true", index))
+        weight, index = read_weights_with(sample_weight, len(rows), ("y_true", index))
         refuse_weightless_table(weight)
     rows.flags.writeable = False
     return Score(

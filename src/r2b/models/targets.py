@@ -18,7 +18,7 @@ from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import in_order, parts_of
 from r2b._data.dataset import read_labels
 from r2b._data.merge import joint_codes
-from r2b._data.numbers import weight_beside
+from r2b._data.numbers import read_weights_with
 from r2b._data.values import listed
 from r2b._data.vocabulary import Vocabulary
 from r2b._labels import FairLabels
@@ -121,7 +121,7 @@ class SoftTargets:
         read = read_labels(labels, normalize=False, fewest_classes=1 if like else 2)
         weight, index = None, read.vocabulary.index
         if sample_weight is not None:
-            weight, index = weight_beside(sample_weight, read.n_rows, ("y", index))
+            weight, index = read_weights_with(sample_weight, read.n_rows, ("y", index))
             if not weight.any():
                 raise WeightError(
                     "All weights are zero.", remedy="Give at least one row a positive weight."

@@ -18,11 +18,11 @@ from r2b._plot import (
     Key,
     Measure,
     axes,
-    keyed,
+    draw_legend,
     measures,
     percent,
-    scaled,
-    titled,
+    set_scale,
+    set_title,
 )
 from r2b.errors import InputError, ShapeError
 from r2b.metrics.chance import SamplingLevel, format_p_value, sampling_level
@@ -142,13 +142,13 @@ class ModelFrontier:
                 ax.plot(100 * x, 100 * y, **look, markersize=6, clip_on=False, zorder=3)
                 keys.append((name, look))
         ax.axvspan(0, 100 * self.chance, color=SHADE, zorder=0)
-        keyed(
+        draw_legend(
             ax, [*keys, ("what chance shows", {"linestyle": "-", "linewidth": 8, "color": SHADE})]
         )
-        scaled(ax.xaxis, "disparity of decisions, by true group (%)")
-        scaled(ax.yaxis, "accuracy (%)")
+        set_scale(ax.xaxis, "disparity of decisions, by true group (%)")
+        set_scale(ax.yaxis, "accuracy (%)")
         ax.set_xlim(left=0)
-        titled(ax, self.cost)
+        set_title(ax, self.cost)
         return ax
 
 

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any, BinaryIO
 
 from r2b._constraints.families.request import is_a
-from r2b._data.compute import ahead, give_back
+from r2b._data.compute import release_memory, work_ahead
 from r2b._files.arrow import pyarrow, unfolded_bytes
 from r2b._files.paths import local_path, refuse_little_room
 from r2b._files.text import did_you_mean, listed_names, refuse_growth
@@ -326,12 +326,12 @@ class FileSource(Source):
 
         jobs = self.jobs(wanted, coded=wanted or () if coded else (), most_rows=most_rows)
         total, told = 0, self.teller()
-        for (_, job), results in ahead(lambda item: (item, read(item)), jobs, self.threads):
+        for (_, job), results in work_ahead(lambda item: (item, read(item)), jobs, self.threads):
             yield from results
             total += job.n_rows
             told(job)
         self._known["rows"] = total
-        give_back()
+        release_memory()
 
     def teller(self) -> Callable[[ReadJob], None]:
         """Return what is called with every job of a pass, and reports progress."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from r2b._data.compute import ahead
+from r2b._data.compute import work_ahead
 from r2b._files.arrow import pyarrow
 from r2b._files.atomic import AtomicWriter
 from r2b._files.formats import Format, format_for, format_named
@@ -213,7 +213,7 @@ def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tup
     jobs = source.jobs(columns, coded=coded, most_rows=relabel.rows_at_once)
     make = _maker(source, relabel, shape, extends=extends)
     told = source.teller()
-    for (number, job), piece in ahead(lambda item: (item, make(*item)), jobs, source.threads):
+    for (number, job), piece in work_ahead(lambda item: (item, make(*item)), jobs, source.threads):
         yield number, piece
         told(job)
     yield len(source.files) - 1, None

@@ -16,7 +16,7 @@ from r2b._data.arrays import smallest_unsigned
 from r2b._data.cells import read_cells, read_known_cells
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import parts_of
-from r2b._data.dataset import Labels, read_known_labels, together
+from r2b._data.dataset import Labels, combine, read_known_labels
 from r2b._data.merge import Extent
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
@@ -185,7 +185,7 @@ def _floating(dtype: Any) -> torch.dtype:
 def _beside(y: Tensor, classes: Any, cells: Any, weight: Any) -> Dataset:
     """Check cells and weights against the rows of y, for which codes without meaning stand in."""
     codes = np.zeros(len(y), smallest_unsigned(len(classes)))
-    return together(Labels(classes, codes=codes), cells, weight, "allow")
+    return combine(Labels(classes, codes=codes), cells, weight, "allow")
 
 
 _WITHOUT = ("threads",)
