@@ -20,7 +20,7 @@ from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.frames import Backend, frame_of
 from r2b._data.values import json_value, written
 from r2b._labels.summary import counted
-from r2b._plot import Measure, group_means, measures, percent
+from r2b._plot import Measure, group_means, measures, percent, shorten
 from r2b._plot import one_of as place_of
 from r2b.errors import ParameterError
 from r2b.metrics.chance import format_p_value

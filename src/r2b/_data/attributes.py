@@ -189,7 +189,7 @@ def place_of(argument: str, name: Any) -> str:
 
     Examples
     --------
-    >>> placed("sensitive_features", "age"), place_of("sensitive_features", "")
+    >>> place_of("sensitive_features", "age"), place_of("sensitive_features", "")
     ("sensitive_features['age']", 'sensitive_features')
     """
     return f"{argument}[{name!r}]" if name else argument

@@ -16,7 +16,7 @@ from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import parts_of
 from r2b._data.values import written
 from r2b._labels.realised import Realised, promised_parity
-from r2b._plot import group_means, one_of, percent
+from r2b._plot import group_means, one_of, percent, shorten
 from r2b._solve.certificate import PROVEN
 from r2b.errors import RowsUnavailableError
 
