@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import MISSING, fields
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -29,8 +30,8 @@ class TwoBlocks:
         Block(np.array([[0.2, 0.8]]), np.array([1])),
     )
 
-    def run(self, task):
-        return map(task, self.blocks)
+    def reduce(self, task):
+        return reduce(task.merge, map(task.make, self.blocks))
 
 
 def on_device(**options):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from test_docs import ROOT, blocks_of
 
 import r2b
+from r2b._solve.oracle import merged
 from r2b.engines import Block, debias_blocks
 from r2b.errors import (
     EmptyError,
@@ -36,9 +36,9 @@ class Listed:
         self.blocks = blocks
         self.asked: list[str] = []
 
-    def run(self, task: Any) -> Iterator[Any]:
+    def reduce(self, task: Any) -> Any:
         self.asked.append(type(getattr(task, "task", task)).__name__)
-        return map(task, self.blocks)
+        return merged(task, map(task.make, self.blocks))
 
 
 def rows(n: int = 400, seed: int = 0) -> tuple[Any, Any, Any]:
@@ -67,7 +67,7 @@ def test_the_engine_of_the_page_runs_in_processes(
     engine: Any = import_module("engine_of_the_page")
     labels, cells, _ = rows()
     paths = [
-        engine.keep(tmp_path, number, block.labels, block.cells)
+        engine.keep(tmp_path, number, block.labels, block.design)
         for number, block in enumerate(cut(labels, cells))
     ]
     features = {"sex": SEX, "region": REGION}
@@ -264,14 +264,14 @@ def test_what_does_not_describe_the_blocks_is_refused() -> None:
 class Changing(Listed):
     """Blocks that lose their last row after they were counted."""
 
-    def run(self, task: Any) -> Iterator[Any]:
-        found = super().run(task)
+    def reduce(self, task: Any) -> Any:
+        found = super().reduce(task)
         last = self.blocks[-1]
         self.blocks = [
             *self.blocks[:-1],
-            Block(last.labels[:-1], last.cells[:-1], last.weight[:-1]),
+            last[slice(len(last) - 1)],
         ]
-        return iter(list(found))
+        return found
 
 
 @pytest.mark.parametrize("few", [0, 1 << 24])
