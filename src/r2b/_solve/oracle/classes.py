@@ -132,8 +132,7 @@ class Supports:
             z = preconditioned(rest)
             size, before = inner(rest, z), size
             along = z + size / before * along
-        # Flat directions have huge entries, and rounding of those leaves a class out of balance.
-        return np.asarray(d - inverse * (share @ d) / total)
+        return d
 
     @cached_property
     def _reach(self) -> Floats:
