@@ -52,7 +52,7 @@ class SolverSettings:
     threshold_steps : int
         Steps on thresholds; ten are usual where lam is 1, a hundred where it is far below.
     agreement_lam : float
-        The lam that stands for agreement with probabilities. It costs less than a millionth of the
+        The lam that stands for agreement with probabilities. It costs about a millionth of the
         agreement.
     """
 
@@ -72,7 +72,7 @@ class SolverSettings:
     damping: float = 1e-3
     near: float = 1e-4
     threshold_steps: int = 150
-    agreement_lam: float = 1e-3
+    agreement_lam: float = 1e-4
 
 
 SETTINGS = SolverSettings()
