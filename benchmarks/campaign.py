@@ -1,4 +1,6 @@
-"""Solve drawn problems and judge the answers: ``python benchmarks/campaign.py --seed 1 --count 1000``.
+"""Solve drawn problems and judge the answers.
+
+    python benchmarks/campaign.py --seed 1 --count 1000
 
 Every problem follows from the seed and its number (``campaign_draws.py``) and is judged without the
 package's certificate (``campaign_judge.py``). Counted are answers that are wrong (called solved and

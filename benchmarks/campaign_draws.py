@@ -1,4 +1,4 @@
-"""Problems nobody chose: one drawn for every pair of a seed and a number, with all that separate arithmetic needs to judge an answer.
+"""Draw one problem for every pair of a seed and a number.
 
 The distribution: 2 to 150 classes, 2 to 25 groups and 20 to 3,000 rows, each log-uniform; epsilon 0
 one time in five and else log-uniform from 1e-9 to 1; lambda 1 one time in four and else log-uniform
@@ -106,7 +106,7 @@ def _log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
 def _groups(
     rng: np.random.Generator, kind: str, families: str, n_rows: int, n_groups: int
 ) -> tuple[Any, list[dict[str, Floats]], NDArray[np.int64]]:
-    """Give the attributes, the part of each row in each group of each family, and the code that labels depend on."""
+    """Return the attributes, the part of each row in each group, and what labels depend on."""
     import r2b
 
     if kind == "membership":
@@ -140,7 +140,7 @@ def _groups(
 
 
 def _codes(rng: np.random.Generator, n_rows: int, n_groups: int) -> NDArray[np.int64]:
-    """Give groups of unequal sizes; at least two occur."""
+    """Return groups of unequal sizes; at least two occur."""
     codes = rng.choice(
         n_groups, n_rows, p=rng.dirichlet(np.full(n_groups, _log_uniform(rng, 0.3, 10.0)))
     )
@@ -156,7 +156,7 @@ def _indicators(codes: NDArray[np.int64], names: NDArray[Any]) -> dict[str, Floa
 def _labels(
     rng: np.random.Generator, form: str, tilt: NDArray[np.int64], n_classes: int
 ) -> tuple[Any, Floats]:
-    """Give the labels as they are passed and as probabilities; two classes or more occur."""
+    """Return the labels as they are passed and as probabilities; two classes or more occur."""
     n_rows = len(tilt)
     logits = (
         _log_uniform(rng, 0.1, 2.0) * rng.standard_normal((int(tilt.max()) + 1, n_classes))[tilt]

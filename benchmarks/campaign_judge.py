@@ -1,4 +1,4 @@
-"""Judge an answer by arithmetic of its own: nothing here is taken from the package's certificate, and nothing imports the package.
+"""Judge an answer without the package and its certificate.
 
 What is read of an answer is the matrix of new labels and one price per group and class. From these
 and the data: the largest violation of the simplex and of each bound, and the duality gap. Means of
@@ -24,7 +24,7 @@ ALLOWED = 1.1e-9
 
 
 def judge(problem: Drawn, answer: Floats, prices: Floats, names: Sequence[str]) -> dict[str, Any]:
-    """Give violations and gap of new labels at these prices, whose rows are the groups called ``names``, family after family."""
+    """Return violations and gap of labels at the prices of groups with these names."""
     share = problem.weight / problem.weight.sum()
     shift = np.zeros_like(problem.labels)
     excess, unused, at = 0.0, 0.0, 0
@@ -65,7 +65,7 @@ def judge(problem: Drawn, answer: Floats, prices: Floats, names: Sequence[str]) 
 
 
 def clean(verdict: dict[str, Any]) -> bool:
-    """Tell whether an answer is what the certificate says it is; a gap below zero would be a bound above the optimum."""
+    """Return whether an answer is optimal; a gap below zero is as wrong as one above."""
     return "fault" not in verdict and bool(
         max(verdict["simplex"], verdict["excess"], abs(verdict["gap"])) <= ALLOWED
     )
@@ -102,7 +102,7 @@ def _violation(
 def _support(
     bound: str, prices: Floats, weight: Floats, epsilon: float, target: Floats | None
 ) -> float:
-    """Give the most that prices times means can be, means within the bound."""
+    """Return the most that prices times means can be, means within the bound."""
     heavy = weight[:, None] * prices
     up, total = np.maximum(heavy, 0.0).sum(axis=0), heavy.sum(axis=0)
     if bound == "range":  # means between c and c + epsilon

@@ -1,11 +1,11 @@
-"""Problems drawn over the whole language of constraints, each solved by `debias` and by solvers that know nothing of prices.
+"""Draw problems over the whole language of constraints; compare `debias` with other solvers.
 
     python benchmarks/language_campaign.py --seed 0 --count 500
 
 A problem follows from its number alone: labels (classes or probabilities), weights, groups,
 memberships (whole and partial), a continuous attribute, missing values, strata, families with
 bounds of their own, epsilon, offsets, lam, costs and the objective. The other side is written out
-row by row (`tests/support/families_qp.py`): the least violation of all bounds by a linear programme (HiGHS)
+row by row (`tests/support/families_qp.py`): the least violation by a linear programme (HiGHS)
 tells whether any labels meet them, a quadratic programme (Clarabel) or the linear one what the best
 cost. Every disagreement in status or optimum is printed with its number; the exit status is 1 where
 there is one.
@@ -123,7 +123,7 @@ def drawn(seed: int) -> Drawn:
 
 
 def _families(rng, extra, strata, columns, who):  # type: ignore[no-untyped-def]
-    """Draw families with bounds of their own; give them for `debias`, as rules over rows, and in words."""
+    """Draw families with bounds of their own: for `debias`, as rules over rows, and in words."""
     families, rules, told = [], [], []
     classes = who.n_classes
     pool = (
@@ -174,7 +174,7 @@ def chosen_names(families: list[r2b.Family]) -> list[str]:
 def _offsets(
     rng: np.random.Generator, names: list[str], rules: list[Rule]
 ) -> dict[str, np.ndarray]:
-    """Draw offsets for some families of one problem in three, and put them into their rules; families of one group have no rule."""
+    """Draw offsets for some families of one problem in three, and put them into their rules."""
     if len(names) != len(rules) or rng.random() > 1 / 3:
         return {}
     found, size = {}, rng.choice([0.003, 0.03, 0.15])
@@ -242,7 +242,11 @@ def disagreement(problem: Drawn, limit: float = 60.0) -> str | None:
     if least >= INFEASIBLE:
         return f"{fair.status.value}, but no labels come nearer than {least:.1e} to all bounds"
     if not fair.status.ok:
-        return f"{fair.status.value}, gap {fair.certificate.relative_gap:.1e}, excess {fair.certificate.excess:.1e}, least {least:.1e}"
+        proof = fair.certificate
+        return (
+            f"{fair.status.value}, gap {proof.relative_gap:.1e}, excess {proof.excess:.1e}, "
+            f"least {least:.1e}"
+        )
     off = violation(problem.table, np.asarray(fair.soft_labels))
     if off > 1e-8:
         return f"{fair.status.value}, but labels are off a bound by {off:.1e}"
@@ -274,7 +278,8 @@ def main() -> int:
             found += 1
             print(f"{seed}: {fault}\n    {problem.what}", flush=True)
     print(
-        f"{chosen.count} problems from {chosen.seed} on: {found} disagreements; the slowest, {slowest[1]}, took {slowest[0]:.1f} s"
+        f"{chosen.count} problems from {chosen.seed} on: {found} disagreements; "
+        f"the slowest, {slowest[1]}, took {slowest[0]:.1f} s"
     )
     return 1 if found else 0
 

@@ -1,4 +1,6 @@
-"""Solve ordinary problems, all of which must be solved: ``python benchmarks/ordinary.py --count 500``.
+"""Solve ordinary problems, all of which must be solved.
+
+    python benchmarks/ordinary.py --count 500
 
 A problem follows from its number: 2 to 25 classes, 2 to 12 groups, 200 to 20,000 rows, epsilon 0 to
 .1, lam .3, 1 or 3, class labels or probabilities, groups of one column, of two, or memberships in

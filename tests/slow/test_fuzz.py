@@ -1,4 +1,4 @@
-"""A thousand problems of the bad kinds: solved, proven, and checked here from the labels themselves."""
+"""Problems of hard kinds: solved, proven, and checked from the labels themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CROWDS = st.sampled_from(["spread", "crowded", "single"])
 
 
 def bad_problem(kind, classes, groups, more_rows, crowd, decades, seed):
-    """Labels, groups and weights; ``crowded`` leaves most groups with a row or two, ``single`` every group but the last with one."""
+    """Draw labels, groups and weights; not all crowds leave groups more than a row."""
     rng = np.random.default_rng(seed)
     rest = {
         "spread": lambda: rng.integers(0, groups, more_rows),

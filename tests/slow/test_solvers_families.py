@@ -1,4 +1,4 @@
-"""Families that share cells, under every bound: solved and proven, as an independent QP solver has it, and by the net alone."""
+"""Families that share cells, under every bound, beside an independent QP solver."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def certified(problem: Problem, oracle: Oracle) -> tuple[Outcome, Certificate]:
 
 
 def by_qp_solver(problem: Problem) -> tuple[str, float]:
-    """Each bound as it is defined, given to a general QP solver; its status and the optimal value."""
+    """Solve with a general QP solver, each bound by its definition; return status and optimum."""
     cvxpy = pytest.importorskip("cvxpy")
     rows, parity = problem.rows, problem.parity
     y, weight = (
@@ -244,7 +244,7 @@ def test_every_bound_on_every_design_is_solved_as_the_definitions_say(part):
 
 
 def contradiction(epsilon: float) -> tuple[Problem, Oracle]:
-    """Two attributes whose groups must come within epsilon / 2 of targets that are 0.4 apart in one class."""
+    """Ask two attributes for targets that are 0.4 apart in one class, within epsilon / 2."""
     problem, oracle = problem_of(FamilyCase("margins", "target", classes=3, seed=10))
     first, second = problem.parity.members
     width = np.full(3, epsilon)

@@ -1,4 +1,4 @@
-"""The problem written out row by row from its definition, for solvers that know nothing of prices, cells or this package.
+"""The problem row by row, from its definition, for solvers that know nothing of prices.
 
 A family is given as a matrix of what each row counts in each group. Its bound becomes plain
 inequalities between means: every pair of groups for a range or a ratio, every group against the
@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """One family: ``counts[i, g]`` is how much row i counts in group g; ``epsilon`` one number per class; ``offsets`` groups x classes."""
+    """One family: ``counts[i, g]`` is how much row i counts in group g."""
 
     counts: np.ndarray
     bound: str
@@ -65,14 +65,14 @@ def indicators(*columns: np.ndarray, keep: np.ndarray | None = None) -> np.ndarr
 
 
 def means_of(rule: Rule, weight: np.ndarray) -> np.ndarray:
-    """The matrix that takes a column of labels to the means of the family's groups; moments are means over all rows it counts."""
+    """The matrix that takes a column of labels to the means of the family's groups."""
     if rule.bound == "moments":
         return (rule.counts * weight[:, None]).T / weight[rule.counts.any(axis=1)].sum()
     return (rule.counts * weight[:, None]).T / (weight @ rule.counts)[:, None]
 
 
 def limits(rule: Rule, weight: np.ndarray, k: int) -> list[tuple[np.ndarray, float, float]]:
-    """The bound of class k as ``low <= row @ x_k <= high``: what is asked of means with their offsets, less what the offsets give."""
+    """The bound of class k as ``low <= row @ x_k <= high``, less the offsets."""
     means = means_of(rule, weight)
     offsets = np.zeros(len(means)) if rule.offsets is None else rule.offsets[:, k]
     return [
@@ -182,7 +182,7 @@ def closest(table: Table) -> tuple[float, np.ndarray]:
 
 
 def least_violation(table: Table) -> float:
-    """How far the labels that come nearest to all bounds are from the one they miss most; 0 where there are labels within all."""
+    """The largest violation of the labels for which it is smallest; 0 if some meet all bounds."""
     n, classes = table.y.shape
     rows, top = [], []
     for rule in table.rules:
@@ -232,7 +232,7 @@ def fewest(table: Table) -> float:
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Rows with two sensitive attributes, a control feature, labels (classes or probabilities) and perhaps weights."""
+    """Rows with two sensitive attributes, a control feature, labels and perhaps weights."""
 
     sex: np.ndarray
     race: np.ndarray
@@ -265,7 +265,7 @@ class People:
 def people(
     seed: int, *, soft: bool = False, decades: float | None = None, classes: int | None = None
 ) -> People:
-    """Draw people whose labels depend on both attributes; every value occurs, and every class in every job."""
+    """Draw people whose labels depend on both attributes; every value occurs."""
     rng = np.random.default_rng(seed)
     n_classes, n = classes or int(rng.integers(2, 5)), int(rng.integers(16, 32))
     sex, race, job = (rng.choice(list(values), n) for values in ("fm", "pqr", "uv"))
@@ -319,7 +319,7 @@ def epsilon_of(
 def asked(
     who: People, families: str, bound: str, shape: str, seed: int
 ) -> tuple[dict[str, object], list[Rule]]:
-    """One request in both languages: arguments of ``debias``, families of a list as tuples, and the rules they stand for."""
+    """One request in both languages: arguments of ``debias``, and the rules they stand for."""
     rng = np.random.default_rng(
         [seed, FAMILIES.index(families), BOUNDS.index(bound), SHAPES.index(shape)]
     )

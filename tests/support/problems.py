@@ -17,7 +17,7 @@ from r2b._constraints.epsilon import epsilon_per_class
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One problem; ``answer`` is its unique optimum where that is known, ``prices`` prices that prove it."""
+    """One problem, with its unique optimum and prices that prove it where they are known."""
 
     name: str
     y: np.ndarray
@@ -93,7 +93,7 @@ def spread_weights(rng: np.random.Generator, n: int, decades: float) -> np.ndarr
 def _prices_and_means(
     rng: np.random.Generator, share: np.ndarray, epsilon: np.ndarray, size: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Choose prices with ``sum_s W_s nu_sk = 0`` and deviations from a common mean that they support.
+    """Choose balanced prices and deviations from a common mean that they support.
 
     Where the price is positive the group sits at the top of the band, where it is negative at the
     bottom, and where it is zero anywhere inside. Classes come in pairs with opposite deviations, so
@@ -130,7 +130,7 @@ def backwards(
     border: bool = False,
     seed: int = 0,
 ) -> Case:
-    """Choose the optimum and find labels for it: ``y = lam x + nu + t - z``, t and z >= 0 (0 where x > 0) making y a distribution.
+    """Choose the optimum and find labels for it: ``y = lam x + nu + t - z`` with z >= 0.
 
     Rows come in pairs around their group's mean; with ``border`` the first of a pair has a class of
     probability 0 whose multiplier z is positive, so that the projection onto the simplex takes
@@ -193,7 +193,7 @@ def backwards(
 def backwards_classes(
     name: str, *, classes: int, groups: int, lam: float = 1.0, seed: int = 0
 ) -> Case:
-    """Class labels with a known answer at epsilon 0: prices fix the channel, and weights are found whose group means then agree."""
+    """Choose prices of class labels, and weights at which the group means then agree."""
     rng = np.random.default_rng(seed)
     share = rng.dirichlet(np.full(groups, 4.0))
     prices = rng.uniform(-1, 1, (groups, classes)) * 0.15 * lam / classes
@@ -218,7 +218,7 @@ def backwards_classes(
 
 
 def project(rows: np.ndarray) -> np.ndarray:
-    """Projection onto the simplex by bisection on the threshold: slow, and nothing like the package's."""
+    """Project onto the simplex by bisection on the threshold, unlike the package."""
     low, high = rows.min(axis=1) - 1.0, rows.max(axis=1)
     for _ in range(200):
         middle = 0.5 * (low + high)
@@ -258,7 +258,7 @@ def drawn(
     seed: int = 0,
     dtype=np.float64,
 ) -> Case:
-    """Random labels of a kind: soft, class, ties (few distinct values), lumpy (few classes used, many uniform rows)."""
+    """Draw labels: soft, class, ties (few distinct values) or lumpy (few classes used)."""
     rng = np.random.default_rng(seed)
     first = np.arange(groups)
     # group 0 keeps its one row

@@ -1,4 +1,4 @@
-"""The fewest changed labels: a published value, the limit of small lam, proofs, and its tables for new rows and on disk."""
+"""The fewest changed labels: a published value, the limit of small lam, tables for new rows."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def scores(seed, n, n_classes, kind):
 
 
 def case(seed, n=120, n_classes=4, n_groups=3, kind="flat", groups="disjoint", weighted=False):
-    """Scores that depend on the group, how much each row counts in each group, the argument for it, and weights."""
+    """Draw scores that depend on the group, how rows count in groups, and weights."""
     rng = np.random.default_rng([seed, 1])
     group = np.append(np.arange(n_groups), rng.integers(0, n_groups, n - n_groups))
     y = (
@@ -49,7 +49,7 @@ def case(seed, n=120, n_classes=4, n_groups=3, kind="flat", groups="disjoint", w
 
 
 def best(worth, part, epsilon, weight=None):
-    """The optimum of the linear programme: rows of the simplex whose group means differ by at most epsilon."""
+    """Return the optimum of the linear programme."""
     n, n_classes = worth.shape
     weight = np.ones(n) if weight is None else weight
     counted = (part * weight[:, None]).T / (part * weight[:, None]).sum(axis=0)[:, None]

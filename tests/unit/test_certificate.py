@@ -1,4 +1,4 @@
-"""The certificate is honest: recomputed here in plain NumPy, and shown wrong prices, wrong labels and wrong claims."""
+"""The certificate, recomputed in plain NumPy, and shown wrong prices, labels and claims."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def setting(case: Case, kind=Oracle) -> tuple[Problem, Oracle]:
 
 
 def lower_bound_of(case: Case, prices: np.ndarray) -> float:
-    """design.md section 3, with a projection that is not the package's: valid for any prices with ``sum_s W_s nu_sk = 0``."""
+    """Return the lower bound of any balanced prices, with another projection."""
     share = np.bincount(case.groups, case.w)
     assert np.abs(share @ prices).max() < 1e-12 * max(1.0, np.abs(prices).max())
     shifted = case.matrix - prices[case.groups]
@@ -78,7 +78,7 @@ def test_the_certified_parity_is_that_of_the_metrics(case):
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
 def test_no_feasible_labels_lie_below_the_lower_bound(case):
-    """Mixtures: every group given the same means, exactly, by pulling its rows towards a common distribution."""
+    """Candidates: rows pulled towards one distribution, so that all groups have its means."""
     rng = np.random.default_rng(0)
     fair = r2b.debias(case.y, **case.arguments)
     x, n_classes = fair.soft(np.float64), case.matrix.shape[1]
@@ -146,7 +146,7 @@ class Altered(Oracle):
 
 
 def test_fair_but_far_labels_do_not_pass():
-    """Parity alone is not enough: everyone uniform is as fair as can be, and its gap says that it is not the closest."""
+    """Uniform labels are in parity; the gap says that they are not the closest."""
 
     class Uniform(Altered):
         def alter(self, x):
@@ -164,7 +164,7 @@ def test_fair_but_far_labels_do_not_pass():
 
 @pytest.mark.parametrize("name", ["class labels", "soft, epsilon .2, lam .3"])
 def test_labels_handed_to_the_wrong_rows_do_not_pass(name):
-    """Two rows of one group trade their new labels: means and simplex are as before, and only the rows' own slack can tell."""
+    """Two rows of one group trade their new labels: only the slack of rows can tell."""
 
     class Traded(Altered):
         def alter(self, x):
@@ -212,7 +212,7 @@ def test_tampered_labels_do_not_pass(name, fault):
 
 
 def test_prices_that_do_not_balance_prove_nothing():
-    """The bound needs ``sum_s W_s nu_sk = 0``. Prices without it must not certify labels that are plainly not the closest.
+    """Prices that do not balance must not certify labels that are not the closest.
 
     Both groups hold the same two rows, so the labels are fair and the optimum is to leave them
     alone. One price for everyone moves all rows alike, which is fair too, and is chosen so that
@@ -245,7 +245,7 @@ def test_an_oracle_that_lies_about_slack_is_not_believed_by_the_numbers():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_what_is_called_optimal_is_certified(dtype):
-    """``status.ok`` promises a certificate that bears it out, also for labels returned as they came."""
+    """``status.ok`` promises a certificate that holds, also for unchanged labels."""
     rng = np.random.default_rng(3)
     y = rng.dirichlet(np.ones(5), 40).astype(dtype)
     for arguments in (

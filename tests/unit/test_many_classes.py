@@ -1,4 +1,4 @@
-"""Many classes: solved by structure, with the same answers as the general methods, and without the matrix of merged rows."""
+"""Many classes: the answers of the general methods, without a matrix of merged rows."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def by_thresholds(problem: Problem):
 
 
 def drawn(seed: int) -> Problem:
-    """Draw a problem; every third group misses classes, every fourth table has weights over three decades."""
+    """Draw a problem; some groups miss classes, some tables have weights over three decades."""
     rng = np.random.default_rng(seed)
     n_groups, n_classes = int(rng.choice([2, 3, 5])), int(rng.choice([2, 5, 12, 40]))
     weight = zipf(n_groups, n_classes, seed)
@@ -79,7 +79,7 @@ def drawn(seed: int) -> Problem:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_structure_and_the_general_methods_agree(seed):
-    """The rows' means are unique where prices are not; the evidence is that of an oracle which walks the rows."""
+    """Means are unique where prices are not."""
     problem = drawn(seed)
     walker = Oracle.of(problem.rows_in_memory, kernel="numpy")
     theirs = solve(problem, walker)

@@ -1,4 +1,4 @@
-"""The object that comes back: labels in every form keep parity, and new rows get what fitted rows got."""
+"""Labels in every form keep parity, and new rows get what fitted rows got."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_soft_labels_in_any_dtype_and_in_blocks(case):
 
 @pytest.mark.parametrize("case", [CLASS, SOFT], ids=lambda case: case.name)
 def test_probabilities_are_not_cut_down_to_integers(case):
-    """The defect of the published buffers (5.1-5) on the way out: every probability below 1 would be 0."""
+    """As integers, every probability below 1 would be 0."""
     for dtype in (int, np.uint8, bool):
         with pytest.raises(errors.ParameterError):
             fair_of(case).soft(dtype)
@@ -267,7 +267,7 @@ def test_sparse_features_go_along():
 
 
 def test_expanded_frames_and_labels_of_pandas_fit_together():
-    """pandas joins columns by row label: features and labels of the same repetition must carry the same one."""
+    """pandas joins columns by row label, so features and labels must carry the same one."""
     pandas = pytest.importorskip("pandas")
     y = pandas.Series(["a", "b", "b", "a", "a", "a"])
     X = pandas.DataFrame({"row": np.arange(6)})
@@ -354,7 +354,7 @@ def test_the_account_tells_what_holds():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_equals_that_differ_by_rounding_are_listed_in_their_order(seed: int) -> None:
-    """Of two groups each bears the same cost; which of the two numbers is larger in its last bit depends on the processor."""
+    """Two groups bear the same cost; the last bit depends on the processor."""
     counts = np.random.default_rng(seed).integers(3, 60, 6)
     y, sex = np.repeat(list("abcabc"), counts), np.repeat(list("fffmmm"), counts)
     costs = r2b.debias(y, sensitive_features=sex).costliest_constraints(6)

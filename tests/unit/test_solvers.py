@@ -1,4 +1,4 @@
-"""Every problem of the table, solved and proven; known answers; an independent QP solver; the net; the limits of a run."""
+"""Every problem of the table, solved and proven; an independent QP solver; how runs end."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_table_covers_what_it_must():
 
 @named(KNOWN)
 def test_known_answers_satisfy_the_conditions_of_optimality(case):
-    """Checked without the package: feasible, stationary, complementary. Then ``answer`` is the unique optimum."""
+    """Feasible, stationary and complementary, so that ``answer`` is the unique optimum."""
     x, y, bounds = case.answer, case.matrix, case.bounds
     assert (x >= 0).all() and np.abs(x.sum(axis=1) - 1).max() < 1e-12
     assert (y >= 0).all() and np.abs(y.sum(axis=1) - 1).max() < 1e-12
@@ -98,7 +98,7 @@ def test_solved_and_proven(case):
 
 
 def by_qp_solver(case: Case) -> float:
-    """The problem as it is written in the paper, given to a general QP solver; its optimal value."""
+    """Return the optimum of the paper's problem by a general QP solver."""
     cvxpy = pytest.importorskip("cvxpy")
     y, w, bounds = case.matrix, case.w, case.bounds
     x = cvxpy.Variable(y.shape, nonneg=True)

@@ -1,4 +1,4 @@
-"""How a run ends is the truth: infeasible is proven, solved is what the certificate holds for, and the best prices are carried on."""
+"""How runs end: infeasible is proven, solved is certified, the best prices are carried on."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_the_campaign_found_is_told_as_it_is(seed):
 
 
 def nested_targets(seed):
-    """Targets of the people who have a race and of all by sex: different populations, so that closed bounds contradict each other."""
+    """Targets of two populations, so that closed bounds contradict each other."""
     who = people(seed, decades=0.0)
     race = who.race.astype(object)
     race[np.random.default_rng(seed).random(len(race)) < 0.3] = None
@@ -84,7 +84,7 @@ def test_targets_of_nested_families_that_no_labels_meet_are_infeasible():
 @settings(max_examples=300, deadline=None)
 @given(SEEDS)
 def test_no_prices_prove_what_labels_contradict(seed):
-    """Bounds are put around the means of labels that exist, so that no proof may be found: not by any prices, of any size."""
+    """Bounds hold for labels that exist, so that no prices may prove the contrary."""
     rng = np.random.default_rng(seed)
     cells, classes = int(rng.integers(1, 8)), int(rng.integers(2, 5))
     share = rng.dirichlet(np.full(cells, 0.5)) + 1e-12
@@ -128,7 +128,7 @@ def test_no_prices_prove_what_labels_contradict(seed):
         assert not proves_infeasible(parity, prices)
 
 
-def test_a_contradiction_of_a_millionth_is_proven_and_one_within_the_excess_of_a_certificate_is_none():
+def test_a_contradiction_is_proven_beyond_the_excess_of_a_certificate():
     for apart, wanted in ((1e-6, True), (1e-8, True), (1e-10, False)):
         one, other = (TargetBound(np.zeros(2), np.array([0.5 + d, 0.5 - d])) for d in (0.0, apart))
         members = (Member("a", slice(0, 1), one), Member("b", slice(1, 2), other))
@@ -162,7 +162,7 @@ def test_a_run_that_is_stopped_at_the_answer_is_solved(limit):
 
 @dataclass(frozen=True)
 class _Wanderer:
-    """A solver that passes its best point and goes on: a state is its prices, the residual their distance from 3."""
+    """A solver that passes its best point: the residual is the distance of the price from 3."""
 
     name: str = "wanderer"
 
