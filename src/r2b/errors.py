@@ -25,7 +25,7 @@ class MessageWithRemedy(Exception):
     default_code: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
-        name = cls.__name__.removesuffix("Error")
+        name = cls.__name__.removesuffix("Error").removesuffix("Warning")
         dashed = "".join(f"-{c.lower()}" if c.isupper() else c for c in name)
         cls.default_code = dashed.strip("-").replace("r2-b", "r2b")
 

@@ -406,7 +406,7 @@ def smallest_epsilon(
     if (distance is None) == (changes is None):
         raise ParameterError(
             "There must be one budget, of distance or of changes.",
-            remedy="Pass distance=0.01, or changes=0.05.",
+            remedy="Pass `distance=0.01`, or `changes=0.05`.",
         )
     name, budget = ("distance", distance) if distance is not None else ("changes", changes)
     if not is_a(Real, budget) or not 0 <= float(budget) < np.inf:  # type: ignore[arg-type]
@@ -453,7 +453,7 @@ def _search(task: Task, name: str, budget: float) -> FairLabels:
         raise ParameterError(
             f"Even without any parity the labels cost {spent(cheap.fair):.6g} in {name}, more than "
             f"the budget of {budget:.6g}.",
-            remedy="Raise the budget, or pass lam=1, which leaves fair labels as they are.",
+            remedy="Raise the budget, or pass `lam=1`, which leaves fair labels as they are.",
             budget=budget,
             least=spent(cheap.fair),
         )

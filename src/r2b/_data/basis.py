@@ -139,7 +139,7 @@ class Basis:
         """
         if self.kind == "functions":
             problem = f"A file cannot hold the functions {listed(self.names)} of your own."
-            remedy = 'Choose basis="linear" or basis="spline", or keep this object in memory.'
+            remedy = 'Choose `basis="linear"` or `basis="spline"`, or keep this object in memory.'
             raise ParameterError(problem, remedy=remedy, kind=self.kind, names=self.names)
         plain: dict[str, Any] = {
             key: getattr(self, key) for key in ("kind", "names", "knots_asked", "fitted_range")
@@ -429,7 +429,7 @@ def knots_of(
         used = np.unique(numbers[np.minimum(place, len(numbers) - 1)])
         if len(used) < 2:
             problem = f"All {int(given)} knots of {_attribute(name)} fall on {float(used[0])!r}."
-            remedy = 'Pass the knots themselves as increasing numbers, or basis="linear".'
+            remedy = 'Pass the knots themselves as increasing numbers, or `basis="linear"`.'
             facts = {"knots": used.tolist(), "asked": int(given), "column": name}
             raise ParameterError(problem, remedy=remedy, **facts)
     gaps = np.diff(used) / (used[-1] - used[0])

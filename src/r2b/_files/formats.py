@@ -174,7 +174,7 @@ def _refusal(problem: str, name: str) -> ParameterError:
         f"Say which it is with `format`: {known}, with .gz, .bz2, .xz or .zst after it where it is "
         "compressed."
     )
-    return ParameterError(problem, remedy=remedy, name=name)
+    return ParameterError(problem, remedy=remedy, code="unknown-format", name=name)
 
 
 def compression_seen(head: bytes) -> str:

@@ -201,7 +201,9 @@ def verify(
     path = os.fspath(output)
     proof = os.fspath(certificate) if certificate is not None else beside(path)
     if not os.path.exists(path):
-        raise ParameterError(f"There is no file {path!r}.", remedy="Check the path.", path=path)
+        raise ParameterError(
+            f"There is no file {path!r}.", remedy="Check the path.", code="no-file", path=path
+        )
     if not os.path.exists(proof):
         remedy = "Name the one that r2b debias wrote beside its output with `certificate=...`."
         raise ParameterError(f"There is no certificate {proof!r}.", remedy=remedy, path=proof)

@@ -255,7 +255,13 @@ def refuse_columns(
             if column not in names:
                 problem = f"{table} has no column {column!r}, which {argument} names."
                 remedy = did_you_mean(column, names) or f"Its columns are {listed_names(names)}."
-                raise ParameterError(problem, remedy=remedy, column=column, argument=argument)
+                raise ParameterError(
+                    problem,
+                    remedy=remedy,
+                    code="unknown-column",
+                    column=column,
+                    argument=argument,
+                )
             if list(names).count(column) > 1:
                 problem = f"{table} has {list(names).count(column)} columns named {column!r}."
                 raise ParameterError(problem, remedy="Rename all but one of them.", column=column)

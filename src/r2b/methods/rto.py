@@ -286,7 +286,7 @@ class RTO:
         wrong = np.flatnonzero((f < low - 1e-9) | (f > 1 + 1e-9))
         if len(wrong):
             row = int(wrong[0])
-            remedy = 'Scores of score_range="unit" lie in [0, 1], of "signed" in [-1, 1].'
+            remedy = 'Scores of `score_range="unit"` lie in [0, 1], of "signed" in [-1, 1].'
             raise ProbabilityError(
                 f"The argument scores is {f[row]} at row {row}.",
                 remedy=remedy,

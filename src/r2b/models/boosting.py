@@ -155,7 +155,7 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         pairs = [] if eval_set is None else eval_set
         if eval_set is not None and (not isinstance(pairs, (list, tuple)) or len(pairs) != 1):
             problem, kind = "eval_set is not one pair in a list.", type(eval_set).__name__
-            raise ParameterError(problem, remedy="Pass eval_set=[(X, y)].", eval_set=kind)
+            raise ParameterError(problem, remedy="Pass `eval_set=[(X, y)]`.", eval_set=kind)
         y = y if isinstance(y, FairLabels) else checked_labels(y, type(self).__name__)
         self._grow(y, X, sample_weight, pairs[0] if pairs else None, callbacks, "eval_set=[(X, y)]")
         return self._order_by(X, class_order(self.classes_))

@@ -215,13 +215,13 @@ def true_groups(
         if kind != CATEGORICAL:
             attribute = f"The attribute {name!r}" if name else "The attribute"
             problem = f"{attribute} is {kind}, but only groups of categories can be predicted."
-            way = "use ParityClassifier with groups='given' and decisions='likeliest'"
+            way = "use ParityClassifier with `groups='given'` and `decisions='likeliest'`"
             remedy = f"Cut it into groups, or {way}."
             raise ParameterError(problem, remedy=remedy, column=name, kind=kind)
     by_class = CRITERIA[criterion].by_true_class
     if by_class and dataset.labels.is_soft:
         problem = f"The criterion {criterion!r} needs true classes, but y holds probabilities."
-        remedy = "Pass classes, or criterion='demographic_parity'."
+        remedy = "Pass classes, or `criterion='demographic_parity'`."
         raise ParameterError(problem, remedy=remedy, criterion=criterion)
     cell_weight, sums = cell_sums(dataset.labels, dataset.cells, dataset.weight)
     means = sums / np.where(cell_weight > 0, cell_weight, 1.0)[:, None]
@@ -261,7 +261,7 @@ def _by_class(
             missing = [f"{each.name}={each.groups[g]} | {name}" for g in np.flatnonzero(~here)]
             if missing and request.absent == "error":
                 problem = f"No row of the true class {name!r} is of the group {missing[0]!r}."
-                remedy = "Pass absent='report' to leave such groups out and list them."
+                remedy = "Pass `absent='report'` to leave such groups out and list them."
                 raise InputError(problem, remedy=remedy, group=missing[0])
             absent += missing
             if here.sum() < 2:
@@ -392,13 +392,13 @@ def train_groups(learner: Any, X: Any, groups: TrueGroups, rows: Whole | None = 
         if isinstance(error, (ParameterError, InputError)):
             raise
         problem = f"{name} could not be trained to predict the groups ({error})."
-        way = "Pass group_estimator=..., a classifier that takes these features"
+        way = "Pass `group_estimator=...`, a classifier that takes these features"
         raise ParameterError(
-            problem, remedy=f"{way}, or groups='given'.", estimator=name
+            problem, remedy=f"{way}, or `groups='given'`.", estimator=name
         ) from error
     if np.asarray(model.classes_).tolist() != np.unique(groups.codes).tolist():
         problem = f"{name} was fitted to predict the groups and still predicts other classes."
-        remedy = "Pass group_estimator=..., a classifier that can be trained."
+        remedy = "Pass `group_estimator=...`, a classifier that can be trained."
         raise ParameterError(problem, remedy=remedy, classes=model.classes_)
     return model
 
@@ -422,7 +422,9 @@ def predict_codes(
                     f"All {len(rows)} rows of the group {name!r} of {each.name!r} are in one fold."
                 )
                 way = "Pass `min_group_size=10` and `small_groups='merge'`, more rows"
-                remedy = f"{way}, or groups='given' and attribute='given', which predict no group."
+                remedy = (
+                    f"{way}, or `groups='given'` and `attribute='given'`, which predict no group."
+                )
                 facts = {"group": name, "family": each.name, "n_rows": len(rows)}
                 raise InputError(problem, remedy=remedy, **facts)
 

@@ -59,7 +59,7 @@ def require_sensitive(sensitive_features: Any, name: str, method: str = "fit") -
     if sensitive_features is None:
         problem = f"{name} was called without sensitive_features, so there are no groups."
         routing = f"enable metadata routing and call set_{method}_request(sensitive_features=True)"
-        remedy = f"Pass sensitive_features=...; inside a pipeline or a search, {routing} on it."
+        remedy = f"Pass `sensitive_features=...`; inside a pipeline or a search, {routing} on it."
         raise ParameterError(problem, remedy=remedy, sensitive_features=None)
 
 

@@ -97,7 +97,7 @@ def _refuse_mismatch(wanted: str, learner: Any, method: str) -> None:
     fault, remedy = "", others
     if wanted != "soft" and is_regressor(learner):
         fault = f"trains on classes, but {name} is a regressor"
-        remedy = "Use form='soft', or pass a classifier."
+        remedy = "Use `form='soft'`, or pass a classifier."
     elif wanted == "expand" and resamples(learner):
         fault = f"needs weights, but a step of {name} resamples rows, which weights do not follow"
     elif wanted == "expand" and weight_keyword(learner, method) is None:

@@ -226,7 +226,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
             shown = f"a disparity of {rule.disparity:.4f}, {rule.excess:.4f} above epsilon"
             chance = f"chance alone shows up to {rule.limit:.4f}"
             problem = f"Out of fold and by true group, the {kind} have {shown}; {chance}."
-            way = "Pass more rows, a group_estimator that sees the groups better"
+            way = "Pass more rows, a `group_estimator` that sees the groups better"
             remedy = f"{way}, `attribute='given'`, or a larger epsilon."
             facts = {name: getattr(rule, name) for name in ("disparity", "excess", "limit")}
             warnings.warn(NotFairWarning(problem, remedy=remedy, **facts), stacklevel=5)
@@ -273,7 +273,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
             return code_probabilities(self.group_estimator_, X, self.comparisons_.n_codes)
         if sensitive is None:
             problem = "attribute is 'given', but the prediction came without sensitive_features."
-            remedy = "Pass sensitive_features=..., or fit with `attribute='predicted'`."
+            remedy = "Pass `sensitive_features=...`, or fit with `attribute='predicted'`."
             raise ParameterError(problem, remedy=remedy, attribute="given")
         refuse_other_index(("X", row_labels(X)), ("sensitive_features", row_labels(sensitive)))
         cells = self.comparisons_.cells_of(sensitive, control, len(scores))

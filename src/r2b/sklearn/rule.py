@@ -267,8 +267,8 @@ def _refuse_unseen(task: ScoreTask) -> None:
             problem = (
                 f"The group estimator predicts the same chances of {each.name!r} for all rows."
             )
-            way = "Pass a group_estimator that can tell the groups apart from these features"
-            remedy = f"{way}, or attribute='given'."
+            way = "Pass a `group_estimator` that can tell the groups apart from these features"
+            remedy = f"{way}, or `attribute='given'`."
             raise InputError(problem, remedy=remedy, family=each.name, groups=each.groups)
 
 

@@ -98,7 +98,7 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
         if not hasattr(estimator, "predict_proba"):
             problem = f"{type(estimator).__name__} has no predict_proba."
             raise ParameterError(
-                problem, remedy='Score its decisions, kind="decisions".', kind=self.kind
+                problem, remedy='Score its decisions: `kind="decisions"`.', kind=self.kind
             )
         return estimator.predict_proba(X, **asked_by(estimator, "predict_proba", rows)), getattr(
             estimator, "classes_", None

@@ -147,7 +147,9 @@ def list_files(
         problem, remedy = "The name of the file is empty.", "Pass a path, or - for standard input."
         raise ParameterError(problem, remedy=remedy, path=place)
     if not glob.has_magic(place):
-        raise ParameterError(f"There is no file {place!r}.", remedy="Check the path.", path=place)
+        raise ParameterError(
+            f"There is no file {place!r}.", remedy="Check the path.", code="no-file", path=place
+        )
     # A pattern with ** twice finds a file once for every way to it.
     found = [each for each in {*glob.glob(place, recursive=True)} if os.path.isfile(each)]
     if not found:

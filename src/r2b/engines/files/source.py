@@ -249,7 +249,13 @@ class FileSource(Source):
                 remedy = remedy or did_you_mean(name, self.names)
                 remedy = remedy or f"Its columns are {listed_names(self.names)}."
                 problem = f"{self.name} has no column {name!r} ({what})."
-                raise ParameterError(problem, remedy=remedy, column=name, columns=self.names)
+                raise ParameterError(
+                    problem,
+                    remedy=remedy,
+                    code="unknown-column",
+                    column=name,
+                    columns=self.names,
+                )
         self.refuse_twice(wanted)
 
     def refuse_twice(self, wanted: Sequence[str]) -> None:
