@@ -15,7 +15,7 @@ from r2b.engines.files import FileSource
 from r2b.engines.roles import Decode
 
 ASK = ("--label", "job", "--sensitive", "sex", "--epsilon", "0.05")
-IN_FILE = "the labels in the file have this parity"
+IN_FILE = "the labels in the file have this disparity"
 FORMS = ["soft", "round", "sample", "expand"]
 
 

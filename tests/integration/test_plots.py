@@ -80,7 +80,7 @@ def test_labels_draw_their_group_means_before_and_after() -> None:
         ax.lines[0].get_markerfacecolor() == "white"
         and ax.lines[2].get_markerfacecolor() == COLOURS[0]
     )
-    said = f"parity {100 * proof.disparity_before:.2f} % before, 2.00 % after; {100 * proof.expected_changes:.2f} % of labels change"
+    said = f"disparity {100 * proof.disparity_before:.2f} % before, 2.00 % after; {100 * proof.expected_changes:.2f} % of labels change"
     assert title(ax) == f"Group means by sex, before and after {said}"
     assert keys(ax) == ["f", "m", "before", "after"]
     assert_inside(ax)
@@ -175,7 +175,7 @@ def test_an_audit_of_one_family_draws_means_and_of_several_their_parities_beside
     ax = one.plot()
     assert (
         title(ax)
-        == f"Group means by sex parity {100 * family.disparity:.2f} %; chance shows up to {100 * family.chance.quantile:.2f} %"
+        == f"Group means by sex disparity {100 * family.disparity:.2f} %; chance shows up to {100 * family.chance.quantile:.2f} %"
     )
     assert sorted(ax.lines[0].get_xdata()) == pytest.approx(sorted(100 * family.means[0]))
 

@@ -231,7 +231,7 @@ def test_prices_with_a_continuous_attribute_are_applied_to_other_tables(soft: bo
 
 def test_a_table_shows_itself_in_one_line_like_labels_in_memory(folder: Path) -> None:
     shown = repr(r2b.scan(folder).debias("job", sensitive_features="sex", epsilon=0.02))
-    assert shown.startswith("<FairLabels: solved, parity") and "\n" not in shown
+    assert shown.startswith("<FairLabels: solved, disparity") and "\n" not in shown
 
 
 def test_the_users_own_filter_decides_about_warnings() -> None:

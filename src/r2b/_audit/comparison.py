@@ -63,7 +63,7 @@ class Comparison:
     def __str__(self) -> str:
         shown = {name: written(name) for name in self.names}
         width = max(map(len, shown.values()))
-        lines = [f"{'':{width}}    parity  squared distance  expected changes  proven  also meets"]
+        lines = [f"{'':{width}} disparity  squared distance  expected changes  proven  also meets"]
         for name, fair in self.labels.items():
             proof, proven = fair.certificate, "yes" if fair.status.ok else "no"
             share = f"{100 * proof.expected_changes:.2f} %"
@@ -126,13 +126,13 @@ class Comparison:
         >>> choices = {"strict": {"epsilon": 0}, "loose": {"epsilon": 0.3}}
         >>> both = compare(y, sensitive_features=sex, choices=choices)
         >>> [text.get_text() for text in both.plot().texts]
-        ['parity 0.00 %\nalso meets loose', 'parity 30.00 %']
+        ['disparity 0.00 %\nalso meets loose', 'disparity 30.00 %']
         """
         found = []
         for name, fair in self.labels.items():
             others, proof = [shorten(other, 20) for other in self._met_by(name)], fair.certificate
             more = f" and {len(others) - 2} more" if len(others) > 2 else ""
-            text = f"parity {percent(proof.disparity)}{'' if fair.status.ok else ', not proven'}"
+            text = f"disparity {percent(proof.disparity)}{'' if fair.status.ok else ', not proven'}"
             text += f"\nalso meets {', '.join(others[:2])}{more}" if others else ""
             found.append(Measure(name, proof.expected_changes, beside=text))
         title = ["What each choice costs"]

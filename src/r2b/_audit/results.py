@@ -262,7 +262,7 @@ class FamilyAudit:
             chance = f"; chance shows up to {percent(self.chance.quantile)}"
         lines = [
             f"Group means{f' by {shorten(self.name)}' if self.name else ''}",
-            f"parity {percent(self.disparity)}{chance}",
+            f"disparity {percent(self.disparity)}{chance}",
         ]
         means, gaps = {"": self.means}, self.disparity_by_class
         return group_means(ax, "FamilyAudit", lines, self.classes, self.groups, means, gaps)
@@ -436,7 +436,7 @@ class Audit:
     fitted: Families | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        worst = "" if self.largest is None else f", parity {self.largest.value:.4f}"
+        worst = "" if self.largest is None else f", disparity {self.largest.value:.4f}"
         n_families = counted(len(self.families) + len(self.continuous), "family", "families")
         return f"<Audit: {self.n_rows:,} rows, {n_families}{worst}>"
 
@@ -475,7 +475,7 @@ class Audit:
         >>> found = audit(y, sensitive_features=sex, n_boot=0, n_permutations=0)
         >>> print(found.plot().get_title("left"))
         Group means by sex
-        parity 33.33 %
+        disparity 33.33 %
         """
         if family is not None or (len(self.families) == 1 and not self.continuous):
             names = [each.name for each in self.families]
@@ -494,8 +494,10 @@ class Audit:
             lambda each: measure(each.name or "one attribute", each.disparity, each),
             lambda each: measure(f"{each.name}, variance explained", each.explained, each),
         )
-        axis = "parity" if not self.continuous else "parity, or largest share of variance explained"
-        title = [f"Parity by family, {self.n_rows:,} rows, {len(self.classes)} classes"]
+        axis = "disparity"
+        if self.continuous:
+            axis += ", or largest share of variance explained"
+        title = [f"Disparity by family, {self.n_rows:,} rows, {len(self.classes)} classes"]
         return measures(ax, "Audit", title, axis, found, self.level)
 
     def to_frame(self, part: Part = "groups", *, backend: Backend | None = None) -> Any:
@@ -734,7 +736,7 @@ def _format_family(found: FamilyAudit | ContinuousAudit) -> list[str]:
 
     if isinstance(found, FamilyAudit):
         lines.append(f"  {name} ({counted(len(found.groups), 'group')}{left_out})")
-        note("parity", f"{found.disparity:.4f}  ({_format_difference(found.largest)})")
+        note("disparity", f"{found.disparity:.4f}  ({_format_difference(found.largest)})")
         note("to overall", f"{found.to_overall:.4f}; smallest ratio {found.ratio:.4f}")
     else:
         of_class = f"of the variance of class {written(found.class_name)}, the most of any class"

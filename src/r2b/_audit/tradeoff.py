@@ -125,7 +125,7 @@ class Frontier(Sequence[FrontierPoint]):
         return frontier_html(self)
 
     def __str__(self) -> str:
-        lines = ["   epsilon    parity  squared distance  expected changes  proven"]
+        lines = ["   epsilon disparity  squared distance  expected changes  proven"]
         n_shown = min(len(self), SHOWN_POINTS)
         for place in np.linspace(0, len(self) - 1, n_shown).round().astype(int):
             point = self[place]

@@ -232,8 +232,8 @@ class FairLabels:
     def __repr__(self) -> str:
         proof = self.certificate
         size = f"{len(self.classes)} classes, {counted(len(self.groups), 'group')}"
-        parity = f"parity {proof.disparity_before:.4f} -> {proof.disparity:.4f}"
-        return f"<FairLabels: {self.status.value}, {parity}, {size}>"
+        change = f"disparity {proof.disparity_before:.4f} -> {proof.disparity:.4f}"
+        return f"<FairLabels: {self.status.value}, {change}, {size}>"
 
     def _repr_html_(self) -> str:
         from r2b.report.render import fair_html

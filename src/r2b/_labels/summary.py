@@ -283,7 +283,7 @@ def _parity(fair: FairLabels, drawn: tuple[str, Realised] | None) -> list[str]:
     proof = fair.certificate
     # With one family and the paper's bound this line says it all.
     bound = f"  (epsilon {format_epsilon(proof.epsilon)})" if _is_plain(fair) else ""
-    start = f"  parity            {proof.disparity_before:.4f} ->"
+    start = f"  disparity         {proof.disparity_before:.4f} ->"
     if drawn is None:
         return [f"{start} {proof.disparity:.4f}{bound}"]
     form, found = drawn
@@ -308,7 +308,7 @@ def _why(fair: FairLabels, form: str) -> str:
     except RowsUnavailableError:
         promised = np.inf
     # Every disparity is below 1.
-    until = f"; parity up to {promised:.4f} is promised" if promised < 1 else ""
+    until = f"; a disparity up to {promised:.4f} is promised" if promised < 1 else ""
     return f"whole rows cannot match probabilities exactly{until}; 'soft' and 'expand' are exact"
 
 
@@ -401,7 +401,7 @@ def plot_means(fair: FairLabels, ax: Any, family: str | None) -> Any:
     >>> fair = r2b.debias(y, sensitive_features=sex, epsilon=0)
     >>> print(plot_means(fair, None, None).get_title("left"))
     Group means, before and after
-    parity 66.67 % before, 0.00 % after; 33.33 % of labels change
+    disparity 66.67 % before, 0.00 % after; 33.33 % of labels change
     """
     proof, found = fair.certificate, fair.certificate.families
 
@@ -427,7 +427,7 @@ def plot_means(fair: FairLabels, ax: Any, family: str | None) -> Any:
     name = f" by {shorten(chosen.name)}" if chosen.name not in ("", "groups") else ""
     lines = [
         f"{'Moments' if moments else 'Group means'}{name}, before and after",
-        f"{'largest moment' if moments else 'parity'} {numbers[0]} before, {numbers[1]} after; "
+        f"{'largest moment' if moments else 'disparity'} {numbers[0]} before, {numbers[1]} after; "
         f"{percent(proof.expected_changes)} of labels change",
     ]
     tables = {"before": proof.means_before[chosen.groups], "after": proof.means[chosen.groups]}

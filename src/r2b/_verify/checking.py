@@ -355,8 +355,8 @@ class _Checking:
         )
         if drawn is not None:
             self._same(
-                "the labels in the file have this parity",
-                f"parity {drawn.disparity:.6f}",
+                "the labels in the file have this disparity",
+                f"disparity {drawn.disparity:.6f}",
                 record.realised,
                 drawn,
             )
@@ -372,7 +372,7 @@ class _Checking:
             else ("labels meet", "labels")
         )
         epsilon = max(float(each.bound.epsilon.max()) for each in parity.members)
-        asked = f"parity {proof.disparity:.6f}, epsilon {epsilon:g}"
+        asked = f"disparity {proof.disparity:.6f}, epsilon {epsilon:g}"
         self._check(
             f"{meet} the bound",
             proof.excess <= PROVEN,
