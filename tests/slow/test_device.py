@@ -18,7 +18,8 @@ import r2b.engines.torch  # noqa: E402
 from r2b._data import read  # noqa: E402
 from r2b._data.merge import merge  # noqa: E402
 from r2b._solve.oracle import Oracle  # noqa: E402
-from r2b.engines.torch import DeviceBlocks, kernel  # noqa: E402
+from r2b.engines.torch import kernel  # noqa: E402
+from r2b.engines.torch.oracle import DeviceBlocks  # noqa: E402
 from r2b.errors import (  # noqa: E402
     EmptyError,
     InputError,

@@ -300,7 +300,7 @@ def worker_error(message: str) -> MissingExtraError | None:
     --------
     >>> print(worker_error("... ModuleNotFoundError: No module named 'r2b' ...").problem)
     The Python of Spark's workers cannot import r2b.
-    >>> worker_error("BlockTask failed while writing rows") is None
+    >>> worker_error("Task failed while writing rows") is None
     True
     """
     here = f"{sys.version_info.major}.{sys.version_info.minor}"

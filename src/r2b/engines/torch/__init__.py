@@ -17,6 +17,5 @@ require(
 )
 
 from r2b.engines.torch.labels import debias
-from r2b.engines.torch.oracle import DeviceBlocks
 
-__all__ = ["DeviceBlocks", "debias"]
+__all__ = ["debias"]
