@@ -94,7 +94,7 @@ def test_features_of_other_rows_are_refused():
     refuse_other_rows(pd.DataFrame({"x": [1, 2, 3]}, index=y.index), targets)
     with pytest.raises(InputError, match=r"different order"):
         refuse_other_rows(pd.DataFrame({"x": [1, 2, 3]}, index=[12, 11, 10]), targets)
-    with pytest.raises(LengthError, match=r"X has 2 rows, but y has 3"):
+    with pytest.raises(LengthError, match=r"`X` has 2 rows, but `y` has 3"):
         refuse_other_rows([[1], [2]], targets)
 
 

@@ -160,7 +160,7 @@ def test_a_form_that_the_learner_cannot_follow_is_refused(learner, form, remedy)
 def test_forgotten_groups_and_features_of_other_rows_are_refused():
     with pytest.raises(ParameterError, match="without sensitive_features"):
         ParityClassifier(LogisticRegression(), **GIVEN).fit(X, LABELS)
-    with pytest.raises(LengthError, match="X has 299 rows"):
+    with pytest.raises(LengthError, match="`X` has 299 rows"):
         fitted(LogisticRegression(), X[:-1])
 
 

@@ -21,7 +21,7 @@ def setting(case: Case, kind=Oracle) -> tuple[Problem, Oracle]:
     rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight), "always")
     return Problem(
         rows,
-        Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.group_weight),
+        Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.cell_weight),
         case.lam,
     ), kind.of(rows, kernel="numpy")
 
@@ -176,7 +176,7 @@ def test_labels_handed_to_the_wrong_rows_do_not_pass(name):
     rows = merge(read(case.y, sensitive_features=case.groups), "never")
     problem = Problem(
         rows,
-        Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.group_weight),
+        Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.cell_weight),
         case.lam,
     )
     fair = r2b.debias(case.y, **case.arguments)

@@ -41,7 +41,7 @@ def table(weight: np.ndarray) -> dict[str, np.ndarray]:
 def problem_of(weight: np.ndarray, epsilon: float | np.ndarray, lam: float) -> Problem:
     rows = rows_of(weight)
     return Problem(
-        rows, Parity.of_groups(range_bound(epsilon, rows.n_classes), rows.group_weight), lam
+        rows, Parity.of_groups(range_bound(epsilon, rows.n_classes), rows.cell_weight), lam
     )
 
 
@@ -101,7 +101,7 @@ def test_answers_known_in_advance_are_found(case: Case):
     rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight))
     problem = Problem(
         rows,
-        Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.group_weight),
+        Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.cell_weight),
         case.lam,
     )
     outcome = by_thresholds(problem)

@@ -71,7 +71,7 @@ def test_merged_classes_are_a_table_of_counts(n, n_classes, n_groups, weighted, 
     matrix = np.eye(data.n_classes)[data.labels.codes]
     expected = tabulated(matrix, data.cells.codes, np.ones(n) if weight is None else weight)
     assert tabulated(rows.labels, rows.cells, rows.weight) == pytest.approx(expected)
-    assert rows.group_weight.sum() == pytest.approx(n if weight is None else weight.sum())
+    assert rows.cell_weight.sum() == pytest.approx(n if weight is None else weight.sum())
     assert class_weights(data, ignore_weight=True).sum() == n
 
 
@@ -90,14 +90,14 @@ def test_a_collision_of_hashes_merges_nothing_wrong(monkeypatch):
     )
     rows = merge(data, "always")
     assert len(rows.labels) == 100 and np.array_equal(rows.labels, data.labels.matrix)
-    assert rows.group_weight.tolist() == [50, 50]
+    assert rows.cell_weight.tolist() == [50, 50]
 
 
 def test_the_matrix_is_not_copied_where_rows_do_not_repeat():
     y = np.random.default_rng(0).dirichlet(np.ones(3), 500)
     rows = merge(read(y, sensitive_features=np.arange(500) % 3))
     assert not rows.merged and np.shares_memory(rows.labels, y)
-    assert rows.group_weight.tolist() == [167, 167, 166]
+    assert rows.cell_weight.tolist() == [167, 167, 166]
     repeated = np.repeat(y[:5], 100, axis=0)
     assert np.shares_memory(
         merge(read(repeated, sensitive_features=np.arange(500) % 3), "never").labels, repeated

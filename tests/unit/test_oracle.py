@@ -291,7 +291,7 @@ def soft(seed: int, n: int = 60, n_classes: int = 4) -> tuple[Rows, np.random.Ge
 def shared(rows: Rows, rng: np.random.Generator, outcomes: np.ndarray | None = None) -> Parity:
     """Three cells that count in four groups by any amount."""
     design = rng.uniform(0.1, 1.0, (3, 4))
-    cell = rows.group_weight / rows.group_weight.sum()
+    cell = rows.cell_weight / rows.cell_weight.sum()
     n_outcomes = rows.n_classes if outcomes is None else len(outcomes)
     member = Member("", slice(0, 4), RangeBound(np.zeros(n_outcomes)))
     return Parity((member,), np.arange(4), cell @ design, cell, design, outcomes=outcomes)
@@ -417,7 +417,7 @@ def test_a_sample_keeps_every_cell_and_its_weight(weighted):
     rows = merge(read(y, sensitive_features=cells, sample_weight=weight))
     chosen, own = sample_of_cells(rows, 500)
     assert 400 <= len(chosen) <= 600 and np.bincount(cells[chosen])[1] == 4
-    assert np.bincount(cells[chosen], own) == pytest.approx(rows.group_weight)
+    assert np.bincount(cells[chosen], own) == pytest.approx(rows.cell_weight)
     assert np.array_equal(chosen, sample_of_cells(rows, 500)[0])
 
 

@@ -26,7 +26,7 @@ def problem_of(case: Case) -> tuple[Problem, Oracle]:
     rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight), "always")
     return Problem(
         rows,
-        Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.group_weight),
+        Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.cell_weight),
         case.lam,
     ), Oracle.of(rows, kernel="numpy")
 

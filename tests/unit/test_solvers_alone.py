@@ -485,7 +485,7 @@ def test_the_slope_of_thresholds_is_the_derivative_of_the_dual():
 
 def test_classes_that_stay_as_they_are_cost_no_step():
     rows = merge(read(list("aabb"), sensitive_features=list("fmfm")))
-    parity = Parity.of_groups(range_bound(0.1, 2), rows.group_weight)
+    parity = Parity.of_groups(range_bound(0.1, 2), rows.cell_weight)
     for solver in (
         Thresholds(ClassOracle.of(rows), parity, 1.0),
         Newton(Oracle.of(rows), parity, 1.0),

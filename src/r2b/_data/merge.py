@@ -1,6 +1,6 @@
 """Equal rows become one weighted row: rows of one cell and one label share their answer.
 
-Class labels collapse to at most groups x classes weighted rows, whatever their number.
+Class labels collapse to at most cells x classes weighted rows, whatever their number.
 Probabilities are merged where many repeat, and are otherwise left where they are: the label matrix
 is never copied.
 """
@@ -45,7 +45,7 @@ class Rows:
     matrix : ndarray of shape (n, n_classes), or None for classes
         Label rows, float32 or float64: distinct ones if merged, else the user's own matrix.
     cells : ndarray of shape (n,)
-        The group of each, an unsigned code.
+        The cell of each, an unsigned code.
     weight : ndarray of shape (n,), or None where each row weighs 1
     n_cells : int
     dataset : Dataset or None
@@ -134,8 +134,8 @@ class Rows:
         return np.asarray(total / own.sum())
 
     @cached_property
-    def group_weight(self) -> Floats:
-        """Total weight of each group, of shape (n_groups,)."""
+    def cell_weight(self) -> Floats:
+        """Total weight of each cell, of shape (n_cells,)."""
         if self.weight is None:
             return _block_count(self.cells.__getitem__, len(self.cells), self.n_cells)
         return np.bincount(self.cells, self.weight, minlength=self.n_cells).astype(np.float64)
@@ -166,13 +166,13 @@ class Extent:
 
 
 def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:
-    """Merge equal (label row, group) pairs.
+    """Merge equal pairs of label row and cell.
 
     Parameters
     ----------
     dataset : Dataset
     choice : {"auto", "always", "never"}
-        For probabilities: look whether merging pays, or do as told. Class labels always merge.
+        For probabilities whether to merge; "auto" merges where enough rows repeat.
 
     Examples
     --------

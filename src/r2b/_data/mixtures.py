@@ -147,10 +147,15 @@ def membership_matrix(
     assert isinstance(table, (Frame, Matrix))
     what, given = attribute.place, _given_names(attribute, table)
     names = given or tuple(str(j) for j in range(len(table.columns)))
-    matrix, ours = as_matrix(table, what=what, wording=GROUPS)
+    matrix, is_copy = as_matrix(table, what=what, wording=GROUPS)
     partial = attribute.partial if fitted is None else fitted.partial
     checked(
-        matrix, names, ours=ours, what=what, normalize=False, wording=PARTS if partial else GROUPS
+        matrix,
+        names,
+        is_copy=is_copy,
+        what=what,
+        normalize=False,
+        wording=PARTS if partial else GROUPS,
     )
     if fitted is not None:
         order = _order(names, given is not None, fitted.groups, what)

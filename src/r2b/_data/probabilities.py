@@ -68,7 +68,7 @@ def row_blocks(matrix: Array) -> list[slice]:
 def as_matrix(
     found: Frame | Matrix, *, what: str, wording: Wording = CLASSES
 ) -> tuple[Array, bool]:
-    """Return a table as float32 or float64, and whether that is a copy of ours.
+    """Return a table as float32 or float64, and whether that is a copy.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def checked(
     matrix: Array,
     names: Sequence[Any] | Array,
     *,
-    ours: bool,
+    is_copy: bool,
     what: str,
     normalize: bool,
     wording: Wording = CLASSES,
@@ -144,7 +144,7 @@ def checked(
     matrix : ndarray of shape (N, L), float32 or float64
     names : sequence of length L
         Of the columns, for errors.
-    ours : bool
+    is_copy : bool
         Whether the memory is a copy made here, so that ``normalize`` need not make another.
     what : str
     normalize : bool
@@ -161,7 +161,9 @@ def checked(
     ------
     ProbabilityError
     """
-    result = np.empty(matrix.shape, dtype=matrix.dtype) if normalize and not ours else matrix.view()
+    result = (
+        np.empty(matrix.shape, dtype=matrix.dtype) if normalize and not is_copy else matrix.view()
+    )
     tolerance = TOLERANCE[matrix.dtype]
     with one_blas_thread(matrix.size):
         for rows in row_blocks(matrix):

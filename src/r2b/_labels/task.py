@@ -85,13 +85,13 @@ class Task:
         cells = dataset.cells
         with one_blas_thread(rows.entries):
             if by_row(cells, len(rows.cells)):
-                families, parity = resolve(request, cells, rows.group_weight, labels)
+                families, parity = resolve(request, cells, rows.cell_weight, labels)
                 oracle = Oracle.of(rows, parity, threads=settings.threads, truth=truth)
                 before = oracle.label_means()
             else:
                 oracle = oracle_of(rows, settings.threads, truth)
                 before = oracle.label_means()
-                families, parity = resolve(request, cells, rows.group_weight, before)
+                families, parity = resolve(request, cells, rows.cell_weight, before)
         task = cls(
             schema=dataset.schema,
             groups=cells,

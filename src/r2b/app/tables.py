@@ -200,7 +200,7 @@ class Opened:
                 names=self.task.table.labels.vocabulary.values.tolist(),
             )
             families, parity = resolve(
-                request, self.task.table.cells, self.task.merged.group_weight, self.task.before
+                request, self.task.table.cells, self.task.merged.cell_weight, self.task.before
             )
             task = replace(self.task, families=families, parity=parity)
             return Bounded(task, fair_as_they_are(task))

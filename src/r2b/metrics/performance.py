@@ -341,14 +341,14 @@ def _read_pair(
     labels = read_known_labels(
         y_true, vocabulary=vocabulary, soft=not isinstance(truth, Column), normalize=False
     )
-    matrix, ours = as_matrix(found, what="scores", wording=_SCORES)
+    matrix, is_copy = as_matrix(found, what="scores", wording=_SCORES)
     if distributions:
         return (
             labels,
             checked(
                 matrix,
                 vocabulary.values,
-                ours=ours,
+                is_copy=is_copy,
                 what="scores",
                 normalize=False,
                 wording=_SCORES,

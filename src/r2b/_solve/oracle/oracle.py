@@ -194,7 +194,7 @@ class Oracle:
         threads: int | None,
         kernel: KernelChoice,
     ) -> Oracle:
-        weight = rows.group_weight
+        weight = rows.cell_weight
         total = float(weight.sum())
         if share is not None:
             weight = share * total
@@ -373,7 +373,7 @@ def sample_of_cells(rows: Rows, n_rows: int) -> tuple[Whole, Floats]:
     # rows of a cell next to each other, which kernels read faster
     chosen = chosen[np.argsort(cells[chosen], kind="stable")]
     own = np.ones(len(chosen)) if rows.weight is None else rows.weight[chosen]
-    return chosen, rescaled(cells[chosen], own, rows.group_weight)
+    return chosen, rescaled(cells[chosen], own, rows.cell_weight)
 
 
 def rescaled(cells: Array, weight: Floats, cell_weight: Floats) -> Floats:

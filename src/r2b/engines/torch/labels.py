@@ -290,6 +290,6 @@ def _open(rows: TensorRows, request: Any, settings: Any) -> Task:
         cells, codes=np.arange(cells.n_cells), repeats=np.asarray(cells.counts, dtype=np.int64)
     )
     schema = replace(rows.known.schema, is_soft=True)
-    mass = blocks.rows.group_weight
+    mass = blocks.rows.cell_weight
     extent = Extent(rows.n_rows, blocks.n_classes, reading.dtype_of(rows.y), mass)
     return Task.elsewhere(schema, each_once, extent, mass, blocks.oracle(), request, settings)

@@ -62,7 +62,7 @@ class DeviceBlocks:
             some = self.y[torch.from_numpy(chosen).to(self.y.device)].cpu().numpy()
             cells = self.rows.cells[chosen]
             near = Oracle.of(replace(self.rows, matrix=some, cells=cells, weight=weight))
-        return Oracle(self, self.rows.group_weight, self.n_classes, near=near)
+        return Oracle(self, self.rows.cell_weight, self.n_classes, near=near)
 
     def reduce(self, task: Any) -> Any:
         """Make the sums of every part on the device, and merge them in order."""
