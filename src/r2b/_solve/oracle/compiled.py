@@ -242,7 +242,7 @@ def inspect(block: Block, prices: Floats, lam: float) -> tuple[Floats, Floats, F
 
 @compiled_kernel
 def _add_pairs(support: Array, cells: Array, weight: Array, table: Array) -> None:
-    """Add ``w (diag(1_A) - 1_A 1_A' / |A|)`` to the table of each row's cell, pair by pair."""
+    """Add ``w (diag(1_A) - 1_A 1_A' / |A|)`` to the tables of cells, each pair once."""
     n_rows, n_classes = support.shape
     where = np.empty(n_classes, np.int64)
     for i in range(n_rows):
@@ -250,48 +250,58 @@ def _add_pairs(support: Array, cells: Array, weight: Array, table: Array) -> Non
         for k in range(n_classes):
             where[size] = k
             size += support[i, k]
-        for a in range(size if size > 1 else 0):
-            for b in range(size):
-                part = weight[i] * ((1.0 if a == b else 0.0) - 1.0 / size)
-                table[cells[i], where[a], where[b]] += part
+        if size < 2:
+            continue
+        cell, own = cells[i], weight[i]
+        for a in range(size):
+            first = where[a]
+            table[cell, first, first] += own
+            for b in range(a, size):
+                table[cell, first, where[b]] -= own / size
 
 
 @compiled_kernel
 def _add_group_pairs(support: Array, counts: Array, weight: Array, table: Array) -> None:
-    """Add ``w b_g b_h (diag(1_A) - 1_A 1_A' / |A|)`` to a table by pairs of classes, then groups."""
+    """Add ``w b_g b_h (diag(1_A) - 1_A 1_A' / |A|)`` by pairs of classes, each once, and groups."""
     n_rows, n_classes = support.shape
     n_groups = counts.shape[1]
-    where = np.empty(n_classes, np.int64)
+    where, products = np.empty(n_classes, np.int64), np.empty(n_groups * n_groups)
     for i in range(n_rows):
         size = 0
         for k in range(n_classes):
             where[size] = k
             size += support[i, k]
-        for a in range(size if size > 1 else 0):
-            for b in range(size):
-                part = weight[i] * ((1.0 if a == b else 0.0) - 1.0 / size)
-                for g in range(n_groups):
-                    for h in range(n_groups):
-                        table[where[a], where[b], g, h] += part * counts[i, g] * counts[i, h]
+        if size < 2:
+            continue
+        for g in range(n_groups):
+            for h in range(n_groups):
+                products[g * n_groups + h] = weight[i] * counts[i, g] * counts[i, h]
+        for a in range(size):
+            for b in range(a, size):
+                part = (1.0 if a == b else 0.0) - 1.0 / size
+                first, second = where[a], where[b]
+                for pair in range(products.shape[0]):
+                    table[first, second, pair] += part * products[pair]
 
 
 def cell_curvature(block: Block, prices: Floats, lam: float) -> Floats:
     """Return lam times the curvature of the rows of each cell."""
     n_cells, n_classes = prices.shape
     table = np.zeros((n_cells, n_classes, n_classes))
+    products = np.zeros_like(table)
     for part in block.parts(n_classes):
         support = answer(part, prices, lam) > 0
         if _is_sparse(support):
             _add_pairs(support, part.design, part.weights, table)
         else:
-            reference.add_cell_products(part, support, table)
-    return table
+            reference.add_cell_products(part, support, products)
+    return products + table + np.triu(table, 1).transpose(0, 2, 1)
 
 
 def group_curvature(block: Block, prices: Floats, lam: float, counts: Floats) -> Floats:
     """Return lam times the curvature by pairs of groups, as those count."""
     n_groups, n_classes = counts.shape[1], prices.shape[1]
-    table, start = np.zeros((n_classes, n_classes, n_groups, n_groups)), 0
+    table, start = np.zeros((n_classes, n_classes, n_groups**2)), 0
     products = np.zeros((n_groups, n_classes, n_groups, n_classes))
     for part in block.parts(n_classes):
         support, mine = answer(part, prices, lam) > 0, counts[start : start + len(part)]
@@ -300,7 +310,10 @@ def group_curvature(block: Block, prices: Floats, lam: float, counts: Floats) ->
         else:
             reference.add_group_products(part, support, mine, products)
         start += len(part)
-    return products + table.transpose(2, 0, 3, 1)
+    below = np.tril_indices(n_classes, -1)
+    table[below] = table.transpose(1, 0, 2)[below]
+    by_group = table.reshape(n_classes, n_classes, n_groups, n_groups)
+    return products + by_group.transpose(2, 0, 3, 1)
 
 
 def _is_sparse(support: Flags) -> bool:
