@@ -290,7 +290,10 @@ def test_a_table_that_is_larger_than_memory_is_refused_with_a_remedy(
 
 
 def test_tables_of_answers_belong_to_the_values_that_were_fitted() -> None:
-    """Agreement with many classes has no prices that tell labels, but a table by cell: batches have the cells of the whole table."""
+    """Agreement with many classes has no prices that tell labels, but a table by cell.
+
+    Batches have the cells of the whole table.
+    """
     rng = np.random.default_rng(2)
     age = rng.integers(20, 32, 3000).astype(float)
     label = np.where(rng.random(3000) < (age - 15) / 25, rng.integers(0, 20, 3000), 0)

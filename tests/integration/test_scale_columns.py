@@ -1,4 +1,7 @@
-"""Columns as tables in the world have them: names that engines read in their own way, text laid out in several ways, other files."""
+"""Columns as tables in the world have them.
+
+Names that engines read in their own way, text laid out in several ways, other files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What every backend stands on: exact counts and sums, draws that follow from keys, whole counts found from draws, and what is refused."""
+"""What every backend stands on.
+
+Exact counts and sums, draws that follow from keys, whole counts found from draws, and what is
+refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Another engine behind the block protocol: the one of the page, run by real processes, and what is refused."""
+"""Another engine behind the block protocol.
+
+The one of the page, run by real processes, and what is refused.
+"""
 
 from __future__ import annotations
 

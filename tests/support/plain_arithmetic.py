@@ -1,4 +1,6 @@
-"""Fair labels worked out again, from the definition of the problem and docs/file-format.md: nothing here imports the package.
+"""Fair labels worked out again, from the definition of the problem and docs/file-format.md.
+
+Nothing here imports the package.
 
 The optimum is found by an interior point (Clarabel), made exact by Newton on the bounds that bind,
 and proven by the conditions of optimality. Draws are whole-number arithmetic of Python; whole
@@ -29,7 +31,10 @@ def closest_distribution(v: np.ndarray) -> np.ndarray:
 def optimum(
     y: np.ndarray, weight: np.ndarray, group: np.ndarray, epsilon: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Give prices and fair labels of rows; raises where the conditions of optimality do not hold to 1e-12, or leave prices open."""
+    """Give prices and fair labels of rows.
+
+    Raises where the conditions of optimality do not hold to 1e-12, or leave prices open.
+    """
     n, n_groups = len(y), int(group.max()) + 1
     weight = weight / weight.sum()
     share = np.bincount(group, weight)
@@ -62,7 +67,8 @@ def optimum(
 def _interior_point(
     y: np.ndarray, weight: np.ndarray, mean: np.ndarray, epsilon: float
 ) -> np.ndarray:
-    """Minimise the squared distance with ``low <= means <= low + epsilon`` and give what each bound presses with."""
+    """Minimise the squared distance with ``low <= means <= low + epsilon`` and give what
+    each bound presses with."""
     (n, k), g = y.shape, len(mean)
     each = sparse.kron(mean, sparse.eye(k))  # means from labels, row by row
     low = sparse.kron(np.ones((g, 1)), sparse.eye(k))
@@ -94,7 +100,8 @@ def _interior_point(
 def _answers(
     y: np.ndarray, prices: np.ndarray, mean: np.ndarray, group: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Give the group means at these prices, and how those of each group change with its own prices."""
+    """Give the group means at these prices, and how those of each group change with its own
+    prices."""
     x = closest_distribution(y - prices[group])
     n_classes = y.shape[1]
     slope = np.zeros((len(prices), n_classes, n_classes))
@@ -107,7 +114,8 @@ def _answers(
 def _missed(
     means: np.ndarray, prices: np.ndarray, side: np.ndarray, share: np.ndarray, epsilon: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Give the lower ends of the bands, and by how much means miss the ends that they press on, and prices their balance."""
+    """Give the lower ends of the bands, and by how much means miss the ends that they press
+    on, and prices their balance."""
     active = side != 0
     ends = np.where(active, means - epsilon * (side > 0), 0.0)
     low = ends.sum(axis=0) / np.maximum(active.sum(axis=0), 1)
@@ -115,7 +123,10 @@ def _missed(
 
 
 def _step(slope: np.ndarray, side: np.ndarray, share: np.ndarray, wrong: np.ndarray) -> np.ndarray:
-    """Solve for the prices that bind; the lower ends of the bands are the average of what presses on them."""
+    """Solve for the prices that bind.
+
+    The lower ends of the bands are the average of what presses on them.
+    """
     active = side != 0
     s, k = np.nonzero(active)
     change = np.where(s[:, None] == s[None, :], slope[s[:, None], k[:, None], k[None, :]], 0.0)
@@ -157,7 +168,10 @@ def sampled(x: np.ndarray, keys: np.ndarray, seed: int) -> list[int]:
 def rounded_classes(
     old: np.ndarray, x: np.ndarray, group: np.ndarray, keys: np.ndarray, seed: int
 ) -> list[int]:
-    """Whole labels of classes: counts of each group and class are rounded together, and go out in the order of the draws."""
+    """Whole labels of classes.
+
+    Counts of each group and class are rounded together, and go out in the order of the draws.
+    """
     labels = np.zeros(len(old), int)
     draws = [draw(key, seed) for key in keys.tolist()]
     n_classes = x.shape[1]
@@ -171,7 +185,10 @@ def rounded_classes(
 
 
 def rounded_table(targets: np.ndarray, uniforms: Iterator[float]) -> np.ndarray:
-    """Round a table with whole row sums so that column sums are rounded up or down as well; one more row makes them whole."""
+    """Round a table with whole row sums so that column sums are rounded up or down as well.
+
+    One more row makes them whole.
+    """
     whole = np.floor(targets + 1e-9)
     parts = np.where(targets - whole < 1e-9, 0.0, targets - whole)
     sums = parts.sum(axis=0)
@@ -194,7 +211,10 @@ def rounded_table(targets: np.ndarray, uniforms: Iterator[float]) -> np.ndarray:
 
 
 def rounded_rows(x: np.ndarray, group: np.ndarray, keys: np.ndarray, seed: int) -> list[int]:
-    """Whole labels of distributions: the rows of a group one after the other, in the order of their draws."""
+    """Whole labels of distributions.
+
+    The rows of a group one after the other, in the order of their draws.
+    """
     labels = np.zeros(len(x), int)
     draws = [draw(key, seed) for key in keys.tolist()]
     for cell in range(int(group.max()) + 1):
@@ -237,7 +257,10 @@ def _add(
     *,
     capped: bool,
 ) -> None:
-    """Add a row to the entries that are neither 0 nor full; a cycle among them moves until one of them is."""
+    """Add a row to the entries that are neither 0 nor full.
+
+    A cycle among them moves until one of them is.
+    """
     left = len(entries)
     for k, mass, uniform in entries:
         if left == 1:  # the sum of the row is whole

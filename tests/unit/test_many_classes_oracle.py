@@ -1,4 +1,4 @@
-"""Class labels by their structure, against rows walked one by one: responses, curvature, evidence; and prices class by class."""
+"""Class labels by their structure, against rows read one by one; and prices class by class."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rows_of(weight: np.ndarray):
 
 
 def drawn(seed: int):
-    """Draw weights (some groups miss classes), prices on any scale, with ties in every fourth, and lam."""
+    """Draw weights (some groups miss classes), prices on any scale, some tied, and lam."""
     rng = np.random.default_rng(seed)
     n_groups, n_classes = int(rng.integers(1, 5)), int(rng.integers(2, 25))
     weight = rng.dirichlet(np.full(n_classes, 0.5), n_groups) * 10.0 ** rng.uniform(
@@ -104,7 +104,10 @@ def test_products_averages_and_shares_follow_from_the_supports(seed):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_systems_are_solved_on_what_is_free_and_balance(seed):
-    """By the conditions of a minimum on changes that balance: what is left is one number for each class, where anything may change."""
+    """By the conditions of a minimum on changes that balance.
+
+    What is left is one number for each class, where anything may change.
+    """
     weight, prices, lam = drawn(seed)
     oracle, _ = made(weight)
     rng = np.random.default_rng(seed)
@@ -135,7 +138,11 @@ def test_supports_of_given_thresholds_by_their_definition(lam):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_prices_of_a_class_balance_and_bring_its_means_into_the_band(seed):
-    """Optimal by its conditions: at the bottom of the band where worth is raised, at the top where it is lowered, inside where it is 0."""
+    """Optimal by its conditions.
+
+    At the bottom of the band where worth is raised, at the top where it is lowered, inside
+    where it is 0.
+    """
     rng = np.random.default_rng(seed)
     n_cells, n_classes = int(rng.integers(1, 5)), int(rng.integers(1, 25))
     lam = float(rng.choice([0.05, 0.3, 1.0, 2.0, 10.0]))

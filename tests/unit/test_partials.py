@@ -1,4 +1,8 @@
-"""Partials: made of some rows and merged, the same however the rows are cut, and never larger than they may be."""
+"""Partials.
+
+Made of some rows and merged, the same however the rows are cut, and never larger than they may
+be.
+"""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class Task:
 
     @property
     def _agreement_lam(self) -> float:
-        """The lam of agreement: 0 for class labels of cells, whose answer is a table; else small."""
+        """The lam of agreement: 0 for class labels of cells, solved by a table; else small."""
         tabled = not self.schema.is_soft and not self.oracle.by_group
         return 0.0 if tabled else SETTINGS.agreement_lam
 

@@ -1,4 +1,4 @@
-"""Probabilities that live elsewhere, in blocks of an engine or of the user's own making: a few passes, prices found on a sample at hand."""
+"""Probabilities that live elsewhere, in blocks: a few passes, with a sample at hand."""
 
 from __future__ import annotations
 
@@ -85,11 +85,16 @@ def debias_blocks(
     --------
     >>> import functools
     >>> class Two:
-    ...     blocks = [Block(np.array([[0.7, 0.3]]), np.array([0])), Block(np.array([[0.2, 0.8]]), np.array([1]))]
+    ...     blocks = [
+    ...         Block(np.array([[0.7, 0.3]]), np.array([0])),
+    ...         Block(np.array([[0.2, 0.8]]), np.array([1])),
+    ...     ]
     ...
     ...     def reduce(self, task):
     ...         return functools.reduce(task.merge, map(task.make, self.blocks))
-    >>> fair = debias_blocks(Two(), classes=["no", "yes"], sensitive_features=["f", "m"], epsilon=0.1)
+    >>> fair = debias_blocks(
+    ...     Two(), classes=["no", "yes"], sensitive_features=["f", "m"], epsilon=0.1
+    ... )
     >>> fair.status.value, round(fair.certificate.disparity, 6)
     ('solved', 0.1)
     >>> fair.transform([[0.7, 0.3]], sensitive_features=["f"]).round(6)
@@ -178,7 +183,8 @@ class BlockCheck:
 _WRONG: dict[str, tuple[type[InputError], str, str]] = {
     "shape": (
         ShapeError,
-        "the labels are no matrix of float32 or float64 with one row or more and a column per class",
+        "the labels are no matrix of float32 or float64 "
+        "with one row or more and a column per class",
         "",
     ),
     "length": (
@@ -316,7 +322,9 @@ def _cells(
 
 
 def refuse_changed(mass: Floats, counted: Floats) -> None:
-    """Refuse rows that are not those that were counted, by the weight of every cell; less than a certificate can tell is let pass.
+    """Refuse rows that are not those that were counted, by the weight of every cell.
+
+    Differences that a certificate cannot tell are let pass.
 
     Raises
     ------
@@ -326,8 +334,14 @@ def refuse_changed(mass: Floats, counted: Floats) -> None:
     if len(off):
         cell = int(off[0])
         then, now = (f"{each[cell]:,.9g}" for each in (counted, mass))
-        problem = f"A group had {then} rows, or so much weight, when the table was counted, and {now} when it was read again."
-        remedy = "The table must give the same rows each time: write it to files, or persist it, and debias that."
+        problem = (
+            f"A group had {then} rows, or so much weight, when the table was counted, "
+            f"and {now} when it was read again."
+        )
+        remedy = (
+            "The table must give the same rows each time: write it to files, or persist it, "
+            "and debias that."
+        )
         raise InputError(
             problem, remedy=remedy, cell=cell, counted=float(counted[cell]), found=float(mass[cell])
         )
@@ -343,7 +357,7 @@ def open_remote(
     settings: Settings,
     sample_entries: int = SAMPLE_ENTRIES,
 ) -> Task:
-    """Settle what is asked of rows in blocks, to be solved as often as asked while the blocks are there.
+    """Settle what is asked of rows in blocks, to be solved as often as asked.
 
     Parameters
     ----------
@@ -389,5 +403,8 @@ def refuse_entries(sample_entries: int) -> None:
     """
     if not is_a(Integral, sample_entries) or int(sample_entries) < 0:
         problem = f"sample_entries is {sample_entries!r}."
-        remedy = "Pass how many numbers of the table may be brought home as a sample, a whole number of at least 0."
+        remedy = (
+            "Pass how many numbers of the table may be read into memory as a sample, "
+            "a whole number of at least 0."
+        )
         raise ParameterError(problem, remedy=remedy, sample_entries=sample_entries)

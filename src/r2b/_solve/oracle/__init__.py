@@ -1,4 +1,4 @@
-"""Prices to means, curvature and dual value: the only package of the mathematics that reads rows."""
+"""Prices to means, curvature and dual value: the only package of the solver that reads rows."""
 
 from r2b._solve.oracle.blocks import Block, Blocks, MemoryBlocks, Pass, Reduction, Responses, merged
 from r2b._solve.oracle.classes import ClassOracle, Supports, oracle_of

@@ -1,9 +1,9 @@
 """Blocks of rows, and the one task that an engine runs on them.
 
-A pass over the rows is ``kernel(block, prices) -> sums``. Which kernel makes the sums of a block and
-where blocks live are two independent choices: a :class:`Pass` says what is wanted and can be sent to
-wherever the rows are, and an engine has one method, ``reduce(task)``, which makes the sums of every
-block and merges them in the order of the blocks.
+A pass over the rows is ``kernel(block, prices) -> sums``. Which kernel makes the sums of a block
+and where blocks live are two independent choices: a :class:`Pass` says what is wanted and can be
+sent to wherever the rows are, and an engine has one method, ``reduce(task)``, which makes the sums
+of every block and merges them in the order of the blocks.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def merged(task: Reduction, results: Iterable[Any]) -> Any:
 
 
 class Responses(NamedTuple):
-    """The labels that are the best responses to these prices at this lambda, where others prove them optimal.
+    """Prices and lambda of which labels are the best responses, where other prices prove them.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Class labels by their structure: one merged row for each cell and class, whose response follows from a sort."""
+"""Class labels by their structure: merged rows of a cell differ in one entry."""
 
 from __future__ import annotations
 
@@ -191,14 +191,14 @@ class ClassOracle(Oracle):
         return classes_compiled
 
     def respond(self, shifts: Floats, lam: float) -> tuple[Supports, Floats, Floats, Floats]:
-        """Return the supports of the best responses, the thresholds of the rows by class, cell means and the values of cells."""
+        """Return supports, thresholds by class, means and values of cells at the best responses."""
         worth = -shifts
         order = _order(worth)
         size, own, level, means, value = self.kernel.settle(worth, order, self.weight, lam)
         return self._supports(order, size, own, lam), level, means, value
 
     def supports_at(self, worth: Floats, level: Floats, lam: float) -> tuple[Supports, Floats]:
-        """Return the supports of rows with these thresholds, best or not, and how much their sums exceed 1."""
+        """Return the supports of rows with these thresholds, and how much their sums exceed 1."""
         order = _order(worth)
         size, own, excess = self.kernel.supports(worth, order, level, lam)
         return self._supports(order, size, own, lam), excess
@@ -235,7 +235,7 @@ class ClassOracle(Oracle):
 
 
 def structured(rows: Rows) -> bool:
-    """Whether class labels are many, or weigh so differently, that kernels for their structure are loaded."""
+    """Whether class labels are so many, or weigh so differently, that their structure pays."""
     if rows.entries >= MANY_ENTRIES or rows.entries < _UNEVEN_ENTRIES or rows.weight is None:
         return rows.entries >= MANY_ENTRIES
     counted = rows.weight[rows.weight > 0]

@@ -78,7 +78,10 @@ def _settle_cell(
     level: Array,
     above: Array,
 ) -> None:
-    """Thresholds of the rows of one cell by rank; s is measured from the costliest class. ``above`` takes the sums of squares at first."""
+    """Find the thresholds of the rows of one cell by rank; s is measured from the best class.
+
+    ``above`` is what lies above them, squared and summed.
+    """
     n_classes = s.size
     first[0], second[0] = 0.0, 0.0
     for n in range(1, n_classes):
@@ -172,7 +175,13 @@ def _settle(
 def settle(
     worth: Array, order: Array, weight: Array, lam: float
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Best response of every row, as :func:`r2b._solve.oracle.classes_plain.settle`."""
+    """Return the best response of every row.
+
+    ``worth``, ``order`` (the classes of each cell, best first) and ``weight`` (as shares of cells)
+    have shape (n_cells, n_classes). Returned are ``size`` and ``own`` by rank; by class the
+    threshold of its row and the mean of the responses; and the value of each cell,
+    ``sum_j w_j (lam/2 |x_j|^2 - <x_j, e_j + v>)``.
+    """
     size, own, value = np.empty(worth.shape, np.int64), np.empty(worth.shape), np.empty(len(worth))
     level, means = np.empty(worth.shape), np.empty(worth.shape)
 
@@ -221,7 +230,11 @@ def _supports(
 
 
 def supports(worth: Array, order: Array, level: Array, lam: float) -> tuple[Array, Array, Array]:
-    """Supports of rows whose thresholds are given, as :func:`r2b._solve.oracle.classes_plain.supports`."""
+    """Return the supports of rows with these thresholds, by rank, and how much their sums exceed 1.
+
+    The last is by class. A row that keeps its label whole counts its own class as 1 whatever its
+    threshold, and gives what lies above that threshold besides.
+    """
     size, own, excess = (
         np.empty(worth.shape, np.int64),
         np.empty(worth.shape),
@@ -252,9 +265,9 @@ def _at(worth: float, kinks: Array, amount: Array, slope: Array) -> float:
 def _inverse(
     wanted: float, extra: float, kinks: Array, amount: Array, slope: Array
 ) -> tuple[float, float]:
-    """Worth v at which the received amount and ``extra * v`` add up to ``wanted``, and how fast it grows with that.
+    """Return the worth v at which the amount received and ``extra * v`` add up to ``wanted``.
 
-    The lowest one where nothing is added.
+    The lowest one where nothing is added; and how fast it grows with ``wanted``.
     """
     low, high = 0, kinks.size
     while low < high:
@@ -299,10 +312,10 @@ def _worth_at(
     share: Array,
     worth: Array,
 ) -> tuple[float, float, float]:
-    """Give a class in each cell the worth that brings its mean into the band above ``at``; 0 where it is there unpriced.
+    """Write the worth of a class in each cell that brings its mean into the band above ``at``.
 
-    What comes back is what these are out of balance, their size, and how fast they grow with
-    ``at``.
+    It is 0 where the mean is there without a price. Return the imbalance of these, their size, and
+    how fast they grow with ``at``.
     """
     excess, size, rise = 0.0, 0.0, 0.0
     for cell in range(len(share)):
@@ -336,7 +349,7 @@ def _receive(
 
 
 def received(level: Array, weight: Array) -> tuple[Array, Array, Array]:
-    """Sort the thresholds of each cell: its kinks, what it gives there, and the slopes between them."""
+    """Return the sorted thresholds of each cell, what it gives there, and the slopes between."""
     kinks, amount, slope = (
         np.empty(level.shape),
         np.empty(level.shape),
@@ -350,28 +363,6 @@ def received(level: Array, weight: Array) -> tuple[Array, Array, Array]:
 
     spread_out(work, len(level), level.size)
     return kinks, amount, slope
-
-
-@compiled
-def _between_ends(
-    low: float,
-    high: float,
-    width: float,
-    most: float,
-    own: Array,
-    level: Array,
-    tables: Any,
-    facts: Array,
-    share: Array,
-    worth: Array,
-) -> None:
-    """Balance a class between the two ends of a stretch over which a mean stays, as in the plain function."""
-    first = np.empty(len(share))
-    short = _worth_at(low, width, most, own, level, tables, facts, share, first)[0]
-    over = _worth_at(high, width, most, own, level, tables, facts, share, worth)[0]
-    part = min(max(-short / (over - short), 0.0), 1.0) if over > short else 0.5
-    for cell in range(len(share)):
-        worth[cell] = first[cell] + part * (worth[cell] - first[cell])
 
 
 @compiled
@@ -461,7 +452,21 @@ def _balance(
 def balanced(
     level: Array, weight: Array, share: Array, lam: float, epsilon: Array, guess: Array
 ) -> tuple[Array, Array]:
-    """Give the best worth of every class for given thresholds, as :func:`r2b._solve.oracle.classes_plain.balanced`."""
+    """Return the best worth (minus the price) of every class in every cell for given thresholds.
+
+    Parameters
+    ----------
+    level : ndarray of shape (n_cells, n_classes)
+        Threshold of the row of each class.
+    weight : ndarray of the same shape
+        Of these rows, as shares of their cells.
+    share : ndarray of shape (n_cells,)
+    lam : float
+    epsilon : ndarray of shape (n_classes,)
+        A class without a bound has no price.
+    guess : ndarray of shape (n_classes,)
+        Levels of the classes that may be near, NaN where nothing is known; those found come second.
+    """
     worth, levels = np.zeros(level.shape), np.array(guess, np.float64)
     tables = received(level, weight)
 

@@ -1,7 +1,7 @@
 """What a solver may ask about rows, wherever they live: one oracle, which adds up what blocks give.
 
-A solver works with prices and means of groups. Rows count by cells, where a table of cells is short,
-or each in groups of its own (:class:`Block`). :func:`evaluated`, :func:`inspected` and
+A solver works with prices and means of groups. Rows count by cells, where a table of cells is
+short, or each in groups of its own (:class:`Block`). :func:`evaluated`, :func:`inspected` and
 :func:`folded_curvature` are the only place where one becomes the other.
 """
 

@@ -1,7 +1,7 @@
 """The row kernels in NumPy, and the projection onto the simplex that all of them rest on.
 
-The response of row i is ``x_i = P((y_i - s_i) / lam)``: s_i its shift, P the projection onto the row
-set, which is the simplex. The compiled kernels are tested against these.
+The response of row i is ``x_i = P((y_i - s_i) / lam)``: s_i its shift, P the projection onto the
+row set, which is the simplex. The compiled kernels are tested against these.
 """
 
 from __future__ import annotations
@@ -127,10 +127,10 @@ def add_cell_products(block: Block, support: Flags, table: Floats) -> None:
 
 
 def group_curvature(block: Block, prices: Floats, lam: float, counts: Floats) -> Floats:
-    """Return lam times the curvature by pairs of groups: ``w b_g b_h (diag(1_A) - 1_A 1_A' / |A|)``.
+    """Return lam times the curvature of the rows by pairs of groups.
 
-    ``counts`` says how much each row counts in these groups, b. Of shape (n, n_classes, n,
-    n_classes).
+    That of a row is ``w b_g b_h (diag(1_A) - 1_A 1_A' / |A|)``; ``counts`` says how much each row
+    counts in these groups, b. Of shape (n, n_classes, n, n_classes).
     """
     n_groups, n_classes = counts.shape[1], prices.shape[1]
     table = np.zeros((n_groups, n_classes, n_groups, n_classes))

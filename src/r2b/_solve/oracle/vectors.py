@@ -34,13 +34,13 @@ def newton_steps() -> tuple[Any, Any]:
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
     def step(typing: Any, tile: Any, room: Any, row: Any, level: Any, lam: Any) -> Any:
-        """Return where a step from ``level`` leads, how many entries were above, and 1.0 if exact."""
+        """Return where a step leads, how many entries were above, and 1.0 if exact."""
         kind = numbers.UniTuple(numbers.float64, 3)
         return kind(tile, room, row, level, lam), _step
 
     @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
     def step_eight(typing: Any, tile: Any, room: Any, row: Any, levels: Any, lam: Any) -> Any:
-        """Take the steps of eight rows from their levels, and write these; 1.0 if all were exact."""
+        """Take the steps of eight rows from their levels, and return 1.0 if all were exact."""
         return numbers.float64(tile, room, row, levels, lam), _step_eight
 
     return step, step_eight
