@@ -18,8 +18,7 @@ import r2b
 from r2b import metrics
 from r2b.app import pages
 from r2b.app.choices import PageChoice
-from r2b.app.files import open_adult, read_upload
-from r2b.app.making import code_of
+from r2b.app.files import read_upload
 from r2b.app.tables import Store
 from r2b.cli import main
 from r2b.errors import InputError
@@ -90,16 +89,6 @@ def test_an_answer_has_the_numbers_of_debias(app: Served, bound: str, families: 
         assert answer[name] == pytest.approx(getattr(fair.certificate, name), abs=1e-8)
 
 
-def test_every_answer_says_whether_it_is_proven(app: Served) -> None:
-    answer = app.post(f"{app.open()}/solve", CHOSEN).json
-    assert answer["status"] == "solved" and abs(answer["relative_gap"]) <= 1e-9
-    assert (
-        "Proven" in answer["html"]["verdict"]
-        and "no labels within the bounds are closer" in answer["html"]["proof"].lower()
-    )
-    assert "proven optimal" in answer["summary"]
-
-
 @pytest.mark.parametrize("form", ["round", "sample"])
 def test_the_page_and_the_report_state_the_parity_of_the_labels_that_are_downloaded(
     app: Served, form: str
@@ -150,19 +139,6 @@ def test_moves_there_and_back_end_where_they_began(app: Served) -> None:
         )
 
 
-def test_the_rows_are_read_and_merged_once_whatever_moves(app: Served) -> None:
-    page = app.open()
-    workspace = app.app.store.get(page.rpartition("/")[2])
-    for move in ({}, {"epsilon": 0.0}, {"bound": "ratio"}, {"families": "both"}):
-        assert app.post(f"{page}/solve", {**CHOSEN, **move}).status == 200
-    assert len(workspace._opened) == 1
-    opened = next(iter(workspace._opened.values()))
-    assert len({id(bounded.task.rows) for bounded in opened.bounded.values()}) == 1
-    assert {id(bounded.task.dataset) for bounded in opened.bounded.values()} == {
-        id(opened.task.dataset)
-    }
-
-
 def test_the_frontier_goes_from_none_to_where_the_labels_are_fair_and_marks_the_choice(
     app: Served,
 ) -> None:
@@ -200,22 +176,6 @@ def test_the_audit_says_how_far_apart_groups_are_and_what_chance_shows(app: Serv
         and "by chance" in found["found"]
     )
     assert "sex x race" in found["audit"] and "<table" in found["audit"]
-
-
-def test_two_tables_do_not_mix(app: Served) -> None:
-    swapped = PEOPLE.replace(b",x,", b",new,").replace(b",y,", b",x,")
-    first, second = app.open(), app.open("other.csv", swapped)
-    one, two = (app.post(f"{page}/labels", {**CHOSEN, "form": "soft"}) for page in (first, second))
-    assert "job_fair_y" in rows_of(table_in(one))[0] and "job_fair_new" in rows_of(table_in(two))[0]
-    assert (
-        "people-fair-soft.zip" in one.headers["content-disposition"]
-        and "other-fair-soft.zip" in two.headers["content-disposition"]
-    )
-    app.post(f"{first}/close")
-    assert (
-        app.post(f"{first}/solve", CHOSEN).status == 410
-        and app.post(f"{second}/solve", CHOSEN).status == 200
-    )
 
 
 def test_the_table_left_alone_longest_makes_room_and_says_so() -> None:
@@ -265,16 +225,6 @@ def test_downloaded_labels_keep_every_other_column_are_those_of_r2b_and_verify(
         assert labels == list(fair.round(0) if form == "round" else fair.sample(0))
 
 
-def test_the_report_is_the_reports_page_and_shows_the_code(app: Served) -> None:
-    answer = app.post(f"{app.open()}/report", CHOSEN)
-    page = answer.body.decode()
-    assert (
-        page.startswith("<!doctype html>")
-        and "people-report.html" in answer.headers["content-disposition"]
-    )
-    assert ".debias(" in page and "Certificate holds</dt><dd>yes" in page
-
-
 CODES: list[tuple[str, dict[str, Any]]] = [
     ("people.csv", {}),
     (
@@ -308,18 +258,6 @@ def test_the_code_runs_as_it_is_and_gives_the_same_certificate(
         assert answer[part] == pytest.approx(getattr(proof, part), abs=1e-8)
     downloaded = rows_of(table_in(app.post(f"{page}/labels", chosen)))
     assert [row["job_fair"] for row in downloaded] == [str(label) for label in found["labels"]]
-
-
-def test_the_code_for_the_built_in_data_runs_as_it_is() -> None:
-    table = open_adult()
-    workspace = Store().add(table, source="adult")
-    choice = PageChoice("education", ("sex",), weight="fnlwgt", epsilon=0.01)
-    found: dict[str, Any] = {}
-    exec(compile(code_of(workspace, choice, "soft"), "fair.py", "exec"), found)
-    assert (
-        found["fair"].certificate.distance
-        == workspace.solve(choice, cold=True).certificate.distance
-    )
 
 
 FAULTS: list[tuple[dict[str, Any], str, str]] = [
@@ -448,15 +386,3 @@ def test_more_groups_or_classes_than_a_page_can_show_are_refused_by_number(
     with pytest.raises(InputError, match=words) as error:
         workspace.solve(PageChoice(label, (sensitive,)))
     assert error.value.facts["control"] == ("sensitive" if sensitive == "id" else "label")
-
-
-def test_a_file_kept_in_another_format_opens_as_well() -> None:
-    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    sink = io.BytesIO()
-    parquet.write_table(arrow.table({"sex": ["f", "m", None, "m"], "job": [1, 2, 2, 1]}), sink)
-    lines = b'{"sex": "f", "job": 1}\n{"sex": "m", "job": 2}\n{"sex": null, "job": 2}\n{"sex": "m", "job": 1}\n'
-    choice = PageChoice("job", ("sex",), missing="group")
-    for name, content in (("a.parquet", sink.getvalue()), ("a.jsonl", lines)):
-        workspace = Store().add(*read_upload(name, content, 10_000))
-        assert [each.distinct for each in workspace.columns] == [3, 2]
-        assert workspace.solve(choice).certificate.disparity <= 1e-9

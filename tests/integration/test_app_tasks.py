@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from app_server import PEOPLE, Served, running
-from test_app import rows_of, table_in, verified
+from test_app import rows_of, verified
 
 import r2b
 from r2b._files import Format, table_of
@@ -122,22 +122,6 @@ def test_what_a_model_does_has_the_numbers_of_the_metrics(app: Served, page: str
             chance,
         )
     assert f"{100 * (TRUE == PREDICTED).mean():.1f} % of the predictions are right" in shown
-
-
-def test_tables_of_tasks_are_made_once(app: Served, page: str) -> None:
-    chosen = {
-        "task": "decisions",
-        "scores": ["lo", "mid", "hi"],
-        "sensitive": ["sex"],
-        "epsilon": 0.05,
-    }
-    app.post(f"{page}/made", chosen)
-    workspace = app.app.store.get(page.rpartition("/")[2])
-    before = list(workspace._made.values())[-1]
-    assert (
-        table_in(app.post(f"{page}/file", {**chosen, "kind": "csv"}))
-        and list(workspace._made.values())[-1] is before
-    )
 
 
 FAULTS: list[tuple[dict[str, Any], str, str]] = [

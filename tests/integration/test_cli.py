@@ -35,13 +35,6 @@ def test_help_lists_the_commands_and_the_version_is_the_packages() -> None:
     assert runner.invoke(command, ["--version"]).output == f"r2b {r2b.__version__}\n"
 
 
-def test_nothing_typed_shows_the_help_as_wrong_use(shell: Shell) -> None:
-    for words in ((), ("datasets",)):
-        done = shell(*words)
-        assert (done.code, done.out) == (2, "")
-        assert done.err.startswith("Usage: r2b")
-
-
 def test_an_audit_says_what_the_function_says(shell: Shell) -> None:
     from r2b._audit import audit
 
@@ -262,12 +255,6 @@ def test_an_error_is_json_as_well_where_json_is_asked_for(shell: Shell) -> None:
     assert done.facts["error"]["remedy"] == "Did you mean 'job'?"
 
 
-def test_json_and_a_table_do_not_share_standard_output(shell: Shell) -> None:
-    done = shell("debias", "people.csv", *ASK, "--output", "-", "--json")
-    assert done.code == 2
-    assert "would go to standard output" in done.facts["error"]["problem"]
-
-
 def test_a_traceback_is_only_for_debug(shell: Shell) -> None:
     words = ("audit", "people.csv", "--label", "jbo", "--sensitive", "sex")
     assert "Traceback" not in shell(*words).err
@@ -311,27 +298,6 @@ def test_control_characters_in_the_data_are_shown_and_not_obeyed(shell: Shell) -
         "\x1b"
         not in shell("audit", "evil.csv", "--label", "job", "--sensitive", "\x1b]0;x\x07").err
     )
-
-
-def test_hostile_column_names_are_columns_like_others(shell: Shell) -> None:
-    columns = people()
-    names = {
-        "sex": "<img src=x onerror=alert(1)>",
-        "job": '=cmd|"x",\nnew',
-        "race": "race, or 'so'",
-    }
-    shell.write(
-        "odd.csv", csv_of({names.get(name, name): values for name, values in columns.items()})
-    )
-    words = ("--label", names["job"], "--sensitive", names["sex"], "--sensitive", names["race"])
-    facts = shell("audit", "odd.csv", *words, "--json").facts
-    plain = shell(
-        "audit", "people.csv", "--label", "job", "--sensitive", "sex,race", "--json"
-    ).facts
-    assert [family["disparity"] for family in facts["families"]] == [
-        family["disparity"] for family in plain["families"]
-    ]
-    assert facts["families"][0]["name"] == names["sex"]
 
 
 def test_an_app_whose_library_is_not_there_names_it(

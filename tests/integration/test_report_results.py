@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +81,6 @@ def test_the_same_input_and_date_give_the_same_bytes(
         fair.report(**FEW)
 
 
-def test_a_date_may_be_given_or_left_out(fair: r2b.FairLabels) -> None:
-    moment = datetime(2026, 11, 16, 12, tzinfo=UTC)
-    assert fair.report(date=moment, **FEW).facts["trace"]["date"] == "2026-11-16 12:00:00 UTC"
-    assert fair.report(date=False, **FEW).facts["trace"]["date"] is None
-    before = datetime.now(UTC).replace(microsecond=0)
-    stated = datetime.fromisoformat(fair.report(**FEW).facts["trace"]["date"][:19] + "+00:00")
-    assert before <= stated <= datetime.now(UTC)
-    with pytest.raises(ParameterError, match="date is 5"):
-        fair.report(date=5, **FEW)
-
-
 def test_what_was_made_is_told_in_the_past_and_what_was_not_as_a_possibility(
     fair: r2b.FairLabels,
 ) -> None:
@@ -168,38 +156,6 @@ def test_a_table_of_files_is_reported_with_the_checksums_of_its_files(tmp_path: 
         fair.report(output=tmp_path / "absent.csv", **FEW)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_checksum_of_a_table_does_not_depend_on_the_order_of_its_rows(weighted: bool) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    y, who = people(200)
-    weight = {"w": np.random.default_rng(1).integers(1, 4, 200) / 3} if weighted else {}
-    marks = set()
-    for order in (np.arange(200), np.random.default_rng(0).permutation(200)):
-        table = pyarrow.table(
-            {name: column[order] for name, column in {"job": y, **who, **weight}.items()}
-        )
-        asked = {"sensitive_features": ["sex", "race"], "sample_weight": "w" if weighted else None}
-        marks.add(
-            r2b.scan(table).debias("job", **asked).report(**FEW).facts["trace"]["input"]["sha256"]
-        )
-    assert marks == {
-        fingerprint(y, sensitive_features=who, sample_weight=weight.get("w"), counted=True)
-    }
-
-
-def test_rows_left_out_are_counted() -> None:
-    y, who = people(200)
-    sex = who["sex"].astype(object)
-    sex[:7] = None
-    fair = r2b.debias(y, sensitive_features={"sex": sex}, missing="exclude", epsilon=0.05)
-    page = fair.report(**FEW).to_markdown()
-    assert "7 rows have no known group of sex." in page and "kept their labels" in page
-    assert (
-        "None: every row is counted"
-        in r2b.audit(y, sensitive_features=who, **FEW).report().to_markdown()
-    )
-
-
 def small() -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Give three groups, of which one has 4 rows, and a class that one group has 3 times."""
     city = np.repeat(["north", "south", "tiny"], [300, 191, 4])
@@ -256,15 +212,6 @@ def test_figures_of_small_cells_are_nowhere_and_do_not_follow_from_the_others(al
     assert "has 4 rows" not in report.to_markdown() and "(4 rows)" not in report.to_html()
 
 
-def test_nothing_is_left_out_where_every_cell_is_large(fair: r2b.FairLabels) -> None:
-    y, who = people()
-    audit = r2b.audit(y, sensitive_features={"sex": who["sex"]}, **FEW)
-    facts = audit.report(suppress_below=10, date=False).facts
-    plain = audit.report(date=False).facts
-    assert facts["suppressed"] == {"below": 10, "cells": 0, "of": 6}
-    assert facts["audit"]["families"][0]["means"] == plain["audit"]["families"][0]["means"]
-
-
 def test_what_cannot_be_reported_is_refused(fair: r2b.FairLabels, tmp_path: Path) -> None:
     fair.save(tmp_path / "fair.json")
     with pytest.raises(RowsUnavailableError):
@@ -283,13 +230,3 @@ def test_what_cannot_be_reported_is_refused(fair: r2b.FairLabels, tmp_path: Path
     other = r2b.scan(pytest.importorskip("pyarrow").table({"job": y, **who}))
     with pytest.raises(ParameterError, match="of other rows"):
         other.transform(fair, "job", sensitive_features=["sex", "race"]).report(**FEW)
-
-
-def test_a_notebook_shows_the_page_in_a_frame_of_its_own(fair: r2b.FairLabels) -> None:
-    shown = fair.report(label_name='"><script>', **FEW)._repr_html_()
-    assert (
-        shown.startswith("<iframe")
-        and shown.count("<") == 2
-        and "sandbox=" in shown
-        and "<script" not in shown
-    )

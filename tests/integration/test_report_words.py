@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from r2b.report import gather, to_html, to_markdown, words
-from r2b.report.svg import scale_end
 
 FEW = {"n_permutations": 40, "n_boot": 20, "frontier_points": 4}
 ARABIC = {"sex": "الجنس", "f": "امرأة", "m": "رجل", "yes": "مهندس", "no": "معلم (أول)"}
@@ -53,42 +52,6 @@ def test_the_report_says_what_to_do_next_for_each_verdict(
     assert f"**What next.** {words.what_next(facts).split('.')[0]}" in to_markdown(facts)
 
 
-def test_one_row_is_a_row() -> None:
-    facts = gather(["yes", "no"], sensitive_features={"sex": ["f", "m"]}, **FEW)
-    for page in (to_html(facts), to_markdown(facts)):
-        assert "(1 row)" in page and "1 rows" not in page
-    assert "has 1 row." in str(facts["limits"])
-
-
-@pytest.mark.parametrize(
-    ("n_groups", "n_classes", "said"),
-    [
-        (2, 2, ""),
-        (2, 3, "In no other class of job do they differ more."),
-        (3, 2, "No two groups of sex"),
-    ],
-)
-def test_nothing_is_compared_with_what_is_not_there(
-    n_groups: int, n_classes: int, said: str
-) -> None:
-    rng = np.random.default_rng(0)
-    sex = rng.integers(0, n_groups, 900)
-    y = np.where(rng.random(900) < 0.3 * sex, 0, rng.integers(0, n_classes, 900))
-    (first, *_) = words.summary(
-        gather(y, sensitive_features={"sex": sex.astype(str)}, label_name="job", **FEW)
-    )
-    after = first.split("%.", 1)[1].strip()
-    assert after.startswith(said) and bool(after) == bool(said)
-
-
-def test_no_axis_of_shares_goes_beyond_all() -> None:
-    assert [scale_end(value) for value in (0.97, 0.99, 1.0)] == [1.0, 1.0, 1.0]
-    assert all(scale_end(value) >= value for value in np.linspace(0.001, 1, 500))
-    assert "125</text>" not in to_html(
-        gather(["yes", "no"], sensitive_features={"sex": ["f", "m"]}, **FEW)
-    )
-
-
 def test_labels_in_parity_cost_nothing_and_say_so() -> None:
     page = to_html(facts_of(0.0))
     cost = page.split('id="cost-title"')[1].split("</section>")[0]
@@ -99,25 +62,6 @@ def test_labels_in_parity_cost_nothing_and_say_so() -> None:
     )
     assert "the proof leaves no gap." in page
     assert "dashed line" in to_html(facts_of(0.3))
-
-
-def test_the_proof_is_claimed_for_all_bounds_together_where_there_are_several() -> None:
-    rng = np.random.default_rng(0)
-    sex, race = rng.choice(["f", "m"], 600), rng.choice(["a", "b"], 600)
-    y = np.where(
-        rng.random(600) < np.where(sex == "f", 0.2, 0.5) + np.where(race == "a", 0.3, 0.0),
-        "yes",
-        "no",
-    )
-    alone = words.summary(gather(y, sensitive_features={"sex": sex}, **FEW))[-1]
-    both = words.summary(
-        gather(y, sensitive_features={"sex": sex, "race": race}, families="marginal", **FEW)
-    )[-1]
-    assert "down to 1.0" in alone and "every other bound" not in alone
-    assert (
-        "points and keeps every other bound that was asked for. No labels that do so are closer"
-        in both
-    )
 
 
 def test_a_family_is_called_as_its_column_is() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -26,36 +25,6 @@ def verified(shell: Shell, *words: object) -> None:
     assert made.code == 0, made.err
     found = shell("verify", words[-1])
     assert found.code == 0, found.out
-
-
-KEYS = {
-    "whole": pa.array(np.arange(240) - 40),
-    "day": pa.array(np.datetime64("2019-11-30") + np.arange(240)),
-    "moment": pa.array(
-        np.datetime64("1969-12-31T23:59:00.5", "us") + np.arange(240).astype("m8[s]")
-    ),
-    "zone": pa.array(
-        np.datetime64("2020-06-01T00:00", "us") + np.arange(240).astype("m8[m]"),
-        pa.timestamp("us", "Europe/Paris"),
-    ),
-    "zeros": pa.array([f"{number:04d}" for number in range(240)]),
-}
-
-
-@pytest.mark.parametrize("form", ["round", "sample"])
-@pytest.mark.parametrize("key", [*KEYS, "whole,flag"])
-def test_draws_by_a_key_follow_it_into_a_format_without_types(
-    shell: Shell, key: str, form: str
-) -> None:
-    flags = pa.array([number % 3 == 0 for number in range(240)])
-    pq.write_table(pa.table({**people(), **KEYS, "flag": flags}), "in.parquet")
-    asked = ("--label", "job", "--sensitive", "sex", "--form", form, "--key", key)
-    verified(shell, "in.parquet", *asked, "--output", "out.csv")
-    verified(shell, "in.parquet", *asked, "--output", "out.arrow")
-    from_text = shell("debias", "out.csv", *asked, "--new-column", "again", "--output", "again.csv")
-    assert from_text.code == 0, from_text.err
-    rows = list(csv.DictReader(Path("again.csv").read_text().splitlines()))
-    assert len(rows) == 240 and all(row["job_fair"] == row["again"] for row in rows)
 
 
 @pytest.mark.parametrize("form", ["soft", "round", "sample", "expand"])
@@ -119,53 +88,6 @@ def test_what_is_missing_in_csv_is_missing_in_other_formats(
     verified(shell, *asked, "--output", "out.jsonl")
     verified(shell, *asked, "--output", "out.parquet")
     assert pq.read_table("out.parquet")["race"].null_count
-
-
-def test_families_are_told_with_the_difference_that_the_labels_in_the_file_have(
-    shell: Shell,
-) -> None:
-    shell.write("in.csv", csv_of(people()))
-    asked = ("--label", "job", "--sensitive", "sex,race", "--families", "both", "--form", "sample")
-    told = shell("debias", "in.csv", *asked, "--output", "out.csv").out
-    rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
-    shares: dict[str, list[float]] = {}
-    for sex in ("f", "m"):
-        mine = [row["job_fair"] for row in rows if row["sex"] == sex]
-        for job in ("boss", "clerk", "none, yet"):
-            shares.setdefault(job, []).append(mine.count(job) / len(mine))
-    found = max(abs(one - two) for one, two in shares.values())
-    assert found > 0.01 and f"-> {found:.4f}, 0.0000 as probabilities  (epsilon 0)" in told
-
-
-def test_a_report_says_at_its_top_what_parity_the_labels_in_the_file_have_and_lists_it_once(
-    shell: Shell,
-) -> None:
-    shell.write("in.csv", csv_of(people()))
-    asked = (
-        "--label",
-        "job",
-        "--sensitive",
-        "sex",
-        "--form",
-        "sample",
-        "--markdown",
-        "out.md",
-        "--html",
-        "out.html",
-        "--json",
-    )
-    found = shell("debias", "in.csv", *asked, "--output", "out.csv").facts["disparity"]
-    report = Path("out.md").read_text()
-    top = report.split("## Who gets which label")[0]
-    assert (
-        found > 0.01
-        and f"one class per row (sample) and a parity of {found:.4f}" in top
-        and "points as probabilities" in top
-    )
-    assert report.count("parity of the labels (sample)") == 1
-    assert (
-        f"a parity of {found:.4f}" in Path("out.html").read_text().split("Who gets which label")[0]
-    )
 
 
 def test_a_text_for_missing_is_refused_for_a_format_that_says_it(shell: Shell) -> None:

@@ -51,14 +51,6 @@ def test_tables_flow_through_pipes_and_nothing_else_does(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["people.csv"]
 
 
-def test_output_to_a_pipe_is_plain_and_the_message_of_an_error_stays_off_it(folder: Path) -> None:
-    done = run(folder, "audit", "people.csv", *ASK)
-    assert b"\x1b" not in done.stdout + done.stderr
-    wrong = run(folder, "audit", "people.csv", "--label", "jbo", "--sensitive", "sex")
-    assert (wrong.returncode, wrong.stdout) == (2, b"")
-    assert wrong.stderr.startswith(b"Error: people.csv has no column 'jbo'")
-
-
 def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
     command = f'"{sys.executable}" -W error -m r2b datasets export adult - | head -n 1; exit ${{PIPESTATUS[0]}}'
     done = subprocess.run(["bash", "-c", command], capture_output=True, cwd=folder, check=False)
@@ -158,18 +150,6 @@ def test_a_kill_at_any_moment_leaves_the_target_absent_or_whole_and_the_input_al
     assert landed >= 5
 
 
-def test_the_command_itself_killed_while_it_starts_or_reads_leaves_nothing(folder: Path) -> None:
-    words = [*R2B, "debias", "-", *ASK, "--output", "fair.csv"]
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=folder, env=ENVIRONMENT
-    ) as process:
-        assert process.stdin is not None
-        process.stdin.write(b"sex,job\n" + b"f,x\n" * 100_000)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-    assert sorted(path.name for path in folder.iterdir()) == ["people.csv"]
-
-
 def test_a_terminal_sees_progress_with_the_time_left_and_a_heading_that_stands_out(
     folder: Path,
 ) -> None:
@@ -203,8 +183,3 @@ print(*sorted(late & set(sys.modules)))
         check=False,
     )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
-
-
-def test_the_module_and_the_command_are_the_same() -> None:
-    done = subprocess.run([*R2B, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("r2b ")

@@ -158,15 +158,6 @@ def test_a_narrow_terminal_gets_lines_broken_between_words_and_rows_of_a_table_a
     assert len(rows) == 3 and all(row in table.splitlines() for row in rows)
 
 
-def test_what_can_be_kept_is_said_without_conditions(shell: Shell) -> None:
-    shell.write("gaps.csv", "sex,job\nf,x\n,y\nm,x\n")
-    done = shell("audit", "gaps.csv", *ASK)
-    assert done.err.endswith("with --missing group, or leave them out with --missing exclude.\n")
-    assert shell("audit", "gaps.csv", *ASK, "--missing", "group").code == 0
-    shell.write("lists.jsonl", '{"job": "x", "sex": "f"}\n{"job": "y", "sex": ["m"]}\n')
-    assert "holds values of several types" in shell("audit", "lists.jsonl", *ASK).err
-
-
 @pytest.mark.parametrize("words", [("debias",), ("frontier", "--points", "3")])
 def test_the_table_of_costs_is_never_written_over(shell: Shell, words: tuple[str, ...]) -> None:
     costs = shell.write(
@@ -186,16 +177,6 @@ def test_the_table_of_costs_is_never_written_over(shell: Shell, words: tuple[str
     )
     assert done.code == 2 and "costs.csv is the file that is read" in done.err
     assert costs.read_bytes() == before
-
-
-def test_a_tab_is_typed_as_people_type_it(shell: Shell) -> None:
-    shell.write("tabs.csv", "sex\tjob, now\nf\tx\nm\ty\n")
-    assert (
-        shell(
-            "audit", "tabs.csv", "--label", "job, now", "--sensitive", "sex", "--delimiter", "\\t"
-        ).code
-        == 0
-    )
 
 
 @pytest.mark.parametrize(
@@ -244,14 +225,6 @@ def test_probabilities_that_do_not_add_up_can_be_audited_as_the_error_says(shell
         pytest.approx([0.25, 0.75]),
     ]
     assert "normalize" in Path("r.html").read_text(encoding="utf-8")
-
-
-def test_what_is_left_undone_is_said_in_options_throughout(shell: Shell) -> None:
-    done = shell("debias", "people.csv", *ASK, "--max-iter", "1", "-o", "fair.csv")
-    assert done.code == 1 and done.err.startswith(
-        "Parity was not reached (out of iterations). Raise --max-iter;"
-    )
-    assert "max_iter" not in done.out and "Raise --max-iter" in done.out
 
 
 def test_a_sentence_about_use_ends_like_one(shell: Shell) -> None:

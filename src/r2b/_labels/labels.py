@@ -756,7 +756,7 @@ class FairLabels:
         >>> y, sex = ["a", "b", "b", "a", "a", "a"], {"sex": ["f", "f", "f", "m", "m", "m"]}
         >>> fair = r2b.debias(y, sensitive_features=sex, epsilon=0.1)
         >>> fair.report(form="round", label_name="job")
-        <Report: job by sex, 6 rows; round, parity 0.6667 -> 0.0000>
+        <Report: job by sex, 6 rows; round, disparity 0.6667 -> 0.0000>
         """
         from r2b.report.results import report_of_labels
 

@@ -1,4 +1,4 @@
-"""The app: a page on this machine that opens a table, audits it, and solves again at every move of a slider.
+"""The app: a page on this machine that audits a table and solves at every move of a slider.
 
 Starlette and uvicorn are imported when the app is started, not before.
 """

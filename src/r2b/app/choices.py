@@ -83,7 +83,7 @@ class PageChoice:
         return self.label, self.sensitive, self.control, self.weight, self.missing
 
     def arguments(self, table: FileSource) -> dict[str, Any]:
-        """Give the columns as :func:`r2b.debias` takes them. In text an empty field is a missing value."""
+        """Return the columns as :func:`r2b.debias` takes them."""
         found = table.columns([self.label, *self.sensitive, *self.control])
         arguments: dict[str, Any] = {
             "y": found[self.label],
@@ -98,7 +98,7 @@ class PageChoice:
         return arguments
 
     def options(self) -> dict[str, Any]:
-        """Give the other options of :func:`r2b.debias`, those at their defaults left out."""
+        """Return the other options of :func:`r2b.debias`, those at their defaults left out."""
         default = {each.name: each.default for each in fields(PageChoice)}
         chosen = {name: getattr(self, name) for name in ("epsilon", "bound", "families", "missing")}
         options = {

@@ -40,7 +40,9 @@ GROWTH = 5  # times the limit of an upload that it may grow to when it is unpack
 
 
 async def body_within(stream: AsyncIterator[bytes], limit: int) -> bytes:
-    """Read what is sent. What is too much is read to its end and dropped: a browser shows the answer only after it has sent everything.
+    """Read what is sent, within a limit.
+
+    More is read to its end and dropped: a browser shows an answer only after it has sent all.
 
     Raises
     ------
@@ -63,7 +65,7 @@ def too_large(found: str, limit: int, size: int) -> FileTooLargeError:
     """Say that a file is too large, and what can be done."""
     return FileTooLargeError(
         f"{found}, and this app takes {megabytes(limit)}.",
-        remedy="Start it with a larger --max-upload, or use r2b on the command line, which has no limit.",
+        remedy="Start it with a larger --max-upload, or use r2b on the command line.",
         control="file",
         limit=limit,
         size=size,
@@ -108,7 +110,7 @@ class Reading:
         return made
 
     def arguments(self) -> dict[str, str]:
-        """Give what is known, as :func:`r2b.scan` takes it."""
+        """Return what is known, as :func:`r2b.scan` takes it."""
         usual = {"encoding": "utf-8", "delimiter": ","}
         known = {
             name: getattr(self, name)
@@ -149,7 +151,7 @@ def _encoding_of(content: bytes) -> str:
 
 
 def _delimiter_of(text: str, *, whole: bool) -> str:
-    """Take the mark that cuts all of the first lines into as many fields; nothing where none does, or a comma where it does too."""
+    """Return the mark that cuts the first lines into equally many fields, a comma first."""
     lines = text.splitlines()
     lines = lines[: _LINES if whole or len(lines) > _LINES else len(lines) - 1]
     found = [
@@ -200,7 +202,7 @@ def read_upload(
 
 
 def opened_file(path: Path) -> tuple[FileSource, Reading]:
-    """Open a file of this machine; where it is text that is not compressed, how it is written is guessed."""
+    """Open a file of this machine; the encoding of plain text is guessed."""
     found = (
         FileSource.open(path)
         if not (shape := format_of(path.name)) or not shape.is_text or shape.compression
@@ -242,7 +244,7 @@ def read_again(source: FileSource, asked: Reading) -> tuple[FileSource, Reading]
 
 
 def preview(source: FileSource, first: int = 5) -> list[list[str]]:
-    """Give the first rows of a table, as text."""
+    """Return the first rows of a table, as text."""
     batch = next(source.batches(None), None)
     columns = (
         []
@@ -270,7 +272,7 @@ def _text_arguments(reading: Reading) -> dict[str, Any]:
 def _opened(
     name: str, content: bytes, format: Format | None, most: int, asked: Reading
 ) -> tuple[FileSource, Reading]:
-    """Open text here, and what needs a foreign reader, which a damaged file may break, after another process has read it."""
+    """Open text here, and other formats, which may break their reader, in another process."""
     if format is not None and (not format.is_text or format.compression == "zst"):
         clean, content = parsed(content, name, format, most, asked.sheet)
         if not clean.is_text:

@@ -1,4 +1,4 @@
-"""What can be downloaded: tables with labels and certificate, decisions, labels for a model, code."""
+"""What can be downloaded: labels with certificate, decisions, labels for a model, code."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Made:
 
 
 def decided(table: FileSource, choice: TaskChoice) -> Made:
-    """Turn probabilities into fair decisions: the whole labels that are right most often, if the probabilities are."""
+    """Turn probabilities into the fair decisions that are expected to be right most often."""
     options: dict[str, Any] = {
         "epsilon": choice.epsilon,
         "objective": "agreement",
@@ -91,7 +91,7 @@ def decided(table: FileSource, choice: TaskChoice) -> Made:
 
 
 def _likeliest(table: FileSource, choice: TaskChoice) -> tuple[float, float] | None:
-    """Measure what most people would do with scores; None where rows are left out of the comparison."""
+    """Measure the likeliest class of every row; None if rows are left out of the comparison."""
     groups = table.columns(choice.sensitive)
     if any(column.null_count for column in groups.values()):
         return None
@@ -162,7 +162,9 @@ def _command(
 
 
 def features_of(table: FileSource, names: Sequence[str]) -> Floats:
-    """Give columns as features: numbers on one scale, a missing one at their mean and marked; of text one column per value.
+    """Return columns as features: numbers on one scale, and one column per value of a text.
+
+    A missing number is the mean, and is marked in a column of its own.
 
     Raises
     ------
@@ -200,7 +202,8 @@ def _values(column: Any, name: str) -> list[Floats]:
     coded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     if len(coded.dictionary) > _MOST_VALUES:
         raise InputError(
-            f"The column {name!r} has {len(coded.dictionary):,} different texts, and a feature may have {_MOST_VALUES}.",
+            f"The column {name!r} has {len(coded.dictionary):,} different texts, "
+            f"and a feature may have {_MOST_VALUES}.",
             remedy="Leave it out, or put its values into fewer groups first.",
             control="features",
             column=name,
@@ -210,7 +213,7 @@ def _values(column: Any, name: str) -> list[Floats]:
 
 
 def _extended(table: FileSource, names: Sequence[str], probabilities: Floats) -> FileSource:
-    """Give the table with columns of probabilities after its own, in memory."""
+    """Return the table with columns of probabilities after its own, in memory."""
     taken = next((name for name in names if name in table.names), None)
     if taken is not None:
         raise ParameterError(
@@ -242,7 +245,7 @@ def packed(
     encoding: str,
     **said: Any,
 ) -> bytes:
-    """Give the table with the fair labels, and the certificate beside it, as one archive.
+    """Return the table with the fair labels, and the certificate beside it, as one archive.
 
     Parameters
     ----------
@@ -278,7 +281,7 @@ def packed(
 
 
 def shares(fair: FairLabels) -> list[dict[str, Any]]:
-    """Give the share of every class in every group, before and after, in percent."""
+    """Return the share of every class in every group, before and after, in percent."""
     proof = fair.certificate
     names = [name.rpartition(f"={_SEEN}")[2] for name in as_text(fair.groups, "groups")]
     return [
@@ -293,7 +296,7 @@ def shares(fair: FairLabels) -> list[dict[str, Any]]:
 
 
 _LAST = {
-    "soft": "labels = fair.soft_labels  # one column of probabilities per class, in the order of fair.classes",
+    "soft": "labels = fair.soft_labels  # one column of probabilities per class of fair.classes",
     "round": "labels = fair.round(random_state=0)  # one class per row",
     "sample": "labels = fair.sample(random_state=0)  # one class per row; parity holds on average",
     "expand": "rows, labels, weight = fair.expand()  # rows repeated with weights",
@@ -304,7 +307,7 @@ KINDS = ("csv", "parquet", "xlsx")
 def labels_file(
     workspace: Workspace, choice: PageChoice, fair: FairLabels, form: Any, kind: str
 ) -> bytes:
-    """Give the table with the fair labels in one form and its certificate, as an archive.
+    """Return the table with the fair labels in one form and its certificate, as an archive.
 
     Raises
     ------
@@ -337,7 +340,7 @@ def refuse_other(form: Any, kind: Any) -> None:
 
 
 def leaving(fair: FairLabels, form: Any) -> tuple[str, Realised] | None:
-    """Measure one class per row as it is downloaded; None for the forms of which the certificate speaks."""
+    """Measure labels with one class per row; None for distributions."""
     return (form, fair.realised_as(form)) if form in ("round", "sample") else None
 
 

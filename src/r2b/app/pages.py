@@ -1,4 +1,4 @@
-"""Answers: whole pages, the parts of one that a move of the slider replaces, and what went wrong with the control that it concerns.
+"""Pages, the parts of one that a move of the slider replaces, and errors beside their controls.
 
 Pictures, words and colours are the report's.
 """
@@ -32,7 +32,10 @@ TOP_CLASSES = 16  # that gain, of those that a channel shows
 _LEAST = 0.0005  # probability that is shown, since it rounds to 0.1 %
 _STEPS = (_LEAST, 0.05, 0.2, 0.4, 0.7)  # of a probability, where its colour changes
 _MOST_ROWS = 40  # groups of a table that is made on request
-_TEACH = "Train on them without the columns seen_..., with the weights if rows are repeated, and measure the model by the true groups."
+_TEACH = (
+    "Train on them without the columns seen_..., with the weights if rows are repeated, and "
+    "measure the model by the true groups."
+)
 _MANY = 100  # values from which a column is hardly one of groups
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
@@ -76,7 +79,7 @@ _FIELDS = {
 
 @cache
 def environment() -> Any:
-    """Give the report's environment with the app's templates."""
+    """Return the report's environment with the app's templates."""
     from jinja2 import PackageLoader
 
     return report_environment().overlay(loader=PackageLoader("r2b.app", "templates"))
@@ -89,7 +92,7 @@ def render(name: str, **values: Any) -> str:
 
 
 def asset(name: str) -> tuple[str, str] | None:
-    """Give one of the few files that pages load, with its type; None where there is no such file."""
+    """Return a file that pages load, with its type; None if there is no such file."""
     if name == "report.css":
         return str(report_source(name)), _TYPES["css"]
     if name not in ("app.css", "app.js", "icon.svg"):
@@ -100,7 +103,7 @@ def asset(name: str) -> tuple[str, str] | None:
 
 
 def start_page(limit: int, fault: str = "") -> str:
-    """Give the first page, with what went wrong before."""
+    """Return the first page, with what went wrong before."""
     return render(
         "start.html.j2",
         limit=limit,
@@ -112,7 +115,7 @@ def start_page(limit: int, fault: str = "") -> str:
 
 
 def work_page(workspace: Workspace) -> str:
-    """Give the page of an open table."""
+    """Return the page of an open table."""
     # A stranger who tries the app sees an answer at once.
     label, sensitive = ("education", ["sex"]) if workspace.source == "adult" else (None, [])
     # Likely columns of groups first: in a long list they would be out of sight.
@@ -181,7 +184,7 @@ def answer(
     cell: str | None,
     form: str = "soft",
 ) -> dict[str, Any]:
-    """Give what a move changes on the page; ``form`` is that in which labels would leave."""
+    """Return what a move changes on the page; ``form`` is that in which labels would leave."""
     facts = facts_of(
         found, fair, bounded.path, label_name=choice.label, leaving=leaving(fair, form)
     )
@@ -233,7 +236,7 @@ def answer(
 
 
 def audit_part(choice: PageChoice, found: Audit, fair: FairLabels) -> dict[str, str]:
-    """Give what the choice of columns changes on the page."""
+    """Return what the choice of columns changes on the page."""
     facts = facts_of(found, fair, label_name=choice.label)
     return {
         "title": words.title(facts),
@@ -248,20 +251,29 @@ def audit_part(choice: PageChoice, found: Audit, fair: FairLabels) -> dict[str, 
 
 
 def made_part(choice: TaskChoice, made: Made) -> str:
-    """Give what was made of scores, or for a model."""
+    """Return what was made of scores, or for a model."""
     fair, proof, decisions = made.fair, made.fair.certificate, choice.task == "decisions"
     rows = shares(fair)
     classes = [str(plain_value(name)) for name in fair.classes]
-    cut = f"{min(len(rows), _MOST_ROWS)} of {len(rows)} groups, {min(len(classes), TOP_CLASSES)} of {len(classes)} classes"
+    cut = _cut(len(rows), len(classes))
     by = " x ".join(choice.sensitive)
     if decisions:
-        sentence = "These are the decisions that are right most often, if the probabilities are, among all with so little difference."
+        sentence = (
+            "These are the decisions that are right most often, if the probabilities are, among "
+            "all with so little difference."
+        )
         if made.likeliest is not None:
             right, apart = (f"{100 * each:.1f}" for each in made.likeliest)
-            sentence += f" The likeliest class of every row would be right in {right} % and differ by {apart} points between groups."
+            sentence += (
+                f" The likeliest class of every row would be right in {right} % and differ by "
+                f"{apart} points between groups."
+            )
         tile = ("Expected to be right", 1.0 - proof.expected_changes, "if the probabilities are")
     else:
-        sentence = f"Differences are those between groups of {by} as the columns that the model sees show them. {_TEACH}"
+        sentence = (
+            f"Differences are those between groups of {by} as the columns that the model sees "
+            f"show them. {_TEACH}"
+        )
         tile = ("Labels that change", proof.expected_changes, "expected")
     names = ("changed_name", "changed", "changed_note")
     return render(
@@ -276,8 +288,16 @@ def made_part(choice: TaskChoice, made: Made) -> str:
         corner=by,
         classes=classes[:TOP_CLASSES],
         rows=[{**row, "cells": row["cells"][:TOP_CLASSES]} for row in rows[:_MOST_ROWS]],
-        cut=cut if len(rows) > _MOST_ROWS or len(classes) > TOP_CLASSES else "",
+        cut=cut,
     )
+
+
+def _cut(n_groups: int, n_classes: int) -> str:
+    """Say how much of a table is shown; nothing if all of it is."""
+    if n_groups <= _MOST_ROWS and n_classes <= TOP_CLASSES:
+        return ""
+    groups, classes = min(n_groups, _MOST_ROWS), min(n_classes, TOP_CLASSES)
+    return f"{groups} of {n_groups} groups, {classes} of {n_classes} classes"
 
 
 def _advice(fair: FairLabels) -> str:
@@ -285,13 +305,16 @@ def _advice(fair: FairLabels) -> str:
 
 
 def predictions_part(choice: TaskChoice, found: dict[str, Any]) -> str:
-    """Give what was measured of predictions."""
+    """Return what was measured of predictions."""
     worst = max(found["criteria"], key=lambda each: float(each["found"] - each["chance"]))
-    title = f"The model treats groups differently by up to {worst['found']:.1f} percentage points ({worst['name'].lower()})."
+    title = (
+        f"The model treats groups differently by up to {worst['found']:.1f} percentage points "
+        f"({worst['name'].lower()})."
+    )
     if all(each["found"] <= each["chance"] for each in found["criteria"]):
         title = "No difference between groups is larger than chance alone may explain."
     classes, groups = found["classes"], found["groups"]
-    cut = f"{min(len(groups), _MOST_ROWS)} of {len(groups)} groups, {min(len(classes), TOP_CLASSES)} of {len(classes)} classes"
+    cut = _cut(len(groups), len(classes))
     return render(
         "predictions.html.j2",
         title=title,
@@ -301,7 +324,7 @@ def predictions_part(choice: TaskChoice, found: dict[str, Any]) -> str:
         groups=[{**each, "shares": each["shares"][:TOP_CLASSES]} for each in groups[:_MOST_ROWS]],
         corner=" x ".join(choice.sensitive),
         weighted=choice.weight is not None,
-        cut=cut if len(groups) > _MOST_ROWS or len(classes) > TOP_CLASSES else "",
+        cut=cut,
     )
 
 
@@ -309,11 +332,12 @@ def _summary(facts: dict[str, Any]) -> str:
     change = facts["change"]
     proven = "proven optimal" if change["proven"] else f"not proven optimal: {change['status']}"
     changed = words.percent(change["expected_changes"])
-    return f"{changed} of labels change, largest difference {words.points(change['disparity'])}, {proven}."
+    largest = words.points(change["disparity"])
+    return f"{changed} of labels change, largest difference {largest}, {proven}."
 
 
 def channel_view(fair: FairLabels, place: int) -> dict[str, Any]:
-    """Lay out P(new class | old class) of one cell: how many stay, then the classes that gain, those with most on the left.
+    """Lay out P(new class | old class) of one cell: the share that stays, then where others go.
 
     Columns that nobody moves to would be empty and are left out, so that what happens is seen
     without scrolling.
@@ -345,7 +369,7 @@ def channel_view(fair: FairLabels, place: int) -> dict[str, Any]:
 
 
 def _cell(probability: float, colour: str) -> tuple[str, str]:
-    """Give a probability in percent and the class of its colour."""
+    """Return a probability in percent and the class of its colour."""
     step = sum(probability >= edge for edge in _STEPS)
     shown = "" if probability < _LEAST else f"{100 * probability:.1f}"
     return shown, f"{colour}{step}" if step else ""

@@ -217,7 +217,7 @@ class App(Guard):
         return HTMLResponse(pages.start_page(self.limit))
 
     async def asset(self, request: Request) -> Response:
-        """Give a file that pages load."""
+        """Return a file that pages load."""
         found = pages.asset(request.path_params["name"])
         return (
             Response(found[0], media_type=found[1])

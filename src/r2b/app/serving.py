@@ -1,4 +1,4 @@
-"""Start the app: one socket on this machine, one secret in the address, a browser, and an end that leaves nothing behind."""
+"""Start the app: one socket on this machine, a secret in the address, and a browser."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ MAX_UPLOAD = 200  # megabytes
 
 _DOOR_SECONDS = 300  # after which a page that was not opened will not be
 _DOOR = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>r2b</title><meta name="referrer" content="no-referrer"></head>
-<body><p>r2b runs at <a href="{address}">this address</a>.</p><script>location.replace("{address}")</script></body></html>
+<html lang="en"><head><meta charset="utf-8"><title>r2b</title>
+<meta name="referrer" content="no-referrer"></head>
+<body><p>r2b runs at <a href="{address}">this address</a>.</p>
+<script>location.replace("{address}")</script></body></html>
 """
 
 
@@ -92,7 +94,7 @@ def serve(
 
 
 def _open_browser(address: str, folder: str, opened: threading.Event) -> None:
-    """Open a file that leads to the address: what a browser is started with can be read by every user of the machine."""
+    """Open a file that leads to the address: others can see how a browser was started."""
     door = Path(folder) / "open.html"
     with open(
         os.open(door, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
@@ -104,7 +106,9 @@ def _open_browser(address: str, folder: str, opened: threading.Event) -> None:
 
 
 def create_app(token: str, *, max_upload: float = MAX_UPLOAD, host: str = "127.0.0.1") -> Any:
-    """Make the app as an ASGI application, for a server of your own; ``app.open_file(path)`` opens a table and gives its page.
+    """Make the app as an ASGI application, for a server of your own.
+
+    ``app.open_file(path)`` opens a table and returns the address of its page.
 
     Parameters
     ----------
@@ -152,7 +156,7 @@ def create_app(token: str, *, max_upload: float = MAX_UPLOAD, host: str = "127.0
 
 
 def _opened(app: Any, path: Path) -> str:
-    """Open a table and give its page; errors are in words of the app, which has no options for reading."""
+    """Open a table and return the address of its page; errors are in words of the app."""
     try:
         return str(app.open_file(path))
     except R2BError as error:
@@ -177,13 +181,13 @@ def _refuse_reachable(host: str) -> None:
     if not here:
         raise ParameterError(
             f"The host is {host!r}, where others could reach the data.",
-            remedy="Pass 127.0.0.1. To work from another machine, forward the port: ssh -L 8000:127.0.0.1:8000.",
+            remedy="Pass 127.0.0.1. From another machine, forward the port with ssh -L.",
             host=host,
         )
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Take the port and listen before the address is printed: it is right, and who is quick to open it waits instead of being refused."""
+    """Bind the port and listen before the address is printed, so that nobody is refused."""
     sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -106,7 +106,7 @@ _MOST_CELLS = 10_000_000  # up to which the values of all columns are counted wh
 
 @dataclass(frozen=True)
 class PageColumn:
-    """A column to choose from: its name, and how many different values it has where they were counted."""
+    """A column to choose from, and how many different values it has, if they were counted."""
 
     name: str
     distinct: int | None
@@ -138,7 +138,7 @@ class Bounded:
     path_lock: Lock = field(default_factory=Lock)
 
     def solve(self, epsilon: float, *, cold: bool = False) -> FairLabels:
-        """Solve for one epsilon; from prices found before where they are near, unless the answer is to be the same whatever came before."""
+        """Solve for one epsilon, from prices near it unless ``cold``."""
         with self.lock:
             return _kept(self.answers, (epsilon, cold), lambda: self._solve(epsilon, cold), most=3)
 
@@ -160,7 +160,7 @@ class Bounded:
         return fair
 
     def _start(self, epsilon: float) -> Floats | None:
-        """Give prices near those to be found: on the line between two neighbours (between kinks prices are straight), or the nearest."""
+        """Return prices to start from: between two neighbours, or the nearest."""
         place = bisect_left(self.known, epsilon, key=lambda each: each[0])
         below, above = self.known[max(0, place - 1) : place], self.known[place : place + 1]
         if epsilon <= 0 or not (below or above):
@@ -192,7 +192,7 @@ class Opened:
     lock: RLock = field(default_factory=RLock)
 
     def under(self, choice: PageChoice) -> Bounded:
-        """Give the task with the groups and the shape of bound that are chosen; the rows are not read again."""
+        """Return the task with the families and the bound that are chosen."""
 
         def build() -> Bounded:
             request = replace(
@@ -273,17 +273,19 @@ class Workspace:
 
 
 def _refuse_too_many(data: Dataset) -> None:
-    """Refuse what no page can show and no move can wait for: columns of numbers or names, with a group or a class for every few rows."""
+    """Refuse more groups or classes than a page can show."""
     if data.n_cells > MOST_GROUPS:
         raise InputError(
             f"The columns chosen make {data.n_cells:,} groups, and the app takes {MOST_GROUPS:,}.",
-            remedy="Choose columns with fewer values, put numbers into bins first, or use r2b on the command line, which has --continuous.",
+            remedy="Choose columns with fewer values, or use r2b on the command line, which "
+            "has --continuous.",
             control="sensitive",
             groups=data.n_cells,
         )
     if data.n_cells * data.n_classes**2 > MOST_NUMBERS:
         raise InputError(
-            f"The label has {data.n_classes:,} classes in {data.n_cells:,} groups, which is more than a page can answer at once.",
+            f"The label has {data.n_classes:,} classes in {data.n_cells:,} groups, which is more "
+            "than a page can answer at once.",
             remedy="Choose columns with fewer values, or use r2b on the command line.",
             control="label",
             classes=data.n_classes,
@@ -293,7 +295,7 @@ def _refuse_too_many(data: Dataset) -> None:
 def _kept(
     store: OrderedDict[Hashable, Kept], key: Hashable, build: Callable[[], Kept], most: int
 ) -> Kept:
-    """Give what is kept under a key, made now if it is not there; what was used least lately makes room."""
+    """Return what is kept under a key, or build it; the least recently used makes room."""
     if key not in store:
         store[key] = build()
         while len(store) > most:
@@ -370,7 +372,7 @@ class Store:
         return workspace
 
     def get(self, name: str) -> Workspace:
-        """Give a table that is open.
+        """Return a table that is open.
 
         Raises
         ------
@@ -381,7 +383,7 @@ class Store:
             if name not in self._open:
                 raise ClosedError(
                     "This table is not open any more.",
-                    remedy=f"Open the file again. The app keeps the last {self.most} tables, and none after it stops.",
+                    remedy=f"Open the file again. The app keeps the last {self.most} tables.",
                 )
             self._open.move_to_end(name)
             return self._open[name]

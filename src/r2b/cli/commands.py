@@ -236,7 +236,7 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
     Examples:
       r2b debias adult.csv --label education --sensitive sex --epsilon 0.01 --output fair.csv
       r2b debias adult.csv --label education --sensitive sex,race --form round -o fair.csv.gz
-      r2b debias adult.csv --label income --sensitive sex --bound ratio --epsilon 0.2 -o fair.parquet
+      r2b debias adult.csv --label income --sensitive sex --bound ratio --epsilon 0.2 -o f.parquet
       r2b debias people/ --label job --sensitive sex --form round --key id --output fair/
       cat people.jsonl | r2b debias - --label job --sensitive sex --output - > fair.jsonl
     """  # noqa: D301

@@ -67,7 +67,7 @@ def code_of(error: R2BError) -> int:
 
 
 def phrase(name: str, value: Any) -> str | None:
-    """Return an option of the library as it is typed here; None if this command does not have it."""
+    """Return an option of the library as it is typed here; None if this command lacks it."""
     command = click.get_current_context().command
     known, element, key = name.partition("(")[0].partition("[")
     if element:

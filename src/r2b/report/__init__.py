@@ -1,4 +1,4 @@
-"""Reports for people who did not run the code: facts first, in one versioned dictionary, then HTML, Markdown and JSON of them."""
+"""Reports for people who did not run the code: facts, then HTML, Markdown and JSON of them."""
 
 from r2b.report.facts import SHARED, facts_of, facts_of_audit, gather, gathered, to_json
 from r2b.report.render import to_html, to_markdown

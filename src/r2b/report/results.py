@@ -49,7 +49,8 @@ class Report:
     Examples
     --------
     >>> import r2b
-    >>> report = r2b.audit(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0).report(date="2026-11-16")
+    >>> found = r2b.audit(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], n_boot=0)
+    >>> report = found.report(date="2026-11-16")
     >>> report.to_markdown().splitlines()[0]
     '# Labels do not differ between groups'
     """
@@ -63,25 +64,26 @@ class Report:
         )
         if made is None:
             return f"<Report: {who}; audited, nothing changed>"
-        return f"<Report: {who}; {made['form']}, parity {facts['certificate']['disparity_before']:.4f} -> {made['disparity']:.4f}>"
+        before, after = facts["certificate"]["disparity_before"], made["disparity"]
+        return f"<Report: {who}; {made['form']}, disparity {before:.4f} -> {after:.4f}>"
 
     def _repr_html_(self) -> str:
         return framed(self.to_html(), f"Parity report: {self.facts['label']}")
 
     def to_html(self) -> str:
-        """Give the report as one self-contained page."""
+        """Return the report as one self-contained page."""
         return to_html(self.facts)
 
     def to_markdown(self) -> str:
-        """Give the report as Markdown."""
+        """Return the report as Markdown."""
         return to_markdown(self.facts)
 
     def to_json(self) -> str:
-        """Give all facts as strict JSON."""
+        """Return all facts as strict JSON."""
         return to_json(self.facts)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the report as its name says: ``.html``, ``.md`` or ``.json``. The file appears whole or not at all.
+        """Write the report as ``.html``, ``.md`` or ``.json``, whole or not at all.
 
         Raises
         ------
@@ -173,7 +175,7 @@ def _asked(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _held(fair: FairLabels) -> FairLabels:
-    """Give the labels with their rows in memory or, of a table of classes, counted."""
+    """Return the labels with their rows in memory or, of a table of classes, counted."""
     rows = fair.rows
     if isinstance(rows, TableRows):
         fair.largest_changes(0)
@@ -205,7 +207,7 @@ def _left(
 
 
 def _arranged(rows: Any) -> Arranged:
-    """Say in which order rows have a checksum: those of a table need not have one, and its classes are counted."""
+    """Return in which order rows have a checksum; classes of a table are counted."""
     if not isinstance(rows, TableRows):
         return "rows"
     return (
@@ -218,13 +220,13 @@ def _arranged(rows: Any) -> Arranged:
 
 
 def _files(fair: FairLabels) -> list[dict[str, Any]]:
-    """Give the checksums of the files that a table was read from, where it was."""
+    """Return the checksums of the files that a table was read from, where it was."""
     listing = getattr(getattr(fair.rows, "source", None), "listing", None)
     return [] if listing is None else files_of([part.path for part in listing.parts])
 
 
 def _label_name(rows: Any, data: Dataset) -> str | None:
-    """Give what the label is called where it came: the name of its column."""
+    """Return what the label is called where it came: the name of its column."""
     name = (
         rows.roles.stem
         if isinstance(rows, TableRows)
@@ -250,7 +252,8 @@ def _settings(fair: FairLabels, form: str, random_state: Any) -> dict[str, Any]:
 
 
 def _audit_lines(found: Audit) -> str:
-    draws = f"n_permutations={found.n_permutations}, n_boot={found.n_boot}, random_state={found.random_state}"
+    draws = f"n_permutations={found.n_permutations}, n_boot={found.n_boot}"
+    draws += f", random_state={found.random_state}"
     counted = found.data is not None and found.data.repeats is not None
     return "\n".join(
         [
@@ -271,6 +274,7 @@ def _lines(form: str, random_state: Any, mark: str | None, *, counted: bool) -> 
     )
     lines = [f"fingerprint({again})  # the checksum of the labels that left"] if mark else []
     lines += [
-        f"r2b.audit({again if mark else 'labels'}, sensitive_features=...).largest.value  # their parity; this solves nothing"
+        f"r2b.audit({again if mark else 'labels'}, sensitive_features=...).largest.value"
+        "  # their disparity"
     ]
     return "\n".join([*_input_lines(counted), *lines])

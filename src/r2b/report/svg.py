@@ -79,7 +79,7 @@ def strip(
     name: str,
     tall: bool = False,
 ) -> Markup:
-    """Draw a measure on a line from 0: a dot with its interval, chance as a band, after as a ring."""
+    """Draw a measure on a line: a dot with its interval, chance as a band, after as a ring."""
     y, height, half = (30, 64, 11) if tall else (12, 24, 7)
 
     def at(value: float) -> str:

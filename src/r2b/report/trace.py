@@ -1,4 +1,4 @@
-"""Where a report comes from: when, with which software, of which input, for which output, and how to check it."""
+"""Where a report comes from: date, software, input and output with their checksums."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OF = {
 
 
 def stamp(date: Any = None) -> str | None:
-    """Give the date of a report: now in UTC, what SOURCE_DATE_EPOCH says, or the one that was given; None for False.
+    """Return the date of a report: now, what SOURCE_DATE_EPOCH says, or the given one.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def stamp(date: Any = None) -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """Give the versions of what computed the report."""
+    """Return the versions of what computed the report."""
     from r2b import __version__
 
     return {"r2b": __version__, "NumPy": np.__version__, "Python": platform.python_version()}
@@ -74,7 +74,7 @@ def versions() -> dict[str, str]:
 def files_of(
     path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
 ) -> list[dict[str, Any]]:
-    """Give name, size and checksum of every file, those of a folder by their paths below it, in order.
+    """Return name, size and checksum of every file; a folder stands for the files below it.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def fingerprint(
     sample_weight: Any = None,
     counted: bool = False,
 ) -> str:
-    """Give the checksum that reports state of their input (all columns) and of the labels that left (``y`` alone).
+    """Return the checksum that reports state of their input, and of the labels alone.
 
     It depends on values and the order of rows, not on the library that holds them, nor on names of
     columns. It is the sha256 of all columns, one after the other. Of each it takes the values that
@@ -134,8 +134,8 @@ def fingerprint(
 
     Examples
     --------
-    >>> fingerprint(["b", "a"]) == fingerprint(np.array(["b", "a"], dtype=object)), fingerprint(["b", "a"])[:8]
-    (True, '40489ee0')
+    >>> fingerprint(["b", "a"])[:8], fingerprint(np.array(["b", "a"], dtype=object))[:8]
+    ('40489ee0', '40489ee0')
     """
     if sensitive_features is None:
         return _digest(
@@ -151,7 +151,7 @@ def fingerprint(
 
 
 def mark_of(data: Dataset, arranged: Arranged | None = None) -> dict[str, str]:
-    """Give the checksum of a table that was read, and what it is of; of rows that were counted, that of their counts."""
+    """Return the checksum of a table that was read, and what it is of."""
     arranged = arranged or ("rows" if data.repeats is None else "counts")
     columns = [_of_labels(data.labels)]
     for place, vocabulary in enumerate(data.cells.vocabularies):
@@ -169,12 +169,12 @@ def mark_of(data: Dataset, arranged: Arranged | None = None) -> dict[str, str]:
 
 
 def mark_of_blocks(blocks: Iterable[Array]) -> str:
-    """Give the checksum of probabilities that come a block of rows at a time: that of the whole matrix."""
+    """Return the checksum of a matrix of probabilities that comes in blocks of rows."""
     return _digest(_bytes(block) for block in blocks)
 
 
 def _sorted(columns: list[Spelled], repeats: Array | None, *, counted: bool) -> list[Spelled]:
-    """Put rows in the order of their values and, to count them, each combination once with its number of rows."""
+    """Sort rows by their values and, if they are counted, keep each combination once."""
     keys = [key for _, values in columns for key in (values.T if values.ndim == 2 else [values])]
     order = np.lexsort(keys[::-1])
     if not counted:
@@ -195,7 +195,7 @@ def _of_labels(labels: Labels) -> Spelled:
 
 
 def _of_codes(codes: Array, vocabulary: Vocabulary) -> Spelled:
-    """Spell a column out: the values that occur, sorted as they are written, and the place of each row's among them."""
+    """Return the values of a column, sorted as they are written, and the place of each row's."""
     counts = np.bincount(codes)
     used = np.flatnonzero(counts)
     known = used[used < len(vocabulary.values)]

@@ -22,7 +22,8 @@ WITH_OFFSETS = ", by means with their offsets,"
 SHOWN_FAMILIES = 12
 
 _RIGHT_TO_LEFT = re.compile(
-    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff\u200f\u061c]"
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+    "\u200f\u061c]"
 )
 _JOINER = "\N{ZERO WIDTH JOINER}"
 # marks and joiners that belong to the character before
@@ -196,7 +197,7 @@ def shortened(name: Any, most: int = 60) -> str:
 
 
 def isolated(name: Any) -> str:
-    """Isolate a name that is written from right to left, so that nothing beside it changes place."""
+    """Isolate a name that is written from right to left from what is beside it."""
     text = directions_shown(str(name))
     if not _RIGHT_TO_LEFT.search(text):
         return text
@@ -381,7 +382,7 @@ def supposed(facts: dict[str, Any]) -> str:
             "Every row is taken as independent of all others. If people or annotators have "
             "several rows, chance explains more."
         )
-    return f"Rows of one cluster count together: {n:,} clusters are taken as independent of each other."
+    return f"Rows of one cluster count together: {n:,} clusters are taken as independent."
 
 
 def two_tests(facts: dict[str, Any]) -> str:
