@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import re
 import sys
-import threading
 from pathlib import Path
-from typing import Any
 
 import file_tables
 import pyarrow as pa
@@ -18,7 +15,6 @@ import pytest
 from given_columns import column, of
 
 import r2b
-from r2b._files.formats import format_for
 from r2b.engines.files import FileSource
 from r2b.engines.files.writing import write_stream
 from r2b.errors import InputError, ParameterError
@@ -45,12 +41,6 @@ def test_a_file_of_another_kind_is_named_and_told_what_to_save_instead(
     assert "--format" not in refused.value.remedy
 
 
-def test_an_old_workbook_cannot_be_written_but_another_format_can_under_its_name() -> None:
-    with pytest.raises(ParameterError, match=r"that r2b writes: \.xls is a workbook"):
-        format_for("fair.xls", None)
-    assert str(format_for("fair.xls", "csv")) == "csv"
-
-
 @pytest.mark.parametrize(
     ("content", "seen", "remedy"),
     [
@@ -68,11 +58,6 @@ def test_bytes_that_are_no_text_are_told_by_how_they_begin(
     with pytest.raises(InputError, match=r"t\.csv is not utf-8: byte \d+") as refused:
         of(content)
     assert seen in refused.value.problem and remedy in refused.value.remedy
-
-
-def test_what_the_errors_about_bytes_advise_reads_the_file() -> None:
-    assert of(gzip.compress(b"sex,job\nf,x\n"), format="csv.gz").names == ("sex", "job")
-    assert of("sex,job\nf,x\n".encode("utf-16"), encoding="utf-16").names == ("sex", "job")
 
 
 @pytest.mark.parametrize(
@@ -145,12 +130,6 @@ def test_text_for_missing_is_only_advised_where_it_would_be_taken() -> None:
         column(of('w\n""\n', na="none").with_numbers(["w"]), "w")
 
 
-def test_what_another_library_says_ends_in_one_full_stop() -> None:
-    with pytest.raises(InputError, match="cannot be read") as refused:
-        of("sex,job\nf,x\n", "people.parquet")
-    assert refused.value.problem.endswith(".") and ".." not in refused.value.problem
-
-
 def test_an_empty_name_and_closed_standard_input_are_no_files(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -160,22 +139,6 @@ def test_an_empty_name_and_closed_standard_input_are_no_files(
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(ParameterError, match="Standard input is closed"):
         FileSource.open("-")
-
-
-def test_standard_input_that_cannot_be_read_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    # A file that is open for writing alone is one that the system refuses to read.
-    with (tmp_path / "out").open("wb", buffering=0) as closed:
-        monkeypatch.setattr(
-            sys,
-            "stdin",
-            io.TextIOWrapper(io.BufferedReader(io.FileIO(closed.fileno(), "rb", closefd=False))),
-        )
-        with pytest.raises(
-            ParameterError, match="Standard input cannot be read: Bad file descriptor"
-        ):
-            FileSource.open("-")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet", ".ipc"])
@@ -203,30 +166,6 @@ def test_standard_input_is_a_table_like_any_other(
         FileSource.open("-", scratch=str(tmp_path / "nowhere"))
 
 
-def test_a_pipe_is_read_and_written(tmp_path: Path) -> None:
-    there, back = str(tmp_path / "in.csv"), str(tmp_path / "out.csv")
-    os.mkfifo(there)
-    os.mkfifo(back)
-    raw = "sex,job\n" + "f,a\nf,b\nm,b\nm,b\n" * 5
-    threading.Thread(target=lambda: Path(there).write_text(raw)).start()
-    fair = r2b.scan(there).debias("job", sensitive_features="sex")
-    got: list[str] = []
-    reader = threading.Thread(target=lambda: got.append(Path(back).read_text()))
-    reader.start()
-    fair.write(back, "round")
-    reader.join()
-    assert [line.rpartition(",")[0] for line in got[0].splitlines()] == raw.splitlines()
-
-
-def test_several_files_do_not_go_to_one_stream(tmp_path: Path) -> None:
-    fair = r2b.scan(file_tables.WAYS["folder"](file_tables.people(), tmp_path)).debias(
-        "job", sensitive_features="sex"
-    )
-    source: Any = fair.rows.source
-    with pytest.raises(ParameterError, match="leaves as a folder of such; standard output is one"):
-        write_stream(source, fair.rows.relabel(fair.rule, "round"), io.BytesIO())
-
-
 @pytest.mark.parametrize("column_", ["job", "sex"])
 def test_a_value_that_is_the_empty_text_does_not_leave_for_a_format_in_which_it_is_missing(
     column_: str, tmp_path: Path
@@ -247,25 +186,3 @@ def test_a_value_that_is_the_empty_text_does_not_leave_for_a_format_in_which_it_
         "round.jsonl",
         "soft.jsonl",
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".parquet.zst", ".arrow.gz"])
-@pytest.mark.parametrize("form", ["soft", "round", "sample", "expand"])
-def test_labels_are_those_of_other_formats(suffix: str, form: Any, tmp_path: Path) -> None:
-    place = file_tables.write(file_tables.people(), tmp_path / "p.parquet")
-    known = r2b.scan(place).debias("job", sensitive_features=["sex", "region"], epsilon=0.05)
-    known.write(tmp_path / f"first{suffix}", "soft", new_column="old")
-    again = r2b.scan(tmp_path / f"first{suffix}").debias(
-        "job", sensitive_features=["sex", "region"], epsilon=0.05
-    )
-    again.write(tmp_path / f"second{suffix}", form, random_state=3)
-    known.write(tmp_path / "known.parquet", form, random_state=3)
-    names = list(known.rows.relabel(known.rule, form).names)
-    got, wanted = (
-        FileSource.open(tmp_path / name).columns(names)
-        for name in (f"second{suffix}", "known.parquet")
-    )
-    assert {name: got[name].to_pylist() for name in names} == {
-        name: wanted[name].to_pylist() for name in names
-    }

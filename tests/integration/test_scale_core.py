@@ -67,26 +67,6 @@ def test_a_tally_is_a_count_of_tuples_however_rows_are_cut(
     assert found.columns["b"].type == pa.int8() and found.n_rows == len(rows)
 
 
-def test_many_columns_of_many_values_do_not_run_into_each_other() -> None:
-    # 40,000 to the power of 5 is more than 64 bits hold.
-    values = np.random.default_rng(0).permutation(40_000)
-    count = Count(tuple("abcde"))
-    found = count.tally(
-        count.make(
-            Batch(
-                pa.record_batch(
-                    {name: pa.array(values * factor) for factor, name in enumerate("abcde", 1)}
-                )
-            )
-        )
-    )
-    assert len(found.count) == 40_000 and (found.count == 1).all()
-    columns = [found.columns[name].to_numpy() for name in "abcde"]
-    assert all(
-        np.array_equal(column, columns[0] * factor) for factor, column in enumerate(columns, 1)
-    )
-
-
 def test_what_is_no_number_is_one_value_also_after_a_journey() -> None:
     batch = Batch(pa.record_batch({"a": pa.array([float("nan"), 1.0, float("nan"), None])}))
     count = Count(("a",))
@@ -124,15 +104,6 @@ def test_too_many_combinations_are_refused_naming_the_column(
         InputError, match="more than 50 combinations of 'score', 'sex'; 'score' alone has"
     ):
         r2b.scan(HeldSource(table, 30)).debias("score", sensitive_features="sex")
-
-
-@pytest.mark.parametrize(
-    ("values", "said"), [([[1], [2]], "list"), ([{"x": 1}, {"x": 2}], "struct")]
-)
-def test_nested_values_name_no_group(values: Any, said: str) -> None:
-    table = pa.table({"y": ["a", "b"], "g": pa.array(values)})
-    with pytest.raises(InputError, match=f"'g' are of the nested type {said}"):
-        r2b.scan(table).debias("y", sensitive_features="g")
 
 
 NUMBERS = st.floats(0, 1e300, allow_nan=False, allow_infinity=False, allow_subnormal=True)
@@ -213,19 +184,6 @@ def test_draws_follow_from_the_key_alone_and_look_uniform() -> None:
     assert chi < 360  # 255 degrees of freedom: beyond it once in 50,000
     low_bits = np.bincount(draws & 255, minlength=256)
     assert ((low_bits - 390.625) ** 2 / 390.625).sum() < 360
-
-
-def test_several_columns_make_one_key_and_their_order_counts() -> None:
-    one, two = np.array([1, 1, 2, 2]), np.array([1, 2, 1, 2])
-    words = key_words([one, two], ["a", "b"])
-    assert len(set(words.tolist())) == 4
-    assert key_words([two, one], ["b", "a"])[1] == words[2] != words[1]
-
-
-@pytest.mark.parametrize("bad", [-1, 1.5, "seed", None, True, 2**63])
-def test_a_seed_that_is_no_whole_number_is_refused(bad: Any) -> None:
-    with pytest.raises(ParameterError, match="random_state is"):
-        draws_of(row_numbers(0, 2), bad)
 
 
 def test_keys_that_rows_share_cannot_keep_counts_and_are_refused() -> None:
@@ -397,14 +355,6 @@ LISTS: list[tuple[Any, type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("lists", "kind", "message"), LISTS)
-def test_lists_that_are_no_matrix_are_refused(
-    lists: Any, kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        lists_to_matrix(pa.array(lists), name="p")
-
-
 def test_lists_are_not_copied_and_may_be_whole_numbers_or_none() -> None:
     numbers = np.arange(6.0)
     column = pa.FixedSizeListArray.from_arrays(pa.array(numbers), 2)
@@ -414,14 +364,3 @@ def test_lists_are_not_copied_and_may_be_whole_numbers_or_none() -> None:
     assert lists_to_matrix(pa.array([], pa.list_(pa.float64())), 3).shape == (0, 3)
     with pytest.raises(EmptyError, match="no rows"):
         lists_to_matrix(pa.array([], pa.list_(pa.float64())))
-
-
-def test_weights_that_say_nothing_are_refused_for_probabilities_too() -> None:
-    case = cases()["probabilities in columns"]
-    place = case.table.schema.get_field_index("weight")
-    for weight, message in ((0.0, "all 500 rows are zero"), (1e308, "add up to infinity")):
-        table = case.table.set_column(place, "weight", pa.array(np.full(500, weight)))
-        with pytest.raises(WeightError, match=message):
-            r2b.scan(table).debias(case.label, **case.asked, **case.settings)
-        with pytest.raises(WeightError, match=message):
-            r2b.scan(table).debias("sex", sensitive_features="region", sample_weight="weight")

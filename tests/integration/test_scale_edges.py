@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import r2b
-from r2b.engines import tally
-from r2b.errors import EmptyError, InputError
+from r2b.errors import EmptyError
 
 pa, pl, duckdb = (pytest.importorskip(library) for library in ("pyarrow", "polars", "duckdb"))
 pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
@@ -128,56 +127,3 @@ def test_columns_have_any_name(engine: str, name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(rows, known.soft_labels, atol=1e-12)
     made = home(fair.frame("round", key="id")).sort_by("id")
     assert made[made.column_names[-1]].to_pylist() == known.round(0, key=table["id"]).to_pylist()
-
-
-def from_row_groups(folder: str) -> Any:
-    pq.write_table(
-        people().select(["id", "job", "sex"]), f"{folder}/people.parquet", row_group_size=50
-    )
-    return dd.read_parquet(folder, split_row_groups=False)
-
-
-@pytest.mark.parametrize(
-    "cut",
-    [
-        lambda frame, folder: frame.repartition(npartitions=2),
-        lambda frame, folder: dd.concat([frame, frame.assign(id=frame["id"] + 1000)]).repartition(
-            npartitions=3
-        ),
-        lambda frame, folder: frame.shuffle("id"),
-        lambda frame, folder: frame.assign(place=frame["id"]).set_index("place"),
-        lambda frame, folder: frame.merge(frame[["id"]], on="id"),
-        lambda frame, folder: from_row_groups(folder),
-    ],
-    ids=["repartition", "concat", "shuffle", "set_index", "merge", "read_parquet"],
-)
-@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask's own reader
-def test_text_of_dask_may_lie_in_several_chunks(cut: Any, tmp_path: Path) -> None:
-    frame = cut(
-        dd.from_pandas(people().select(["id", "job", "sex"]).to_pandas(), npartitions=5),
-        str(tmp_path),
-    )
-    held = frame.compute().sort_values("id")
-    known = r2b.debias(
-        held["job"].tolist(), sensitive_features={"sex": held["sex"].tolist()}, epsilon=0.01
-    )
-    fair = r2b.scan(frame).debias("job", sensitive_features="sex", epsilon=0.01)
-    np.testing.assert_allclose(fair.prices, known.prices, atol=1e-12)
-    made = fair.frame("round", key="id").compute().sort_values("id")
-    assert made["job_fair"].tolist() == list(known.round(0, key=held["id"].tolist()))
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("weight", [None, "w"])
-def test_a_key_taken_for_a_class_is_refused_early_and_named(
-    engine: str, weight: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tally, "MOST_COMBINATIONS", 60)
-    monkeypatch.setattr("r2b.engines.lazy.MOST_COMBINATIONS", 60)
-    with pytest.raises(
-        InputError, match="more than 60 combinations of 'id', 'sex'; 'id' alone has"
-    ) as refused:
-        r2b.scan(ENGINES[engine](people(), tmp_path)).debias(
-            "id", sensitive_features="sex", sample_weight=weight
-        )
-    assert refused.value.facts["column"] == "id"

@@ -21,7 +21,6 @@ from r2b.engines.lazy import HeldSource
 from r2b.errors import (
     InputError,
     MissingValueError,
-    ParameterError,
     ProbabilityError,
     UnseenError,
     WeightError,
@@ -44,10 +43,6 @@ def opened(way: str, folder: Path, table: pa.Table = PEOPLE, **options: Any) -> 
 
 def framed(fair: Any, form: str, **options: Any) -> pa.Table:
     return pa.Table.from_batches(list(fair.frame(form, **options)))
-
-
-def numbers(column: Any) -> Any:
-    return np.asarray(column.to_pylist(), dtype=np.float64)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -77,19 +72,6 @@ def test_class_labels_in_files_are_those_of_the_table_in_memory(way: str, tmp_pa
     assert keyed == known.round(1, key=PEOPLE["id"]).to_pylist()
 
 
-@pytest.mark.parametrize("way", ["parquet", "csv", "stream"])
-def test_weights_count_also_where_they_are_text(way: str, tmp_path: Path) -> None:
-    weights = numbers(PEOPLE["w"].cast(pa.float64()))
-    table = PEOPLE if way == "csv" else PEOPLE.set_column(5, "w", pa.array(weights))
-    fair = opened(way, tmp_path, table).debias("job", sensitive_features="sex", sample_weight="w")
-    known = r2b.debias(
-        PEOPLE["job"], sensitive_features={"sex": PEOPLE["sex"]}, sample_weight=weights
-    )
-    np.testing.assert_allclose(fair.prices, known.prices, atol=1e-9)
-    got = framed(fair, "expand")
-    np.testing.assert_allclose(got["job_fair_weight"].to_numpy(), known.expand()[2], atol=1e-12)
-
-
 @pytest.mark.parametrize("label", ["p", [f"p{k}" for k in range(5)]])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sample_entries", [0, 1 << 24])
@@ -115,20 +97,6 @@ def test_probabilities_in_parquet_are_solved_as_in_memory(
     matrix = np.column_stack([got[name].to_numpy() for name in got.column_names[-5:]])
     np.testing.assert_allclose(
         matrix, known.soft_labels, atol=1e-7 if dtype == np.float32 else 1e-9
-    )
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".arrow"])
-def test_probabilities_in_other_files_are_solved_as_in_memory(suffix: str, tmp_path: Path) -> None:
-    y, table = file_tables.scores()
-    place = file_tables.write(table.drop_columns("p"), tmp_path / f"p{suffix}")
-    labels = [f"p{k}" for k in range(5)]
-    fair = r2b.scan(place).debias(labels, sensitive_features="g", epsilon=0.01, sample_entries=1000)
-    known = r2b.debias(y, sensitive_features={"g": table["g"]}, epsilon=0.01)
-    np.testing.assert_allclose(fair.prices, known.prices, atol=1e-9)
-    audit = r2b.scan(place).audit(labels, sensitive_features="g", n_boot=0, n_permutations=0)
-    assert audit.families[0].disparity == pytest.approx(
-        known.certificate.disparity_before, abs=1e-9
     )
 
 
@@ -211,20 +179,6 @@ def test_folders_that_tell_columns_are_columns(tmp_path: Path) -> None:
     assert framed(fair, "round", key="id").schema.field("year").type == pa.int64()
 
 
-def test_a_folder_may_also_say_that_a_value_is_missing(tmp_path: Path) -> None:
-    place = file_tables.hive(PEOPLE, tmp_path)
-    (place / "year=2021" / "region=n").rename(
-        place / "year=2021" / "region=__HIVE_DEFAULT_PARTITION__"
-    )
-    with pytest.raises(
-        MissingValueError,
-        match=r"year=2021/region=__HIVE_DEFAULT_PARTITION__/part.parquet, row group 0",
-    ):
-        r2b.scan(place).debias("job", sensitive_features="region")
-    fair = r2b.scan(place).debias("job", sensitive_features="region", missing="group")
-    assert len(fair.groups) == 4
-
-
 def test_a_null_label_deep_in_a_file_is_named_with_its_row_group(tmp_path: Path) -> None:
     labels = PEOPLE["job"].to_pylist()
     labels[2_345] = None
@@ -257,18 +211,6 @@ def test_a_wrong_weight_and_a_wrong_probability_are_named_with_their_place(tmp_p
     )
     with pytest.raises(ProbabilityError, match=r"p.parquet, row group 2, row 100"):
         r2b.scan(tmp_path / "p.parquet").debias([f"p{k}" for k in range(5)], sensitive_features="g")
-
-
-def test_text_that_is_not_a_number_is_named_with_its_row(tmp_path: Path) -> None:
-    _, table = file_tables.scores(900)
-    raw = file_tables.csv_bytes(table.drop_columns("p")).splitlines(keepends=True)
-    raw[801] = raw[801].replace(b"0.", b"x.", 1)
-    (tmp_path / "p.csv").write_bytes(b"".join(raw))
-    with pytest.raises(
-        InputError, match=r"In the column 'p0' of p.csv, row 800 \(line 802\) holds 'x\."
-    ) as caught:
-        r2b.scan(tmp_path / "p.csv").debias([f"p{k}" for k in range(5)], sensitive_features="g")
-    assert caught.value.facts["row"] == 800
 
 
 def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
@@ -307,27 +249,6 @@ def test_rows_that_are_unlike_those_that_were_counted_are_refused_with_their_pla
     relabel = fair.rows.relabel(fair.rule, "soft")
     with pytest.raises(UnseenError, match=r"people.parquet, row group 0, row 0"):
         list(FileSource.open(place).frame(relabel))
-
-
-def test_no_rows_at_all_are_refused(tmp_path: Path) -> None:
-    file_tables.write(PEOPLE.slice(0, 0), tmp_path / "none.parquet")
-    with pytest.raises(InputError, match="no rows"):
-        r2b.scan(tmp_path / "none.parquet").debias("job", sensitive_features="sex")
-
-
-@pytest.mark.parametrize(
-    ("given", "match"),
-    [
-        ("nowhere.csv", "no file"),
-        ("no-*.csv", "No file matches"),
-        ("people", "does not tell a format"),
-        ([], "empty"),
-    ],
-)
-def test_what_cannot_be_opened_is_refused(given: Any, match: str, tmp_path: Path) -> None:
-    (tmp_path / "people").write_text("{}")
-    with pytest.raises(ParameterError, match=match):
-        r2b.scan(str(tmp_path / given) if isinstance(given, str) else given)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz"])

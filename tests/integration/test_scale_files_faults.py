@@ -5,23 +5,17 @@ from __future__ import annotations
 import ast
 import shutil
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import file_tables
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from forked import run_program
 
 import r2b
-from r2b._data.compute import work_ahead
-from r2b.engines.files.reading import TextStored
-from r2b.errors import InputError, ParameterError, R2BError
+from r2b.errors import InputError, ParameterError
 
 PEOPLE = file_tables.people()
 
@@ -57,40 +51,6 @@ def test_a_damaged_row_group_is_named(tmp_path: Path) -> None:
         fair_of(place)
 
 
-@pytest.mark.parametrize("end", [0, 3])
-def test_an_empty_file_or_another_kind_of_file_is_refused(end: int, tmp_path: Path) -> None:
-    for suffix in (".parquet", ".arrow"):
-        (tmp_path / f"p{suffix}").write_bytes(b"abc"[:end])
-        with pytest.raises(InputError, match=rf"p\{suffix} cannot be read"):
-            r2b.scan(tmp_path / f"p{suffix}")
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        (
-            lambda table: table.drop_columns("w"),
-            r"b\.parquet has no column 'w', which a\.parquet has",
-        ),
-        (
-            lambda table: table.append_column("new", table["w"]),
-            r"b\.parquet has a column 'new', which a\.parquet has not",
-        ),
-        (
-            lambda table: table.set_column(5, "w", pa.array(np.zeros(len(table)))),
-            r"column 'w' holds string in a\.parquet and double in b\.parquet",
-        ),
-    ],
-)
-def test_files_with_other_columns_are_refused_by_both_names(
-    change: Any, match: str, tmp_path: Path
-) -> None:
-    file_tables.write(PEOPLE, tmp_path / "a.parquet")
-    file_tables.write(change(PEOPLE), tmp_path / "b.parquet")
-    with pytest.raises(InputError, match=match):
-        r2b.scan(tmp_path)
-
-
 def test_folders_must_tell_the_same_columns_and_none_that_files_have(tmp_path: Path) -> None:
     place = file_tables.hive(PEOPLE, tmp_path)
     file_tables.write(PEOPLE.drop_columns(["year", "region"]), place / "year=2024" / "part.parquet")
@@ -110,76 +70,6 @@ def test_a_folder_of_several_formats_or_of_other_files_is_refused(tmp_path: Path
     with pytest.raises(ParameterError, match=r"notes\.txt"):
         r2b.scan(tmp_path)
     assert r2b.scan(str(tmp_path / "*.parquet")).names == tuple(PEOPLE.column_names)
-
-
-def test_names_that_several_columns_share_are_refused_where_they_are_asked_for(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "p.csv").write_text("sex,job,sex\nf,a,f\n")
-    with pytest.raises(R2BError, match="2 columns"):
-        fair_of(tmp_path / "p.csv")
-
-
-@pytest.mark.parametrize(
-    ("wrong", "match"),
-    [
-        (b"only one\n", r"Line 503 of p\.csv has 1 field, but the header has 3"),
-        (b"a,b,c,d\n", r"Line 503 of p\.csv has 4 fields, but the header has 3"),
-        (b"\n", r"Line 503 of p\.csv is blank"),
-        (b'f,"x"y,a\n', r"p\.csv cannot be read from line 503 on"),
-        (b'f,"never closed,a\n', r"p\.csv"),
-    ],
-)
-@pytest.mark.parametrize("quoted", [False, True])
-@pytest.mark.parametrize("size", [1 << 20, 311])
-def test_a_ragged_line_is_named(
-    wrong: bytes,
-    match: str,
-    quoted: bool,
-    size: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(TextStored, "size", size)
-    row = b'f,"two\nlines",a\n' * 250 + b"f,b,a\n" if quoted else b"f,x,a\n" * 501
-    (tmp_path / "p.csv").write_bytes(b"sex,note,job\n" + row + wrong + b"m,x,b\n" * 300)
-    with pytest.raises(InputError, match=match):
-        fair_of(tmp_path / "p.csv")
-
-
-def test_text_in_another_encoding_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_bytes(b"sex,job\nf,caf\xe9\nm,b\n")
-    with pytest.raises(
-        InputError,
-        match=r"p\.csv is not utf-8: byte 13 \(0xe9, on line 2\) cannot be read.*encoding='latin-1'",
-    ):
-        fair_of(tmp_path / "p.csv")
-    (tmp_path / "q.csv").write_bytes(b"sex,m\xe9tier\nf,a\nm,b\n")
-    with pytest.raises(
-        InputError, match=r"q\.csv is not utf-8: byte 5 \(0xe9, on line 1\).*encoding='latin-1'"
-    ):
-        r2b.scan(tmp_path / "q.csv")
-
-
-def test_what_waits_is_bounded_and_an_error_ends_it() -> None:
-    begun: list[int] = []
-
-    def numbers() -> Iterator[int]:
-        for k in range(100):
-            begun.append(k)
-            yield k
-
-    def work(k: int) -> int:
-        if k == 5:
-            raise ValueError("five")
-        return k
-
-    taken = work_ahead(work, numbers(), threads=2)
-    assert [next(taken) for _ in range(3)] == [0, 1, 2]
-    assert len(begun) <= 6
-    with pytest.raises(ValueError, match="five"):
-        list(taken)
-    assert len(begun) < 12
 
 
 def little_room(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
@@ -267,45 +157,6 @@ def test_a_file_that_may_not_grow_leaves_nothing_and_scratch_that_may_not_is_an_
     assert [names(Path(source).parent) for source, _, _ in asked] == [
         [Path(source).name] for source, _, _ in asked
     ]
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 256 kB, where this process may mount one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = shutil.which("mount")
-    words = [mount or "mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
-    if mount is None or subprocess.run(words, capture_output=True, check=False).returncode != 0:
-        pytest.skip("no disk may be mounted here")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-@pytest.mark.parametrize("way", ["parquet", "csv", "folder", "pattern"])
-def test_a_full_disk_leaves_nothing(
-    way: str, tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = file_tables.WAYS[way](pa.concat_tables([PEOPLE] * 8), tmp_path)
-    monkeypatch.setattr("r2b.engines.files.writing.refuse_little_room", lambda *_: None)
-    target = small_disk / ("out" if way in ("folder", "pattern") else f"out.{way}")
-    with pytest.raises(ParameterError, match="the disk has no room left"):
-        fair_of(given).write(target, "soft")
-    assert names(small_disk) == []
-
-
-def test_a_full_scratch_disk_leaves_nothing(
-    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, table = file_tables.scores(30_000)
-    pq.write_table(table, tmp_path / "s.parquet", row_group_size=4_000)
-    monkeypatch.setattr("r2b.engines.files.source.refuse_little_room", lambda *_: None)
-    monkeypatch.setattr("r2b.engines.source._IN_MEMORY", 0)
-    with pytest.raises(ParameterError, match=r"cannot be kept in .*there is no room left"):
-        r2b.scan(tmp_path / "s.parquet", scratch=str(small_disk)).debias(
-            "p", sensitive_features="g"
-        )
-    assert names(small_disk) == []
 
 
 STOPPED = """

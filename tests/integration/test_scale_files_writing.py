@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 from datetime import datetime
 from decimal import Decimal
@@ -22,7 +21,7 @@ from file_tables import WAYS
 import r2b
 from r2b.engines.files import FileSource
 from r2b.engines.files.reading import TextStored
-from r2b.errors import InputError, ParameterError
+from r2b.errors import ParameterError
 
 PEOPLE = file_tables.people()
 FORMS = ("soft", "round", "sample", "expand")
@@ -148,44 +147,6 @@ def test_new_fields_are_those_that_the_library_of_python_writes(tmp_path: Path) 
         assert (tmp_path / f"{form}.csv").read_text() == "".join(wanted)
 
 
-def test_blank_lines_at_the_end_stay_there(tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_bytes(b"sex,job\nf,a\nf,b\nm,b\n\n\n")
-    fair_of(tmp_path / "p.csv").write(tmp_path / "q.csv", "round")
-    lines = (tmp_path / "q.csv").read_bytes().split(b"\n")
-    assert len(lines) == 7
-    assert lines[4:] == [b"", b"", b""]
-
-
-def test_compressed_text_is_the_same_each_time(tmp_path: Path) -> None:
-    place = file_tables.write(PEOPLE, tmp_path / "p.csv.gz")
-    fair = fair_of(place)
-    fair.write(tmp_path / "a.csv.gz", "round")
-    fair.write(tmp_path / "b.csv.gz", "round")
-    fair.write(tmp_path / "c.csv", "round")
-    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
-    assert (
-        gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == (tmp_path / "c.csv").read_bytes()
-    )
-
-
-@pytest.mark.parametrize("suffix", ["bz2", "xz", "zst"])
-def test_other_compressions_are_read_and_written(suffix: str, tmp_path: Path) -> None:
-    from r2b._files.text import compress, decompress
-
-    raw = file_tables.csv_bytes(PEOPLE)
-    (tmp_path / f"p.csv.{suffix}").write_bytes(compress(raw, suffix))
-    fair = fair_of(tmp_path / f"p.csv.{suffix}")
-    fair.write(tmp_path / f"q.csv.{suffix}", "round")
-    fair.write(tmp_path / "q.csv", "round")
-    assert (
-        decompress((tmp_path / f"q.csv.{suffix}").read_bytes(), suffix, "q")
-        == (tmp_path / "q.csv").read_bytes()
-    )
-    (tmp_path / f"p.csv.{suffix}").write_bytes(compress(raw, suffix)[:-20])
-    with pytest.raises(InputError, match=rf"p\.csv\.{suffix} cannot be read"):
-        fair_of(tmp_path / f"p.csv.{suffix}")
-
-
 def rich(n: int = 900) -> pa.Table:
     """Columns of many types, with notes on the schema and on a field."""
     rng = np.random.default_rng(0)
@@ -246,31 +207,6 @@ def test_parquet_keeps_types_notes_codecs_and_row_groups(tmp_path: Path) -> None
             )
             assert ("RLE_DICTIONARY" in one.encodings) == ("RLE_DICTIONARY" in other.encodings)
     assert new.metadata.row_group(0).column(7).compression == "ZSTD"
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_long_batches_get_their_labels_part_by_part(
-    form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = tmp_path / "people.parquet"
-    pq.write_table(
-        PEOPLE.set_column(
-            PEOPLE.schema.get_field_index("job"), "job", PEOPLE["job"].dictionary_encode()
-        ),
-        given,
-        row_group_size=211,
-    )
-    fair = fair_of(given)
-    fair.write(tmp_path / "whole.parquet", form, random_state=2)
-    monkeypatch.setattr("r2b.engines.source.RELABELLED_ROWS", 50)
-    fair.write(tmp_path / "parts.parquet", form, random_state=2)
-    whole, parts = (pq.ParquetFile(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
-    assert whole.read().equals(parts.read())
-    sizes = [
-        [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
-        for file in (whole, parts)
-    ]
-    assert sizes[0] == sizes[1] and (form == "expand" or set(sizes[0][:-1]) == {211})
 
 
 def test_a_row_group_that_is_too_large_to_hold_is_split(
@@ -365,20 +301,6 @@ def test_a_folder_leaves_with_the_same_paths_and_without_what_they_tell(
     assert values(got.select(wanted.column_names)) == values(wanted)
 
 
-def test_nothing_that_is_there_is_written_over(tmp_path: Path) -> None:
-    place = file_tables.write(PEOPLE, tmp_path / "p.parquet")
-    fair = fair_of(place)
-    (tmp_path / "q.parquet").write_bytes(b"mine")
-    with pytest.raises(ParameterError, match="there already"):
-        fair.write(tmp_path / "q.parquet", "round")
-    assert (tmp_path / "q.parquet").read_bytes() == b"mine"
-    with pytest.raises(ParameterError, match="is the file that is read"):
-        fair.write(place, "round", force=True)
-    fair.write(tmp_path / "q.parquet", "round", force=True)
-    assert "job_fair" in pq.read_schema(tmp_path / "q.parquet").names
-    assert pq.read_table(place).equals(PEOPLE)
-
-
 def test_a_folder_is_replaced_as_a_whole_and_only_where_it_holds_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,23 +324,3 @@ def test_a_folder_is_replaced_as_a_whole_and_only_where_it_holds_tables(
     monkeypatch.chdir(place)
     with pytest.raises(ParameterError, match=r"lies in|holds"):
         fair_of(".").write("out", "round")
-
-
-def test_several_files_do_not_leave_as_one_and_a_name_must_tell_a_format(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="leaves as a folder"):
-        fair_of(WAYS["folder"](PEOPLE, tmp_path)).write(tmp_path / "q.csv", "round")
-    one = fair_of(file_tables.write(PEOPLE, tmp_path / "p.parquet"))
-    for name in ("q.xls", "q"):
-        with pytest.raises(ParameterError, match="does not tell a format"):
-            one.write(tmp_path / name, "round")
-
-
-def test_an_encoding_of_single_bytes_is_kept(tmp_path: Path) -> None:
-    raw = "name,sex,job\n" + "Zoë,f,café\nJosé,m,bär\nAna,m,bär\n" * 50
-    (tmp_path / "p.csv").write_bytes(raw.encode("latin-1"))
-    fair_of(tmp_path / "p.csv", encoding="latin-1").write(tmp_path / "q.csv", "round")
-    got = (tmp_path / "q.csv").read_bytes().decode("latin-1").splitlines()
-    assert [line.rpartition(",")[0] for line in got] == raw.splitlines()
-    assert {line.rpartition(",")[2] for line in got[1:]} <= {"café", "bär"}
-    with pytest.raises(ParameterError, match="no encoding 'utf-9'"):
-        r2b.scan(tmp_path / "p.csv", encoding="utf-9")

@@ -9,7 +9,7 @@ import pytest
 from file_tables import people, scores
 
 import r2b
-from r2b.errors import InputError, ParameterError
+from r2b.errors import ParameterError
 
 pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -77,14 +77,6 @@ def test_a_folder_in_a_list_is_called_one(file: Path) -> None:
         r2b.scan([file, file.parent / "none.parquet"])
 
 
-def test_what_is_there_is_not_replaced_and_the_remedy_is_an_argument(file: Path) -> None:
-    fair = r2b.scan(file).debias("job", **ASK)
-    fair.write(file.parent / "a.parquet")
-    with pytest.raises(ParameterError, match=r"is there already.*replace it with .force=True."):
-        fair.write(file.parent / "a.parquet")
-    fair.write(file.parent / "a.parquet", force=True)
-
-
 def test_nothing_is_written_where_a_pattern_of_all_folders_would_find_it_again(
     tmp_path: Path,
 ) -> None:
@@ -99,30 +91,6 @@ def test_nothing_is_written_where_a_pattern_of_all_folders_would_find_it_again(
     pattern = str(tmp_path / "in" / "*" / "*.parquet")
     r2b.scan(pattern).debias("job", **ASK).write(tmp_path / "in" / "fair")
     assert r2b.scan(pattern).source.n_rows == 100  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_text_of_two_bytes_a_character_is_recognised(tmp_path: Path, encoding: str) -> None:
-    mark = "" if encoding == "utf-16" else "\ufeff"
-    (tmp_path / "t.csv").write_bytes(f"{mark}sex,job\nf,a\nm,b\n".encode(encoding))
-    with pytest.raises(
-        InputError,
-        match=r"t\.csv is not utf-8: byte 0 .* It begins like UTF-16\. Pass `encoding='utf-16'`",
-    ):
-        r2b.scan(tmp_path / "t.csv")
-    assert r2b.scan(tmp_path / "t.csv", encoding="utf-16").names == ("sex", "job")
-
-
-def test_remedies_for_text_name_the_argument(tmp_path: Path) -> None:
-    (tmp_path / "ragged.csv").write_bytes(b"sex;job\nf;a\nm;b;c\n")
-    with pytest.raises(InputError, match="delimiter="):
-        r2b.scan(tmp_path / "ragged.csv", delimiter=";").debias("job", sensitive_features="sex")
-    (tmp_path / "latin.csv").write_bytes(b"sex,job\nf,\xe9\nm,b\n")
-    with pytest.raises(InputError, match="encoding='latin-1'"):
-        r2b.scan(tmp_path / "latin.csv").debias("job", sensitive_features="sex")
-    assert r2b.scan(tmp_path / "latin.csv", encoding="latin-1").debias(
-        "job", sensitive_features="sex"
-    ).classes.tolist() == ["b", "é"]
 
 
 def test_a_file_counts_once_however_many_ways_a_pattern_has_to_it(tmp_path: Path) -> None:
@@ -150,14 +118,6 @@ def test_ways_to_read_files_are_checked(file: Path, options: dict[str, Any], sai
         r2b.scan(file, **options)
 
 
-def test_one_text_that_means_missing_is_not_taken_letter_by_letter(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("sex,job\nNA,N\nm,A\nf,N\nm,N\n", encoding="utf-8")
-    fair = r2b.scan(tmp_path / "t.csv", na="NA").debias(
-        "job", sensitive_features="sex", missing="group"
-    )
-    assert fair.classes.tolist() == ["A", "N"] and len(fair.groups) == 3
-
-
 def test_scratch_space_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
     _, table = scores(50)
     pq.write_table(table, tmp_path / "t.parquet")
@@ -176,10 +136,6 @@ def test_scratch_space_that_is_not_there_is_refused_by_its_name(tmp_path: Path) 
             r2b.scan(tmp_path / "t.parquet").debias(
                 label, sensitive_features=group, sample_entries=sample_entries
             )  # type: ignore[arg-type]
-
-
-def test_a_scan_shows_itself_in_one_line(file: Path) -> None:
-    assert repr(r2b.scan(file)) == "<Scan of my people.parquet: 7 columns>"
 
 
 @pytest.mark.parametrize(

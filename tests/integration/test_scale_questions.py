@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,8 @@ import pytest
 from file_tables import people, scores
 
 import r2b
-from r2b.engines import table_rows
 from r2b.errors import (
     MissingValueError,
-    NotSolvedWarning,
     ParameterError,
     ProbabilityError,
     UnseenError,
@@ -23,8 +20,6 @@ from r2b.errors import (
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-
-EPSILONS = [0.0, 0.01, 0.05, 0.2]
 
 
 @pytest.fixture
@@ -61,35 +56,6 @@ def test_a_path_of_class_labels_is_that_of_rows_in_memory_and_its_points_can_be_
     assert again.certificate.disparity_before <= found.epsilon[2] + 0.02
 
 
-@pytest.mark.parametrize("sample_entries", [1 << 24, 500])
-def test_a_path_of_probabilities_is_that_of_rows_in_memory(sample_entries: int) -> None:
-    y, table = scores(700)
-    group = next(
-        name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)
-    )
-    label = next(
-        name
-        for name in table.column_names
-        if pa.types.is_fixed_size_list(table.schema.field(name).type)
-    )
-    found = r2b.scan(table).frontier(
-        label, sensitive_features=group, epsilons=EPSILONS, sample_entries=sample_entries
-    )
-    known = r2b.frontier(y, sensitive_features=table[group], epsilons=EPSILONS)
-    assert np.abs(found.distance - known.distance).max() < 1e-9
-    assert all(point.solved for point in found)
-
-
-def test_a_path_refuses_what_debias_does_not_know(folder: Path) -> None:
-    with pytest.raises(
-        ParameterError,
-        match=r"'bounds' is not an option of debias. Did you mean 'bound'\? Choose among epsilon, bound",
-    ):
-        r2b.scan(folder).frontier("job", sensitive_features="sex", bounds="ratio")
-    with pytest.raises(ParameterError, match="epsilons is"):
-        r2b.scan(folder).frontier("job", sensitive_features="sex", epsilons=[-0.1])
-
-
 @pytest.mark.parametrize("form", ["soft", "round", "sample", "expand"])
 def test_prices_that_were_saved_give_another_table_the_labels_they_give_in_memory(
     folder: Path, tmp_path: Path, form: Any
@@ -105,23 +71,6 @@ def test_prices_that_were_saved_give_another_table_the_labels_they_give_in_memor
         pa.Table.from_batches(list(solved.frame(form)))
     )
     assert applied.certificate == loaded.certificate
-
-
-def test_prices_applied_to_other_rows_round_to_their_own_counts() -> None:
-    fitted, later = people(900), people(400, seed=8)
-    fair = r2b.debias(fitted["job"], sensitive_features=in_memory(fitted, "sex"), epsilon=0.02)
-    applied = r2b.scan(later).transform(fair, "job", sensitive_features="sex")
-    soft, rounded = (applied.frame(form).to_pandas() for form in ("soft", "round"))
-    for sex in ("f", "m"):
-        wanted = soft[soft["sex"] == sex].filter(like="job_fair_").sum()
-        for name, mass in wanted.items():
-            count = int(
-                (
-                    (rounded["sex"] == sex)
-                    & (rounded["job_fair"] == str(name).removeprefix("job_fair_"))
-                ).sum()
-            )
-            assert abs(count - mass) < 1 + 1e-9
 
 
 def test_prices_of_probabilities_are_applied_to_files(tmp_path: Path) -> None:
@@ -229,59 +178,9 @@ def test_prices_with_a_continuous_attribute_are_applied_to_other_tables(soft: bo
         r2b.scan(table).transform(fair, label, sensitive_features=["age", "sex"])
 
 
-def test_a_table_shows_itself_in_one_line_like_labels_in_memory(folder: Path) -> None:
-    shown = repr(r2b.scan(folder).debias("job", sensitive_features="sex", epsilon=0.02))
-    assert shown.startswith("<FairLabels: solved, disparity") and "\n" not in shown
-
-
-def test_the_users_own_filter_decides_about_warnings() -> None:
-    _, table = scores(200)
-    group = next(
-        name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)
-    )
-    asked: dict[str, Any] = {
-        "label": [
-            name for name in table.column_names if name.startswith("p") and name[1:].isdigit()
-        ]
-    }
-    asked |= {"sensitive_features": group, "max_iter": 0}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore", NotSolvedWarning)
-        assert not r2b.scan(table).debias(**asked).status.ok
-    assert not caught
-    with pytest.warns(NotSolvedWarning) as told:
-        r2b.scan(table).debias(**asked)
-    assert told[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NotSolvedWarning)
-        with pytest.raises(NotSolvedWarning):
-            r2b.scan(table).debias(**asked)
-
-
 def test_results_of_files_can_be_pickled_and_go_on(folder: Path) -> None:
     fair = r2b.scan(folder).debias("job", sensitive_features="sex", epsilon=0.02)
     sent = pickle.loads(pickle.dumps(fair))
     assert [batch.to_pylist() for batch in sent.frame("round")] == [
         batch.to_pylist() for batch in fair.frame("round")
     ]
-
-
-def test_too_many_classes_for_a_table_of_changes_are_refused_and_the_remedy_works(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    table = people(300)
-    fair = r2b.scan(table).debias("job", sensitive_features="sex", epsilon=0.02)
-    monkeypatch.setattr(table_rows, "_LARGEST_CHANNEL", 16)
-    with pytest.raises(
-        ParameterError, match=r"There are 4 classes in 2 groups.*Take 'sample' or 'expand'"
-    ):
-        fair.frame("round")
-    assert fair.frame("sample").num_rows == 300 and fair.frame("expand").num_rows >= 300
-
-
-def test_fair_labels_are_rounded_to_themselves_without_a_pass() -> None:
-    table = people(300)
-    fair = r2b.scan(table).debias("job", sensitive_features="sex", epsilon=1.0)
-    assert fair.unchanged and fair.rows.relabel(fair.rule, "round").borders is None
-    assert fair.frame("round")["job_fair"].equals(table["job"])
-    assert fair.largest_changes() == []

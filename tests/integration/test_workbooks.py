@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from cli_calls import Shell, people
 import r2b
 from r2b._files import Format, table_of
 from r2b._files.workbook import SheetWriter, read_sheet
-from r2b.errors import DamagedFileError, EmptyError, InputError, MissingExtraError, ParameterError
+from r2b.errors import DamagedFileError, EmptyError, InputError, ParameterError
 
 openpyxl = pytest.importorskip("openpyxl")
 pa = pytest.importorskip("pyarrow")
@@ -136,17 +135,6 @@ def test_labels_leave_in_a_workbook_and_verify(shell: Shell) -> None:
     )
 
 
-def test_a_workbook_that_cannot_be_written_leaves_nothing_behind(shell: Shell) -> None:
-    shell.write("people.csv", "sex,job,x\nf,a,1\nm,b,2\nf,b,\x013\n")
-    done = shell("debias", "people.csv", *ASK, "-q", "-o", "fair.xlsx")
-    assert (
-        done.code == 3
-        and done.err.startswith("Error: In the column 'x', row 2 holds '\\x013'")
-        and done.err.count("\n") == 1
-    )
-    assert [path.name for path in Path().iterdir()] == ["people.csv"]
-
-
 def test_the_sheet_is_asked_for_by_its_option_and_has_none_elsewhere(shell: Shell) -> None:
     rows = [
         list(row)
@@ -157,13 +145,3 @@ def test_the_sheet_is_asked_for_by_its_option_and_has_none_elsewhere(shell: Shel
     assert shell("audit", "two.xlsx", *ASK, "--sheet", "2024", "--permutations", "0").code == 0
     shell.write("a.csv", "sex,job\nf,x\nm,y\n")
     assert "which has no sheets" in shell("audit", "a.csv", *ASK, "--sheet", "x").err
-
-
-def test_without_the_library_the_extra_is_named(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shell.write("a.xlsx", book([["a"], [1]]).getvalue())
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(MissingExtraError, match=r"r2b\[excel\]"):
-        r2b.scan("a.xlsx")
-    assert shell("audit", "a.xlsx", *ASK).code == 2
