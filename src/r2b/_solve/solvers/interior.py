@@ -20,6 +20,7 @@ from scipy import sparse
 
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Flags, Floats
+from r2b._data.compute import parts_of
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.linear import (
@@ -37,6 +38,7 @@ _CENTRAL = 1e-17  # complementarity at which to stop, far below the rounding of 
 _ROUNDING = 1e-12  # complementarity below which a step may be lost to rounding
 _FEASIBLE = 1e-9  # infeasibility that is still rounding
 _RUNAWAY = 1e6  # prices, in units of lam or 1, that no feasible problem needs
+_CHUNK = 1 << 23  # entries of rows by prices that are held at once
 _IDLE = 40  # steps that do not halve the residual, after which none will
 
 
@@ -95,12 +97,14 @@ def curvature_of(rows: MergedRows, parity: Parity, d: Floats, *, disjoint: bool)
         tables = pairs.T @ blocks.reshape(len(design), -1)
         whole = tables.reshape(n_groups, n_groups, *blocks.shape[1:])
     else:
-        counted = design[rows.cell] * np.sqrt(rows.weight)[:, None]
-        ranked = counted[:, :, None] * (d / np.sqrt(d.sum(axis=1))[:, None])[:, None, :]
-        flat = ranked.reshape(len(d), -1)
-        square = -(flat.T @ flat).reshape(n_groups, n_classes, n_groups, n_classes)
-        for class_ in range(n_classes):
-            square[:, class_, :, class_] += counted.T @ (d[:, class_, None] * counted)
+        square = np.zeros((n_groups, n_classes, n_groups, n_classes))
+        scaled = d / np.sqrt(d.sum(axis=1))[:, None]
+        for part in parts_of(len(d), max(1, _CHUNK // (n_groups * n_classes))):
+            counted = design[rows.cell[part]] * np.sqrt(rows.weight[part])[:, None]
+            flat = (counted[:, :, None] * scaled[part, None, :]).reshape(len(counted), -1)
+            square -= (flat.T @ flat).reshape(square.shape)
+            for class_ in range(n_classes):
+                square[:, class_, :, class_] += counted.T @ (d[part, class_, None] * counted)
         whole = parity.curvature(square.transpose(0, 2, 1, 3))
     return np.ascontiguousarray(whole.transpose(0, 2, 1, 3))
 
