@@ -99,12 +99,12 @@ def curvature_of(rows: MergedRows, parity: Parity, d: Floats, *, disjoint: bool)
     else:
         square = np.zeros((n_groups, n_classes, n_groups, n_classes))
         scaled = d / np.sqrt(d.sum(axis=1))[:, None]
-        for part in parts_of(len(d), max(1, _CHUNK // (n_groups * n_classes))):
-            counted = design[rows.cell[part]] * np.sqrt(rows.weight[part])[:, None]
-            flat = (counted[:, :, None] * scaled[part, None, :]).reshape(len(counted), -1)
+        for some in parts_of(len(d), max(1, _CHUNK // (n_groups * n_classes))):
+            counted = design[rows.cell[some]] * np.sqrt(rows.weight[some])[:, None]
+            flat = (counted[:, :, None] * scaled[some, None, :]).reshape(len(counted), -1)
             square -= (flat.T @ flat).reshape(square.shape)
             for class_ in range(n_classes):
-                square[:, class_, :, class_] += counted.T @ (d[part, class_, None] * counted)
+                square[:, class_, :, class_] += counted.T @ (d[some, class_, None] * counted)
         whole = parity.curvature(square.transpose(0, 2, 1, 3))
     return np.ascontiguousarray(whole.transpose(0, 2, 1, 3))
 
