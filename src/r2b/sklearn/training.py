@@ -224,7 +224,7 @@ def _call(
     name = type(learner).__name__
     if rows.index is not None and reads_pairs(learner):
         problem = f"X is a table of pairs of rows to {name}: none can be repeated or left out."
-        remedy = "Use `form='round'` or 'sample' without weights of zero, or pass features."
+        remedy = "Use `form='round'` or `form='sample'` without weights of zero, or pass features."
         raise ParameterError(problem, remedy=remedy, estimator=name)
     own |= fit_params if rows.index is None else _check_method_params(X, fit_params, rows.index)
     if rows.weight is not None:
