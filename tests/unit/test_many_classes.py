@@ -168,6 +168,7 @@ def test_a_frontier_of_many_classes_is_the_same_as_single_solves():
 
 def test_rows_to_which_changes_have_costs_are_walked_one_by_one():
     rows = rows_of(zipf(2, 300))
+    pytest.importorskip("numba")
     assert isinstance(oracle_of(rows), ClassOracle)
     valued = rows.valued(rows.labels - 1.0)
     assert (

@@ -189,6 +189,7 @@ def test_newton_with_the_curvature_of_a_sample(bound):
 @pytest.mark.parametrize("epsilon", [0.0, 0.01])
 @pytest.mark.parametrize("lam", [0.4, 1.0, 2.0])
 def test_thresholds_alone(epsilon, lam):
+    pytest.importorskip("numba")
     case = Small("range", epsilon, lam, rows=300)
     solver = Thresholds(ClassOracle.of(case.problem.rows_in_memory), case.task.parity, lam)
     outcome = alone(case, solver, 40, 1e-11)
@@ -402,6 +403,7 @@ def planned(case: Small, oracle=None, *, warm: bool = False) -> list[str]:
 
 
 def test_the_plan():
+    pytest.importorskip("numba")
     lasts = ["interior 1", "newton 1"] * 3
     few, many = Small(soft=True), Small(soft=True, rows=400, weighted=False)
     assert planned(few) == lasts
@@ -461,6 +463,7 @@ def test_merged_classes_are_compared_by_every_solver(families, soft):
 
 
 def test_the_slope_of_thresholds_is_the_derivative_of_the_dual():
+    pytest.importorskip("numba")
     case = Small("range", 0.01, 1.0, rows=300)
     oracle, parity = ClassOracle.of(case.problem.rows_in_memory), case.task.parity
     solver = Thresholds(oracle, parity, 1.0)
@@ -484,6 +487,7 @@ def test_the_slope_of_thresholds_is_the_derivative_of_the_dual():
 
 
 def test_classes_that_stay_as_they_are_cost_no_step():
+    pytest.importorskip("numba")
     rows = merge(read(list("aabb"), sensitive_features=list("fmfm")))
     parity = Parity.of_groups(range_bound(0.1, 2), rows.cell_weight)
     for solver in (
