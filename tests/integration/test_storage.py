@@ -1,4 +1,6 @@
-"""Solutions on disk: the same after as before, whole or not at all, refused when damaged, and never a pickle."""
+"""Solutions on disk: the same after as before, whole or not at all, refused when damaged, and
+never a pickle.
+"""
 
 from __future__ import annotations
 
@@ -288,7 +290,9 @@ def replaced(content, path, value):
 
 
 def test_damage_of_any_kind_is_refused_or_harmless(tmp_path):
-    """Each value of the file is removed or replaced in turn: the result is a FileFormatError or an object, never another exception."""
+    """Each value of the file is removed or replaced in turn: the result is a FileFormatError or an
+    object, never another exception.
+    """
     path = tmp_path / "fair.json"
     r2b.debias(CLASS.y, **CLASS.arguments).save(path)
     content = json.loads(path.read_text())

@@ -1,4 +1,6 @@
-"""``r2b.verify``: one check for every form, kind of label and attribute, format and place of the data."""
+"""``r2b.verify``: one check for every form, kind of label and attribute, format and place of the
+data.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What an audit says about chance and about its own precision: valid under the null, equal to the measures it stands on."""
+"""What an audit says about chance and about its own precision: valid under the null, equal to the
+measures it stands on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""An audit does not contradict itself: a verdict and the numbers beside it are one quantity, whatever the groups and clusters."""
+"""An audit does not contradict itself: a verdict and the numbers beside it are one quantity,
+whatever the groups and clusters.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_a_verdict_is_the_comparison_of_the_two_numbers_shown(
 
 
 def crossed(n: int = 600) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
-    """Two sexes that differ for sure, crossed with sites of which one has two rows: by chance those two are as far out as can be."""
+    """Two sexes that differ for sure, crossed with sites of which one has two rows: by chance
+    those two are as far out as can be.
+    """
     rng = np.random.default_rng(5)
     people = {
         "sex": rng.choice(["f", "m"], n),
@@ -264,7 +268,9 @@ def test_uncertain_groups_of_few_rows_have_wide_intervals() -> None:
 
 
 def clustered(seed: int, *, varying: bool) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Fair labels of 30 people with six rows each, which are nearly alike; a group is the person's own, or differs between rows."""
+    """Fair labels of 30 people with six rows each, which are nearly alike; a group is the person's
+    own, or differs between rows.
+    """
     rng = np.random.default_rng(seed)
     person = np.repeat(np.arange(30), 6)
     usual = rng.random(30) < 0.5

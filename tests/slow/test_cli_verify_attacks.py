@@ -1,4 +1,6 @@
-"""What is printed and verified is about the labels in the file: attacks on output and certificate, and a campaign of random edits."""
+"""What is printed and verified is about the labels in the file: attacks on output and certificate,
+and a campaign of random edits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Algorithm 1: it converges to the certified optimum, round by round as printed, and has none of the defects of its published forms."""
+"""Algorithm 1: it converges to the certified optimum, round by round as printed, and has none of
+the defects of its published forms.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ ALL_ROUNDS = 1_000
 
 @cache
 def data(name):
-    """Labels, groups and the labels as a matrix; "injected" sets half of Adult's labels by sex, as in the paper's experiments."""
+    """Labels, groups and the labels as a matrix; "injected" sets half of Adult's labels by sex, as
+    in the paper's experiments.
+    """
     rng = np.random.default_rng(7)
     if name == "many":
         groups = rng.choice(3, 3_000)
@@ -48,7 +52,9 @@ def data(name):
 
 @cache
 def solved(name, epsilon, **settings):
-    """A fit of up to 1,000 rounds, ended by residuals at rounding, and the distance and labels of the certified optimum."""
+    """A fit of up to 1,000 rounds, ended by residuals at rounding, and the distance and labels of
+    the certified optimum.
+    """
     y, groups, matrix = data(name)
     optimum = r2b.debias(y, sensitive_features=groups, epsilon=epsilon).soft_labels
     fitted = R2B(epsilon, max_rounds=ALL_ROUNDS, tol=1e-9, **settings).fit(
@@ -99,7 +105,9 @@ def assert_a_pinned_mean_is_never_closer(name, epsilon, distance):
 
 
 def assert_near(name, epsilon, **settings):
-    """A hundred rounds are within a thousandth of the certified optimum of the same problem, in squared distance and in parity."""
+    """A hundred rounds are within a thousandth of the certified optimum of the same problem, in
+    squared distance and in parity.
+    """
     y, groups, matrix = data(name)
     bound = (
         {"bound": "target", "target": "population"} if settings["target"] == "population" else {}

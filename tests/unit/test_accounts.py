@@ -1,4 +1,6 @@
-"""What a result says about itself: weights are not called rows, and rows of uncertain groups are not listed one by one."""
+"""What a result says about itself: weights are not called rows, and rows of uncertain groups are
+not listed one by one.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ def test_accounts_of_memberships_give_group_means_before_and_after() -> None:
     # the classes of two mirror each other
     moved = np.abs(proof.means - proof.means_before).round(12)
     group, k = np.unravel_index(moved.argmax(), moved.shape)
-    line = f"{fair.groups[group]}: {fair.classes[k]} {proof.means_before[group, k]:.4f} -> {proof.means[group, k]:.4f}"
+    before, after = proof.means_before[group, k], proof.means[group, k]
+    line = f"{fair.groups[group]}: {fair.classes[k]} {before:.4f} -> {after:.4f}"
     assert "largest changes of group means" in str(fair)
     assert line in str(fair)
     facts = gather(y, sensitive_features=who, epsilon=0.0, n_permutations=0, n_boot=0)

@@ -1,4 +1,6 @@
-"""What an audit measures, against arithmetic that shares no code with it, and what must not change it."""
+"""What an audit measures, against arithmetic that shares no code with it, and what must not change
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The front door: the paper's example by hand, what must not change the answer, what a run says about itself, data that is fair already."""
+"""The front door: the paper's example by hand, what must not change the answer, what a run says
+about itself, data that is fair already.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ def test_figure_1_of_the_paper():
 
 
 def test_two_groups_two_classes_by_hand():
-    """Every "b" of f moves by t and every "a" of m by u: (1 + 2t) / 3 = 1 - u, and 2t^2 + 3u^2 is least at t = u = 2/5."""
+    """Every "b" of f moves by t and every "a" of m by u: (1 + 2t) / 3 = 1 - u, and 2t^2 + 3u^2 is
+    least at t = u = 2/5.
+    """
     x = answer(["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"])
     assert x == pytest.approx(
         np.array([[1, 0], [0.4, 0.6], [0.4, 0.6], [0.6, 0.4], [0.6, 0.4], [0.6, 0.4]]), abs=1e-10
@@ -355,7 +359,7 @@ def test_labels_of_integer_type_that_are_fair():
 
 
 def test_a_difference_of_exactly_epsilon_is_fair():
-    """4 of 10 against 3 of 10 is a difference of 0.1, although 0.4 - 0.3 > 0.1 in floating point."""
+    """4 of 10 and 3 of 10 differ by 0.1, although 0.4 - 0.3 > 0.1 in floating point."""
     soft = np.tile([[0.4, 0.3, 0.3], [0.3, 0.4, 0.3]], (3, 1))
     assert np.array_equal(
         r2b.debias(soft, sensitive_features=[0, 1] * 3, epsilon=0.1).soft_labels, soft
@@ -367,7 +371,9 @@ def test_a_difference_of_exactly_epsilon_is_fair():
 
 
 def test_equal_weighted_means_are_fair_whatever_the_order_of_the_sums():
-    """The same rows in both groups, in another order: their means agree but for the rounding of the sums."""
+    """The same rows in both groups, in another order: their means agree but for the rounding of
+    the sums.
+    """
     rng = np.random.default_rng(6)
     y, weight = rng.dirichlet(np.ones(3), 100), rng.uniform(0.1, 1, 100)
     order = rng.permutation(100)

@@ -1,4 +1,6 @@
-"""Corners that users meet: odd names, extreme weights, questions about other columns, keys and seeds of every kind."""
+"""Corners that users meet: odd names, extreme weights, questions about other columns, keys and
+seeds of every kind.
+"""
 
 from __future__ import annotations
 

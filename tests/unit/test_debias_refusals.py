@@ -1,4 +1,6 @@
-"""Bad input gets a typed error that is built from facts and ends in a remedy, and nothing is changed."""
+"""Bad input gets a typed error that is built from facts and ends in a remedy, and nothing is
+changed.
+"""
 
 from __future__ import annotations
 
@@ -229,7 +231,9 @@ def test_new_probabilities_that_do_not_fit_are_refused():
 
 
 def test_a_column_of_scores_is_not_a_column_of_classes():
-    """Thousands of values that occur once each would be solved for as classes, at groups x classes^2 numbers."""
+    """Thousands of values that occur once each would be solved for as classes, at groups x
+    classes^2 numbers.
+    """
     scores = np.random.default_rng(0).random(5000)
     with pytest.raises(
         errors.InputError, match=r"5,000 distinct values in 5,000 rows.*pass two columns"

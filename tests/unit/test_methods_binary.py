@@ -1,4 +1,4 @@
-"""The binary step: by definition (optimality conditions), by an independent QP, by metamorphosis."""
+"""The binary step: by definition (optimality conditions) and by an independent QP."""
 
 from __future__ import annotations
 

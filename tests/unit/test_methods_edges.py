@@ -1,4 +1,6 @@
-"""Every method on the edges: one group, a class that a group lacks, epsilon in all its forms, weights, rows in another order, strangers."""
+"""Every method on the edges: one group, a class that a group lacks, epsilon in all its forms,
+weights, rows in another order, strangers.
+"""
 
 from __future__ import annotations
 

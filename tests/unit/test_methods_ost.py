@@ -1,4 +1,6 @@
-"""Optimised score transformation: by its definition, by its dual, by its closed form on class labels, and on Adult."""
+"""Optimised score transformation: by its definition, by its dual, by its closed form on class
+labels, and on Adult.
+"""
 
 from typing import NamedTuple
 
@@ -56,7 +58,9 @@ def shares_and_means(values, groups, weight):
 
 
 def pivot_of(prices, targets, center, epsilon):
-    """The multiplier of the overall mean: the price of a group inside its bounds, else anything between those at the two bounds."""
+    """The multiplier of the overall mean: the price of a group inside its bounds, else anything
+    between those at the two bounds.
+    """
     upper, lower = targets >= center + epsilon - 1e-11, targets <= center - epsilon + 1e-11
     inside = ~(upper | lower)
     if inside.any():
@@ -108,7 +112,9 @@ def test_class_labels_of_two_groups_in_closed_form(seed):
 @pytest.mark.parametrize("kind", ["soft", "hard", "mixed", "near"])
 @pytest.mark.parametrize("seed", range(3))
 def test_no_gap_to_the_dual(seed, kind, epsilon):
-    """Weak duality makes this a proof: a feasible point whose value is that of a dual point is optimal."""
+    """Weak duality makes this a proof: a feasible point whose value is that of a dual point is
+    optimal.
+    """
     r, groups, weight = table(seed, kind, n_groups=2 + seed)
     prices, targets = fit_scores(r, groups, 2 + seed, weight, epsilon)
     new = transform_scores(r, prices[groups])

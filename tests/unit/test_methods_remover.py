@@ -1,4 +1,6 @@
-"""The DP remover: groups coincide after repair, ties do not leak, equal width fails where the paper says so, tables keep their form."""
+"""The DP remover: groups coincide after repair, ties do not leak, equal width fails where the
+paper says so, tables keep their form.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,17 @@ def distance(x: Array, s: Array) -> float:
 
 
 def sampling_level(s: Array) -> float:
-    """What two samples of one distribution exceed with a chance below 0.001, for the two smallest groups."""
+    """What two samples of one distribution exceed with a chance below 0.001, for the two smallest
+    groups.
+    """
     small = np.sort(np.unique(s, return_counts=True)[1])[:2]
     return float(1.95 * np.sqrt((1 / small).sum()))
 
 
 def giveaway(x: Array, s: Array) -> float:
-    """How much better than the larger group one guesses the group from the exact value (rounded to nine digits)."""
+    """How much better than the larger group one guesses the group from the exact value (rounded to
+    nine digits).
+    """
     _, value = np.unique(np.round(x, 9), return_inverse=True)
     _, group = np.unique(s, return_inverse=True)
     counts = np.zeros((value.max() + 1, group.max() + 1))

@@ -1,4 +1,6 @@
-"""Reweighing: independence of the weighted labels by definition, and what no weight can reach said aloud."""
+"""Reweighing: independence of the weighted labels by definition, and what no weight can reach said
+aloud.
+"""
 
 import numpy as np
 import pytest

@@ -141,7 +141,9 @@ def test_on_class_labels_every_gamma_up_to_one_is_the_same_map(adult):
 def test_hto_and_r2b0_coincide_on_class_labels_and_not_on_soft_ones(adult):
     y, sex = adult
     np.testing.assert_allclose(
-        HTO().fit_transform(y, sensitive_features=sex), R2B0().fit_transform(y, sensitive_features=sex), atol=1e-12
+        HTO().fit_transform(y, sensitive_features=sex),
+        R2B0().fit_transform(y, sensitive_features=sex),
+        atol=1e-12,
     )  # fmt: skip
     rng = np.random.default_rng(0)
     soft, groups = rng.dirichlet(np.ones(4), 200), rng.integers(0, 2, 200)

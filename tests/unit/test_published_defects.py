@@ -1,4 +1,6 @@
-"""Each defect found in the published implementations is a test here; the numbers are those of the survey, 5.1, 5.2 and 5.3."""
+"""Each defect found in the published implementations is a test here; the numbers are those of the
+survey, 5.1, 5.2 and 5.3.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def biased(n=600, n_classes=4, n_groups=3, seed=0):
 
 
 def pinned_solution(y, groups, epsilon):
-    """The published restriction: every group's mean within epsilon/2 of the overall mean. Solved by a general QP solver."""
+    """The published restriction: every group's mean within epsilon/2 of the overall mean. Solved
+    by a general QP solver.
+    """
     cvxpy = pytest.importorskip("cvxpy")
     pytest.importorskip("clarabel")
     x = cvxpy.Variable(y.shape, nonneg=True)
@@ -40,7 +44,9 @@ def pinned_solution(y, groups, epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.002, 0.1])
 def test_5_1_1_the_common_mean_is_free(epsilon):
-    """Defect: the means are pinned to those of the first round, which costs 1 to 3 % more distance than the optimum."""
+    """Defect: the means are pinned to those of the first round, which costs 1 to 3 % more distance
+    than the optimum.
+    """
     y, groups = biased(200)
     one_hot = np.eye(4)[y]
     fair = r2b.debias(y, sensitive_features=groups, epsilon=epsilon)
@@ -63,7 +69,9 @@ def test_5_1_2_fair_data_is_left_alone():
 
 
 def test_5_1_4_nothing_leaks_from_one_fit_to_the_next():
-    """Defect: the mean of the first data set survived; a refit on means (.10, .09, .81) returned (.76, .12, .12)."""
+    """Defect: the mean of the first data set survived; a refit on means (.10, .09, .81) returned
+    (.76, .12, .12).
+    """
     rng = np.random.default_rng(1)
     groups = rng.integers(0, 2, 400)
     first = rng.choice(3, 400, p=[0.76, 0.12, 0.12])
@@ -77,7 +85,9 @@ def test_5_1_4_nothing_leaks_from_one_fit_to_the_next():
 
 @pytest.mark.parametrize("dtype", [int, np.uint8, bool])
 def test_5_1_5_integer_and_bool_one_hot_are_not_destroyed(dtype):
-    """Defect: integer one-hot came back as uniform rows; bool gave |Z - Y|^2 of 1098 instead of 230."""
+    """Defect: integer one-hot came back as uniform rows; bool gave |Z - Y|^2 of 1098 instead of
+    230.
+    """
     y, groups = biased()
     expected = r2b.debias(np.eye(4)[y], sensitive_features=groups)
     fair = r2b.debias(np.eye(4)[y].astype(dtype), sensitive_features=groups)
@@ -150,7 +160,9 @@ def lines_run(n):
 
 
 def decides(test, others, seen=()):
-    """Whether a test can fail by its own doing: it asserts, expects a refusal, or hands over to a function or process that does."""
+    """Whether a test can fail by its own doing: it asserts, expects a refusal, or hands over to a
+    function or process that does.
+    """
     for node in ast.walk(test):
         if isinstance(node, ast.Assert):
             return True
@@ -172,7 +184,9 @@ def decides(test, others, seen=()):
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 def test_5_2_1_parity_is_reached_and_no_more_is_paid_than_needed(epsilon):
-    """Defect: the update inside the class loop left a parity of .128 and cost 119 % to 305 % more than the optimum."""
+    """Defect: the update inside the class loop left a parity of .128 and cost 119 % to 305 % more
+    than the optimum.
+    """
     y, groups = biased(200)
     fair = r2b.debias(y, sensitive_features=groups, epsilon=epsilon)
     assert parity_of(fair.soft_labels, groups).max() <= epsilon + 1e-9
@@ -227,7 +241,9 @@ def test_5_2_7_parity_falls():
 
 
 def test_5_3_the_argmax_trap():
-    """np.argmax of fair labels undoes the work; round keeps it, and nothing in the object offers an argmax."""
+    """np.argmax of fair labels undoes the work; round keeps it, and nothing in the object offers
+    an argmax.
+    """
     rng = np.random.default_rng(7)
     groups = np.repeat([0, 1], 500)
     y = np.where(

@@ -1,4 +1,6 @@
-"""Two pandas arguments of one call have the same index in the same order, or the call is refused: wherever rows meet."""
+"""Two pandas arguments of one call have the same index in the same order, or the call is refused:
+wherever rows meet.
+"""
 
 import numpy as np
 import pandas as pd
@@ -33,7 +35,9 @@ SCORES = pd.DataFrame({"no": P[:, 0], "yes": P[:, 1]})
 
 
 def shifted(given):
-    """The same values under labels that overlap with 0 to N-1 in part: where going by position goes unnoticed."""
+    """The same values under labels that overlap with 0 to N-1 in part: where going by position
+    goes unnoticed.
+    """
     return given.set_axis(np.arange(1, N + 1))
 
 
