@@ -117,9 +117,20 @@ def test_scores_that_cannot_be_used_are_refused(scored):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"gamma": 0.0}, {"gamma": np.nan}, {"epsilon": -1.0}, {"rho": 1.5}, {"rho": -0.1}, {"solver": "exactly"}, {"score_range": "any"},
-     {"steps": -1}, {"epochs": 1.5}, {"batch_size": 0}, {"tol": -1.0}],
-)  # fmt: skip
+    [
+        {"gamma": 0.0},
+        {"gamma": np.nan},
+        {"epsilon": -1.0},
+        {"rho": 1.5},
+        {"rho": -0.1},
+        {"solver": "exactly"},
+        {"score_range": "any"},
+        {"steps": -1},
+        {"epochs": 1.5},
+        {"batch_size": 0},
+        {"tol": -1.0},
+    ],
+)
 def test_parameters_out_of_range_are_refused(wrong):
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         RTO(**wrong)
