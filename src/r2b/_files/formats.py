@@ -122,7 +122,8 @@ def format_for(path: str, asked: str | None) -> Format:
         problem = f"The name {path!r} does not tell a format" + (
             f" that r2b writes: .{ending} is {_FOREIGN[ending][0]}" if ending in _FOREIGN else ""
         )
-        raise _refusal(f"{problem}.", path)
+        remedy = f"Let its name end in one of .{', .'.join(FORMATS)}."
+        raise ParameterError(f"{problem}.", remedy=remedy, code="unknown-format", name=path)
     return found
 
 
