@@ -1,1 +1,1 @@
-"""Prices for a problem: the problem itself, the row oracle, the solvers, and the certificate of what they found."""
+"""Problems to prices: solvers, the oracle that reads rows, and the certificate."""
