@@ -732,7 +732,10 @@ def own_places(true_classes: Array, classes: Array) -> list[int | None]:
             f"None of the true classes {listed(true_classes)} is among the predicted ones "
             f"{listed(classes)}."
         )
-        remedy = "Name classes alike in `y_true` and `y_pred`. For columns without names pass `classes=`."
+        remedy = (
+            "Name classes alike in `y_true` and `y_pred`. For columns without names pass "
+            "`classes=`."
+        )
         raise InputError(
             problem, remedy=remedy, true_classes=true_classes.tolist(), classes=classes.tolist()
         )

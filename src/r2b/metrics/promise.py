@@ -366,7 +366,8 @@ def _read(criterion: str, y_true: Any, y_pred: Any, **rows: Any) -> PredictionTa
     data = table.data
     for name, kind in zip(data.cells.columns, data.cells.kinds, strict=True):
         if kind != CATEGORICAL:
-            problem = f"The attribute {name!r} is of the kind {kind!r}, and a promise is about true groups."
+            fault = f"is of the kind {kind!r}, and a promise is about true groups"
+            problem = f"The attribute {name!r} {fault}."
             raise ParameterError(
                 problem,
                 remedy="Pass the true group of each row held back, in a plain column.",
