@@ -69,7 +69,7 @@ def scored(answer: Callable[[slice], Any], table: Table, epsilon: float) -> dict
         distance += float(((x - table.matrix(part)) ** 2).sum())
     parity = float(np.ptp(sums / sizes[:, None], axis=0).max())
     return {
-        "parity": parity,
+        "disparity": parity,
         "excess": max(0.0, parity - epsilon),
         "simplex": violation,
         "distance": distance / len(table.groups),

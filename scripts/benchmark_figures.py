@@ -1,4 +1,4 @@
-"""The figures of docs/benchmark.md: time against rows and against classes, a line per method, on logarithmic scales."""
+"""The figures of docs/benchmark.md: time against rows and against classes."""
 
 from __future__ import annotations
 
@@ -23,21 +23,19 @@ LINES = (
     "OSQP",
     "Reweighing",
     "ml_debiaser",
-    "r2b, NumPy kernel",
     "HolisticAI",
-    "r2b, GPU",
 )
-HOLLOW = ("r2b, NumPy kernel", "r2b, GPU", "HolisticAI", "ml_debiaser")
+HOLLOW = ("HolisticAI", "ml_debiaser")
 NOTHING = "-"
 
 
 def figures_of(report: Report, case: str) -> list[Row]:
-    """Give the lines of one case."""
+    """Return the results of one case."""
     return [row for row in report["results"] if row["case"] == case]
 
 
 def seconds_of(rows: Sequence[Row], method: str, key: str = "seconds") -> float | None:
-    """Give the seconds of a method, at equal accuracy where it has tolerances."""
+    """Return the seconds of a method, at equal accuracy where it has tolerances."""
     found = [
         row.get(key)
         for row in rows
@@ -60,7 +58,7 @@ def duration(seconds: float | None) -> str:
 
 
 def series(report: Report, kind: str, along: str, fixed: int) -> list[Row]:
-    """Give the cases of a figure: one kind of labels, growing in rows or in classes."""
+    """Return the cases of a figure: one kind of labels, growing in rows or in classes."""
     other = "classes" if along == "rows" else "rows"
     return sorted(
         (case for case in report["cases"] if case["series"] == kind and case[other] == fixed),
@@ -85,7 +83,10 @@ def figures(report: Report) -> dict[str, Picture]:
             _panel(report, title, along, cases) for title, cases in panels if len(cases) > 1
         )
         if shown:
-            words = "Whole calls; QP solvers at equal accuracy; rounds of the slow ones scaled. Lower is better."
+            words = (
+                "Whole calls; QP solvers at equal accuracy; rounds of the slow ones scaled. "
+                "Lower is better."
+            )
             rows = tuple(shown[n : n + 2] for n in range(0, len(shown), 2))
             title = f"Time against {along}, both on logarithmic scales"
             drawn[f"benchmark-{along}.svg"] = Picture(

@@ -1,4 +1,6 @@
-"""Write docs/benchmark.md and its figures from benchmarks/results: peers.json, which ``python benchmarks/peers.py`` makes, and device.json.
+"""Write docs/benchmark.md and its figures from benchmarks/results/peers.json.
+
+``python benchmarks/peers.py`` makes the results.
 
 ``python scripts/make_benchmark_page.py`` writes them; ``--check`` only says whether they are what
 would be written.
@@ -15,57 +17,78 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-from benchmark_figures import NOTHING, OURS, Report, Row, duration, figures, figures_of, seconds_of  # noqa: E402 - after the path
+from benchmark_figures import (  # noqa: E402 - after the path
+    NOTHING,
+    OURS,
+    Report,
+    Row,
+    duration,
+    figures,
+    figures_of,
+    seconds_of,
+)
 
 from experiments.figures import Picture, update  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "peers.json"
-DEVICE = RESULTS.with_name("device.json")  # made by benchmarks/device.py on a machine with a GPU
 PAGE = ROOT / "docs" / "benchmark.md"
 IMAGES = ROOT / "docs" / "images"
 SOLVERS = ("Clarabel", "OSQP", "PIQP", "SCS")
 
 HEAD = """# Compared with everyone else
 
-Every method that answers the same question, on the same tables, each in a process of its own with {seconds:g} s and {memory:.0f} GB.
-All labels are scored by the same lines; no method's own word is taken for it. Made by `scripts/make_benchmark_page.py` from
-`benchmarks/results/peers.json`; this run had {cores} cores, Python {python}, {versions}.
+These figures were measured in November 2026, before the solvers were rewritten;
+`make bench-peers` repeats them.
+
+This page compares r2b with every method that answers the same question, on the same tables. Each
+method runs in its own process with {seconds:g} s and {memory:.0f} GB. One function scores all
+labels; what a method reports about itself does not count.
 
     make bench-peers                                  # about ten minutes; --quick takes one
-    python benchmarks/peers.py --original FOLDER      # beside the original implementation: the folder that holds ml_debiaser
-    python benchmarks/peers.py --holisticai PYTHON    # beside HolisticAI: an interpreter that has holisticai[bias]
+    python benchmarks/peers.py --original FOLDER      # FOLDER holds ml_debiaser
+    python benchmarks/peers.py --holisticai PYTHON    # an interpreter that has holisticai[bias]
+
+`scripts/make_benchmark_page.py` writes this page from `benchmarks/results/peers.json`. The run had
+{cores} cores, Python {python}, {versions}.
 """
 
 WHO = """## Who is compared
 
 | method | what it is |
 | --- | --- |
-| r2b | `r2b.debias` as users call it, certificate included; also with either kernel, on one thread, and on a GPU |
-| published procedure | the paper's algorithm at its published settings, written anew and vectorised (`benchmarks/published.py`) |
+| r2b | `r2b.debias` as users call it, certificate included; also on one thread |
+| published procedure | the paper's algorithm and settings, vectorised (`benchmarks/published.py`) |
 | ml_debiaser | the original implementation of the paper, called by its public classes |
 | HolisticAI | its `MLDebiaser` at its defaults: five rounds, two groups |
 | Clarabel, OSQP, PIQP, SCS | general QP solvers, through CVXPY |
-| Reweighing | `r2b.methods.Reweighing`: weights instead of labels; the rival where the learner takes weights |
+| Reweighing | `r2b.methods.Reweighing`: weights instead of labels |
 """
 
 HOW = """## How it was measured
 
-- **Seconds** are of the whole call, libraries loaded: from a matrix to a matrix for probabilities, from codes to a table of old and new
-  labels for classes; certificate included for r2b. The least of several calls, for what takes less than a second.
-- **Alone** is what is left where both sides are spared preparation: our solve and certificate without reading and merging; a QP solver with
-  its set-up, without CVXPY.
-- **Scaled** figures (marked ~) are of methods with a fixed number of rounds, each the same work: binary solves of some classes are timed,
-  and the least of them stands for all classes and rounds. The aggregation between rounds is left out, in their favour. HolisticAI's five
-  rounds are counted as five. The accuracy of the published procedure is that of 100 rounds with exact binary steps, in its favour too.
-- **Rows.** With class labels, QP solvers are given the distinct weighted rows, at most groups x classes of them. That reduction is ours;
-  the lines *all rows* show what it saves them. Probabilities go in row by row.
-- **Equal accuracy** means parity and simplex within 1e-6, and the distance within a relative 1e-6 of the optimum. A QP solver starts at its
-  defaults and goes up a ladder of tolerances (Clarabel, PIQP: 1e-10, 1e-12; OSQP: 1e-7, 1e-9; SCS: 1e-7, 1e-9, 1e-11) until its labels are
-  that good; the time is that of this rung alone. Where no rung is, it is not counted as an answer.
-- **Memory** is the rise of resident memory above inputs and loaded libraries. For scaled methods it is that of one round.
-- **Parity** is what is left above epsilon. **Distance** is relative to the optimum, which r2b proves on every table by a duality gap (the
-  largest here is {gap}). Below it are labels that violate their limits.
-- **Not tried** are sizes that a smaller one shows to be out of reach, if time grows at least with the number of entries.
+- **Seconds** are those of the whole call, with libraries loaded: from a matrix to a matrix for
+  probabilities, from codes to a table of old and new labels for classes. For r2b they include the
+  certificate. Calls of less than a second are repeated, and the least time counts.
+- **Alone** leaves out preparation on both sides: for r2b it is the solve and the certificate,
+  without reading and merging; for a QP solver its set-up and solve, without CVXPY.
+- **Scaled** figures (marked ~) belong to methods that do the same work in a fixed number of rounds.
+  Binary solves of some classes are timed, and the least time stands for all classes and rounds.
+  This favours these methods: aggregation between rounds is left out, and the accuracy of the
+  published procedure is that of 100 rounds with exact binary steps. HolisticAI has five rounds.
+- **Rows.** With class labels, QP solvers get the distinct weighted rows, at most groups x classes.
+  That reduction is ours; the lines *all rows* show what it saves. Probabilities go in row by row.
+- **Equal accuracy** means that disparity and simplex hold within 1e-6, and that the distance is
+  within a relative 1e-6 of the optimum. A QP solver starts at its defaults and tries smaller
+  tolerances (Clarabel, PIQP: 1e-10, 1e-12; OSQP: 1e-7, 1e-9; SCS: 1e-7, 1e-9, 1e-11) until its
+  labels are that accurate. The time is that of this last tolerance alone. If none is accurate
+  enough, there is no answer.
+- **Memory** is the rise of resident memory above inputs and loaded libraries. For scaled methods it
+  is that of one round.
+- **Disparity** is what remains above epsilon. **Distance** is relative to the optimum, which r2b
+  proves on every table by a duality gap (the largest here is {gap}). Labels below the optimum
+  violate their limits.
+- **Not tried** means that a smaller size shows that the limit would be exceeded, if time grows at
+  least with the number of entries.
 """
 
 
@@ -116,14 +139,15 @@ def case_lines(report: Report, case: Row) -> list[str]:
                 row.get("status", ""),
             ]
         )
-    size = f"{case['rows']:,} rows, {case['classes']} classes, {case['groups']} groups, epsilon {case['epsilon']:g}"
-    words = f"{size}; parity before {case['disparity_before']:.2g}."
+    size = f"{case['rows']:,} rows, {case['classes']} classes, {case['groups']} groups"
+    before = case["disparity_before"]
+    words = f"{size}, epsilon {case['epsilon']:g}; disparity before {before:.2g}."
     head = [
         "method",
         "seconds",
         "alone",
         "memory",
-        "parity above epsilon",
+        "disparity above epsilon",
         "distance above optimum",
         "status",
     ]
@@ -133,7 +157,7 @@ def case_lines(report: Report, case: Row) -> list[str]:
 def rivals_at_equal_accuracy(
     report: Report, case: Row, key: str = "seconds"
 ) -> list[tuple[float, str]]:
-    """Give seconds and name of every QP solver whose labels are as good as ours, fastest first."""
+    """Return seconds and name of every QP solver that is as accurate as r2b, fastest first."""
     rows = figures_of(report, case["name"])
     found = [(seconds_of(rows, solver, key), solver) for solver in SOLVERS]
     return sorted((seconds, solver) for seconds, solver in found if seconds is not None)
@@ -174,26 +198,26 @@ def equal_lines(report: Report) -> list[str]:
     words = [
         "## At equal accuracy",
         "",
-        "A ratio above 1 says how many times longer the fastest QP solver takes for labels as good as ours.",
+        "A ratio above 1 says how many times longer the fastest QP solver takes at equal accuracy.",
         "",
     ]
-    other = "`Reweighing` is not among them: it answers another question, with weights for labels that stay as they are."
+    other = "`Reweighing` is not among them: it keeps the labels and computes weights."
     return [*words, *table(head, body), "", *_faster_lines(faster), "", other, ""]
 
 
 def _faster_lines(faster: list[tuple[Row, str]]) -> list[str]:
     if not faster:
         return [
-            "No peer is faster at any of these sizes, neither by the whole call nor by the solver alone."
+            "No peer is faster at any of these sizes, in the whole call or in the solver alone."
         ]
     lines = ["Where a peer is faster:", "", *(words for _, words in faster)]
     merged = [case["groups"] * case["classes"] for case, _ in faster if not case["soft"]]
     if merged:
         lines += [
             "",
-            f"Class labels are merged to at most {max(merged)} rows here, where there is little to compute. A compiled solver is then done",
-            "in the time of a few of our steps, each of them NumPy calls on small tables. It is handed the merged rows, which is our",
-            "reduction, and its answer comes without a certificate.",
+            f"In these tables, class labels are merged to at most {max(merged)} rows. A compiled",
+            "solver then needs the time of a few of our steps, which are NumPy calls. It gets the",
+            "merged rows, which is our reduction, and its answer has no certificate.",
         ]
     return lines
 
@@ -210,11 +234,13 @@ def short_lines(report: Report) -> list[str]:
             if row is None or ours is None:
                 continue
             left = (
-                f"; it ends {row['above']:+.0%} from the optimum with {small(row['excess'])} of parity left"
+                f"; it ends {row['above']:+.0%} from the optimum, "
+                f"with disparity {small(row['excess'])} above epsilon"
                 if "above" in row
                 else ""
             )
-            words = f"{method} {duration(row['seconds'])}, r2b {duration(ours)}: {row['seconds'] / ours:,.0f} times{left}"
+            ratio = f"{row['seconds'] / ours:,.0f} times{left}"
+            words = f"{method} {duration(row['seconds'])}, r2b {duration(ours)}: {ratio}"
             lines.append(f"- Adult, education by sex: {words}.")
     for case in sorted(report["cases"], key=lambda case: -case["rows"] * case["classes"]):
         peers = rivals_at_equal_accuracy(report, case) if case["soft"] else []
@@ -227,64 +253,6 @@ def short_lines(report: Report) -> list[str]:
             )
             break
     return [*lines, ""] if len(lines) > 2 else []
-
-
-def instruction_lines(report: Report) -> list[str]:
-    """Write the instructions of the hot loop."""
-    words = ["## Instructions", ""]
-    found = report.get("instructions", [])
-    if not found or "status" in found[0]:
-        return [
-            *words,
-            f"{found[0]['status'].capitalize() if found else 'Not counted in this run'}.",
-            "",
-        ]
-    words += [
-        "One pass of the compiled kernel over rows of probabilities, without curvature, counted by callgrind. The kernel is compiled for",
-        "AVX2, because valgrind does not know wider registers. *Warm* passes start from the thresholds of nearby prices, as all but the",
-        "first do.",
-    ]
-    body = [
-        [str(row["classes"]), row["pass"], f"{row['per_row']:.0f}", f"{row['per_entry']:.2f}"]
-        for row in found
-    ]
-    return [*words, "", *table(["classes", "pass", "instructions per row", "per entry"], body), ""]
-
-
-def device_lines(report: Report) -> list[str]:
-    """Write the solves on a GPU, which have tables of their own: none of the others gets that far."""
-    device = report.get("device", {})
-    body = []
-    for found in device.values():
-        if not isinstance(found, dict) or "solve" not in found:
-            continue
-        solve = found["solve"]
-        size = [f"{found[name]:,}" for name in ("rows", "classes", "groups")]
-        memory = f"{solve['peak_bytes_above_the_labels'] / 1e6:,.0f} MB"
-        figures = [
-            duration(solve["ms"] / 1000),
-            memory,
-            small(solve["excess"]),
-            small(abs(solve["relative_gap"])),
-        ]
-        body.append([*size, *figures, solve["status"]])
-    if not body:
-        return []
-    head = [
-        "rows",
-        "classes",
-        "groups",
-        "seconds",
-        "memory",
-        "parity above epsilon",
-        "relative gap",
-        "status",
-    ]
-    words = [
-        f"Whole calls of `r2b.engines.torch.debias` on one {device['device']}, float32 probabilities already there, epsilon 0.01,",
-        "certificate included. Made by `benchmarks/device.py`, from tables of its own.",
-    ]
-    return ["## On a GPU", "", *words, "", *table(head, body), ""]
 
 
 def page_of(report: Report) -> str:
@@ -312,8 +280,6 @@ def page_of(report: Report) -> str:
         *equal_lines(report),
         WHO,
         HOW.format(gap=f"{gap:.0e}"),
-        *device_lines(report),
-        *instruction_lines(report),
         "## Every figure",
         "",
     ]
@@ -323,15 +289,13 @@ def page_of(report: Report) -> str:
 
 
 def results() -> Report:
-    """Read the results, and those of a GPU where there are any."""
+    """Read the results."""
     report: Report = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return report | (
-        {"device": json.loads(DEVICE.read_text(encoding="utf-8"))} if DEVICE.exists() else {}
-    )
+    return report
 
 
 def wanted(report: Report) -> dict[Path, str | Picture]:
-    """Give every file and what belongs into it."""
+    """Return what belongs into every file."""
     return {
         PAGE: page_of(report),
         **{IMAGES / name: drawn for name, drawn in figures(report).items()},

@@ -48,6 +48,9 @@ ORDER = (
 
 HEAD = """# Fair models, measured
 
+These figures were measured in November 2026, before the solvers were rewritten;
+`make bench-models` repeats them.
+
 What parity costs a model in accuracy, for decisions and for probabilities, on rows that no method has seen. Made by
 `scripts/make_models_page.py` from `benchmarks/results/models.json`; do not edit it by hand.
 

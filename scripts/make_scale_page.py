@@ -1,8 +1,7 @@
 """Draw the pictures and fill in the tables of docs/planning.md from benchmarks/results.
 
 ``python scripts/make_scale_page.py`` writes them; ``--check`` only says whether they are what would
-be written. ``scale.json`` is made by ``make bench-scale``, ``sizes.json`` and ``driver.json`` by
-the scripts of their names in benchmarks.
+be written. ``make bench-scale`` makes ``scale.json``.
 """
 
 from __future__ import annotations
@@ -20,10 +19,8 @@ sys.path[:0] = [str(ROOT)]
 from experiments.figures import Axis, Panel, Picture, Series, update  # noqa: E402 - after the path
 
 RESULTS = ROOT / "benchmarks" / "results" / "scale.json"
-SIZES, DRIVER = (RESULTS.with_name(f"{name}.json") for name in ("sizes", "driver"))
 PAGE = ROOT / "docs" / "planning.md"
 IMAGES = ROOT / "docs" / "images"
-PARTITIONS, NODE_ROWS = 25_000, 10**9  # of the plan
 Points = dict[str, list[tuple[float, float]]]
 
 
@@ -38,7 +35,7 @@ def seconds(title: str, under: str, points: Points, x_name: str, axis: Axis) -> 
 
 
 def every_size(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give what was measured of tables of 16 classes and 5 groups, the large one last."""
+    """Return the figures of tables of 16 classes and 5 groups, the large one last."""
     return [
         *found["by_rows"],
         {**found["large"], "peak_bytes": found["large"]["debias"]["peak_bytes"]},
@@ -97,13 +94,15 @@ def tables(found: dict[str, Any]) -> dict[str, list[str]]:
         lines.append(f"| {what} | {times} | {one['peak_bytes'] / 1e6:,.0f} MB |")
     lines += [
         "",
-        f"(audit + debias) / (count + copy) = **{large['ratio']:.2f}**, in seconds of all cores {large['cpu_ratio']:.2f}. The file: "
-        f"{rows:,} rows, {large['file_bytes'] / 1e9:.2f} GB.",
+        f"(audit + debias) / (count + copy) = **{large['ratio']:.2f}**,",
+        f"in seconds of all cores {large['cpu_ratio']:.2f}.",
+        f"The file has {rows:,} rows and {large['file_bytes'] / 1e9:.2f} GB.",
     ]
     steps = [
-        f"{soft['rows']:,} x 16 float32 as lists in Parquet ({soft['file_bytes'] / 1e9:.2f} GB): {soft['seconds']:.1f} s, "
-        f"{soft['cpu']:.1f} s of all cores, peak memory {soft['peak_bytes'] / 1e6:,.0f} MB, {soft['status']}, "
-        f"relative gap {abs(soft['gap']):.0e}."
+        f"{soft['rows']:,} x 16 float32 as lists in Parquet ({soft['file_bytes'] / 1e9:.2f} GB):",
+        f"{soft['seconds']:.1f} s, {soft['cpu']:.1f} s of all cores,",
+        f"peak memory {soft['peak_bytes'] / 1e6:,.0f} MB, {soft['status']},",
+        f"relative gap {abs(soft['gap']):.0e}.",
     ]
     curve = ["| rows | count | audit | debias | peak memory |", "| --- | --- | --- | --- | --- |"]
     for each in every_size(found):
@@ -118,88 +117,22 @@ def tables(found: dict[str, Any]) -> dict[str, list[str]]:
     return {"large": lines, "soft": steps, "rows": curve, "groups": groups}
 
 
-def sizes(found: dict[str, Any]) -> list[str]:
-    """Show what partitions send, and what that comes to."""
-    groups, sent = list(found["sent"]), found["sent"]
-    head = " | ".join(f"{int(each):,} groups" for each in groups)
-    lines = [
-        f"| bytes that a partition of {found['partition']:,} rows sends, {found['classes']} classes | {head} |",
-        "| --- " * (len(groups) + 1) + "|",
-    ]
-    words = {
-        "count": "classes: counts of combinations",
-        "draws counted in bins": "classes: draws counted in bins, for whole labels",
-        "sums": "probabilities: sums of labels, and the hashes that tell how many rows differ",
-        "means": "probabilities: group means",
-        "certificate": "probabilities: the certificate",
-    }
-    for name, what in words.items():
-        lines.append(f"| {what} | " + " | ".join(f"{sent[each][name]:,}" for each in groups) + " |")
-    lines.append(
-        "| the sample, once, in all | "
-        + " | ".join(f"{found['sample'][each] / 1e6:,.0f} MB" for each in groups)
-        + " |"
-    )
-    small, large = (PARTITIONS * sent[each]["means"] for each in (groups[0], groups[-1]))
-    together = "from 4 MB on they are put together on the executors, 128 at a time, and one or two come home."
-    node = f"{found['kept']:.0f} bytes a row of {found['classes']} float32, {NODE_ROWS * found['kept'] / 1e9:,.0f} GB a node"
-    return [
-        *lines,
-        "",
-        f"{PARTITIONS:,} partitions of 5 groups send {small / 1e6:,.0f} MB of group means, those of 5,000 groups "
-        f"{large / 1e9:,.0f} GB: {together} Decoded probabilities take {node}.",
-    ]
-
-
-def whole(found: dict[str, Any]) -> list[str]:
-    """Show how many passes whole labels take."""
-    lines = [
-        "| rows | groups | passes before the write | counters of a pass, at most | draws of a pass, at most |",
-        "| --- " * 5 + "|",
-    ]
-    for one in found["whole"]:
-        lines.append(
-            f"| {one['rows']:,} | {one['groups']:,} | {one['passes']} | {one['counters']:,} | {one['draws']:,} |"
-        )
-    return lines
-
-
-def driver(found: dict[str, Any]) -> list[str]:
-    """Show the memory of the driver."""
-    lines = [
-        "| labels | rows | groups | heap | solve | borders of whole labels | write |",
-        "| --- " * 7 + "|",
-    ]
-    for one in found["tables"]:
-        cells = [one["phases"].get(phase) for phase in ("solve", "round", "write")]
-        shown = " | ".join(
-            "" if cell is None else f"{cell['python'] / 1e6:,.0f} + {cell['java'] / 1e6:,.0f} MB"
-            for cell in cells
-        )
-        lines.append(
-            f"| {'probabilities' if one['soft'] else 'classes'} | {one['rows']:,} | {one['groups']:,} | {one['heap']} | {shown} |"
-        )
-    return lines
-
-
-def plan(found: dict[str, Any], sizes: dict[str, Any]) -> list[str]:
-    """Work out what a hundred nodes would take."""
+def plan(found: dict[str, Any]) -> list[str]:
+    """Compute what a hundred nodes would take."""
     large, soft = found["large"], found["soft"]
     rows, nodes, node_cores, partition, tasks = 10**11, 100, 16, 4_000_000, 2_000
-    assert (rows // partition, rows // nodes) == (PARTITIONS, NODE_ROWS)
-    looks = next(
-        one["passes"] for one in sizes["whole"] if (one["rows"], one["groups"]) == (rows, 5)
-    )
     there = nodes * node_cores
     starting = rows / partition / tasks
     lines = [
-        f"{rows:,} rows on {nodes} nodes of {node_cores} cores, in {rows // partition:,} partitions of {partition:,} rows; the scheduler "
-        f"starts {tasks:,} tasks a second, so that a pass takes no less than {starting:.1f} s.",
+        f"{rows:,} rows on {nodes} nodes of {node_cores} cores,",
+        f"in {rows // partition:,} partitions of {partition:,} rows. The scheduler starts {tasks:,}",
+        f"tasks a second, so a pass takes at least {starting:.1f} s.",
         "",
-        "| work | passes | bytes a row | rows a second and core, here | scan, s | with scheduling, s | a node reads |",
+        "| work | passes | bytes a row | rows a second and core, here "
+        "| scan, s | with scheduling, s | a node reads |",
         "| --- " * 7 + "|",
     ]
-    counted, whole = large["counted_bytes"] / large["rows"], large["file_bytes"] / large["rows"]
+    counted = large["counted_bytes"] / large["rows"]
     works = [
         ("classes: audit", 1, large["rows"], large["audit"]["cpu"], counted),
         (
@@ -208,13 +141,6 @@ def plan(found: dict[str, Any], sizes: dict[str, Any]) -> list[str]:
             large["rows"],
             large["debias"]["cpu_count_and_solve"],
             counted,
-        ),
-        (
-            "classes: write whole labels",
-            looks + 1,
-            large["rows"],
-            large["debias"]["cpu_write"],
-            looks * counted + whole,
         ),
         (
             "probabilities of 16 classes: debias",
@@ -233,9 +159,10 @@ def plan(found: dict[str, Any], sizes: dict[str, Any]) -> list[str]:
     return lines
 
 
-def apart(one: dict[str, Any]) -> str:
-    """Say how far two prices are apart."""
-    return f"{one['agreement']['largest_difference_of_prices']:.0e}"
+MEASURED = [
+    "The figures below were measured in November 2026, before the solvers were rewritten;",
+    "`make bench-scale` repeats them.",
+]
 
 
 def page(words: str, parts: dict[str, list[str]]) -> str:
@@ -260,16 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
     made: dict[Path, str | Picture] = {
         IMAGES / name: drawn for name, drawn in figures(found).items()
     }
-    bytes_, drivers = json.loads(SIZES.read_text()), json.loads(DRIVER.read_text())
-    more = {
-        "plan": plan(found, bytes_),
-        "sizes": sizes(bytes_),
-        "whole": whole(bytes_),
-        "driver": driver(drivers),
-    }
-    made |= {
-        PAGE: page(PAGE.read_text(), tables(found) | more),
-    }
+    made[PAGE] = page(PAGE.read_text(), tables(found) | {"measured": MEASURED, "plan": plan(found)})
     stale = update(made, check=check)
     for path in stale if check else []:
         print(f"{path.relative_to(ROOT)} is not what the results give", file=sys.stderr)
