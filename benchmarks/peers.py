@@ -172,7 +172,7 @@ def _print_case(facts: Row) -> None:
 def _shown(row: Row) -> Row:
     name = row["method"] + (f" ({row['setting']})" if "setting" in row else "")
     figures = [
-        row.get(key) for key in ("seconds", "solver_seconds", "peak_bytes", "parity", "distance")
+        row.get(key) for key in ("seconds", "solver_seconds", "peak_bytes", "disparity", "distance")
     ]
     forms = ("11.4g", "11.4g", "9.0f", "10.1e", "12.8f")
     figures[2] = None if figures[2] is None else figures[2] / 1e6

@@ -145,7 +145,7 @@ def reweighing(table: Table, epsilon: float) -> dict[str, Any]:
         "seconds": fastest(run),
         "peak_bytes": peak,
         "status": status,
-        "parity": parity,
+        "disparity": parity,
         "excess": max(0.0, parity - epsilon),
     }
 
