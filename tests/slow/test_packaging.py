@@ -322,7 +322,6 @@ except r2b.errors.MissingExtraError as error:
 @pytest.mark.parametrize(
     ("use", "extra"),
     [
-        ("r2b.debias(list('abaa'), sensitive_features=s, objective='agreement')", "agreement"),
         *(
             (f"r2b.datasets.load_adult(as_frame={library!r})", "frames")
             for library in ("pandas", "polars", "pyarrow")
