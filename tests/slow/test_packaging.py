@@ -189,7 +189,7 @@ def test_workflows_run_what_make_runs_on_every_python_that_is_promised() -> None
         (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
     )
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert f"\nPARTS := {tests['env']['PARTS']}\n" in makefile
+    assert f' -m "{tests["env"]["TIER"]}" ' in makefile
     matrix = tests["jobs"]["core"]["strategy"]["matrix"]
     promised = {
         name.rpartition(" ")[2] for name in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", name)
@@ -329,8 +329,7 @@ except r2b.errors.MissingExtraError as error:
         ("r2b.scan('people.parquet')", "frames"),
         ("r2b.count_query('sqlite', 'people', 'job', sensitive_features='sex')", "sql"),
         ("import r2b.sklearn", "sklearn"),
-        ("from r2b.models.boosting import train_lightgbm; train_lightgbm(y, y)", "lightgbm"),
-        ("from r2b.models.boosting import train_xgboost; train_xgboost(y, y)", "xgboost"),
+        ("import r2b.models.boosting", "sklearn"),
         ("import r2b.models.torch", "torch"),
         ("import r2b.engines.torch", "torch"),
         ("from r2b.app import serve; serve()", "app"),
