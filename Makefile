@@ -36,7 +36,7 @@ check: $(STAMP)  ## run the unit tests, style and types included, in about a min
 test-processors: $(STAMP)  ## run every test as on an old, a usual and a new processor (three times as long as make test)
 	@$(RUN) scripts/test_processors.py $(PROCESSORS) -- $(SPREAD) $(PYTEST_ARGS)
 
-bench: $(STAMP)  ## time the solver against general QP solvers, and on tables drawn from a seed (BENCH='--seed 7')
+bench: $(STAMP)  ## time common cases beside a yardstick (BENCH='--only Adult')
 	@$(RUN) benchmarks/run.py $(BENCH)
 
 bench-scale: $(STAMP)  ## time files larger than memory against DuckDB and a plain copy (200 million rows, 10 GB of disk)

@@ -1,30 +1,421 @@
-"""Compare with everyone else: ``python benchmarks/peers.py [--quick] [--only CASE,...] [--original FOLDER] [--holisticai PYTHON]``.
+"""Compare with every other method.
 
-Each rival runs on each table in a process of its own, with a limit of time and of memory, and its
-labels are scored by the same lines. Writes JSON, from which ``scripts/make_benchmark_page.py``
-writes docs/benchmark.md. ``--device`` measures the GPU path alone, on a machine that has one, and
-writes the figures that later runs merge in.
+    python benchmarks/peers.py [--quick] [--only CASE,...]
+        [--original FOLDER] [--holisticai PYTHON]
+
+Each method runs on each table in a process of its own, with a limit of time and of memory, and its
+labels are scored by the same function. Writes JSON, from which ``scripts/make_benchmark_page.py``
+writes docs/benchmark.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
+import signal
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import peers_instructions
+import numpy as np
+import tables
 from measure import environment
-from peers_cases import Case, all_cases
-from peers_methods import OURS, Bench, Limits, Row
+from numpy.typing import NDArray
 
-RESULTS = Path(__file__).resolve().parent / "results"
-PEERS, DEVICE = RESULTS / "peers.json", RESULTS / "peers_device.json"
+from r2b.datasets import load_adult
+
+HERE = Path(__file__).resolve().parent
+PEERS = HERE / "results" / "peers.json"
 FORMAT = 1
-GPU = "r2b, GPU"
+NAMES = {"CLARABEL": "Clarabel", "OSQP": "OSQP", "SCS": "SCS", "PIQP": "PIQP"}
+OURS = "r2b"
+SETTINGS = ("default", "accurate")
+
+Row = dict[str, Any]
+PER_CLASS = 1_000  # rows of each class of the paper's mixture
+PAPER, SCALED = 0.0, 0.01  # epsilon: the paper's experiments ask for exact parity
+Columns = tuple[NDArray[Any], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One table, and how long slow rivals are watched on it.
+
+    Attributes
+    ----------
+    name, title : str
+    build : callable
+        Returns labels (codes or probabilities) and group codes.
+    series : str
+        "classes" or "soft" where it belongs to a figure, else "".
+    patience : float
+        Seconds that a rival with rounds may take to be run whole; the others are timed for a few
+        binary solves and scaled.
+    all_rows : bool
+        Whether QP solvers also get class labels row by row.
+    epsilon : float
+    """
+
+    name: str
+    title: str
+    build: Callable[[], Columns]
+    series: str = ""
+    patience: float = 3.0
+    all_rows: bool = False
+    epsilon: float = SCALED
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write the table for the processes that measure, and say how large it is."""
+        labels, groups = self.build()
+        n_classes = labels.shape[1] if labels.ndim == 2 else 0
+        if not n_classes:  # a class without a row would be no class to anyone
+            names, labels = np.unique(labels, return_inverse=True)
+            labels, n_classes = labels.astype(np.int64), len(names)
+        n_groups = int(groups.max()) + 1
+        np.save(folder / "labels.npy", labels)
+        np.save(folder / "groups.npy", groups.astype(np.int64))
+        np.save(folder / "sizes.npy", np.array([n_classes, n_groups]))
+        kept = {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in ("build", "patience", "all_rows")
+        }
+        return {
+            **kept,
+            "soft": labels.ndim == 2,
+            "rows": len(groups),
+            "classes": n_classes,
+            "groups": n_groups,
+        }
+
+
+def adult(*attributes: str) -> Columns:
+    """Education by the crossing of attributes."""
+    data = load_adult()
+    crossed = [
+        "|".join(values)
+        for values in zip(*(np.asarray(data[name]).astype(str) for name in attributes), strict=True)
+    ]
+    return np.unique(data["education"], return_inverse=True)[1], np.unique(
+        crossed, return_inverse=True
+    )[1]
+
+
+def mixture(n_classes: int) -> Columns:
+    """Labels of the paper's mixture of Gaussians.
+
+    Every class has as many rows; the five groups depend on whether the class is 0.
+    """
+    from experiments.synthetic import biased_groups
+
+    y = np.repeat(np.arange(n_classes), PER_CLASS)
+    return y, biased_groups(y, np.random.default_rng([0, n_classes]))
+
+
+def classes(rows: int, n_classes: int) -> Columns:
+    """Class labels whose distributions differ between two groups."""
+    table = tables.classes(rows, n_classes, n_groups=2)
+    return table.labels, table.groups
+
+
+def soft(rows: int, n_classes: int) -> Columns:
+    """Probabilities whose distributions differ between two groups."""
+    table = tables.soft(rows, n_classes, n_groups=2)
+    return table.labels, table.groups
+
+
+def _scaled(kind: str, rows: int, n_classes: int) -> Case:
+    make = classes if kind == "classes" else soft
+    what = "class labels" if kind == "classes" else "probabilities"
+    return Case(
+        f"{kind}-{rows}x{n_classes}",
+        f"{rows:,} rows of {what}, {n_classes} classes",
+        lambda: make(rows, n_classes),
+        kind,
+    )
+
+
+def all_cases(quick: bool) -> list[Case]:
+    """Return the cases, smaller sizes of a series first: they tell what is out of reach."""
+    whole = {"patience": 1.0 if quick else 60.0, "all_rows": not quick, "epsilon": PAPER}
+    by_sex = Case("adult-sex", "Adult, education by sex", lambda: adult("sex"), **whole)
+    by_both = Case(
+        "adult-sex-race",
+        "Adult, education by sex and race",
+        lambda: adult("sex", "race"),
+        epsilon=PAPER,
+    )
+    paper = [
+        Case(
+            f"mixture-{n}",
+            f"The paper's mixture, {n} classes",
+            lambda n=n: mixture(n),
+            epsilon=PAPER,
+        )  # type: ignore[misc]
+        for n in (4, 16, 64)
+    ]
+    if quick:
+        sizes = {"classes": [(10_000, 16)], "soft": [(1_000, 16)]}
+        chosen = [by_sex]
+    else:
+        sizes = {
+            "classes": [
+                (1_000, 16),
+                (10_000, 16),
+                (100_000, 4),
+                (100_000, 16),
+                (100_000, 100),
+                (1_000_000, 16),
+                (1_000_000, 100),
+            ],
+            "soft": [
+                (1_000, 4),
+                (1_000, 16),
+                (1_000, 100),
+                (10_000, 16),
+                (100_000, 4),
+                (100_000, 16),
+                (100_000, 100),
+                (1_000_000, 16),
+            ],
+        }
+        chosen = [by_sex, by_both, *paper]
+    return chosen + [
+        _scaled(kind, rows, n_classes)
+        for kind, shapes in sizes.items()
+        for rows, n_classes in shapes
+    ]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What each process may take.
+
+    Attributes
+    ----------
+    seconds : float
+        Of a process, its start included.
+    memory : float or None
+        Bytes of address space.
+    timing : float
+        Seconds for which a fast call is repeated.
+    """
+
+    seconds: float
+    memory: float | None = 12e9
+    timing: float = 1.0
+
+
+@dataclass
+class Bench:
+    """Runs rivals on cases.
+
+    Attributes
+    ----------
+    limits : Limits
+    folder : Path
+        Where the table of the present case lies.
+    original : Path or None
+        The folder that holds ``ml_debiaser``.
+    holisticai : str or None
+        An interpreter that has HolisticAI.
+    taken : dict
+        Entries and seconds by rival, setting and series, for sizes that need not be tried.
+    """
+
+    limits: Limits
+    folder: Path
+    original: Path | None = None
+    holisticai: str | None = None
+    taken: dict[tuple[str, str, str], tuple[int, float]] = field(default_factory=dict)
+
+    def run(
+        self,
+        task: str,
+        *,
+        interpreter: str = sys.executable,
+        script: str = "peers_child.py",
+        **arguments: Any,
+    ) -> Row:
+        """Run one task.
+
+        If it dies or runs out of time, its last report is returned with a ``failure``.
+        """
+        request = json.dumps(
+            {
+                "task": task,
+                "folder": str(self.folder),
+                "memory": self.limits.memory,
+                "arguments": arguments,
+            }
+        )
+        command = [interpreter, str(HERE / script), request]
+        limit = self.limits.seconds + arguments.get("patience", 0.0)
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=limit, check=False)
+        except subprocess.TimeoutExpired as late:
+            return {**_last_report(late.stdout), "failure": f"no answer within {limit:g} s"}
+        if done.returncode < 0:
+            return {
+                **_last_report(done.stdout),
+                "failure": f"killed by {signal.Signals(-done.returncode).name}",
+            }
+        if done.returncode:
+            words = (done.stderr.decode(errors="replace").strip().splitlines() or ["no output"])[-1]
+            failure = "out of memory" if "MemoryError" in words else f"failed: {words[:120]}"
+            return {**_last_report(done.stdout), "failure": failure}
+        return _last_report(done.stdout)
+
+    def ours(self, case: Case) -> Iterator[Row]:
+        """Run r2b with all threads, and with one."""
+        for method, threads in ((OURS, None), (f"{OURS}, one thread", 1)):
+            yield self._one(
+                method,
+                "ours",
+                epsilon=case.epsilon,
+                threads=threads,
+                seconds=self.limits.timing,
+            )
+
+    def others(self, case: Case, facts: Row) -> Iterator[Row]:
+        """Run everyone else; the optimum is known by now."""
+        if not facts["soft"]:
+            yield self._one("Reweighing", "reweighing", epsilon=case.epsilon)
+        yield self._one(
+            "published procedure",
+            "published",
+            epsilon=case.epsilon,
+            patience=min(case.patience, self.limits.timing * 3),
+        )
+        yield self._original(case)
+        yield self._holisticai(case)
+        yield from self._solvers(case, facts)
+
+    def _one(self, method: str, task: str, **arguments: Any) -> Row:
+        found = self.run(task, **arguments)
+        failure = found.pop("failure", None)
+        # the figure that matters was there before it was stopped
+        if failure and "seconds" in found:
+            return {"method": method, **found, "note": failure}
+        return (
+            {"method": method, **found}
+            if not failure
+            else {"method": method, **found, "status": failure}
+        )
+
+    def _original(self, case: Case) -> Row:
+        method = "ml_debiaser"
+        if self.original is None:
+            return {"method": method, "status": "not run: no --original"}
+        arguments = {"epsilon": case.epsilon, "patience": case.patience, "path": str(self.original)}
+        return self._one(method, "original", script="peers_foreign.py", **arguments)
+
+    def _holisticai(self, case: Case) -> Row:
+        method = "HolisticAI"
+        if self.holisticai is None:
+            return {"method": method, "status": "not run: no --holisticai"}
+        arguments = {"epsilon": case.epsilon, "patience": case.patience}
+        return self._one(
+            method,
+            "holisticai",
+            interpreter=self.holisticai,
+            script="peers_foreign.py",
+            **arguments,
+        )
+
+    def _solvers(self, case: Case, facts: Row) -> Iterator[Row]:
+        """Run the QP solvers, on merged rows for class labels; on Adult by sex also on all rows."""
+        for solver in solvers():
+            ways = [False] if facts["soft"] else [True, False] if case.all_rows else [True]
+            for merged in ways:
+                name = NAMES[solver] + ("" if facts["soft"] or merged else ", all rows")
+                beyond = {
+                    setting: None if merged else self._beyond(name, setting, case, facts)
+                    for setting in SETTINGS
+                }
+                if beyond["default"]:
+                    yield from (
+                        {"method": name, "setting": setting, "status": beyond["default"]}
+                        for setting in SETTINGS
+                    )
+                    continue
+                arguments = {
+                    "solver": solver,
+                    "epsilon": case.epsilon,
+                    "optimum": facts["optimum"],
+                    "merged": merged,
+                }
+                found = self.run("qp", **arguments, highest=1 if beyond["accurate"] else None)
+                yield from self._rungs(name, case, facts, found, beyond["accurate"])
+
+    def _rungs(
+        self, name: str, case: Case, facts: Row, found: Row, beyond: str | None
+    ) -> Iterator[Row]:
+        """Yield two lines: the defaults, and the first tolerance that is accurate."""
+        rungs, failure = found.get("rungs", []), found.get("failure")
+        first = {
+            "method": name,
+            **(rungs[0] if rungs else {"status": failure or "no answer"}),
+            "setting": "default",
+        }
+        good = next((rung for rung in rungs if rung.get("accurate")), None)
+        second: Row = {"method": name, "setting": "accurate"}
+        if good is not None:
+            second = {
+                **second,
+                **good,
+                "setting": "accurate",
+                "note": f"tolerance {good['setting']}",
+            }
+        else:
+            second["status"] = (
+                beyond or failure or f"not reached by tolerance {rungs[-1]['setting']}"
+            )
+        for row in (first, second):
+            if case.series and facts["soft"] and not (row is second and beyond):
+                seconds = row.get("seconds", self.limits.seconds)
+                self.taken[name, row["setting"], case.series] = (
+                    facts["rows"] * facts["classes"],
+                    seconds,
+                )
+            yield row
+
+    def _beyond(self, name: str, setting: str, case: Case, facts: Row) -> str | None:
+        """Say that a size is out of reach, judged by a smaller one.
+
+        Time grows at least with the number of entries.
+        """
+        entries, seconds = self.taken.get((name, setting, case.series), (0, 0.0))
+        size = facts["rows"] * facts["classes"]
+        if not entries or size <= entries or seconds * size / entries <= self.limits.seconds:
+            return None
+        limit = f"the limit is {self.limits.seconds:g} s"
+        return f"not tried: {seconds:.2g} s at {entries:,} entries, and {limit}"
+
+
+def solvers() -> list[str]:
+    """Name the QP solvers that CVXPY finds; none where it is not installed."""
+    if importlib.util.find_spec("cvxpy") is None:
+        return []
+    import cvxpy
+
+    return [name for name in NAMES if name in cvxpy.installed_solvers()]
+
+
+def _last_report(output: bytes | None) -> Row:
+    lines = [
+        line
+        for line in (output or b"").decode(errors="replace").splitlines()
+        if line.startswith("{") and line.endswith("}")
+    ]
+    report: Row = json.loads(lines[-1]) if lines else {}
+    return report
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,15 +425,14 @@ def main(arguments: list[str] | None = None) -> int:
     cases = [
         case for case in all_cases(options.quick) if not options.only or case.name in options.only
     ]
-    # CUDA reserves more addresses than any machine has memory
-    memory = None if options.device else options.memory * 1e9
     limits = Limits(
-        options.seconds or (20.0 if options.quick else 30.0), memory, 0.3 if options.quick else 1.0
+        options.seconds or (20.0 if options.quick else 30.0),
+        options.memory * 1e9,
+        0.3 if options.quick else 1.0,
     )
     with tempfile.TemporaryDirectory(prefix="r2b-peers-") as folder:
         bench = Bench(limits, Path(folder), options.original, options.holisticai)
-        measure = _device if options.device else _compared
-        facts, results = measure(bench, cases)
+        facts, results = _compared(bench, cases)
     report: dict[str, Any] = {
         "format": FORMAT,
         "quick": options.quick,
@@ -51,16 +441,8 @@ def main(arguments: list[str] | None = None) -> int:
         "cases": facts,
         "results": results,
     }
-    if options.device:
-        report["device"] = _device_name()
-    else:
-        left_out = options.no_instructions or options.quick
-        report["instructions"] = (
-            [{"status": "not counted in this run"}] if left_out else peers_instructions.counted()
-        )
-        _print_instructions(report["instructions"])
     report["seconds"] = round(time.perf_counter() - begun, 1)
-    output = options.output or (DEVICE if options.device else PEERS)
+    output = options.output or PEERS
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(_rounded(report), indent=1) + "\n", encoding="utf-8")
     print(f"\n{len(results)} figures in {report['seconds']:.0f} s")
@@ -90,26 +472,17 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--memory", type=float, default=12.0, help="limit of memory of a process, in GB"
     )
-    parser.add_argument(
-        "--no-instructions",
-        action="store_true",
-        help="do not count instructions; a quick run never does",
-    )
-    parser.add_argument("--device", action="store_true", help="measure the GPU path alone")
     parser.add_argument("--output", type=Path, help="where the JSON goes")
     return parser.parse_args(arguments)
 
 
 def _compared(bench: Bench, cases: list[Case]) -> tuple[list[Row], list[Row]]:
-    elsewhere = _from_device()
     all_facts, results = [], []
     for case in cases:
         facts = case.save(bench.folder)
         _print_case(facts)
         found = [_shown(row) for row in bench.ours(case)]
-        proven = next(
-            (row for row in found if row["method"] == OURS["auto"] and "distance" in row), None
-        )
+        proven = next((row for row in found if row["method"] == OURS and "distance" in row), None)
         if proven is None:
             raise SystemExit(f"r2b gave no answer on {case.name}: {found[0]['status']}")
         facts |= {
@@ -118,40 +491,13 @@ def _compared(bench: Bench, cases: list[Case]) -> tuple[list[Row], list[Row]]:
             "disparity_before": proven.pop("disparity_before"),
         }
         found += [_shown(row) for row in bench.others(case, facts)]
-        found += [row for row in elsewhere if row["case"] == case.name]
         all_facts.append(facts)
         results += [{"case": case.name, **_related(row, facts["optimum"])} for row in found]
     return all_facts, results
 
 
-def _device(bench: Bench, cases: list[Case]) -> tuple[list[Row], list[Row]]:
-    all_facts, results = [], []
-    for case in cases:
-        facts = case.save(bench.folder)
-        _print_case(facts)
-        found = bench.run("device", epsilon=case.epsilon, seconds=bench.limits.timing)
-        row = {"method": GPU, **({"status": found["failure"]} if "failure" in found else found)}
-        all_facts.append(facts)
-        results.append({"case": case.name, **_shown(row)})
-    return all_facts, results
-
-
-def _from_device() -> list[Row]:
-    """Read the figures of a machine with a GPU, where there are any."""
-    if not DEVICE.exists():
-        return []
-    kept: list[Row] = json.loads(DEVICE.read_text(encoding="utf-8")).get("results", [])
-    return [row for row in kept if row.get("method") == GPU]
-
-
-def _device_name() -> str | None:
-    import torch
-
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
-
-
 def _related(row: Row, optimum: float) -> Row:
-    """Add how far above the optimum the labels are; below it are labels that violate their limits."""
+    """Add how far above the optimum the labels are; if below, they violate their limits."""
     kept = {
         name: value
         for name, value in row.items()
@@ -161,19 +507,16 @@ def _related(row: Row, optimum: float) -> Row:
 
 
 def _print_case(facts: Row) -> None:
-    print(
-        f"\n{facts['title']}: {facts['rows']:,} rows, {facts['classes']} classes, {facts['groups']} groups, epsilon {facts['epsilon']:g}"
-    )
-    print(
-        f"  {'':30}{'seconds':>11}{'alone':>11}{'peak MB':>9}{'parity':>10}{'distance':>12}  status"
-    )
+    size = f"{facts['rows']:,} rows, {facts['classes']} classes, {facts['groups']} groups"
+    print(f"\n{facts['title']}: {size}, epsilon {facts['epsilon']:g}")
+    heads = f"{'seconds':>11}{'alone':>11}{'peak MB':>9}{'disparity':>10}{'distance':>12}"
+    print(f"  {'':30}{heads}  status")
 
 
 def _shown(row: Row) -> Row:
     name = row["method"] + (f" ({row['setting']})" if "setting" in row else "")
-    figures = [
-        row.get(key) for key in ("seconds", "solver_seconds", "peak_bytes", "disparity", "distance")
-    ]
+    keys = ("seconds", "solver_seconds", "peak_bytes", "disparity", "distance")
+    figures = [row.get(key) for key in keys]
     forms = ("11.4g", "11.4g", "9.0f", "10.1e", "12.8f")
     figures[2] = None if figures[2] is None else figures[2] / 1e6
     cells = [
@@ -185,15 +528,6 @@ def _shown(row: Row) -> Row:
         flush=True,
     )
     return row
-
-
-def _print_instructions(found: list[Row]) -> None:
-    for row in found:
-        if "status" in row:
-            print(f"\nInstructions: {row['status']}")
-        else:
-            each = f"{row['per_row']:.1f} instructions per row, {row['per_entry']:.2f} per entry"
-            print(f"\n{row['pass']} pass, {row['classes']} classes: {each}")
 
 
 def _rounded(value: Any) -> Any:

@@ -1,69 +1,74 @@
-"""Rivals that run in this environment, each in a process of its own: ``python benchmarks/peers_child.py REQUEST`` prints JSON."""
+"""Methods that run in this environment, each in a process of its own.
+
+``python benchmarks/peers_child.py REQUEST`` prints JSON. General QP solvers run through CVXPY: at
+their defaults, and at the loosest tolerance of a ladder that is as accurate as r2b. With class
+labels they get the distinct weighted rows, at most groups x classes of them; this reduction is
+ours. Probabilities go in row by row.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from peers_score import Table, fastest, limit_memory, peak_of, scaled_seconds, scored
+from numpy.typing import NDArray
+from peers_score import (
+    Table,
+    accurate,
+    fastest,
+    limit_memory,
+    peak_of,
+    scaled_seconds,
+    scored,
+)
 
 # up to which the published rounds are also run to their end on probabilities, for their accuracy
 ACCURACY_ENTRIES = 400_000
 
 
-def ours(table: Table, epsilon: float, kernels: list[str], seconds: float) -> dict[str, Any]:
-    """``r2b.debias`` with one kernel after another; "one thread" is the default kernel on one thread."""
+def ours(table: Table, epsilon: float, threads: int | None, seconds: float) -> dict[str, Any]:
+    """``r2b.debias``, certificate included; ``solver_seconds`` leaves out reading and merging."""
     import r2b
-    from r2b._solve.oracle import blocks
+    from r2b._labels.debiasing import request_and_settings
+    from r2b._labels.task import open_job
 
-    arguments: dict[str, dict[str, Any]] = {"one thread": {"threads": 1}, "auto": {}}
-    found: dict[str, Any] = {}
-    for kernel in kernels:
-        options = arguments.get(kernel, {})
-        if kernel in ("numpy", "compiled"):  # where rows are read by compiled kernels
-            blocks._COMPILED_FROM = 0 if kernel == "compiled" else 1 << 62
+    options: dict[str, Any] = {"epsilon": epsilon, "threads": threads}
 
-        def debias(options: dict[str, Any] = options) -> r2b.FairLabels:
-            return r2b.debias(
-                table.labels, sensitive_features=table.groups, epsilon=epsilon, **options
-            )
+    def whole() -> r2b.FairLabels:
+        fair = r2b.debias(table.labels, sensitive_features=table.groups, **options)
+        if table.soft:
+            _ = fair.soft_labels  # made on demand; the others return a matrix
+        return fair
 
-        def whole(debias: Callable[[], r2b.FairLabels] = debias) -> r2b.FairLabels:
-            fair = debias()
-            if table.soft:
-                _ = fair.soft_labels  # made on demand; the others hand over a matrix
-            return fair
-
-        _warm_up(options)
-        fair, peak = peak_of(whole)
-        scores = _scores_of(fair, table, epsilon)
-        proof = fair.certificate
-        status, gap, disparity_before = (
-            fair.status.value,
-            proof.relative_gap,
-            proof.disparity_before,
-        )
-        del fair, proof
-        least = fastest(whole, seconds=seconds)
-        found[kernel] = {
-            "seconds": least,
-            "solver_seconds": min(least, _without_reading(debias, seconds)),
-            "peak_bytes": peak,
-            "status": status,
-            "gap": gap,
-            "disparity_before": disparity_before,
-            **scores,
-        }
-        print(json.dumps({"kernels": found}), flush=True)
-    return {"kernels": found}
+    _warm_up(threads)
+    fair, peak = peak_of(whole)
+    proof = fair.certificate
+    found = {
+        "peak_bytes": peak,
+        "status": fair.status.value,
+        "gap": proof.relative_gap,
+        "disparity_before": proof.disparity_before,
+        **_scores_of(fair, table, epsilon),
+    }
+    del fair, proof
+    request, settings = request_and_settings(options)
+    job = open_job(
+        table.labels, sensitive_features=table.groups, request=request, settings=settings
+    )
+    least = fastest(whole, seconds=seconds)
+    alone = min(least, fastest(job.solve, seconds=seconds))
+    return {"seconds": least, "solver_seconds": alone, **found}
 
 
 def _scores_of(fair: Any, table: Table, epsilon: float) -> dict[str, float]:
-    """Score the rows that leave, whichever way they are made: class labels by the channel, probabilities as a matrix."""
+    """Score the new rows: class labels by the channel, probabilities as a matrix."""
     if table.soft:
         matrix = fair.soft_labels
         return scored(lambda part: matrix[part], table, epsilon)
@@ -71,8 +76,8 @@ def _scores_of(fair: Any, table: Table, epsilon: float) -> dict[str, float]:
     return scored(lambda part: channel[table.joint[part]], table, epsilon)
 
 
-def _warm_up(options: dict[str, Any]) -> None:
-    """Load what is loaded once per process, whatever the size of the table."""
+def _warm_up(threads: int | None) -> None:
+    """Load everything that is loaded once per process."""
     import r2b
 
     rng = np.random.default_rng(0)
@@ -81,55 +86,16 @@ def _warm_up(options: dict[str, Any]) -> None:
     r2b.debias(
         few / few.sum(axis=1, keepdims=True),
         sensitive_features=groups,
-        **options,
+        threads=threads,
     )
-    r2b.debias(np.arange(100) % 3, sensitive_features=np.arange(100) % 7 % 2, **options)
-
-
-def _without_reading(debias: Callable[[], object], seconds: float) -> float:
-    """Give the seconds of solve and certificate: who is handed merged rows, or rows checked by nobody, is spared the rest."""
-    from measure import phases
-
-    taken = [phases(debias, 1)]
-    while sum(one["total"] for one in taken) < seconds and len(taken) < 9:
-        taken.append(phases(debias, 1))
-    return min(one["total"] - one["read"] - one["merge"] for one in taken)
-
-
-def device(table: Table, epsilon: float, seconds: float, place: str = "cuda") -> dict[str, Any]:
-    """``r2b.engines.torch.debias`` on a CUDA device, labels and groups there already; class labels are counted there."""
-    import torch
-
-    from r2b.engines.torch import debias
-
-    labels, groups = (
-        torch.from_numpy(table.labels).to(place),
-        torch.from_numpy(table.groups).to(place),
-    )
-    gpu = labels.is_cuda
-
-    def run() -> Any:
-        fair = debias(labels, sensitive_features=groups, epsilon=epsilon)
-        if table.soft:
-            _ = fair.soft_labels
-        if gpu:
-            torch.cuda.synchronize()
-        return fair
-
-    run()  # kernels are compiled by the first call
-    before = torch.cuda.memory_allocated() if gpu else 0
-    if gpu:
-        torch.cuda.reset_peak_memory_stats()
-    fair = run()
-    peak = torch.cuda.max_memory_allocated() - before if gpu else None
-    found = {"peak_bytes": peak, "status": fair.status.value, "gap": fair.certificate.relative_gap}
-    rows = fair.soft_labels
-    found |= scored(lambda part: rows[part].cpu().numpy(), table, epsilon)
-    return {"seconds": fastest(run, seconds=seconds), **found}
+    r2b.debias(np.arange(100) % 3, sensitive_features=np.arange(100) % 7 % 2, threads=threads)
 
 
 def reweighing(table: Table, epsilon: float) -> dict[str, Any]:
-    """``r2b.methods.Reweighing``: weights instead of labels, so parity is that of the weighted labels and there is no distance."""
+    """``r2b.methods.Reweighing``: weights instead of labels.
+
+    The disparity is that of the weighted labels; there is no distance.
+    """
     from r2b.methods import Reweighing
 
     def run() -> Any:
@@ -151,10 +117,10 @@ def reweighing(table: Table, epsilon: float) -> dict[str, Any]:
 
 
 def published(table: Table, epsilon: float, patience: float) -> dict[str, Any]:
-    """The published procedure, written anew (``published.py``): timed for some binary solves, scaled to all.
+    """The published procedure (``published.py``): timed for some binary solves, scaled to all.
 
-    Its accuracy is that of 100 rounds whose binary problems are solved exactly, which is what their
-    steps come to at best.
+    Its accuracy is that of 100 rounds whose binary problems are solved exactly, the best that its
+    steps can reach.
     """
     import published as procedure
 
@@ -185,19 +151,194 @@ def published(table: Table, epsilon: float, patience: float) -> dict[str, Any]:
     return answer | scored(lambda part: x[part], table, epsilon)
 
 
-def qp(table: Table, **arguments: Any) -> dict[str, Any]:
-    """One general QP solver, up its ladder of tolerances."""
-    from peers_qp import report
+Floats = NDArray[np.float64]
+MANY = 1_000_000
 
-    return report(table, **arguments)
+
+_CLOCK = {"compute_timings": True}  # PIQP does not look at the clock unless it is asked to
+
+
+def _interior(tolerance: float) -> dict[str, Any]:
+    return {"tol_gap_abs": tolerance, "tol_gap_rel": tolerance, "tol_feas": tolerance}
+
+
+# Each ladder starts with what CVXPY hands over where nothing is asked for.
+LADDERS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "CLARABEL": [("default", {}), ("1e-10", _interior(1e-10)), ("1e-12", _interior(1e-12))],
+    "PIQP": [
+        ("default", _CLOCK),
+        ("1e-10", {"eps_abs": 1e-10, "eps_rel": 1e-10, **_CLOCK}),
+        ("1e-12", {"eps_abs": 1e-12, "eps_rel": 1e-12, **_CLOCK}),
+    ],
+    "OSQP": [
+        ("default", {}),
+        ("1e-7", {"eps_abs": 1e-7, "eps_rel": 1e-7, "max_iter": MANY}),
+        ("1e-9", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iter": MANY}),
+    ],
+    "SCS": [
+        ("default", {}),
+        ("1e-7", {"eps_abs": 1e-7, "eps_rel": 1e-7, "max_iters": MANY}),
+        ("1e-9", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": MANY}),
+        ("1e-11", {"eps_abs": 1e-11, "eps_rel": 1e-11, "max_iters": MANY}),
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a solver gets: label rows, their groups, and weights of mean 1.
+
+    ``place`` says for each group and class of the table which of the rows it is.
+    """
+
+    labels: Floats
+    groups: NDArray[np.int64]
+    weight: Floats
+    place: NDArray[np.intp] | None
+
+
+def all_rows(table: Table) -> Rows:
+    """Return the rows as they are."""
+    return Rows(table.matrix(), table.groups, np.ones(len(table.groups)), None)
+
+
+def merged_rows(table: Table) -> Rows:
+    """Count class labels by group."""
+    counts = np.bincount(table.joint, minlength=table.n_groups * table.n_classes)
+    cells = np.flatnonzero(counts)
+    place = np.zeros(len(counts), dtype=np.intp)
+    place[cells] = np.arange(len(cells))
+    # Weights of mean 1, as rows have them: with counts in the thousands the same tolerance would
+    # mean something else.
+    weight = counts[cells] / counts[cells].mean()
+    return Rows(
+        np.eye(table.n_classes)[cells % table.n_classes], cells // table.n_classes, weight, place
+    )
+
+
+def solve(
+    rows: Rows, solver: str, epsilon: float, options: dict[str, Any]
+) -> tuple[Floats | None, str, float | None]:
+    """Solve through CVXPY; return labels, status, and the seconds of solver and set-up."""
+    from scipy import sparse
+
+    cp: Any = import_module("cvxpy")
+    within = rows.weight / np.bincount(rows.groups, rows.weight)[rows.groups]
+    averaging = sparse.csr_array((within, (rows.groups, np.arange(len(within)))))
+    x, level = cp.Variable(rows.labels.shape), cp.Variable((1, rows.labels.shape[1]))
+    means = averaging @ x
+    squares = (
+        x
+        if rows.place is None
+        else cp.multiply(np.broadcast_to(np.sqrt(rows.weight)[:, None], rows.labels.shape), x)
+    )
+    objective = cp.sum_squares(squares) / 2 - cp.sum(
+        cp.multiply(rows.weight[:, None] * rows.labels, x)
+    )
+    ones = np.ones((means.shape[0], 1))
+    limits = [
+        x >= 0,
+        cp.sum(x, axis=1) == 1,
+        means >= ones @ level,
+        means <= ones @ level + epsilon,
+    ]
+    problem = cp.Problem(cp.Minimize(objective), limits)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an inaccurate answer is scored like any other
+        problem.solve(solver=solver, **options)
+    stats = problem.solver_stats
+    alone = (
+        None
+        if stats is None or stats.solve_time is None
+        else stats.solve_time + (stats.setup_time or 0.0)
+    )
+    return x.value, problem.status, alone
+
+
+def climb(
+    table: Table,
+    solver: str,
+    epsilon: float,
+    optimum: float,
+    merged: bool,
+    highest: int | None = None,
+    repeats: int = 5,
+) -> Iterator[dict[str, Any]]:
+    """Tighten the tolerance of a solver until its labels are accurate; yield each attempt."""
+    for setting, options in LADDERS[solver][:highest]:
+        try:
+            found, _ = _rung(table, solver, epsilon, merged, options, repeats)
+        except MemoryError:
+            yield {"setting": setting, "status": "out of memory"}
+            return
+        # a solver that gives up says so in its own way; that is a result
+        except Exception as error:
+            words = str(error).partition("\n")[0][:80]
+            yield {"setting": setting, "status": f"failed: {type(error).__name__}: {words}"}
+            continue
+        good = "distance" in found and accurate(found, optimum)
+        yield {"setting": setting, **found, "accurate": good}
+        if good:
+            return
+
+
+def _rung(
+    table: Table, solver: str, epsilon: float, merged: bool, options: dict[str, Any], repeats: int
+) -> tuple[dict[str, Any], Any]:
+    read: Callable[[Table], Rows] = merged_rows if merged else all_rows
+
+    def whole() -> tuple[Any, ...]:
+        begun = time.perf_counter()
+        rows = read(table)
+        x, status, alone = solve(rows, solver, epsilon, options)
+        return rows, x, status, alone, time.perf_counter() - begun
+
+    (rows, x, status, alone, taken), peak = peak_of(whole)
+    left = repeats - 1
+    while left and taken < 1.0:  # what takes no time is repeated, as ours is
+        *_, again_alone, again = whole()
+        taken, alone, left = (
+            min(taken, again),
+            None if alone is None else min(alone, again_alone),
+            left - 1,
+        )
+    found: dict[str, Any] = {
+        "seconds": taken,
+        "solver_seconds": alone,
+        "peak_bytes": peak,
+        "status": status,
+    }
+    if x is None:
+        return found, None
+    if rows.place is None:
+        return found | scored(lambda part: x[part], table, epsilon), x
+    return found | scored(lambda part: x[rows.place[table.joint[part]]], table, epsilon), x
+
+
+def solver_report(
+    table: Table,
+    solver: str,
+    epsilon: float,
+    optimum: float,
+    merged: bool,
+    highest: int | None = None,
+) -> dict[str, Any]:
+    """Return all rungs; each is printed at once, in case the next never ends."""
+    few = Rows(np.eye(2), np.arange(2), np.ones(2), None)
+    # libraries are loaded once per process; that is nobody's time
+    solve(few, solver, 0.5, LADDERS[solver][0][1])
+    rungs: list[dict[str, Any]] = []
+    for rung in climb(table, solver, epsilon, optimum, merged, highest):
+        rungs.append(rung)
+        print(json.dumps({"rungs": rungs}), flush=True)
+    return {"rungs": rungs}
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "ours": ours,
-    "device": device,
     "reweighing": reweighing,
     "published": published,
-    "qp": qp,
+    "qp": solver_report,
 }
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""Rivals that are installed elsewhere, run by whatever interpreter has them: the original implementation and HolisticAI's port of it.
+"""Methods that are installed elsewhere: the original implementation and HolisticAI's port of it.
 
 ``python benchmarks/peers_foreign.py REQUEST`` with a request as JSON prints JSON. Needs NumPy and
-the rival alone, whose public classes are called as their documentation says. Nothing of them is
-kept here.
+the method alone, whose public classes are called as their documentation says.
 """
 
 from __future__ import annotations
@@ -24,7 +23,10 @@ FEW_ENTRIES = 2_000_000
 
 
 def original(table: Table, epsilon: float, patience: float, path: str) -> dict[str, Any]:
-    """ml_debiaser: whole where that fits into the patience, else the binary solves of some classes, scaled to 100 rounds."""
+    """ml_debiaser: the whole run if ``patience`` allows it.
+
+    Otherwise some binary solves are timed and scaled to 100 rounds.
+    """
     sys.path.insert(0, path)
     from ml_debiaser.randomized_threshold import RandomizedThreshold  # type: ignore[import-not-found]
     from ml_debiaser.reduce_to_binary import Reduce2Binary  # type: ignore[import-not-found]

@@ -1,4 +1,4 @@
-"""What every rival is measured by, the same lines for all of them. Needs NumPy alone, so that any interpreter can run it."""
+"""The scores of every method. Needs NumPy alone, so that any interpreter can run it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Table:
         return self.groups * self.n_classes + self.labels
 
     def matrix(self, part: slice = slice(None)) -> Any:
-        """Give rows as probabilities."""
+        """Return rows as probabilities."""
         return self.labels[part] if self.soft else np.eye(self.n_classes)[self.labels[part]]
 
 
@@ -45,7 +45,7 @@ def scored(answer: Callable[[slice], Any], table: Table, epsilon: float) -> dict
     Parameters
     ----------
     answer : callable
-        Gives the new labels of some rows, as probabilities.
+        Returns the new labels of some rows, as probabilities.
     table : Table
     epsilon : float
 
@@ -67,24 +67,27 @@ def scored(answer: Callable[[slice], Any], table: Table, epsilon: float) -> dict
             sums[group] += x[mine == group].sum(axis=0)
         violation = max(violation, float(-x.min()), float(np.abs(x.sum(axis=1) - 1.0).max()))
         distance += float(((x - table.matrix(part)) ** 2).sum())
-    parity = float(np.ptp(sums / sizes[:, None], axis=0).max())
+    disparity = float(np.ptp(sums / sizes[:, None], axis=0).max())
     return {
-        "disparity": parity,
-        "excess": max(0.0, parity - epsilon),
+        "disparity": disparity,
+        "excess": max(0.0, disparity - epsilon),
         "simplex": violation,
         "distance": distance / len(table.groups),
     }
 
 
 def accurate(scores: dict[str, float], optimum: float) -> bool:
-    """Say whether labels are as good as the optimum: parity and simplex to 1e-6, distance to a relative 1e-6."""
+    """Tell whether disparity, simplex and relative distance are right to 1e-6."""
     return (
         max(scores["excess"], scores["simplex"], abs(scores["distance"] / optimum - 1.0)) <= ENOUGH
     )
 
 
 def peak_of(call: Callable[[], Any]) -> tuple[Any, float | None]:
-    """Call once; give the result and by how many bytes resident memory rose at its highest, or None where the system does not say."""
+    """Call once; return the result and the rise of peak resident memory in bytes.
+
+    The rise is None where the system does not report it.
+    """
     gc.collect()
     before = _status("VmRSS")
     try:
@@ -105,7 +108,7 @@ def _status(name: str) -> int | None:
 
 
 def fastest(call: Callable[[], Any], *, seconds: float = 1.0, repeats: int = 9) -> float:
-    """Give the least seconds of several calls; no new one is begun after ``seconds``, but one is always made."""
+    """Return the least seconds of several calls; after ``seconds`` no new one begins."""
     best, begun = float("inf"), time.perf_counter()
     for _ in range(repeats):
         gc.collect()
@@ -120,7 +123,7 @@ def fastest(call: Callable[[], Any], *, seconds: float = 1.0, repeats: int = 9) 
 def scaled_seconds(
     one_class: Callable[[int], object], n_classes: int, rounds: int, patience: float
 ) -> tuple[float, int]:
-    """Time the binary solves of one class after another, and scale the least time to all classes and rounds.
+    """Time the binary solves class by class; scale the least time to all classes and rounds.
 
     Every class takes the same steps over the same rows in every round, so the least time of any of
     them stands for all: a busy machine must not make a rival look slow.

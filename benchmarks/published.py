@@ -149,72 +149,8 @@ def _mean_answer(scores: Floats, shift: float, width: float, room: Floats) -> fl
     return float(room.sum()) / len(room)
 
 
-@dataclass
-class ByCounts:
-    """The same binary solves for class labels, on distinct rows: all classes and groups side by side.
-
-    A minibatch drawn with replacement enters a step only by how often it holds each distinct row,
-    and those counts are multinomial; every class and group has minibatches of its own, as
-    published. So the answers have the distribution of the published ones, for a fraction of the
-    work. Merging equal rows is not part of the published procedure: this is for its accuracy, not
-    for its time.
-
-    Attributes
-    ----------
-    share : ndarray of shape (n_groups, n_classes)
-        The share of each old class in its group; the rows are in this order, group after group.
-    target : ndarray of shape (L,)
-    settings : Settings
-    """
-
-    share: Floats
-    target: Floats
-    settings: Settings
-
-    def __post_init__(self) -> None:
-        self._rng = np.random.default_rng(self.settings.seed)
-
-    def __call__(self, scores: Floats) -> Floats:
-        s = self.settings
-        n_groups, n_classes = self.share.shape
-        # group, class to decide on, old class
-        own = scores.reshape(n_groups, n_classes, n_classes).transpose(0, 2, 1).copy()
-        found = Multipliers(np.zeros((n_groups, n_classes)), np.zeros((n_groups, n_classes)), s)
-        upper, lower = np.zeros((n_groups, n_classes)), np.zeros((n_groups, n_classes))
-        for start in range(0, s.sgd_steps, _DRAWN_AT_ONCE):
-            size = (min(_DRAWN_AT_ONCE, s.sgd_steps - start), n_classes)
-            counts = (
-                np.stack(
-                    [self._rng.multinomial(s.batch, share, size) for share in self.share], axis=1
-                )
-                / s.batch
-            )
-            for drawn in counts:
-                found.step(s.sgd_step, self._mean_answer(own, found, drawn), self.target)
-                upper += found.upper
-                lower += found.lower
-        if s.sgd_steps:
-            found.upper, found.lower = upper / s.sgd_steps, lower / s.sgd_steps
-        for _ in range(s.epochs):
-            found.step(
-                s.width / 2, self._mean_answer(own, found, self.share[:, None, :]), self.target
-            )
-        answers = np.clip((own - np.asarray(found.shift)[:, :, None]) / s.width, 0.0, 1.0)
-        by_row: Floats = answers.transpose(0, 2, 1).reshape(scores.shape)
-        return by_row
-
-    def _mean_answer(self, own: Floats, found: Multipliers, share: Floats) -> Floats:
-        answer = own - np.asarray(found.shift)[:, :, None]
-        answer /= self.settings.width
-        np.maximum(answer, 0.0, out=answer)
-        np.minimum(answer, 1.0, out=answer)
-        answer *= share
-        mean: Floats = answer.sum(axis=2)
-        return mean
-
-
 def admm(labels: Floats, solves: BinarySolves, tau: float) -> Iterator[Floats]:
-    """Give the labels after each round of Algorithm 1, clipped at zero and divided by their row sums as the procedure ends.
+    """Yield the labels after each round of Algorithm 1, clipped at zero and normalised.
 
     Parameters
     ----------
