@@ -288,7 +288,7 @@ def test_a_compressed_file_with_types_that_grows_beyond_the_limit_is_refused() -
     ):
         of(content, "t.parquet.gz")
     rows = of(b"a,b\n" + b"x,y\n" * 1_000_000)
-    with unpacked_within(1_000_000), pytest.raises(FileTooLargeError, match="`max_unpacked`"):
+    with unpacked_within(1_000_000), pytest.raises(FileTooLargeError, match="`--max-unpacked`"):
         rows.columns(["a"])
 
 

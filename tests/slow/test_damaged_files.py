@@ -157,7 +157,7 @@ def test_a_small_file_that_grows_is_refused_with_both_sizes_and_the_limit(
         FileSource.open(f"big.{kind}", stream=io.BytesIO(content)).columns(["sex"])
     assert (
         int(str(refused.value.facts["size"])) > 10_000_000
-        and "`max_unpacked`" in refused.value.remedy
+        and "`--max-unpacked`" in refused.value.remedy
     )
     assert (
         len(FileSource.open(f"big.{kind}", stream=io.BytesIO(content)).columns(["sex"])["sex"])

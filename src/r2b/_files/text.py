@@ -157,10 +157,7 @@ def table_of(columns: Mapping[str, Any], format: Format) -> bytes:
     return sink.getvalue()
 
 
-_RAISE = "Raise the limit with `max_unpacked`, where the memory has room for it."
-
-
-def refuse_growth(name: str, packed: int, size: int, remedy: str = _RAISE) -> None:
+def refuse_growth(name: str, packed: int, size: int) -> None:
     """Refuse a file that becomes larger than the limit.
 
     Parameters
@@ -171,8 +168,6 @@ def refuse_growth(name: str, packed: int, size: int, remedy: str = _RAISE) -> No
         Its bytes.
     size : int
         Bytes that it grows to, as far as they were counted.
-    remedy : str
-        What to do about it.
 
     Raises
     ------
@@ -190,7 +185,8 @@ def refuse_growth(name: str, packed: int, size: int, remedy: str = _RAISE) -> No
         raise FileTooLargeError(
             f"{name} has {megabytes(packed)} and grows to {megabytes(size)} or more when it is "
             f"unpacked; the limit is {megabytes(most)}.",
-            remedy=remedy,
+            remedy="Read the file with pandas or pyarrow and pass the table, or raise "
+            "`--max-unpacked` on the command line, where the memory has room for it.",
             path=name,
             packed=packed,
             size=size,

@@ -105,13 +105,15 @@ class Count:
         """Count the rows of a batch."""
         columns = [batch.columns[name] for name in self.keys]
         named = zip(columns, self.keys, strict=True)
-        first, codes, count = combined([encoded_column(*each) for each in named], len(batch))
+        coded = [encoded_column(*each) for each in named]
+        weight = None if self.weight is None else _weights(batch, self.weight)
         mass = None
-        if self.weight is not None:
-            weight = _weights(batch, self.weight)
-            if self.weight not in self.keys and len(batch):
-                sums = exact_sums(codes, weight, len(first))
-                mass = np.array([sums.get(code, 0) for code in range(len(first))], object)
+        if weight is None or self.weight in self.keys:
+            _, _, first, count = _counted(coded, len(batch))
+        else:
+            first, codes, count = combined(coded, len(batch))
+            sums = exact_sums(codes, weight, len(first))
+            mass = np.array([sums.get(code, 0) for code in range(len(first))], object)
         rows = pyarrow().array(first)
         values = [_cast(taken(column, rows), plain_type(column.type)) for column in columns]
         self._refuse_many(values)
@@ -223,7 +225,7 @@ def encoded_column(column: Any, name: str = "") -> tuple[Array, int]:
         values = column.to_numpy(zero_copy_only=False)
         low, high = int(values.min()), int(values.max())
         if high - low < _NARROW and abs(low) < _LARGEST_CODE:
-            return values.astype(np.int64) - low, high - low + 2
+            return np.subtract(values, low, dtype=np.int64), high - low + 2
     coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
     codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
     return codes, len(coded.dictionary) + 1
@@ -262,25 +264,37 @@ def _weights(batch: Batch, name: str) -> Floats:
 
 
 def combined(coded: Sequence[tuple[Array, int]], n_rows: int) -> tuple[Whole, Array, Whole]:
-    """Return the last row of each combination of codes, the combination of each row, and counts."""
+    """Return a row of each combination of codes, the combination of each row, and counts."""
+    joint, there, first, counts = _counted(coded, n_rows)
+    rank = np.zeros(joint.max(initial=0) + 1, np.int64)
+    rank[there] = np.arange(len(there))
+    return first, rank.take(joint), counts
+
+
+def _counted(
+    coded: Sequence[tuple[Array, int]], n_rows: int
+) -> tuple[Array, Whole, Whole, Whole]:
+    """Return a code of all columns per row; the codes that occur, a row of each, and counts."""
     joint, size = np.zeros(n_rows, np.int64), 1
     for codes, of in coded:
         if size * of >= _LARGEST_CODE:  # no more combinations occur than there are rows
             found, joint = np.unique(joint, return_inverse=True)
             size = len(found)
-        joint = joint * of + codes
+        joint *= of
+        joint += codes
         size *= of
     if size > 4 * n_rows + 1024:
         found, joint = np.unique(joint, return_inverse=True)
         size = len(found)
     counts = np.bincount(joint, minlength=size)
     there = np.flatnonzero(counts)
-    rank = np.zeros(len(counts), np.int64)
-    rank[there] = np.arange(len(there))
-    codes = rank.take(joint)
-    last = np.empty(len(there), np.int64)
-    last[codes] = np.arange(n_rows)
-    return last, codes, counts[there]
+    row, step = np.full(size, -1), 1 << 16
+    for start in range(0, n_rows, step):
+        part = joint[start : start + step]
+        row[part] = np.arange(start, start + len(part))
+        if (row[there] >= 0).all():  # as it is in the first rows where combinations are few
+            break
+    return joint, there, row[there], counts[there]
 
 
 def dataset_of(

@@ -23,10 +23,6 @@ from r2b.engines.files.listing import Part
 from r2b.engines.files.reading import ReadJob, Stored, reading
 
 _PIECE_BYTES = 1 << 26  # of texts that are read at once
-_SMALLER = (
-    "Write the file in smaller record batches, or raise the limit with `max_unpacked` where the "
-    "memory has room for it."
-)
 
 
 class ParquetStored(Stored):
@@ -169,7 +165,7 @@ class ArrowStored(Stored):
             for message in batch_messages(pyarrow(), source):
                 size = unpacked_bytes(message)
                 if size > message.body.size:
-                    refuse_growth(self.part.name, message.body.size, size, _SMALLER)
+                    refuse_growth(self.part.name, message.body.size, size)
                 if message.type == "record batch" and not known:
                     codec, known = codec_of(message), True
         return codec
