@@ -271,9 +271,7 @@ def combined(coded: Sequence[tuple[Array, int]], n_rows: int) -> tuple[Whole, Ar
     return first, rank.take(joint), counts
 
 
-def _counted(
-    coded: Sequence[tuple[Array, int]], n_rows: int
-) -> tuple[Array, Whole, Whole, Whole]:
+def _counted(coded: Sequence[tuple[Array, int]], n_rows: int) -> tuple[Array, Whole, Whole, Whole]:
     """Return a code of all columns per row; the codes that occur, a row of each, and counts."""
     joint, size = np.zeros(n_rows, np.int64), 1
     for codes, of in coded:
