@@ -19,7 +19,7 @@ COMMAND = (
     "r2b audit adult.csv --label education --sensitive sex --sensitive race --html report.html"
 )
 
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "slow")]
 import app_server  # noqa: E402
 import browser  # noqa: E402
 from test_app_browser import READY, arrive  # noqa: E402
@@ -44,6 +44,7 @@ def app(chromium: browser.Browser) -> Path:
     """Open the app on the Adult data and move epsilon."""
     with app_server.running() as served:
         page = chromium.open(served.address(), width=WIDTH, height=HEIGHT)
+        arrive(page, "document.querySelector('#adult')")
         page.click("#adult")
         arrive(page, READY)
         page.screenshot(IMAGES / "app.png", whole=False, scale=SCALE)

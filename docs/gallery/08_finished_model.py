@@ -49,7 +49,7 @@ for name, model in {"finished": finished, "made fair": fair}.items():
     decided = model.predict(X[part == 2])
     parity = demographic_parity_difference(decided, sensitive_features=sex[part == 2])
     print(
-        f"{name:<10} parity {parity:.3f}, accuracy {(decided == y[part == 2]).mean():.3f}"
+        f"{name:<10} disparity {parity:.3f}, accuracy {(decided == y[part == 2]).mean():.3f}"
     )
 
 # %%

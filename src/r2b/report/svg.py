@@ -17,8 +17,6 @@ from r2b.report.words import MINUS, isolated, moved, percent, points, shortened,
 Place = tuple[float, float]
 Move = tuple[int, int, float]
 
-_THINNEST = 0.25  # pixels; thinner ribbons are not drawn
-_ROOM = 10.0  # widths of a wide character that a name beside a flow has
 _FRAME = (46.0, 14.0, 404.0, 216.0)  # of the plot of a frontier: left, top, right, bottom
 
 
@@ -172,7 +170,7 @@ def _ribbons(
         thick, y0, y1 = scale * weight, olds[old], news[new]
         olds[old] += thick
         news[new] += thick
-        if thick < _THINNEST:
+        if thick < 0.25:  # pixels
             continue
         z0, z1 = y0 + thick, y1 + thick
         path = f"M150 {y0:.1f}C200 {y0:.1f} 200 {y1:.1f} 250 {y1:.1f}"
@@ -197,7 +195,8 @@ def _classes(
         name, y, size, much = names[k], places[k], max(1.5, scale * weight), moved(weight)
         body.append(tag("rect", x=at[0], y=y, width=6, height=size, class_=kind))
         written = much if much.startswith("<") else sign + much
-        short = name if k < 0 else _fitted(name, _ROOM - 0.6 * len(written))
+        # There are 11 widths of a wide character for the name, a blank and the amount.
+        short = name if k < 0 else _fitted(name, 10.4 - 0.635 * len(written))
         full = tag("title", name) if short != name else Markup("")
         amount = tag("tspan", written, class_="much")
         label = Markup("{} {}").format(full + escape(isolated(short)), amount)
@@ -208,8 +207,13 @@ def _classes(
 def _fitted(name: str, room: float) -> str:
     """Shorten a name until it fits; fonts differ, so widths are estimated and rather too wide."""
 
+    def of(c: str) -> float:
+        if east_asian_width(c) in "WF" or ord(c) > 0x2000:
+            return 1.4 if ord(c) > 0x1F000 else 1.1
+        return 1.0 if c in "mwMW@%" else 0.75 if c.isupper() else 0.6
+
     def width(text: str) -> float:
-        return sum(1.1 if east_asian_width(c) in "WF" or ord(c) > 0x2000 else 0.6 for c in text)
+        return sum(map(of, text))
 
     short, most = name, len(name)
     while most > 3 and width(short) > room:
