@@ -15,7 +15,7 @@ import r2b
 from r2b.report import gather, to_html
 
 # Pictures to be looked at are kept here, over those of the run before.
-PICTURES = Path(__file__).resolve().parent / "artefacts"
+PICTURES = Path(__file__).resolve().parents[1] / "artefacts"
 IMAGE, END = "<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>"
 
 
