@@ -88,6 +88,11 @@ def _rebuild(
 def options_in(text: str) -> list[tuple[str, Any]]:
     """Return the options between backticks in a text, as names and values.
 
+    Parameters
+    ----------
+    text : str
+        A problem or a remedy.
+
     Examples
     --------
     >>> options_in('Pass `small_groups="merge"`, or lower `min_group_size`.')

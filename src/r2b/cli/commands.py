@@ -59,6 +59,7 @@ DATASETS = {
     "adult": "48,842 people of the 1994 census of the United States: "
     "education, income, sex, race, age (UCI, CC BY 4.0)."
 }
+_LISTED = 10  # groups that a report lists
 _AUDIT_SOLVES = 27  # for a report: the one asked for, and those that show what it costs
 _NUMBERS = (
     "disparity_before",
@@ -606,11 +607,13 @@ def _facts(
     **shown: Any,
 ) -> dict[str, Any]:
     """Gather the facts of a report: the audit (measured now if it is None), and the fair labels."""
-    from r2b import report
+    from r2b.report.facts import SHARED, gathered
+    from r2b.report.suppress import suppressed
+    from r2b.report.trace import files_of, mark_of, stamp
 
     roles = roles_of(scan.source, **columns)
-    if found is None or asked["families"] != "both" or len(found.ranked) > report.LARGEST:
-        same = {name: asked[name] for name in (*report.SHARED, "normalize")}
+    if found is None or asked["families"] != "both" or len(found.ranked) > _LISTED:
+        same = {name: asked[name] for name in (*SHARED, "normalize")}
         listed = asked["families"] if isinstance(asked["families"], list) else "both"
         found = scan.audit(**columns, **same, **draws, families=listed)
     request, settings = request_and_settings(
@@ -622,23 +625,23 @@ def _facts(
     listing = source.listing.parts if isinstance(source, FileSource) else ()
     files = [part.path for part in listing if part.held is None]  # pipes have no checksum
     mark = {
-        **report.mark_of(data, None if roles.soft or not roles.categorical else "counts"),
-        "files": report.files_of(files),
+        **mark_of(data, None if roles.soft or not roles.categorical else "counts"),
+        "files": files_of(files),
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSolvedWarning)
         task = Task.of(data, request, settings, asked.get("costs"))
-        facts = report.gathered(
+        facts = gathered(
             task,
             found,
             options=asked,
             draws=draws,
             label_name=roles.stem,
             command=command_line(),
-            trace={"date": report.stamp(), "input": mark, **(trace or {})},
+            trace={"date": stamp(), "input": mark, **(trace or {})},
             **shown,
         )
-    return report.suppressed(facts, below, found)
+    return suppressed(facts, below, found)
 
 
 def _write_reports(writer: AtomicWriter, paths: dict[str, str], facts: dict[str, Any]) -> None:

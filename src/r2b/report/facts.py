@@ -249,6 +249,14 @@ def facts_of_audit(
 ) -> dict[str, Any]:
     """Return the facts of an audit alone; those about a change are None.
 
+    Parameters
+    ----------
+    found : Audit
+    label_name : str, optional
+        Name of the label; that of its column by default.
+    trace : mapping, optional
+        Date, input and output, as a report states them.
+
     Examples
     --------
     >>> import r2b
@@ -274,6 +282,11 @@ def facts_of_audit(
 
 def to_json(facts: dict[str, Any]) -> str:
     """Return the facts as strict JSON, in a fixed order, with a newline at the end.
+
+    Parameters
+    ----------
+    facts : dict
+        Made by :func:`gather`, :func:`facts_of` or :func:`facts_of_audit`.
 
     Examples
     --------
