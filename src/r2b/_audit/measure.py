@@ -37,10 +37,6 @@ from r2b.metrics.explained import explained_of_moments
 from r2b.metrics.intervals import Interval
 from r2b.metrics.means import divided, means_of, overall_mean
 
-FEW_ROWS = 50  # rows below which resampling an uncertain group says little about its mean
-FEWEST_PERMUTATIONS = 19  # fewer say nothing of 1 in 20
-INDEPENDENT = 1e-10  # relative size of singular values below which functions are dependent
-
 
 def audit(
     y: Any,
@@ -352,7 +348,7 @@ def explained_of_sums(sums: PlaceSums, basis: Floats) -> Floats:
     moments = basis.T @ table / whole[:, None, None] - centre[:, :, None] * label_means[:, None, :]
     # A resample of few rows may leave the functions dependent; the pseudo-inverse then uses those
     # that are left.
-    fitted = np.matmul(np.linalg.pinv(gram, rcond=INDEPENDENT, hermitian=True), moments)
+    fitted = np.matmul(np.linalg.pinv(gram, rcond=1e-10, hermitian=True), moments)
     variance = label_means * (1 - label_means)
     part: Floats = (moments * fitted).sum(axis=1)
     return np.asarray(np.divide(part, variance, out=np.zeros_like(part), where=variance > 0))
@@ -432,7 +428,8 @@ def _interval(rows: FamilyRows, means: Floats, draws: Draws, seed: int) -> Inter
     if not draws.n_boot or rows.n_sums > MOST_SUMS:
         return None
     variance, sizes = _variances(rows, means)
-    if rows.parts is None or sizes.min() < FEW_ROWS:
+    # Resampling fewer than 50 rows of an uncertain group says little about its mean.
+    if rows.parts is None or sizes.min() < 50:
         shared = rows.parts is not None or rows.clusters_meet
         bounds = difference_bounds(means, variance, sizes, level=draws.level, shared=shared)
         return Interval(*bounds, draws.level, "binomial")
@@ -492,7 +489,7 @@ def ranking(
     out = [(drawn / np.where(unit > 0, unit, 1.0)).max(axis=1) for drawn, unit in units.values()]
     farthest = np.max(out, axis=0) if out else None
     settled = [family for family, _ in families]
-    if farthest is not None and len(farthest) >= FEWEST_PERMUTATIONS:
+    if farthest is not None and len(farthest) >= 19:  # fewer say nothing of 1 in 20
         levels = {name: float(critical(farthest)) * unit for name, (_, unit) in units.items()}
         for level in levels.values():
             level.flags.writeable = False

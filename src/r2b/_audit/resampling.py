@@ -28,7 +28,6 @@ PlaceSums = tuple[Floats, Floats]
 BLOCK_SUMS = 1 << 21  # sums held at a time: 16 MiB
 ROWS_OF_A_DRAW = 8  # drawing one hypergeometric number takes as long as moving so many rows
 MOST_EXACT = 1 << 20  # probabilities above which sums are drawn from their law
-SMALL_PLACE = 512  # rows below which the sum of a place is not drawn from the normal law
 MOST_SUMS = 1 << 16  # places x classes above which a resample costs more than its interval is worth
 
 
@@ -245,7 +244,7 @@ class FamilyRows:
         for start in range(0, n_permutations, step):
             b = min(step, n_permutations - start)
             off = rng.standard_normal((b, len(sizes), len(mean))) @ root * np.sqrt(sizes)[:, None]
-            for place in np.flatnonzero(sizes < SMALL_PLACE):
+            for place in np.flatnonzero(sizes < 512):  # too few for the normal law
                 rows = rng.integers(len(z), size=(b, int(sizes[place])))
                 off[:, place] = (z[rows] - mean).sum(axis=1)
             # The sum over all rows does not change.

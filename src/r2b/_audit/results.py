@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 SAME = 1e-12  # numbers this close are equal, summed in another order
 RARE = 0.05  # what fewer fair tables than this show is beyond chance
-SHOWN_ABSENT = 5
 
 Part = Literal["groups", "families"]
 
@@ -720,10 +719,10 @@ def format_audit(found: Audit) -> str:
         lines += [_format_group(group) for group in found.ranked]
     if found.absent:
         note("absent", f"{counted(len(found.absent), 'group')} without rows in some stratum")
-        shown = found.absent[:SHOWN_ABSENT]
+        shown = found.absent[:5]
         lines += [f"    {written(each.group)} in {written(each.stratum)}" for each in shown]
-        if len(found.absent) > SHOWN_ABSENT:
-            lines.append(f"    and {len(found.absent) - SHOWN_ABSENT} more")
+        if len(found.absent) > len(shown):
+            lines.append(f"    and {len(found.absent) - len(shown)} more")
     return "\n".join(lines)
 
 

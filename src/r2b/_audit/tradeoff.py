@@ -26,15 +26,6 @@ from r2b._labels.task import Task, open_job
 from r2b._plot import COLOURS, SHADE, axes, draw_legend, percent, set_scale, set_title
 from r2b.errors import ParameterError
 
-POINTS = 50  # of a path whose epsilons are not given
-SHOWN_POINTS = 11  # points of a long path that are printed
-FEW_ROWS = 1 << 17  # rows that are permuted one by one
-CLOSE = 1e-9  # of the budget: how much of it may be left unspent
-NARROW = 1e-13  # bracket of epsilon below which the cost jumps within rounding
-NARROW_UNPROVEN = 1e-6  # the same next to epsilons that no labels meet, where little can be proven
-MOST_TRIES = 80
-GRID = 33  # epsilons that are tried if the cost may fall and rise again
-
 
 @dataclass(frozen=True)
 class FrontierPoint:
@@ -126,7 +117,7 @@ class Frontier(Sequence[FrontierPoint]):
 
     def __str__(self) -> str:
         lines = ["   epsilon disparity  squared distance  expected changes  proven"]
-        n_shown = min(len(self), SHOWN_POINTS)
+        n_shown = min(len(self), 11)
         for place in np.linspace(0, len(self) - 1, n_shown).round().astype(int):
             point = self[place]
             share, proven = f"{100 * point.expected_changes:.2f} %", "yes" if point.solved else "no"
@@ -227,7 +218,7 @@ def chance_along(fair: FairLabels) -> float | None:
         return None
     design = None if families.by_cell else counting.design(data.cells)
     rows = FamilyRows(data, Kinds.of(data), *places_of(data.cells, counting, design))
-    if not rows.counted and rows.n_rows > FEW_ROWS:
+    if not rows.counted and rows.n_rows > 1 << 17:  # each is permuted
         return None
     names = tuple(map(str, fair.groups[proof.groups]))
     means, share = fair.certificate.means_before[proof.groups].copy(), families.share[proof.groups]
@@ -300,7 +291,7 @@ def frontier(
     """
     task = task_of(y, {"sensitive_features": sensitive_features, **options})
     warn_of_doubts(task)
-    path = path_of(task, POINTS if epsilons is None else epsilons)
+    path = path_of(task, 50 if epsilons is None else epsilons)
     return Frontier(tuple(solved_along(task, path)), path)
 
 
@@ -443,7 +434,8 @@ def _search(task: Task, name: str, budget: float) -> FairLabels:
     if dear.over <= 0:
         return dear.fair
     cheap = tried(fair_as_they_are(task))
-    for epsilon in [] if _monotone(task, name) else np.linspace(0.0, cheap.epsilon, GRID)[1:-1]:
+    # If the cost may fall and rise again, a grid finds where it first keeps the budget.
+    for epsilon in [] if _monotone(task, name) else np.linspace(0.0, cheap.epsilon, 33)[1:-1]:
         found = tried(float(epsilon), None if dear.fair.table is not None else dear.fair.prices)
         if found.over <= 0:
             cheap = found
@@ -457,9 +449,11 @@ def _search(task: Task, name: str, budget: float) -> FairLabels:
             budget=budget,
             least=spent(cheap.fair),
         )
-    for attempt in range(MOST_TRIES):
+    for attempt in range(80):
         bracket, proven = cheap.epsilon - dear.epsilon, np.isfinite(dear.over)
-        if -cheap.over <= CLOSE * budget or bracket <= (NARROW if proven else NARROW_UNPROVEN):
+        # The budget is spent, or the cost jumps; next to epsilons that no labels meet little can
+        # be proven.
+        if -cheap.over <= 1e-9 * budget or bracket <= (1e-13 if proven else 1e-6):
             break
         # A line between the ends, kept off them; every third time the middle, which no shape of
         # curve can slow down.

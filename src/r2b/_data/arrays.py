@@ -14,8 +14,7 @@ Flags = NDArray[np.bool_]
 Places = NDArray[np.intp]
 Whole = NDArray[np.int64]
 
-BLOCK_ROWS = 65_536
-WIDEST_SPAN = 65_536  # a table of this many entries still sits in the second-level cache
+BLOCK_ROWS = 65_536  # also entries of a table that still sits in the second-level cache
 
 
 def plain_value(value: Any) -> Any:
@@ -86,7 +85,7 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
     span = high - low + 1
     # A table of all values between the ends is faster than sorting while it is not much longer
     # than the values. Differences of larger numbers leave 64 bits.
-    if span > max(WIDEST_SPAN, 4 * len(values)) or max(-low, high) >= 1 << 62:
+    if span > max(BLOCK_ROWS, 4 * len(values)) or max(-low, high) >= 1 << 62:
         present, codes = np.unique(values, return_inverse=True)
         return codes.astype(smallest_unsigned(len(present)), copy=False), present
     codes, occurs = np.empty(len(values), smallest_unsigned(span)), np.zeros(span, dtype=bool)
@@ -224,12 +223,7 @@ def by_first(keys: Array) -> tuple[Array, Array]:
 
 # Where prices are not unique, a difference in the last bit of a weight can choose between them, and
 # equal data must not give different prices: weights are added up exactly, and rounded once.
-_UNIT = 1074  # every float64 is a whole number of 2**-1074
-_BITS = 53
-_LOW = 27
-_FEW_ROWS = 4  # of a code on average, below which many have one or two
-# of a part: whole numbers of 27 bits are added up as floats, which are exact to 53
-_MOST_ROWS = 1 << 24
+_UNIT = 1074  # every float64 is a whole number of 2**-1074, and its mantissa has 53 bits
 
 
 def exact_sums(codes: Array, weight: NDArray[np.float64], n_codes: int) -> dict[int, int]:
@@ -253,18 +247,20 @@ def exact_sums(codes: Array, weight: NDArray[np.float64], n_codes: int) -> dict[
     True
     """
     total: dict[int, int] = {}
-    for start in range(0, len(codes), _MOST_ROWS):
-        part, exponent = np.frexp(weight[start : start + _MOST_ROWS])
+    # Halves of 27 bits of 2**24 rows at a time are added up as floats, which are exact to 53 bits.
+    for start in range(0, len(codes), 1 << 24):
+        rows = slice(start, start + (1 << 24))
+        part, exponent = np.frexp(weight[rows])
         lowest = int(exponent.min())
         span = int(exponent.max()) - lowest + 1
-        whole = np.ldexp(part, _BITS).astype(np.int64)
-        place = codes[start : start + _MOST_ROWS].astype(np.int64) * span + (exponent - lowest)
-        high = np.bincount(place, whole >> _LOW, minlength=n_codes * span)
-        low = np.bincount(place, whole & ((1 << _LOW) - 1), minlength=n_codes * span)
+        whole = np.ldexp(part, 53).astype(np.int64)
+        place = codes[rows].astype(np.int64) * span + (exponent - lowest)
+        high = np.bincount(place, whole >> 27, minlength=n_codes * span)
+        low = np.bincount(place, whole & ((1 << 27) - 1), minlength=n_codes * span)
         for there in np.flatnonzero(high + low).tolist():
             code, power = divmod(there, span)
-            units = (int(high[there]) << _LOW) + int(low[there])
-            shift = power + lowest - _BITS + _UNIT
+            units = (int(high[there]) << 27) + int(low[there])
+            shift = power + lowest - 53 + _UNIT
             total[code] = total.get(code, 0) + (units << shift if shift >= 0 else units >> -shift)
     return total
 
@@ -295,8 +291,8 @@ def exact_bincount(codes: Array, weight: NDArray[np.float64], n_codes: int) -> N
     if n_codes > 4 * len(codes) + 4096:
         return np.bincount(codes, weight, minlength=n_codes).astype(np.float64)
     out = np.zeros(n_codes)
-    if len(codes) < _FEW_ROWS * n_codes:
-        # One weight is its own sum, and two are rounded once.
+    if len(codes) < 4 * n_codes:
+        # Many codes have one weight, its own sum, or two, which are rounded once.
         out = np.bincount(codes, weight, minlength=n_codes).astype(np.float64)
         many = np.flatnonzero((np.bincount(codes, minlength=n_codes) > 2)[codes])
         codes, weight = codes[many], weight[many]

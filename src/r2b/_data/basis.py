@@ -26,11 +26,6 @@ Kind = Literal["linear", "spline", "functions"]
 # A function of which so small a part is new, after the functions before it, has lost half of its
 # digits to rounding: what would be bounded is mostly noise.
 NEW_PART = math.sqrt(float(np.finfo(np.float64).eps))
-# The outermost knots leave a twentieth of the weight on either side: beyond them a spline is a
-# straight line, so that a few far values cannot bend it.
-OUTER_SHARE = 0.05
-# Knots nearer than this, relative to the range of all knots, are one knot to divided differences.
-NEAREST_KNOTS = 1e-14
 OTHER_KNOTS = "Use fewer knots, put them where values are, or take the attribute's logarithm."
 
 
@@ -409,8 +404,10 @@ def refuse_batchwise(
 
 def knot_shares(n_knots: int) -> Floats:
     """Return the shares of the weight up to each of so many knots."""
-    # Sums of shares carry rounding, and a quantile that equals one must not slip over it.
-    return np.linspace(OUTER_SHARE, 1 - OUTER_SHARE, n_knots) - 1e-12
+    # The outermost knots leave a twentieth of the weight on either side: beyond them a spline is a
+    # straight line, so that a few far values cannot bend it. Sums of shares carry rounding, and a
+    # quantile that equals one must not slip over it.
+    return np.linspace(0.05, 1 - 0.05, n_knots) - 1e-12
 
 
 def knots_of(
@@ -434,7 +431,7 @@ def knots_of(
             raise ParameterError(problem, remedy=remedy, **facts)
     gaps = np.diff(used) / (used[-1] - used[0])
     nearest = int(np.argmin(gaps))
-    if not gaps[nearest] > NEAREST_KNOTS:
+    if not gaps[nearest] > 1e-14:  # they would be one knot to divided differences
         pair = float(used[nearest]), float(used[nearest + 1])
         problem = f"The knots {pair[0]!r} and {pair[1]!r} of {_attribute(name)} are too close."
         remedy = "Pass knots that are farther apart, or transform the attribute."

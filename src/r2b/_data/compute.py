@@ -167,6 +167,17 @@ def parts_of(n_rows: int, size: int, first: int = 0) -> list[slice]:
     return [slice(start, min(start + size, n_rows)) for start in range(first, n_rows, size)]
 
 
+def matrix_parts(n_rows: int, n_columns: int) -> list[slice]:
+    """Cut rows into parts of about 2 MB of float64.
+
+    Examples
+    --------
+    >>> matrix_parts(5, 1 << 17)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return parts_of(n_rows, max(1, (1 << 18) // max(1, n_columns)))
+
+
 def in_order(
     work: Callable[[slice], Result], parts: Sequence[slice], threads: int | None = None
 ) -> Iterator[Result]:
@@ -252,9 +263,6 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-_THREADED = 1 << 13  # entries of a matrix below which a BLAS starts no threads
-
-
 @contextmanager
 def one_blas_thread(entries: int | None = None) -> Iterator[None]:
     """Keep linear algebra on the calling thread.
@@ -270,7 +278,7 @@ def one_blas_thread(entries: int | None = None) -> Iterator[None]:
         Of the largest matrix. Where no BLAS would start a thread for so few the limit is not set,
         which would cost more than it saves.
     """
-    if entries is not None and entries < _THREADED:
+    if entries is not None and entries < 1 << 13:
         yield
         return
     # The limit is the process's. Of solves on several threads one sets it and takes it back; the

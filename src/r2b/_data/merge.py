@@ -31,10 +31,6 @@ from r2b._data.probabilities import row_blocks
 
 MergeChoice = Literal["auto", "always", "never"]
 
-_PROBE_ROWS = 4_096  # enough to tell a table of repeated rows from one where every row is new
-# merging sorts N hashes; it pays when it at least halves the rows that every pass walks
-_REPEATED = 0.5
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -245,8 +241,6 @@ def _merge_sparse(dataset: Dataset) -> Rows:
     """Merge class labels where few pairs of cell and class occur.
 
     A table of all pairs would be longer than the rows.
-
-    A table of all pairs would be longer than the rows.
     """
     groups, classes, weight = dataset.cells.codes, dataset.labels.array, dataset.weight
     if weight is None and dataset.repeats is not None:
@@ -281,11 +275,12 @@ def _certain(dataset: Dataset) -> Array | None:
 
 
 def _repeats(dataset: Dataset) -> bool:
-    if dataset.n_cells > _REPEATED * dataset.n_rows:  # rows of different groups are not the same
+    # Merging sorts N hashes; it pays when it at least halves the rows that every pass walks.
+    if 2 * dataset.n_cells > dataset.n_rows:  # rows of different groups are not the same
         return False
-    step = max(dataset.n_rows // _PROBE_ROWS, 1)
+    step = max(dataset.n_rows // 4096, 1)
     probe = row_hashes(dataset.labels.array[::step], dataset.cells.codes[::step])
-    return len(np.unique(probe)) <= _REPEATED * len(probe)
+    return 2 * len(np.unique(probe)) <= len(probe)
 
 
 def _merge_matrix(dataset: Dataset) -> Rows:

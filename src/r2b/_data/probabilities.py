@@ -20,8 +20,6 @@ from r2b._data.values import is_missing, key_of, listed, type_word
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import MissingValueError, MixedTypeError, ProbabilityError, UnseenError
 
-BLOCK_BYTES = 1 << 19  # read twice while it is in the second-level cache
-_LONG_ROW = 32
 TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-6}
 
 
@@ -54,14 +52,14 @@ CLASSES = Wording(
 
 
 def row_blocks(matrix: Array) -> list[slice]:
-    """Cut the rows of a matrix in blocks that fit the cache.
+    """Cut the rows of a matrix in blocks that fit the second-level cache.
 
     Examples
     --------
     >>> list(row_blocks(np.zeros((40_000, 4))))
     [slice(0, 16384, None), slice(16384, 32768, None), slice(32768, 40000, None)]
     """
-    rows = max(1, BLOCK_BYTES // max(1, matrix.shape[1] * matrix.itemsize))
+    rows = max(1, (1 << 19) // max(1, matrix.shape[1] * matrix.itemsize))
     return parts_of(len(matrix), rows)
 
 
@@ -195,7 +193,7 @@ def checked(
 def _row_sums(block: Array) -> Array:
     # Each is the faster on its side by up to two times; ``block.sum(axis=1)`` is on neither.
     # Threads gain nothing: memory is the limit.
-    if block.shape[1] < _LONG_ROW:
+    if block.shape[1] < 32:
         return block @ np.ones(block.shape[1], dtype=block.dtype)
     return np.asarray(np.einsum("ik->i", block))
 

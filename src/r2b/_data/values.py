@@ -261,10 +261,6 @@ def key_of(value: Any) -> object:
     return "str", str(value)
 
 
-# characters; the crossing of many attributes has room, a document that slipped into a cell does not
-_LONGEST = 200
-
-
 # characters that turn the direction of the text after them
 _DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
@@ -274,8 +270,6 @@ _ISOLATE, _END = "\N{FIRST STRONG ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
 
 def directions_shown(text: str) -> str:
     r"""Show characters that turn the direction of text instead of obeying them.
-
-    "-18" after one of them would read "81-".
 
     "-18" after one of them would read "81-".
 
@@ -318,5 +312,5 @@ def written(name: object) -> str:
     text = str(plain_value(name))
     if not text.isprintable():
         text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    half = (_LONGEST - 3) // 2
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3 - half]}...{text[-half:]}"
+    # The crossing of many attributes has room, a document that slipped into a cell does not.
+    return text if len(text) <= 200 else f"{text[:99]}...{text[-98:]}"

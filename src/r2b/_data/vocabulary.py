@@ -13,7 +13,7 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b._data.arrays import (
-    WIDEST_SPAN,
+    BLOCK_ROWS,
     Array,
     as_objects,
     compact_integers,
@@ -431,7 +431,7 @@ def _of_floats(array: Array, what: str) -> tuple[Array, Array]:
     low, high = float(array.min()), float(array.max())
     if np.isnan(low):  # NaN spreads through min, so that the mask is only built when there is one
         refuse_missing(np.isnan(array), what)
-    if abs(low) < 2**30 and high - low < WIDEST_SPAN:
+    if abs(low) < 2**30 and high - low < BLOCK_ROWS:
         whole = array.astype(np.int32)
         # classes that became floats on the way, the usual case: no sorting needed
         if np.array_equal(whole, array):

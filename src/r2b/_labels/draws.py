@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.columns import Column, column_of, recognise, refuse_other_index
-from r2b._data.compute import seed_of
+from r2b._data.compute import parts_of, seed_of
 from r2b.errors import InputError, LengthError, MissingValueError, ParameterError
 
 Words = NDArray[np.uint64]
@@ -27,7 +27,6 @@ Words = NDArray[np.uint64]
 BITS = 53
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_TEXT_ROWS = 1 << 16  # rows of text hashed at a time: a word per byte is held
 _WHOLE = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 _MOMENT = re.compile(
     rb"([0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?)?)"
@@ -226,10 +225,10 @@ def _refuse_missing(missing: Array, name: str) -> None:
 
 def _text_words(values: Array, name: str) -> Words:
     out = np.empty(len(values), np.uint64)
-    for start in range(0, len(values), _TEXT_ROWS):
-        part = values[start : start + _TEXT_ROWS].tolist()
-        texts = [_bytes(value, name, start + place) for place, value in enumerate(part)]
-        out[start : start + len(part)] = _hashed(texts)
+    for rows in parts_of(len(values), 1 << 16):  # hashing holds a word per byte
+        start = rows.start
+        texts = [_bytes(value, name, start + i) for i, value in enumerate(values[rows].tolist())]
+        out[rows] = _hashed(texts)
         for place, text in enumerate(texts):
             word = _spelled_word(text)
             if word is not None:

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 from r2b._data import Cells, Dataset, Mixtures
 from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
 from r2b._data.attributes import CATEGORICAL
-from r2b._data.compute import in_order, parts_of, refuse_beyond_memory
+from r2b._data.compute import in_order, matrix_parts, parts_of, refuse_beyond_memory
 from r2b._data.merge import class_weights, joint_codes
 from r2b._labels.draws import uniforms_of
 from r2b._labels.rounding import (
@@ -32,7 +32,6 @@ from r2b._labels.sampling import Expansion, block_length, expanded, sample_rows,
 from r2b._solve.oracle import respond
 
 HELD_ENTRIES = 1 << 26  # most entries of a table of answers: 512 MB
-WRITTEN_ENTRIES = 1 << 18  # entries of the matrix that one thread writes at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +195,7 @@ class FairRows:
             "or soft(dtype='float32') for half of it.",
         )
         out = np.empty((n_rows, n_classes), dtype)
-        parts = parts_of(n_rows, max(1, WRITTEN_ENTRIES // n_classes))
+        parts = matrix_parts(n_rows, n_classes)
         for _ in in_order(lambda part: self._write(out[part], part), parts):
             pass
         return out

@@ -39,11 +39,7 @@ Vector = Any
 COMPILE_FROM = 200_000  # entries (rows times classes) from which compiling is faster
 SNAP = 1e-9  # targets and probabilities this close to an integer are that integer
 ROW_SUM_TOLERANCE = 1e-6  # largest distance of the sum of a row of targets from an integer
-SURE = 1e-12  # a row with an entry this close to 1 is decided
-NEGLIGIBLE = 1e-150  # smaller shares and relative weights are 0: their products would underflow
 DEVIATIONS = 5.0  # half the width of the window around a border, in standard deviations
-SHARED_KEYS = 0.01  # share of equal draws far beyond what chance makes of different keys
-COPIES = 8  # rows with a shared key that are never too many
 
 
 class Uniforms(Protocol):
@@ -543,8 +539,8 @@ class BorderSearch:
 
 def _refuse_shared(n_shared: int, n_seen: int) -> None:
     """Refuse keys that many rows share: those rows would all get the same new class."""
-    # Among few rows a pair of copies may be chance, which says nothing of the table.
-    if n_shared > SHARED_KEYS * n_seen and n_shared > min(COPIES, n_seen // 4):
+    # Chance makes far fewer of different keys; among few rows a pair of copies says nothing.
+    if n_shared > 0.01 * n_seen and n_shared > min(8, n_seen // 4):
         raise InputError(
             f"Of {n_seen:,} rows that were looked at, {n_shared:,} have a key that another row of "
             "their group and class has too.",
@@ -601,11 +597,12 @@ class _GroupRounding:
         """Add rows; return number and class of the rows so far that are decided now."""
         values = np.ones(len(block)) if weight is None else weight / self.heaviest
         first = int(numbers[0]) if len(numbers) else 0
-        row, column, chance = positive_entries(block, first, above=NEGLIGIBLE)
-        heavy = values >= NEGLIGIBLE
+        negligible = 1e-150  # products of smaller numbers underflow
+        row, column, chance = positive_entries(block, first, above=negligible)
+        heavy = values >= negligible
         weightless = np.flatnonzero(~heavy)
         drawn = sample_rows(block[weightless], uniforms_of(draws[weightless])).astype(np.int64)
-        sure = (chance >= 1 - SURE) & heavy[row]
+        sure = (chance >= 1 - 1e-12) & heavy[row]  # 1 but for rounding
         heavy[row[sure]] = False
         decided, classes = [weightless, row[sure]], [drawn, column[sure]]
         open_ = heavy[row]

@@ -27,7 +27,6 @@ MEASURES = {name: bound.description for name, bound in BOUNDS.items()}
 
 FLOWS_AT_ONCE = 1 << 20  # flows computed together: 8 MB
 NEGLIGIBLE = 1e-9  # of the weight: smaller flows are rounding
-SHOWN_CHANGES = 5
 SHOWN_FAMILIES = 12
 
 
@@ -359,7 +358,7 @@ def _notes(fair: FairLabels) -> list[str]:
 def _changes(fair: FairLabels) -> list[str]:
     if fair.rows is None:
         return []
-    changes, means = largest_changes(fair, SHOWN_CHANGES)
+    changes, means = largest_changes(fair, n=5)
     # Names of groups of several columns include the columns.
     alone = fair.schema.columns[0] if fair.schema.kinds == (CATEGORICAL,) else ""
     start = f"    {written(alone)}=" if alone else "    "

@@ -30,12 +30,6 @@ from r2b._solve.solvers.agreement import most_agreement
 from r2b._solve.solvers.settings import SETTINGS
 from r2b.errors import InputError, NotSolvedWarning, ParameterError
 
-_ROUNDING = 1e-12  # of a mean, which is a sum of many terms
-_MOST_PLAUSIBLE = 1000  # classes; more, in every few rows one, are scores or numbers
-# up to which rows with uncertain or continuous attributes count by themselves, not by cell
-_ROWS_PER_CELL = 16
-_TIED = 1e-9  # difference in worth below which a class counts as no worse than another
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
@@ -240,7 +234,7 @@ class Task:
             return None
         if all(m.n_groups == 1 and m.bound.fewest_groups > 1 for m in problem.parity.members):
             return Status.ONE_GROUP
-        fair = problem.parity.violation(self.means_before) <= _ROUNDING
+        fair = problem.parity.violation(self.means_before) <= 1e-12  # rounding
         return Status.ALREADY_FAIR if fair else None
 
     @property
@@ -293,7 +287,7 @@ class Task:
         shifts = problem.parity.shifts(outcome.prices)
         n_classes = shifts.shape[1]
         worth = (np.eye(n_classes) if self.costs is None else -self.costs) - shifts[:, None, :]
-        best = worth >= worth.max(axis=2, keepdims=True) - _TIED
+        best = worth >= worth.max(axis=2, keepdims=True) - 1e-9  # tied
         stays = np.einsum("jkk->jk", best)[:, :, None]
         # A row that does not occur gets a best response to the prices: it keeps its label where
         # that is one, and is split evenly where it is not.
@@ -309,7 +303,7 @@ def by_row(cells: Layout, n_rows: int) -> bool:
     So they do with uncertain or continuous attributes, where few rows share a cell: a table of
     cells would be no shorter than the rows.
     """
-    return set(cells.kinds) != {CATEGORICAL} and n_rows <= _ROWS_PER_CELL * cells.n_cells
+    return set(cells.kinds) != {CATEGORICAL} and n_rows <= 16 * cells.n_cells
 
 
 def open_job(
@@ -323,7 +317,7 @@ def open_job(
 def refuse_scores(dataset: Dataset) -> None:
     """Refuse one column of scores, which reads as classes that occur once or twice each."""
     n_classes, n_rows = dataset.n_classes, dataset.size
-    if not dataset.labels.is_soft and n_classes > _MOST_PLAUSIBLE and 4 * n_classes > n_rows:
+    if not dataset.labels.is_soft and n_classes > 1000 and 4 * n_classes > n_rows:
         problem = (
             f"`y` has {n_classes:,} distinct values in {n_rows:,} rows, "
             "which is a class for every few rows."

@@ -36,7 +36,6 @@ from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
 
 _READING = ("format", "encoding", "delimiter", "na", "watch")
 FOLLOWED = "the certificate can be followed"
-_LISTED = 12  # families that are listed one by one
 
 
 @dataclass(frozen=True)
@@ -590,7 +589,7 @@ def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(("within", ", ".join(map(written, claim["control"]))))
     if claim["weight"] is not None:
         lines.append(("weights", written(claim["weight"])))
-    for family in claim["families"][:_LISTED]:
+    for family in claim["families"][:12]:
         epsilon = (
             family["epsilon"]
             if not isinstance(family["epsilon"], list)
@@ -603,8 +602,8 @@ def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
                 f"at most {epsilon}",
             )
         )
-    if len(claim["families"]) > _LISTED:
-        lines.append(("", f"and {len(claim['families']) - _LISTED} more"))
+    if len(claim["families"]) > 12:
+        lines.append(("", f"and {len(claim['families']) - 12} more"))
     if claim["objective"] != "distance" or claim["lam"] not in (0.0, 1.0) or claim["costs"]:
         costs = ", costs of the certificate" if claim["costs"] else ""
         lines.append(("objective", f"{claim['objective']}, lambda {claim['lam']:g}{costs}"))

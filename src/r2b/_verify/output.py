@@ -19,7 +19,7 @@ from r2b._constraints.parity import Parity
 from r2b._data import Dataset, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats
 from r2b._data.cells import Layout
-from r2b._data.compute import parts_of, work_ahead
+from r2b._data.compute import matrix_parts, work_ahead
 from r2b._data.merge import cell_sums, joint_codes
 from r2b._data.probabilities import TOLERANCE
 from r2b._files.arrow import pyarrow
@@ -38,7 +38,6 @@ from r2b.errors import InputError
 _DEBIASED = "Pass the table that was debiased."
 ROWS = "rows are as many as were debiased"
 Seen = tuple[dict[str, Any], dict[str, float], int | None]
-_ENTRIES = 1 << 20
 _TERMS = ("slack", "squared_norm", "agreement", "distance", "moved")
 
 
@@ -431,7 +430,7 @@ class RowSums:
         n_classes, before = self.response.shifts.shape[1], self.sums["before"]
         self.sums["mass"] = before.sum(axis=1)
         places = np.flatnonzero(self.sums["count"])
-        for part in parts_of(len(places), max(1, _ENTRIES // n_classes)):
+        for part in matrix_parts(len(places), n_classes):
             cells, classes = np.divmod(places[part], n_classes)
             labels = np.zeros((len(cells), n_classes))
             labels[np.arange(len(cells)), classes] = 1.0

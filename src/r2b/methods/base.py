@@ -14,11 +14,9 @@ from r2b._data.arrays import Array, Floats
 from r2b._data.cells import WHAT as GROUPS
 from r2b._data.cells import Cells
 from r2b._data.columns import Column, Frame, Matrix, refuse_lengths, refuse_other_index
-from r2b._data.compute import parts_of
+from r2b._data.compute import matrix_parts
 from r2b._data.numbers import read_continuous, read_weights_with, refuse_weightless_cells
 from r2b.errors import ParameterError, RowsUnavailableError
-
-_BLOCK_ENTRIES = 1 << 18
 
 
 def at_least(
@@ -154,7 +152,7 @@ class LabelMethod(ABC):
             )
             return table[groups, dataset.labels.array]
         out = np.empty((dataset.n_rows, n_classes))
-        for part in parts_of(dataset.n_rows, max(1, _BLOCK_ENTRIES // n_classes)):
+        for part in matrix_parts(dataset.n_rows, n_classes):
             out[part] = self._respond(dataset.labels.array[part].astype(np.float64), groups[part])
         return out
 

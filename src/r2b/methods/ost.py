@@ -31,10 +31,6 @@ from r2b.methods.base import LabelMethod
 from r2b.methods.binary import GroupedRows, divided_by_sums, grouped_labels
 
 _ROUNDING = float(np.finfo(np.float64).eps)
-_NEWTON_STEPS = 200  # a bound for bisection alone; Newton's steps need about five
-# every other step halves the bracket, so that neighbouring numbers are reached from any finite
-# bracket
-_ROOT_STEPS = 2_400
 
 
 def transform_scores(scores: Any, mu: Any) -> Floats:
@@ -121,7 +117,7 @@ class _Scores:
         far = np.where(down, self.rate / target, (self.rate - 1) / (1 - target))
         prices = np.where(self.rate == target, 0.0, far)
         low, high = np.minimum(prices, 0.0), np.maximum(prices, 0.0)
-        for _ in range(_NEWTON_STEPS):
+        for _ in range(200):  # enough for bisection alone; Newton's steps need about five
             mean, slope = self.slopes(prices)
             excess = mean - target
             low, high = np.where(excess >= 0, prices, low), np.where(excess <= 0, prices, high)
@@ -151,7 +147,9 @@ def _root(
     mixed so that 0 is met: a mean, monotone in its price, stays between the two.
     """
     (above, first), (below, second) = function(low), function(high)
-    for step in range(_ROOT_STEPS):
+    # Every other step halves the bracket, so that neighbouring numbers are reached from any finite
+    # bracket.
+    for step in range(2_400):
         if above <= tolerance:
             return first
         if below >= -tolerance:

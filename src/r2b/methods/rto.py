@@ -40,7 +40,6 @@ ScoreRange = Literal["unit", "signed"]
 BinarySolver = Literal["exact", "sgd"]
 
 _LEAST_SCORE = {"unit": 0.0, "signed": -1.0}
-_DRAWN_AT_ONCE = 1 << 20  # rows drawn in one call, over all minibatches of the call
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class Descent:
         ends = np.cumsum(rows.share)  # group s fills (s, s + 1]
         first, last = rows.start[:-1, None], rows.start[1:, None] - 1
         total = np.zeros_like(found)
-        size = max(1, _DRAWN_AT_ONCE // (len(rows.weight) * self.batch_size))
+        size = max(1, (1 << 20) // (len(rows.weight) * self.batch_size))  # minibatches of a call
         for begin in range(0, self.steps, size):
             drawn = (
                 rng.random((min(size, self.steps - begin), len(rows.weight), self.batch_size))

@@ -43,8 +43,6 @@ __all__ = [
     "xgboost_objective",
 ]
 
-# LightGBM's own floor under the share of a class, before it takes the logarithm
-SMALLEST_SHARE = 1e-15
 # parameters that follow from the labels, and metrics, which need one class per row
 _FROM_LABELS = {
     "lightgbm": "objective objective_type app application loss num_class num_classes",
@@ -196,7 +194,7 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         patience, rounds = self.early_stopping_rounds, self.num_boost_round
         targets = SoftTargets.of(labels, sample_weight)
         refuse_other_rows(X, targets)
-        start: Floats = np.log(np.maximum(targets.mean(), SMALLEST_SHARE))
+        start: Floats = np.log(np.maximum(targets.mean(), 1e-15))  # LightGBM's own floor
         other: Any = None
         if validation is None and patience is not None:
             problem = f"early_stopping_rounds is {patience}, but there is nothing to watch."

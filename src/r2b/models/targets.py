@@ -15,7 +15,7 @@ import numpy as np
 
 from r2b._data.arrays import Array, Floats
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
-from r2b._data.compute import in_order, parts_of
+from r2b._data.compute import in_order, matrix_parts
 from r2b._data.dataset import read_labels
 from r2b._data.merge import joint_codes
 from r2b._data.numbers import read_weights_with
@@ -26,9 +26,6 @@ from r2b.errors import ParameterError, RowsUnavailableError, ShapeError, WeightE
 
 BoosterObjective = Callable[[Array, Any], tuple[Array, Array]]
 Library = Literal["lightgbm", "xgboost"]
-
-BLOCK_ENTRIES = 1 << 18
-SMALLEST_CURVATURE = 1e-16  # XGBoost's own floor under the hessian
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +161,7 @@ class SoftTargets:
 
     def parts(self) -> list[slice]:
         """Cut the rows into parts that are worked on one at a time."""
-        return parts_of(self.n_rows, max(1, BLOCK_ENTRIES // self.table.shape[1]))
+        return matrix_parts(self.n_rows, self.table.shape[1])
 
     def mean(self) -> Floats:
         """Return the weighted mean label: the share of each class."""
@@ -251,7 +248,7 @@ def soft_objective(
     n_classes = len(targets.classes)
     # Friedman's factor L / (L - 1) in LightGBM; XGBoost has 2 whatever L is.
     factor = n_classes / (n_classes - 1) if library == "lightgbm" else 2.0
-    floor = 0.0 if library == "lightgbm" else SMALLEST_CURVATURE
+    floor = 0.0 if library == "lightgbm" else 1e-16  # XGBoost's own
     # what the library reads without a copy
     order: Literal["C", "F"] = "F" if library == "lightgbm" else "C"
 

@@ -31,8 +31,6 @@ from r2b.sklearn.groups import TrueGroups
 from r2b.sklearn.labels import weight_column
 from r2b.sklearn.rule import ScoreTask, find_prices, measure
 
-FRONTIER_ROWS = 10_000  # rows of a long table that the path is traced on
-
 
 @dataclass(frozen=True, eq=False)
 class ModelFrontier:
@@ -174,9 +172,9 @@ def trace_frontier(
     options : mapping
         As for ``debias``.
     """
-    if len(truth) > FRONTIER_ROWS:
+    if len(truth) > 10_000:
         rng = np.random.default_rng(0)
-        chosen = np.sort(rng.choice(len(truth), FRONTIER_ROWS, replace=False))
+        chosen = np.sort(rng.choice(len(truth), 10_000, replace=False))
         scores, groups, truth = scores[chosen], groups.part(chosen), truth[chosen]
         codes = None if codes is None else codes[chosen]
     known = groups.given(groups.cells, scores)

@@ -31,11 +31,6 @@ from r2b.sklearn.training import rows_at
 
 Kind = Literal["probabilities", "decisions"]
 
-ROUNDS = 4  # of offsets at most; two or three are usual
-PERMUTATIONS = 40  # for the level of chance, at which rounds end
-# share of a group's variation below which its predictions are the same for all rows
-SAME_FOR_ALL = 1e-5
-CERTAIN = 1.0 - 1e-9  # a probability from which on nothing is drawn
 _SOLVING = ("tol", "max_iter", "time_limit", "threads")
 
 
@@ -154,7 +149,7 @@ class ScoreTask:
         rng = np.random.default_rng(0)
         found = [
             measure(self.task.parity, self.groups, rows, self.groups.permuted(rng))[0]
-            for _ in range(PERMUTATIONS)
+            for _ in range(40)
         ]
         return float(np.mean(found)), float(np.quantile(found, 0.95))
 
@@ -166,7 +161,7 @@ class ScoreTask:
         return float(np.average(right, weights=self.groups.weight))
 
 
-def find_prices(task: ScoreTask, epsilon: float | None = None, rounds: int = ROUNDS) -> FairScores:
+def find_prices(task: ScoreTask, epsilon: float | None = None, rounds: int = 4) -> FairScores:
     """Find prices from out-of-fold scores, with offsets until the rest is chance.
 
     The round that is best by true group is kept. Nothing is paid where the scores as they are meet
@@ -178,7 +173,7 @@ def find_prices(task: ScoreTask, epsilon: float | None = None, rounds: int = ROU
     epsilon : float, optional
         Another one for all families.
     rounds : int
-        Most rounds of offsets; 0 leaves them out.
+        Most rounds of offsets, of which two or three are usual; 0 leaves them out.
 
     Raises
     ------
@@ -263,7 +258,7 @@ def _refuse_unseen(task: ScoreTask) -> None:
     for each in task.groups.comparisons:
         parts = task.codes @ each.counts
         share = parts.mean(axis=0)
-        if (parts.var(axis=0) <= SAME_FOR_ALL * share * (1.0 - share)).all():
+        if (parts.var(axis=0) <= 1e-5 * share * (1.0 - share)).all():
             problem = (
                 f"The group estimator predicts the same chances of {each.name!r} for all rows."
             )
@@ -309,7 +304,7 @@ def decide(rows: Floats, X: Any, key: Any, seed: int) -> Array:
     True
     """
     codes: Array = rows.argmax(axis=1)  # right for rows that are certain
-    tied = np.flatnonzero(rows.max(axis=1) < CERTAIN)
+    tied = np.flatnonzero(rows.max(axis=1) < 1.0 - 1e-9)
     if len(tied):
         part = rows[tied]
         keys = row_texts(rows_at(X, tied)) if key is None else np.asarray(key)[tied]
