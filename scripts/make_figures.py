@@ -102,8 +102,8 @@ def means_before_and_after() -> str:
         ),
     ]
     for left, means, heading in (
-        (lefts[0], proof.means_before, f"Before: parity {percent(proof.disparity_before)}"),
-        (lefts[1], proof.means, f"After: parity {percent(proof.disparity)}"),
+        (lefts[0], proof.means_before, f"Before: disparity {percent(proof.disparity_before)}"),
+        (lefts[1], proof.means, f"After: disparity {percent(proof.disparity)}"),
     ):
         body.append(text(left, 84, heading, "strong"))
         bottom = top + row * len(order)
@@ -132,7 +132,7 @@ def means_before_and_after() -> str:
     return picture(
         width,
         height,
-        f"Group means before and after: parity {percent(proof.disparity_before)} to {percent(proof.disparity)}",
+        f"Group means before and after: disparity {percent(proof.disparity_before)} to {percent(proof.disparity)}",
         body,
     )
 
@@ -187,20 +187,20 @@ def ways_out() -> str:
     ]
     width, left, top, row = 760, 210, 70, 36
     height = top + row * len(bars) + 44
-    scale = (width - left - 90) / max(parity for *_, parity in bars)
+    scale = (width - left - 90) / max(value for *_, value in bars)
     body = [
         text(20, 32, "Parity by the form in which the labels leave", "title"),
         text(
             20, 54, f"Adult, education by sex and race, epsilon = {EPSILON:g}. Smaller is fairer."
         ),
     ]
-    for place, (name, what, kind, parity) in enumerate(bars):
+    for place, (name, what, kind, value) in enumerate(bars):
         y0 = top + row * place + 6
         body += [text(20, y0 + 16, name, "strong"), text(92, y0 + 16, what, "small")]
         body.append(
-            f'<rect class="{kind}" x="{left}" y="{y0}" width="{max(parity * scale, 1):.1f}" height="22" rx="3"/>'
+            f'<rect class="{kind}" x="{left}" y="{y0}" width="{max(value * scale, 1):.1f}" height="22" rx="3"/>'
         )
-        body.append(text(left + parity * scale + 8, y0 + 16, percent(parity), "strong"))
+        body.append(text(left + value * scale + 8, y0 + 16, percent(value), "strong"))
     body.append(line(left, top, left, top + row * len(bars) + 4, "axis"))
     smallest = int(group_means(y, sensitive_features=both).weights.min())
     words = f"round and sample give whole rows, and the smallest group has {smallest} people: one of them is {percent(1 / smallest)}."
@@ -222,7 +222,7 @@ def paper_synthetic(
     return y, np.where(rng.random(len(y)) < 0.5, (y == 0).astype(int), rng.integers(0, 5, len(y)))
 
 
-def parity_by_round() -> Picture:
+def disparity_by_round() -> Picture:
     """Parity of the training labels against ADMM rounds, for the paper's five epsilons: its figure 3, on labels drawn as it says."""
     y, groups = paper_synthetic()
     before = demographic_parity_difference(y, sensitive_features=groups)
@@ -233,8 +233,8 @@ def parity_by_round() -> Picture:
             (float(t), 100 * step.disparity, None) for t, step in enumerate(history, start=1)
         )
         series.append(Series(f"epsilon {100 * epsilon:g} %", points))
-    words = f"Synthetic labels of the paper, 16 classes, 5 groups; parity before is {percent(before)}. Exact steps, tau = 0.5."
-    panel = Panel("", tuple(series), Axis("parity of the labels (%)", zero=True))
+    words = f"Synthetic labels of the paper, 16 classes, 5 groups; disparity before is {percent(before)}. Exact steps, tau = 0.5."
+    panel = Panel("", tuple(series), Axis("disparity of the labels (%)", zero=True))
     return Picture(
         "Parity of the training labels, round by round",
         words,
@@ -246,7 +246,7 @@ def parity_by_round() -> Picture:
 FIGURES = {
     "group-means.svg": means_before_and_after,
     "ways-out.svg": ways_out,
-    "rounds.svg": parity_by_round,
+    "rounds.svg": disparity_by_round,
 }
 
 
