@@ -178,6 +178,10 @@ def name_rows(ax: Any, names: Sequence[Any]) -> None:
         ax.axhspan(place - 0.5, place + 0.5, color=_BAND, zorder=0)
 
 
+CHANCE_KEY: Key = ("what chance shows", {"linestyle": "-", "linewidth": 8, "color": SHADE})
+"""The shade of what chance shows, for :func:`draw_legend`."""
+
+
 def draw_legend(ax: Any, keys: Sequence[Key]) -> None:
     """Write below axes what markers mean, in as many columns as names leave room for."""
     from matplotlib.lines import Line2D

@@ -100,7 +100,7 @@ def test_a_form_brings_held_out_rows_nearer_to_parity_or_is_refused(name, form):
     X, y, groups = table()
     model = ParityClassifier(LEARNERS[name], form=form, **GIVEN)
     if not can(name, form):
-        with pytest.raises(ParameterError, match="Use form="):
+        with pytest.raises(ParameterError, match="Use `form="):
             model.fit(X[:60], y[:60], sensitive_features=groups[:60])
         return
     chances = model.fit(X[::2], y[::2], sensitive_features=groups[::2]).predict_proba(X[1::2])

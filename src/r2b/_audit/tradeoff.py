@@ -23,7 +23,7 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.summary import counted
 from r2b._labels.task import Task, open_job
-from r2b._plot import COLOURS, SHADE, axes, draw_legend, percent, set_scale, set_title
+from r2b._plot import CHANCE_KEY, COLOURS, SHADE, axes, draw_legend, percent, set_scale, set_title
 from r2b.errors import ParameterError
 
 
@@ -181,7 +181,7 @@ class Frontier(Sequence[FrontierPoint]):
         shown: list[tuple[str, dict[str, object]]] = []
         if self.chance is not None:
             ax.axvspan(0, self.chance, color=SHADE, zorder=0)
-            shown.append(("what chance shows", {"linestyle": "-", "linewidth": 8, "color": SHADE}))
+            shown.append(CHANCE_KEY)
         if unproven.any():
             hollow: dict[str, object] = {
                 "marker": "o",

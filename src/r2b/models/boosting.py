@@ -375,16 +375,7 @@ def train_lightgbm(
     >>> model.classes.tolist(), model.predict_proba(X).shape
     (['high', 'low', 'mid'], (400, 3))
     """
-    require("lightgbm", "train_lightgbm needs lightgbm", extra="lightgbm")
-    model = SoftBooster(
-        "lightgbm",
-        params=params,
-        num_boost_round=num_boost_round,
-        early_stopping_rounds=early_stopping_rounds,
-    )
-    given = {"sensitive_features": sensitive_features, "groups": groups}
-    fairness = {**given, "group_estimator": group_estimator, **options}
-    return model._train(labels, X, sample_weight, validation, callbacks, fairness)
+    return _trained("lightgbm", **locals())
 
 
 def train_xgboost(
@@ -440,16 +431,30 @@ def train_xgboost(
     >>> model.classes.tolist(), model.predict_proba(X).shape
     (['high', 'low', 'mid'], (400, 3))
     """
-    require("xgboost", "train_xgboost needs xgboost", extra="xgboost")
+    return _trained("xgboost", **locals())
+
+
+def _trained(
+    library: Library,
+    labels: Any,
+    X: Any,
+    params: Mapping[str, Any] | None,
+    num_boost_round: int,
+    sample_weight: Any,
+    validation: tuple[Any, Any] | None,
+    early_stopping_rounds: int | None,
+    callbacks: Any,
+    options: dict[str, Any],
+    **groups: Any,
+) -> SoftBooster:
+    require(library, f"train_{library} needs {library}", extra=library)
     model = SoftBooster(
-        "xgboost",
+        library,
         params=params,
         num_boost_round=num_boost_round,
         early_stopping_rounds=early_stopping_rounds,
     )
-    given = {"sensitive_features": sensitive_features, "groups": groups}
-    fairness = {**given, "group_estimator": group_estimator, **options}
-    return model._train(labels, X, sample_weight, validation, callbacks, fairness)
+    return model._train(labels, X, sample_weight, validation, callbacks, {**groups, **options})
 
 
 def lightgbm_objective(

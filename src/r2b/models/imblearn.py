@@ -104,8 +104,7 @@ class FairRelabeler(_BaseSampler):  # type: ignore[misc]
         random_state: Any = 0,
         **options: Unpack[Options],
     ) -> None:
-        own = {"groups": groups, "group_estimator": group_estimator, "cv": cv}
-        store(self, options, epsilon=epsilon, random_state=random_state, **own)
+        store(locals())
 
     def fit(self, X: Any, y: Any, **metadata: Any) -> Self:
         """Find the prices without handing labels out.

@@ -12,6 +12,7 @@ from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.frames import Backend, frame_of
 from r2b._plot import (
+    CHANCE_KEY,
     COLOURS,
     INK,
     SHADE,
@@ -140,9 +141,7 @@ class ModelFrontier:
                 ax.plot(100 * x, 100 * y, **look, markersize=6, clip_on=False, zorder=3)
                 keys.append((name, look))
         ax.axvspan(0, 100 * self.chance, color=SHADE, zorder=0)
-        draw_legend(
-            ax, [*keys, ("what chance shows", {"linestyle": "-", "linewidth": 8, "color": SHADE})]
-        )
+        draw_legend(ax, [*keys, CHANCE_KEY])
         set_scale(ax.xaxis, "disparity of decisions, by true group (%)")
         set_scale(ax.yaxis, "accuracy (%)")
         ax.set_xlim(left=0)

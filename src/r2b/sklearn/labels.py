@@ -25,16 +25,23 @@ WITHOUT = ("progress",)
 """Options of ``debias`` that no estimator has: a callback neither clones nor pickles."""
 
 
-def store(
-    estimator: Any, options: Mapping[str, Any], without: Sequence[str] = WITHOUT, /, **own: Any
-) -> None:
+def store(arguments: Mapping[str, Any], without: Sequence[str] = WITHOUT) -> None:
     """Keep constructor arguments under their names, untouched, as scikit-learn asks.
+
+    Parameters
+    ----------
+    arguments : mapping
+        The ``locals()`` of the constructor, with ``self`` and ``options``.
+    without : sequence of str
+        Options of ``debias`` that the estimator does not have.
 
     Raises
     ------
     ParameterError
         An option that does not exist.
     """
+    own = dict(arguments)
+    estimator, options = own.pop("self"), own.pop("options")
     refuse_unknown(options, without)
     usual = {name: default for name, default in DEFAULTS.items() if name not in without}
     for name, value in {**usual, **options, **own}.items():

@@ -128,12 +128,7 @@ class ParityPostprocessor(FairPredictor):
         random_state: Any = 0,
         **options: Unpack[Options],
     ) -> None:
-        own = {
-            name: value
-            for name, value in locals().items()
-            if name not in ("self", "options", "__class__")
-        }
-        store(self, options, WITHOUT, **own)
+        store(locals(), WITHOUT)
 
     def fit(
         self,

@@ -78,7 +78,7 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
         random_state: Any = 0,
         **options: Unpack[Options],
     ) -> None:
-        store(self, options, epsilon=epsilon, form=form, random_state=random_state)
+        store(locals())
 
     def fit(
         self,
