@@ -22,7 +22,6 @@ from r2b.errors import require
 
 MAGIC = b"ARROW1"
 _CODECS = {0: "lz4", 1: "zstd"}
-_FEW_ROWS = 4096  # of a batch whose values may be of any length
 
 
 @cache
@@ -107,8 +106,7 @@ def _lengths(values: Any) -> Any:
     if str(kind) in ("string_view", "binary_view"):
         plain = arrow.large_string() if str(kind) == "string_view" else arrow.large_binary()
         parts = [
-            _lengths(values.slice(first, _FEW_ROWS).cast(plain))
-            for first in range(0, len(values), _FEW_ROWS)
+            _lengths(values.slice(first, 4096).cast(plain)) for first in range(0, len(values), 4096)
         ]
         return arrow.chunked_array(parts, arrow.int64())
     if str(kind) in ("string", "large_string", "binary", "large_binary"):

@@ -25,8 +25,6 @@ from r2b._files.formats import (
 )
 from r2b.errors import DamagedFileError, FileTooLargeError, InputError
 
-_MOST_NAMED = 12
-
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """Suggest names that are spelled alike, or nothing.
@@ -43,8 +41,8 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
 
 def listed_names(names: Sequence[str]) -> str:
     """Write names in a row, the first dozen of them."""
-    shown = ", ".join(map(repr, names[:_MOST_NAMED]))
-    return shown if len(names) <= _MOST_NAMED else f"{shown} and {len(names) - _MOST_NAMED} more"
+    shown = ", ".join(map(repr, names[:12]))
+    return f"{shown} and {len(names) - 12} more" if len(names) > 12 else shown
 
 
 def members(columns: Mapping[str, Any]) -> list[str]:
@@ -205,9 +203,6 @@ def megabytes(size: int) -> str:
     return f"{size / 1e6:.3g} MB" if size < 1e9 else f"{size / 1e6:,.0f} MB"
 
 
-_PART = 1 << 24  # bytes that are unpacked at a time
-
-
 def decompress(content: bytes, compression: str, name: str) -> bytes:
     """Unpack bytes, within the limit.
 
@@ -222,7 +217,7 @@ def decompress(content: bytes, compression: str, name: str) -> bytes:
     try:
         with opened(io.BytesIO(content), compression) as stream:
             # Part by part: what grows beyond the limit is never held.
-            while part := stream.read(min(_PART, most_unpacked() + 1 - total)):
+            while part := stream.read(min(1 << 24, most_unpacked() + 1 - total)):
                 parts.append(part)
                 total += len(part)
                 refuse_growth(name, len(content), total)

@@ -30,7 +30,6 @@ from r2b.errors import (
 # of a sheet, the names among the rows; characters of a cell
 MOST_ROWS, MOST_COLUMNS, LONGEST = 1_048_576, 16_384, 32_767
 _EXACT = 1 << 53  # up to which a whole number of a workbook is exact
-_FIRST_ROWS = 9  # in which a sheet that is used has a cell
 # XML holds none of these as they are
 _UNHELD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\r\ufffe\uffff]")
 
@@ -116,7 +115,8 @@ def _sheet(book: Any, name: str, wanted: str | None) -> Any:
     used = [
         title
         for title, each in sheets.items()
-        if any(cell.value is not None for row in islice(each.rows, _FIRST_ROWS) for cell in row)
+        # a sheet that is used has a cell in its first rows
+        if any(cell.value is not None for row in islice(each.rows, 9) for cell in row)
     ]
     if wanted is not None:
         if wanted not in sheets:
@@ -314,7 +314,7 @@ class SheetWriter:
 
     def _write(self, text: str) -> None:
         self._size += self._sheet.write(text.encode())
-        if self._size > _LARGEST:
+        if self._size > 2_000_000_000:  # archives of the old kind hold no more
             raise InputError(
                 "The table is larger than a workbook can be.",
                 remedy="Write CSV or Parquet.",
@@ -368,7 +368,6 @@ def _days(value: Any) -> tuple[int, float]:
 
 
 _ZERO = datetime(1899, 12, 30)
-_LARGEST = 2_000_000_000  # bytes of a sheet, of which archives of the old kind hold no more
 _XML = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"

@@ -37,7 +37,6 @@ from r2b.errors import (
 
 # entries of the sample: 128 MB at most, and all rows where they are no more
 SAMPLE_ENTRIES = 1 << 24
-_ROUNDING = 1e-9  # of sums of weights, in another order
 # for class labels, or for rows that are not in blocks
 _WITHOUT = ("objective", "costs", "normalize", "threads")
 
@@ -330,7 +329,8 @@ def refuse_changed(mass: Floats, counted: Floats) -> None:
     ------
     InputError
     """
-    off = np.flatnonzero(np.abs(mass - counted) > _ROUNDING * counted)
+    # Sums of weights in another order differ by less.
+    off = np.flatnonzero(np.abs(mass - counted) > 1e-9 * counted)
     if len(off):
         cell = int(off[0])
         then, now = (f"{each[cell]:,.9g}" for each in (counted, mass))

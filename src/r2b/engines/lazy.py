@@ -17,15 +17,12 @@ import numpy as np
 from r2b._data.compute import work_ahead
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
-from r2b.engines.batch import Batch, in_batches, one_record, taken_rows
+from r2b.engines.batch import PIECE_ROWS, Batch, in_batches, one_record, taken_rows
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, joined
 from r2b.engines.spool import keeping
 from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_combinations
 from r2b.errors import EmptyError, UnseenError
-
-BATCH_ROWS = 1 << 20
-_ENTRIES = 1 << 24  # probabilities of a batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +45,7 @@ class HeldSource(Source):
 
     library: ClassVar[str] = "pyarrow"
     table: Any
-    batch_rows: int = BATCH_ROWS
+    batch_rows: int = PIECE_ROWS
     name: str = "the table"
     ordered: bool = field(default=True, init=False)
     names: tuple[str, ...] = field(init=False)
@@ -86,7 +83,7 @@ class StreamSource(Source):
     """
 
     table: Any
-    batch_rows: int = BATCH_ROWS
+    batch_rows: int = PIECE_ROWS
     names: tuple[str, ...] = field(init=False)
 
     @abstractmethod
@@ -103,7 +100,7 @@ class StreamSource(Source):
 
     def stream(self, frame: Any, n_classes: int = 1) -> Iterator[Batch]:
         """Stream a frame in batches of a fixed size: fewer rows where they are wide."""
-        size = max(1, min(self.batch_rows, _ENTRIES // n_classes))
+        size = max(1, min(self.batch_rows, (1 << 24) // n_classes))
         return in_rows(self.records(frame, size), size)
 
     def _decoded(self, decode: Decode) -> Iterator[Block]:

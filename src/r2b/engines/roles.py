@@ -20,7 +20,6 @@ from r2b._solve.oracle import Block
 from r2b.engines.batch import Batch, lists_to_matrix, one_array
 from r2b.errors import InputError, ParameterError
 
-_LOOKED_AT = 20
 _NUMBER = re.compile(r"\d+\.\d*(?:[eE][-+]?\d+)?")
 _DISTRIBUTION = re.compile(rf"[\[(]\s*{_NUMBER.pattern}(?:[,;\s]+{_NUMBER.pattern})+\s*[\])]")
 
@@ -339,7 +338,7 @@ def refuse_lists_as_text(classes: Any, name: str) -> None:
 
     Dask makes text of lists unless it is told not to, and a CSV file holds nothing but text.
     """
-    shown = classes.slice(0, _LOOKED_AT).to_pylist()
+    shown = classes.slice(0, 20).to_pylist()
     lists = (isinstance(each, str) and _DISTRIBUTION.fullmatch(each) for each in shown)
     if (
         len(shown) > 1

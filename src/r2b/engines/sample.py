@@ -10,15 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from r2b._data.arrays import Array, Whole, row_hashes
+from r2b._data.arrays import Array, row_hashes
 from r2b._solve.oracle import Block, Pass
 from r2b._solve.oracle.blocks import Sums
 
 ALL = np.iinfo(np.uint64).max
 _SKETCH = 1024  # least hashes that tell how many rows differ, to about three percent
-_MARGIN = 0.9  # of the rows that may be taken: the estimate may be off
-_FEWEST = 2  # rows of each cell
-_LOOSE = 1 << 16  # rows that are kept apart before parts are put together
 
 
 def mixed_hashes(block: Block) -> Array:
@@ -51,7 +48,7 @@ def share_limit(least: Array, most: int) -> np.uint64:
         if len(least) < _SKETCH
         else (_SKETCH - 1) / ((float(least[-1]) + 1.0) / float(ALL))
     )
-    share = _MARGIN * most / max(different, 1.0)
+    share = 0.9 * most / max(different, 1.0)
     return np.uint64(ALL) if share >= 1.0 else np.uint64(int(share * float(ALL)))
 
 
@@ -104,7 +101,7 @@ class Draw:
             # of cells of which not two different rows are taken
             rows = np.flatnonzero((largest <= least)[block.design])
             order = rows[np.lexsort((hashes[rows], block.design[rows]))]
-            taken[order[_rank_in_cell(block.design[order], hashes[order]) < _FEWEST]] = True
+            taken[order[_first_two(block.design[order], hashes[order])]] = True
         rows = np.flatnonzero(taken)
         return self.settled(
             [hashes[rows], block.labels[rows], block.design[rows], block.weights[rows]]
@@ -116,7 +113,7 @@ class Draw:
         sizes = [len(part) for part in parts[::4]]
         return (
             self.settled(parts)
-            if sum(sizes) > 2 * max(sizes) + min(_LOOSE, 2000 * len(sizes))
+            if sum(sizes) > 2 * max(sizes) + min(1 << 16, 2000 * len(sizes))
             else parts
         )
 
@@ -141,14 +138,14 @@ class Draw:
         kept[self.most :] = False
         if not kept.all():
             by_cell = np.lexsort((hashes, mine))
-            kept[by_cell[_rank_in_cell(mine[by_cell], hashes[by_cell]) < _FEWEST]] = True
+            kept[by_cell[_first_two(mine[by_cell], hashes[by_cell])]] = True
         return [hashes[kept], labels[first[kept]], mine[kept], weight[kept]]
 
 
-def _rank_in_cell(cells: Array, hashes: Array) -> Whole:
-    """Return the rank of each hash in its cell, for rows sorted by cell and hash."""
+def _first_two(cells: Array, hashes: Array) -> Array:
+    """Tell which rows, sorted by cell and hash, have one of the two least hashes of their cell."""
     new_cell = np.diff(cells.astype(np.int64), prepend=-1) != 0
     step = new_cell | (np.diff(hashes, prepend=~hashes[:1]) != 0)
     count = np.cumsum(step)
     starts = np.flatnonzero(new_cell)
-    return np.asarray(count - np.repeat(count[starts], np.diff(starts, append=len(cells))))
+    return np.asarray(count - np.repeat(count[starts], np.diff(starts, append=len(cells))) < 2)

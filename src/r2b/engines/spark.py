@@ -17,12 +17,11 @@ from operator import and_
 from typing import Any
 
 from r2b._solve.oracle import Reduction, merged
-from r2b.engines.batch import Batch, one_record
+from r2b.engines.batch import PIECE_ENTRIES, RELABELLED_ROWS, Batch, one_record
 from r2b.engines.lazy import in_rows, joins, lookup
 from r2b.engines.roles import Decode, refuse_alike
 from r2b.engines.source import NO_LABEL, Relabel, Source
 from r2b.engines.spark_worker import (
-    BATCH_ROWS,
     MERGED_AT_ONCE,
     RESULTS,
     Beside,
@@ -33,11 +32,6 @@ from r2b.engines.spark_worker import (
 )
 from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_combinations, refuse_nested
 from r2b.errors import InputError, MissingExtraError, ParameterError
-
-# Probabilities of a kept block: 16 MB, enough for the compiled kernel, and a worker holds several.
-_BLOCK_ENTRIES = 1 << 21
-# Probabilities of the rows that are rounded together where they are too many to be sent.
-_ROUNDED_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +116,7 @@ class SparkSource(Source):
         frame, names = self.select(columns)
         with set_up_errors():
             table = frame.toArrow()
-        return in_rows(table.rename_columns(list(names)).to_batches(), BATCH_ROWS)
+        return in_rows(table.rename_columns(list(names)).to_batches(), RELABELLED_ROWS)
 
     def reduce(self, columns: Sequence[str], task: Reduction) -> Any:
         """Merge what a task makes of all rows, where they are."""
@@ -155,7 +149,8 @@ class SparkSource(Source):
         from pyspark import StorageLevel
 
         frame, names = self.select(decode.roles.used)
-        rows = max(1, _BLOCK_ENTRIES // len(decode.schema.classes))
+        # Blocks of 16 MB are enough for the compiled kernel, and a worker holds several.
+        rows = max(1, (1 << 21) // len(decode.schema.classes))
         kept = mapped(frame, Run(names, decode, rows), RESULTS)
         kept = kept.persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -225,7 +220,7 @@ class SparkSource(Source):
         ]
         # Batches are put together only where that makes the labels better: all columns pass here.
         together = relabel.form == "round" and relabel.borders is None and relabel.decided is None
-        rows = max(1, _ROUNDED_ENTRIES // len(relabel.decode.schema.classes)) if together else None
+        rows = max(1, PIECE_ENTRIES // len(relabel.decode.schema.classes)) if together else None
         work = Beside(self.names, relabel, rows)
         return mapped(self.plain, work, types.StructType([*old, *new]))
 

@@ -14,15 +14,13 @@ from typing import Any
 
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Reduction, merged
-from r2b.engines.batch import Batch
+from r2b.engines.batch import RELABELLED_ROWS, Batch
 from r2b.engines.lazy import in_rows
 from r2b.engines.source import Relabel, joined
 from r2b.errors import R2BError
 
 RESULTS = "part bigint, number bigint, result binary"
 MERGED_AT_ONCE = 128  # partitions whose results are merged by one task
-# Spark sends 10,000 rows at a time; a result may be as long as the prices, so batches are larger.
-BATCH_ROWS = 1 << 18
 
 
 def part_number() -> int:
@@ -69,7 +67,7 @@ class Run:
 
     names: tuple[str, ...]
     work: Callable[[Batch], Any]
-    rows: int = BATCH_ROWS
+    rows: int = RELABELLED_ROWS
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
         """Work on the rows of a partition."""
@@ -85,7 +83,7 @@ class Reduce:
 
     names: tuple[str, ...] | None
     task: Reduction
-    rows: int = BATCH_ROWS
+    rows: int = RELABELLED_ROWS
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
         """Work on the rows of a partition."""

@@ -24,8 +24,6 @@ from r2b._solve.oracle import Block, Reduction, merged
 ELSEWHERE = (
     "name another folder with the environment variable TMPDIR, or pass `scratch` to r2b.scan"
 )
-_COPIED = 1 << 20  # bytes at a time
-_ALIGNED = 64  # bytes that an array begins at a multiple of
 
 Slot = tuple[str, np.dtype[Any], tuple[int, ...], int]
 """Where an array of a block is in the file: field, type, shape and offset."""
@@ -72,7 +70,7 @@ class Spool:
                     continue
                 # Every byte is written: a hole would be filled later, when a full disk could only
                 # end the process.
-                end += self._file.write(bytes(-end % _ALIGNED))
+                end += self._file.write(bytes(-end % 64))
                 slots.append((field.name, array.dtype, array.shape, end))
                 end += self._file.write(
                     np.ascontiguousarray(array).data.cast("B") if array.size else b""
@@ -145,7 +143,7 @@ def copied(
             if nameless:
                 os.unlink(path)
     held = _Held(number, None if nameless else path)
-    while more := read(_COPIED):
+    while more := read(1 << 20):
         with keeping(folder, name, " while it is read"):
             while more:
                 written = os.write(number, more)

@@ -38,7 +38,6 @@ from r2b.errors import (
     UnseenError,
 )
 
-_LARGEST_CHANNEL = 1 << 31  # numbers: 16 GiB
 _SENT_ROWS = 1 << 23  # decided rows that are sent to where rows without an order are: 16 bytes each
 _FRAME = (
     "Take frame(form=...) or write(path, form=...); transform(y, ...) gives the labels of rows "
@@ -267,7 +266,7 @@ class TableRows(LabelRows):
         assert self.counts is not None
         schema, seed = relabel.rule.schema, relabel.random_state
         n_cells, n_classes = len(schema.table), len(schema.classes)
-        if n_cells * n_classes**2 > _LARGEST_CHANNEL:
+        if n_cells * n_classes**2 > 1 << 31:  # numbers: 16 GiB
             raise ParameterError(
                 f"There are {n_classes:,} classes in {n_cells:,} groups, and 'round' counts how "
                 "many rows of each class become each other, in every group: a table of "

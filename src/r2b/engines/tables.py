@@ -41,9 +41,6 @@ from r2b.engines.table_rows import TableRows, classes_of, recounted, refuse_gaps
 from r2b.engines.tally import cells_of, dataset_of
 from r2b.errors import ParameterError, UnseenError
 
-_FEW_EQUAL = 4  # rows of a combination from which a draw for all is faster than one for each
-
-
 Attributes = (
     str
     | Continuous
@@ -387,7 +384,8 @@ def counted_rows(
     tally = source.tally(keys, weight)
     refuse_gaps(source, tally, roles, missing)
     refuse_lists_as_text(tally.columns[roles.label[0]], roles.label[0])
-    if apart and weight is not None and tally.n_rows <= _FEW_EQUAL * len(tally.count):
+    # A draw for all rows of a combination is faster than one for each from a few on.
+    if apart and weight is not None and tally.n_rows <= 4 * len(tally.count):
         tally = tally.spread(weight)
     return dataset_of(tally, roles, missing=missing, fewest_classes=1 if apart else 2)
 

@@ -19,8 +19,6 @@ from r2b.errors import EmptyError, InputError, MixedTypeError, WeightError
 
 MOST_COMBINATIONS = 1 << 22  # of values, which are held in memory
 _LARGEST_CODE = 1 << 62  # of crossings of columns, in 64 bits
-_NARROW = 1 << 12  # whole numbers within such a span are codes as they stand
-_LOOSE = 1 << 16  # entries of parts that are kept apart, so that merging costs little
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +121,7 @@ class Count:
         """Return the counts of both; parts are only added up when they are many."""
         parts = [*one, *other]
         sizes = [len(part.count) for part in parts]
-        return [self._added(parts)] if sum(sizes) > 2 * max(sizes) + _LOOSE else parts
+        return [self._added(parts)] if sum(sizes) > 2 * max(sizes) + (1 << 16) else parts
 
     def tally(self, parts: list[Counts] | None) -> Tally:
         """Return what was counted; None stands for no rows."""
@@ -224,7 +222,8 @@ def encoded_column(column: Any, name: str = "") -> tuple[Array, int]:
     if arrow.types.is_integer(column.type) and not column.null_count and len(column):
         values = column.to_numpy(zero_copy_only=False)
         low, high = int(values.min()), int(values.max())
-        if high - low < _NARROW and abs(low) < _LARGEST_CODE:
+        # few whole numbers are codes as they stand
+        if high - low < 1 << 12 and abs(low) < _LARGEST_CODE:
             return np.subtract(values, low, dtype=np.int64), high - low + 2
     coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
     codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import Format, LeftOpen, dialect_of, squeezed
 from r2b._files.workbook import SheetWriter
+from r2b.engines.batch import PIECE_ROWS
 from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.reading import Stored, TextStored
 from r2b.engines.files.typed import ArrowStored, ParquetStored, WorkbookStored, parquet
@@ -18,7 +19,6 @@ from r2b.engines.source import Relabel
 from r2b.errors import InputError
 
 _HELD_BYTES = 1 << 28  # of a row group that is put together; a larger one is split
-_GROUP_ROWS = 1 << 20  # of row groups where the input has none
 
 
 class Out:
@@ -108,7 +108,7 @@ class ParquetOut(Out):
             if self._keep_groups:
                 full = full or place != self._place
             else:
-                full = full or sum(each.num_rows for each in self._held) >= _GROUP_ROWS
+                full = full or sum(each.num_rows for each in self._held) >= PIECE_ROWS
             if full:
                 self._flush()
             self._place = place

@@ -31,7 +31,6 @@ from r2b.engines.tally import combined, encoded_column
 from r2b.errors import DamagedFileError, InputError
 
 _LONGEST = 1 << 26  # bytes of one record, so that a quote that is not closed ends reading
-_HEAD = 1 << 20  # bytes in which a header is expected
 _ENCODING = "Say how it is encoded, such as `encoding='latin-1'` or `encoding='cp1252'`."
 
 
@@ -273,7 +272,8 @@ class TextStored(Stored):
         head = b""
         for piece, _ in self._pieces():
             head += piece
-            if len(head) >= _HEAD and (b"\n" in head or b"\r" in head):
+            # a header is expected in the first bytes
+            if len(head) >= 1 << 20 and (b"\n" in head or b"\r" in head):
                 break
         try:
             return codecs.getincrementaldecoder("utf-8")().decode(head)

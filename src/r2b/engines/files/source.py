@@ -36,8 +36,6 @@ from r2b.errors import EmptyError, InputError, ParameterError
 EMPTY = ("",)
 """Text that means missing by default: empty fields."""
 
-_LIST_WIDTH = 16  # entries assumed of lists whose type does not tell their length
-
 
 @dataclass(frozen=True)
 class PassProgress:
@@ -475,6 +473,7 @@ def _piece_rows(schema: Any, columns: Sequence[str] | None) -> int:
     for column in schema:
         if columns is None or column.name in columns:
             fixed = types.is_fixed_size_list(column.type)
-            nested = _LIST_WIDTH if types.is_nested(column.type) else 1
+            # the type of other lists does not tell their length
+            nested = 16 if types.is_nested(column.type) else 1
             width += int(column.type.list_size) if fixed else nested
     return max(1024, min(PIECE_ROWS, PIECE_ENTRIES // max(width, 1)))

@@ -22,8 +22,6 @@ from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
 from r2b.engines.files.reading import ReadJob, Stored, reading
 
-_PIECE_BYTES = 1 << 26  # of texts that are read at once
-
 
 class ParquetStored(Stored):
     """A Parquet file.
@@ -102,7 +100,7 @@ class ParquetStored(Stored):
             compute.max(compute.binary_length(each.dictionary)).as_py() or 0
             for each in record.columns
         )
-        return max(1, min(rows, _PIECE_BYTES // max(longest * len(texts), 1)))
+        return max(1, min(rows, (1 << 26) // max(longest * len(texts), 1)))
 
     def _opened(self, footer: Any, codes: list[str]) -> Any:
         # Readers are not shared between threads, so every row group has one of its own.

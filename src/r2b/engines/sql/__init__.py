@@ -28,7 +28,6 @@ from r2b.errors import EmptyError, ParameterError, RowsUnavailableError
 _UNKNOWN = "r2b: this row is not among those that were counted, debias again: "
 _CHANGED = "r2b: these rows are not as many as were counted, debias again: "
 _KEYLESS = "r2b: the key of this row is no whole number: "
-_LONGEST = 63  # bytes of a name in PostgreSQL
 _OWN = re.compile(r"k\d+|r2b_(from|to|rows)", re.IGNORECASE)  # columns of the answers
 _SCAN = (
     "Take 'soft' or 'expand', or scan the table where it lives with r2b.scan, or read it and use "
@@ -245,11 +244,11 @@ def _refuse_names(words: Dialect, names: Sequence[str], known: Sequence[str]) ->
     """Refuse new columns that the database would not tell from others, or cut off."""
     remedy = "Pass another `new_column`."
     for name in names:
-        long = words.name == "postgres" and len(name.encode()) > _LONGEST
+        long = words.name == "postgres" and len(name.encode()) > 63
         if name in known or names.count(name) > 1 or long or _OWN.fullmatch(name):
             why = "would have the name of another"
             if long:
-                why = f"is longer than the {_LONGEST} bytes that PostgreSQL keeps of it"
+                why = "is longer than the 63 bytes that PostgreSQL keeps of it"
             raise ParameterError(f"The new column {name!r} {why}.", remedy=remedy, column=name)
     if words.name not in ("postgres", "snowflake"):  # where capitals count in names that are quoted
         remedy = f"{remedy} 'round', 'sample' and 'expand' need no column per class."

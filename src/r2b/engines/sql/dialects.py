@@ -13,7 +13,6 @@ from r2b.errors import ParameterError, require
 Kind = Literal["text", "whole", "truth", "real"]
 
 _TYPES: dict[Kind, str] = {"text": "text", "whole": "bigint", "truth": "boolean", "real": "double"}
-_BITS = 62  # of a power of two that every database holds as a whole number
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,8 @@ class Dialect:
         # SQLite may read the last digit of a decimal number wrong; it reads whole numbers right.
         mantissa, exponent = math.frexp(value)
         whole, power = int(mantissa * 2**53), 53 - exponent
-        parts = [min(_BITS, power - start) for start in range(0, max(power, 0), _BITS)]
+        # Every database holds 2**62 as a whole number.
+        parts = [min(62, power - start) for start in range(0, max(power, 0), 62)]
         whole_number = f"CAST({whole << max(-power, 0)} AS REAL)"
         return " / ".join([whole_number, *(str(1 << part) for part in parts)])
 
