@@ -1,4 +1,6 @@
-"""Measure what learners make of fair labels: ``python -m benchmarks.learners [--splits 10] [--only kNN] [--workers 2] [--output FILE]``.
+"""Measure what learners make of fair labels.
+
+    python -m benchmarks.learners [--splits 10] [--only kNN] [--workers 2] [--output FILE]
 
 Adult, education by sex, with and without the injected bias of the paper. Every learner is trained
 in every way that applies to it, and measured on rows that it has not seen. Writes JSON, from which
@@ -73,7 +75,7 @@ def run(task: Task) -> list[Row]:
 
 
 def gathered(rows: Iterable[Row]) -> list[Row]:
-    """Put the splits of one learner, way and bias together: a list of numbers per measure, in the order of the splits."""
+    """Join the splits of one learner, way and bias: a list per measure, in their order."""
     together: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         key = tuple(row[name] for name in ("p", "learner", "way"))
@@ -91,7 +93,7 @@ def gathered(rows: Iterable[Row]) -> list[Row]:
 
 
 def mean_and_half_width(values: list[float], level: float = 0.99) -> tuple[float, float]:
-    """Give the mean over splits and half of its interval by Student's t.
+    """Return the mean over splits and half of its interval by Student's t.
 
     Examples
     --------
@@ -109,7 +111,8 @@ def mean_and_half_width(values: list[float], level: float = 0.99) -> tuple[float
 def table(rows: Iterable[Row], p: float) -> list[str]:
     """Write the rows of one bias as a table in Markdown, in percent."""
     lines = [
-        "| learner | trained on | probability parity | by chance | hard parity | accuracy | CPU seconds |",
+        "| learner | trained on | probability parity | by chance "
+        "| hard parity | accuracy | CPU seconds |",
         "| --- " * 7 + "|",
     ]
     before = None
@@ -127,13 +130,14 @@ def table(rows: Iterable[Row], p: float) -> list[str]:
         chance, seconds = np.mean(row["chance"]), np.mean(row["fit_seconds"])
         way = f"**{row['way']}**" if row["auto"] else row["way"]
         lines.append(
-            f"| {name} | {way} | {cells[0]} | {100 * chance:.1f} | {cells[1]} | {cells[2]} | {seconds:.1f} |"
+            f"| {name} | {way} | {cells[0]} | {100 * chance:.1f} "
+            f"| {cells[1]} | {cells[2]} | {seconds:.1f} |"
         )
     return lines
 
 
 def write(path: Path, rows: list[Row]) -> None:
-    """Write the figures and what they were made with; one line per row, so that a change shows where it is."""
+    """Write the figures and the settings, one line per row."""
     X, y, _ = adult()
     data = {"rows": len(y), "features": X.shape[1], "classes": N_CLASSES, "test_share": TEST_SHARE}
     head = {"format": 1, "data": data, "versions": {name: version(name) for name in LIBRARIES}}
@@ -169,7 +173,8 @@ def main(arguments: list[str] | None = None) -> int:
         for task, rows in zip(tasks, pool.map(run, tasks), strict=True):
             found += rows
             print(
-                f"{time.perf_counter() - begun:6.0f} s  {task.learner}, p = {task.p:g}, split {task.seed}",
+                f"{time.perf_counter() - begun:6.0f} s  {task.learner}, "
+                f"p = {task.p:g}, split {task.seed}",
                 flush=True,
             )
             write(options.output, gathered(found))

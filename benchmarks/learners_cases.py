@@ -1,4 +1,4 @@
-"""What ``learners.py`` measures: Adult with injected bias, the learners, and the ways each of them can be trained on fair labels."""
+"""Adult with injected bias, learners, and the ways to train each of them on fair labels."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Split:
 
 @cache
 def adult() -> tuple[Array, Array, Array]:
-    """Give the 29 features, the classes in order of education, and sex, of the rows without a question mark."""
+    """Return the 29 features, education in order, and sex, of rows without a question mark."""
     table = r2b.datasets.load_adult().complete()
     columns = [table[name].astype(float) for name in NUMBERS]
     for name in ONE_HOT:
@@ -62,7 +62,10 @@ def adult() -> tuple[Array, Array, Array]:
 
 
 def split_of(p: float, seed: int) -> Split:
-    """Inject the paper's bias (with probability p the label becomes the sex, 0 or 1), split, and scale by the training rows."""
+    """Inject the paper's bias, split, and scale by the training rows.
+
+    With probability p the label becomes the sex, 0 or 1.
+    """
     X, y, sex = adult()
     rng = np.random.default_rng(seed)
     y = np.where(rng.random(len(y)) < p, sex, y)
@@ -91,7 +94,10 @@ Predictor = Callable[[Array], tuple[Array, Array]]
 
 
 def measured(train: Callable[[], Predictor], split: Split) -> Measured:
-    """Train, predict, and compare with the test rows. Ties go to the first class, as in scikit-learn's kNN; or to any of them."""
+    """Train, predict, and compare with the test rows.
+
+    Ties go to the first class, as in scikit-learn's kNN; or to any of them.
+    """
     begun = time.process_time()  # of the processor: what else the machine does is no matter
     predict = train()
     seconds = time.process_time() - begun
@@ -190,7 +196,7 @@ def boosted(y: Array, split: Split, **options: Any) -> Predictor:
 
 
 def learners() -> tuple[Learner, ...]:
-    """Give the learners, each with one thread, since splits run beside each other."""
+    """Return the learners, each with one thread, since splits run in parallel."""
     from lightgbm import LGBMClassifier
     from sklearn.ensemble import (
         HistGradientBoostingClassifier,

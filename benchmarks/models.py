@@ -1,4 +1,6 @@
-"""Accuracy against parity of models: ``python -m benchmarks.models [--splits 10] [--rows 12000] [--linearpost FOLDER] [--only NAME ...]``.
+"""Measure accuracy against disparity of models.
+
+    python -m benchmarks.models [--splits 10] [--rows 12000] [--linearpost FOLDER] [--only NAME]
 
 Every method is trained on the same rows of the same tables by the same learners, and measured on
 rows that nobody has seen, beside chance. Writes JSON, from which ``scripts/make_models_page.py``
@@ -90,13 +92,13 @@ def run(task: Task) -> list[Row]:
 
 
 def processor_seconds() -> float:
-    """Give the time on the processor of this process, and of the ones that it waited for."""
+    """Return the CPU seconds of this process and of those that it waited for."""
     spent = os.times()
     return time.process_time() + spent.children_user + spent.children_system
 
 
 def measured(answer: Answer, split: Split) -> Row:
-    """Compare with the test rows: parity by true group and what chance shows, accuracy, and the chance that a draw is right."""
+    """Compare with the test rows: disparity, what chance explains of it, and accuracy."""
     groups = {"sensitive_features": split.groups_test}
     row: Row = {
         "decisions": demographic_parity_difference(answer.decisions, **groups),
@@ -113,7 +115,7 @@ def measured(answer: Answer, split: Split) -> Row:
 
 
 def chance(predictions: Any, split: Split) -> float:
-    """Give the parity that these predictions show on average when groups are handed out by chance: to rows, or to whole clusters."""
+    """Return the mean disparity when groups are permuted among rows, or among clusters."""
     if split.clusters_test is None:
         return sampling_level(
             predictions, sensitive_features=split.groups_test, n_permutations=PERMUTATIONS
@@ -130,7 +132,7 @@ def chance(predictions: Any, split: Split) -> float:
 
 
 def gathered(rows: Iterable[Row]) -> list[Row]:
-    """Put the splits of one table, learner and method together: a list of numbers per measure, in the order of the splits."""
+    """Join the splits of one table, learner and method: a list per measure, in their order."""
     together: dict[tuple[str, ...], Row] = {}
     for row in sorted(rows, key=lambda row: row["split"]):
         key = row["table"], row["learner"], row["method"]
@@ -172,7 +174,7 @@ def write(
     options: argparse.Namespace,
     left_out: dict[str, str],
 ) -> None:
-    """Write the figures and what they were made with; one line per row, so that a change shows where it is."""
+    """Write the figures and the settings, one line per row."""
     measured_on = {row["table"] for row in rows}
     facts = sorted(
         (one for one in facts if one["name"] in measured_on),
@@ -207,12 +209,13 @@ def write(
 
 
 def judge(rows: list[Row]) -> bool:
-    """Print what holds and what is missed, and the worst beside the best; give whether all holds."""
+    """Print what holds and what is missed, worst and best; return whether all holds."""
     judged = verdicts(rows)
     print("\n".join(map(str, judged)))
     for worst, best, holding, n in extremes(judged):
         print(
-            f"\n{worst.method}, {worst.what}: {holding} of {n} hold\n  worst  {worst}\n  best   {best}"
+            f"\n{worst.method}, {worst.what}: {holding} of {n} hold\n"
+            f"  worst  {worst}\n  best   {best}"
         )
     return all(one.holds for one in judged)
 
@@ -314,7 +317,8 @@ def main(arguments: list[str] | None = None) -> int:
             ] + rows
             write(options.output, gathered(found), facts, options, left_out)
             print(
-                f"{time.perf_counter() - begun:6.0f} s  {task.table}, {task.learner}, split {task.split}",
+                f"{time.perf_counter() - begun:6.0f} s  {task.table}, "
+                f"{task.learner}, split {task.split}",
                 flush=True,
             )
     holds = judge(gathered(found))

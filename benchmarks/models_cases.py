@@ -1,4 +1,4 @@
-"""What ``models.py`` measures: tables with classes and groups, splits of their rows, and learners that remember their training."""
+"""Tables with classes and groups, splits of their rows, and learners for ``models.py``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FEWEST = 150  # rows of a race, below which it is too small to be compared
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Features without the attribute, classes as 0, 1, ..., groups, and what must not be divided between splits."""
+    """Features without the attribute, classes as 0, 1, ..., groups, and clusters of rows."""
 
     name: str
     title: str
@@ -88,7 +88,7 @@ def _codes(names: Array) -> Array:
 
 
 def _adult_features(left_out: tuple[str, ...]) -> Array:
-    """Give numbers as they are and categories as columns of 0 and 1; neither sex nor race, nor what is to be predicted."""
+    """Return numbers, and categories as columns of 0 and 1; no sex, no race, no label."""
     table = _adult()
     columns = [table[name].astype(float) for name in NUMBERS]
     for name in (*ONE_HOT, *ORDINAL):
@@ -150,7 +150,7 @@ def _dermatology() -> tuple[Array, Any]:
 
 
 def diagnosis(attribute: str) -> Table:
-    """HAM10000: seven diagnoses from picture features, by sex or by three groups of age; pictures of a lesion stay together."""
+    """HAM10000: seven diagnoses from picture features, by sex or by three groups of age."""
     X, metadata = _dermatology()
     if attribute == "sex":
         groups = metadata["sex"].to_numpy(str)
@@ -184,7 +184,10 @@ TABLES: dict[str, Callable[[], Table]] = {
 
 
 def split_of(table: Table, n_rows: int, seed: int) -> Split:
-    """Draw rows of a table, a third of them to measure on; rows of one cluster stay on one side. Training rows scale the features."""
+    """Draw rows of a table, a third of them to measure on, and scale by the training rows.
+
+    Rows of one cluster stay on one side.
+    """
     rng = np.random.default_rng(seed)
     units = (
         np.arange(len(table.y))
@@ -252,7 +255,7 @@ class Remembered(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def learners() -> dict[str, Callable[[], Any]]:
-    """Give the learners: small, on one thread, and with a fixed seed."""
+    """Return the learners: small, on one thread, and with a fixed seed."""
     from lightgbm import LGBMClassifier
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.linear_model import LogisticRegression

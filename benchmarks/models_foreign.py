@@ -1,4 +1,6 @@
-"""FairProjection, run by whatever interpreter has TensorFlow: ``python benchmarks/models_foreign.py REQUEST`` with a request as JSON.
+"""FairProjection, run by an interpreter that has TensorFlow.
+
+    python benchmarks/models_foreign.py REQUEST    # a request as JSON
 
 Reads scores from ``given.npz`` and writes fair probabilities of the test rows to ``found.npy``;
 prints a note. The rival's own functions solve and predict; the constraint matrix is built here as
@@ -20,7 +22,7 @@ ROUNDS = 500
 
 
 def constraints(groups: Any, share: Any, n_classes: int) -> Any:
-    """Give rows x classes x constraints: for each class and group an upper and a lower limit."""
+    """Return rows x classes x constraints: for each class and group an upper and a lower limit."""
     ratio = groups / share
     parts = []
     for k in range(n_classes):

@@ -1,4 +1,4 @@
-"""What the figures of ``models.py`` must show, table by table and learner by learner: means over splits against limits."""
+"""Limits on the figures of ``models.py``, for means over splits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALONG = "ParityPostprocessor"
 
 @dataclass(frozen=True)
 class Verdict:
-    """One requirement on one table and learner; ``room`` is what is left of the limit, below 0 where it is missed."""
+    """One requirement on one table and learner; ``room`` is negative if it is missed."""
 
     table: str
     learner: str
@@ -37,16 +37,17 @@ class Verdict:
 
     def __str__(self) -> str:
         figures = f"{100 * self.value:.2f} %, limit {100 * self.limit:.2f} %"
-        return f"{'holds ' if self.holds else 'MISSED'} {self.table}, {self.learner}, {self.method}: {self.what} {figures}"
+        said = "holds " if self.holds else "MISSED"
+        return f"{said} {self.table}, {self.learner}, {self.method}: {self.what} {figures}"
 
 
 def mean(row: Row, measure: str) -> float:
-    """Give the mean over splits."""
+    """Return the mean over splits."""
     return float(np.mean(row[measure]))
 
 
 def along(rows: Iterable[Row], table: str, learner: str) -> list[tuple[float, float]]:
-    """Give parity and accuracy of our decisions along epsilons, in rising order of epsilon."""
+    """Return disparity and accuracy of our decisions along epsilons, in rising order of epsilon."""
     found = [
         row
         for row in rows
@@ -83,7 +84,7 @@ def verdicts(rows: Iterable[Row]) -> list[Verdict]:
 
 
 def extremes(judged: Iterable[Verdict]) -> list[tuple[Verdict, Verdict, int, int]]:
-    """Give worst and best for each method and requirement, how many hold, and of how many."""
+    """Return worst and best for each method and requirement, how many hold, and of how many."""
     together: dict[tuple[str, str], list[Verdict]] = {}
     for one in judged:
         together.setdefault((one.method, one.what), []).append(one)

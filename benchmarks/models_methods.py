@@ -1,4 +1,4 @@
-"""The methods that ``models.py`` compares. Each is trained on the same rows, and gives decisions, and probabilities where it has them.
+"""The methods that ``models.py`` compares, each trained on the same rows.
 
 LinearPost and FairProjection are other people's code, taken from paths; nothing of them is kept
 here. Both are handed the scores and the predictions of the group that ours work on, out of fold and
@@ -32,7 +32,7 @@ FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Predictions for the test rows: a class each, and distributions over the classes where there are any."""
+    """Predictions for the test rows: classes, and probabilities if the method has them."""
 
     decisions: Array
     probabilities: Array | None = None
@@ -61,7 +61,7 @@ def _fitted(model: Any, split: Split) -> Any:
 
 
 def _full(model: Any, X: Array, classes: Array) -> Array:
-    """Give probabilities with a column for every class; a model that was trained without one gives it none."""
+    """Return probabilities with a column for every class, 0 for one that was not trained."""
     matrix = np.zeros((len(X), len(classes)))
     matrix[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(X)
     return matrix
@@ -84,7 +84,7 @@ def by_true_group(learner: Any, split: Split) -> Mapping[str, Answer]:
 
 
 def classifier(learner: Any, split: Split) -> Mapping[str, Answer]:
-    """``ParityClassifier`` as it comes, and the learner in it, which labels by visible group have trained, without prices."""
+    """``ParityClassifier`` by default, and the learner in it without prices."""
     model = _fitted(ParityClassifier(clone(learner), frontier=0), split)
     inner = _full(model.estimator_, split.X_test, split.classes)
     return {
@@ -124,7 +124,7 @@ def postprocessor(
 
 
 def _out_of_fold(learner: Any, split: Split, target: Array) -> tuple[Array, Array]:
-    """Predict codes out of fold for the training rows, in the folds that our classes use, and for the test rows."""
+    """Predict codes out of fold for training rows, in the package's folds, and for test rows."""
     strata = np.unique(split.groups, return_inverse=True)[1] * len(split.classes) + np.searchsorted(
         split.classes, split.y
     )
@@ -141,7 +141,7 @@ def _out_of_fold(learner: Any, split: Split, target: Array) -> tuple[Array, Arra
 
 
 def _scores(learner: Any, split: Split) -> dict[str, Array]:
-    """What both rivals are handed: P(class | x) and P(group | x) of training rows, out of fold, and of test rows."""
+    """P(class | x) and P(group | x) of training rows, out of fold, and of test rows."""
     classes, test_classes = _out_of_fold(learner, split, np.searchsorted(split.classes, split.y))
     groups, test_groups = _out_of_fold(
         learner, split, np.unique(split.groups, return_inverse=True)[1]
@@ -179,7 +179,7 @@ def linear_post(
 def fair_projection(
     learner: Any, split: Split, folder: Path, python: str, seconds: float
 ) -> Mapping[str, Answer]:
-    """FairProjection, in a process of the interpreter that has TensorFlow. Its decisions are the likeliest classes."""
+    """FairProjection, run by an interpreter with TensorFlow; it decides by argmax."""
     with tempfile.TemporaryDirectory(prefix="r2b-models-") as place:
         np.savez(Path(place) / "given.npz", **_scores(learner, split))  # type: ignore[arg-type]
         script = Path(__file__).with_name("models_foreign.py")
@@ -240,7 +240,7 @@ def methods(
     python: str = sys.executable,
     seconds: float = 120.0,
 ) -> dict[str, Method]:
-    """Give every method that can be run on a table."""
+    """Return every method that can be run on a table."""
     found: dict[str, Method] = {
         "plain": plain,
         "labels by true group": by_true_group,

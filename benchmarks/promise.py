@@ -1,8 +1,9 @@
-"""Coverage and width of `parity_promise` on populations drawn at random, beside Hoeffding, Clopper and Pearson, and a naive bootstrap.
+"""Measure coverage and width of `parity_promise` on populations drawn at random.
 
-    python benchmarks/promise.py                                # 10 populations of seed 0, 1,000
-    tables of each: 2 minutes of one core python benchmarks/promise.py --seed 7 --cases 4 --draws
-    200 --times 10    # other populations, ten times as many rows
+It is compared with Hoeffding, Clopper and Pearson, and a naive bootstrap.
+
+    python benchmarks/promise.py    # 10 populations of seed 0, 1,000 tables of each: 2 minutes
+    python benchmarks/promise.py --seed 7 --cases 4 --draws 200 --times 10    # more rows
 
 A population has 2 to 4 groups of 8 to 600 rows and 2 to 6 classes. Predictions are classes, also
 such as are nearly always the same ("seldom"), or probabilities that are spread, narrow, or alike

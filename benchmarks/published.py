@@ -1,4 +1,6 @@
-"""The published procedure, written anew from its description: ADMM rounds around one stochastic binary solve per class and group.
+"""The published procedure, written from its description.
+
+ADMM rounds contain one stochastic binary solve per class and group.
 
 Each binary solve (the randomised threshold optimiser) finds the shift of one class in one group by
 minibatch SGD from zero, averages its iterates, and goes on with full-gradient steps. Its target is
@@ -25,7 +27,7 @@ _DRAWN_AT_ONCE = 500  # minibatches whose rows are drawn in one call
 
 @dataclass(frozen=True)
 class Settings:
-    """The published settings; tau and the number of rounds from the paper, the steps from its implementation."""
+    """The published settings: tau and rounds from the paper, steps from its code."""
 
     epsilon: float = 0.0
     rounds: int = 100
@@ -49,7 +51,7 @@ class Settings:
 
 @dataclass
 class Multipliers:
-    """The two multipliers of a binary solve, floats or arrays of one value per solve; answers depend on their difference."""
+    """The two multipliers of a binary solve; answers depend on their difference."""
 
     upper: Floats | float
     lower: Floats | float
@@ -61,7 +63,7 @@ class Multipliers:
         return self.upper - self.lower
 
     def step(self, length: float, mean: Floats | float, target: Floats | float) -> None:
-        """Go down the gradient of the dual at this mean answer, and back to where multipliers are not negative."""
+        """Take a gradient step on the dual, and project the multipliers to be nonnegative."""
         half = self.settings.epsilon / 2
         upper = self.upper - length * (half + target - mean)
         if half <= _ONE_SIDED:

@@ -1,4 +1,6 @@
-"""Measure files larger than memory: ``python benchmarks/scale.py [--rows N] [--folder DIR] [--quick] [--parts large soft ...]``.
+"""Measure files larger than memory.
+
+    python benchmarks/scale.py [--rows N] [--folder DIR] [--quick] [--parts large soft ...]
 
 Every figure comes from a process of its own, with its peak of memory. Prints a table and writes
 JSON for docs/planning.md and its figures.
@@ -50,14 +52,14 @@ def run(task: str, **arguments: Any) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(
-            f"{task} failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}"
+            f"{task} failed: {(done.stderr.strip().splitlines() or [done.returncode])[-1]}"
         )
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
 
 
 def best(task: str, repeats: int, output: Path | None = None, **arguments: Any) -> dict[str, Any]:
-    """Take the fastest of several runs, the fewest seconds of all cores together, and the largest memory of any."""
+    """Return least seconds, least CPU seconds and largest memory of several runs."""
     runs = []
     for _ in range(repeats):
         runs.append(run(task, **arguments, **({} if output is None else {"output": str(output)})))
@@ -78,7 +80,7 @@ def table(folder: Path, rows: int, n_classes: int = 16, n_groups: int = 5) -> Pa
 
 
 def column_bytes(path: Path, columns: tuple[str, ...]) -> int:
-    """Give the bytes that some columns take in a file: what a pass that counts reads of it."""
+    """Return the bytes of some columns in a file, which a counting pass reads."""
     import pyarrow.parquet as pq
 
     stored = pq.ParquetFile(path).metadata
@@ -112,7 +114,8 @@ def large(folder: Path, rows: int, sizes: dict[str, Any]) -> dict[str, Any]:
     )
     for name, one in found.items():
         print(
-            f"  {name:8} {one['seconds']:8.2f} s   {one['cpu']:8.2f} s of all cores   peak {one['peak_bytes'] / MB:6.0f} MB"
+            f"  {name:8} {one['seconds']:8.2f} s   {one['cpu']:8.2f} s of all cores   "
+            f"peak {one['peak_bytes'] / MB:6.0f} MB"
         )
     ratios = f"{ratio:.2f}, of all cores {cpu_ratio:.2f} (at most 3)"
     print(
@@ -141,7 +144,8 @@ def soft(folder: Path, rows: int, sizes: dict[str, Any]) -> dict[str, Any]:
     }
     path.unlink()
     print(
-        f"{sizes['soft']:,} x 16 float32: {found['seconds']:.1f} s, peak {found['peak_bytes'] / MB:.0f} MB (below 1,500)",
+        f"{sizes['soft']:,} x 16 float32: {found['seconds']:.1f} s, "
+        f"peak {found['peak_bytes'] / MB:.0f} MB (below 1,500)",
         flush=True,
     )
     return found
@@ -179,7 +183,8 @@ def by_size(folder: Path, rows: int, sizes: dict[str, Any]) -> list[dict[str, An
         }
         found.append(one)
         print(
-            f"  {n_classes:>4} classes, {n_groups:>3} groups: count and solve {one['cpu_count_and_solve']:.2f} s of all cores",
+            f"  {n_classes:>4} classes, {n_groups:>3} groups: "
+            f"count and solve {one['cpu_count_and_solve']:.2f} s of all cores",
             flush=True,
         )
         path.unlink()
@@ -187,7 +192,7 @@ def by_size(folder: Path, rows: int, sizes: dict[str, Any]) -> list[dict[str, An
 
 
 def by_groups(folder: Path, rows: int, sizes: dict[str, Any]) -> list[dict[str, Any]]:
-    """Measure the memory of many groups: a process that solves, and one that solves and writes whole labels."""
+    """Measure the memory of many groups, of a solve and of a solve with a write."""
     found = []
     for n_groups in MANY_GROUPS:
         for size in sizes["grouped"]:
@@ -198,7 +203,10 @@ def by_groups(folder: Path, rows: int, sizes: dict[str, Any]) -> list[dict[str, 
             )
             path.unlink()
             found.append({"rows": size, "groups": n_groups, "solve": solve, "write": write})
-            peaks = f"solve {solve['peak_bytes'] / MB:.0f} MB, solve and write {write['peak_bytes'] / MB:.0f} MB (below 1,000)"
+            peaks = (
+                f"solve {solve['peak_bytes'] / MB:.0f} MB, "
+                f"solve and write {write['peak_bytes'] / MB:.0f} MB (below 1,000)"
+            )
             print(f"  {n_groups:>5,} groups, {size:,} rows: {peaks}", flush=True)
     return found
 

@@ -1,4 +1,4 @@
-"""Large tables for the scale benchmark, made in pieces: ``python benchmarks/scale_data.py classes ROWS PATH`` or ``soft ROWS PATH``."""
+"""Make large tables in pieces: ``python benchmarks/scale_data.py classes|soft ROWS PATH``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the scale benchmark runs, each in a process of its own: ``python benchmarks/scale_tasks.py '{"task": ..., ...}'`` prints JSON."""
+"""The tasks of the scale benchmark, each run in a process of its own.
+
+python benchmarks/scale_tasks.py '{"task": ..., ...}'    # prints JSON
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from measure import high_water
 
 
 def taken(begun: tuple[float, float], what: str = "") -> dict[str, float]:
-    """Give the seconds since, and those of all cores together, which other work on the machine hardly changes."""
+    """Return the seconds since, and the CPU seconds, which other work hardly changes."""
     seconds, cpu = (later - earlier for later, earlier in zip(clocks(), begun, strict=True))
     return {what or "seconds": seconds, f"cpu_{what}".rstrip("_"): cpu}
 

@@ -1,4 +1,4 @@
-"""The tables that are measured: Adult, class labels and soft labels whose distributions differ by group."""
+"""Tables to measure: Adult, and class and soft labels that differ by group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Build ``src/r2b/datasets/adult.npz`` from the copy of Adult inside the sdist of transparentai 0.2.2.
+"""Build ``src/r2b/datasets/adult.npz`` from Adult in the sdist of transparentai 0.2.2.
 
     python scripts/build_adult.py [path/to/transparentai-0.2.2.tar.gz] [--check]
 
@@ -78,7 +78,8 @@ def verified(content: bytes, expected: str, what: str) -> bytes:
     found = hashlib.sha256(content).hexdigest()
     if found != expected:
         sys.exit(
-            f"{what} has sha256 {found}, expected {expected}. This is not the file the package was built from."
+            f"{what} has sha256 {found}, expected {expected}. "
+            "This is not the file the package was built from."
         )
     return content
 
@@ -95,7 +96,7 @@ def read_rows(sdist: Path) -> list[list[str]]:
 
 
 def encode(rows: list[list[str]]) -> dict[str, Any]:
-    """Code each column as the smallest integers that hold it; categories are sorted, education by its number of years."""
+    """Code each column as small integers; categories are sorted, education by its years."""
     columns = dict(
         zip(NAMES, (np.array(column) for column in zip(*rows, strict=True)), strict=True)
     )
@@ -151,7 +152,8 @@ def main() -> None:
     # zip with fixed dates: the same bytes wherever zlib is the same
     np.savez_compressed(target, **stored)
     print(
-        f"{target.name}: {target.stat().st_size:,} bytes, sha256 {hashlib.sha256(target.read_bytes()).hexdigest()}"
+        f"{target.name}: {target.stat().st_size:,} bytes, "
+        f"sha256 {hashlib.sha256(target.read_bytes()).hexdigest()}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Audit and debias real labels, and say in plain text what was done, what holds and how it can be undone."""
+"""Audit and debias real labels, and print what was done and what holds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Column = NDArray[np.str_]
 
 @dataclass(frozen=True)
 class Question:
-    """One audit: which attributes, how much difference is accepted, and how a user would ask for it."""
+    """One audit: its attributes, its epsilon, and the code that asks for it."""
 
     title: str
     attributes: tuple[str, ...]
@@ -54,7 +54,7 @@ QUESTIONS = (
 
 
 def main() -> int:
-    """Print the account and leave a report; a reader that goes away early, such as ``head``, is no error."""
+    """Print the account and write a report; a closed pipe (``head``) is no error."""
     try:
         for line in account():
             print(line)
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def leave_report(folder: Path) -> Path:
-    """Write the report on the second question, and say where; a file of another content is never overwritten."""
+    """Write the report on the second question; never overwrite other content."""
     from r2b.report import gather, to_html
 
     adult = r2b.datasets.load_adult()
@@ -92,7 +92,7 @@ def leave_report(folder: Path) -> Path:
 
 
 def account() -> Iterator[str]:
-    """Give the whole account, line by line."""
+    """Yield the whole account, line by line."""
     begun = time.perf_counter()
     adult = r2b.datasets.load_adult()
     y = adult["education"]

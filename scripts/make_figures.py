@@ -1,4 +1,4 @@
-"""Draw the pictures of the documentation from real runs, as SVG that reads well on light and dark pages.
+"""Draw the pictures of the documentation from real runs, as SVG for light and dark pages.
 
 ``python scripts/make_figures.py`` writes docs/images; ``--check`` only says whether the files there
 are those that would be written.
@@ -216,14 +216,17 @@ def ways_out() -> str:
 def paper_synthetic(
     n_classes: int = 16, rows_per_class: int = 1000
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and groups of the paper's synthetic data: the attribute is I{y = 0} half of the time, else one of five at random."""
+    """Labels and groups of the paper's synthetic data.
+
+    The attribute is I{y = 0} half of the time, else one of five at random.
+    """
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(n_classes), rows_per_class)
     return y, np.where(rng.random(len(y)) < 0.5, (y == 0).astype(int), rng.integers(0, 5, len(y)))
 
 
 def disparity_by_round() -> Picture:
-    """Parity of the training labels against ADMM rounds, for the paper's five epsilons: its figure 3, on labels drawn as it says."""
+    """Disparity of training labels against ADMM rounds: the paper's figure 3."""
     y, groups = paper_synthetic()
     before = demographic_parity_difference(y, sensitive_features=groups)
     series = []

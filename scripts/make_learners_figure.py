@@ -1,4 +1,4 @@
-"""Draw the picture and fill in the tables of docs/learners.md from benchmarks/results/learners.json.
+"""Draw the picture and fill in the tables of docs/learners.md.
 
 ``python scripts/make_learners_figure.py`` writes both; ``--check`` only says whether they are what
 would be written. The JSON is made by ``python -m benchmarks.learners``.
@@ -49,13 +49,13 @@ Row = dict[str, Any]
 
 
 def mean(rows: list[Row], learner: str, way: str, measure: str, p: float = BIAS) -> float:
-    """Give the mean over splits of one measure."""
+    """Return the mean over splits of one measure."""
     (row,) = [row for row in rows if (row["learner"], row["way"], row["p"]) == (learner, way, p)]
     return mean_and_half_width(row[measure])[0]
 
 
 def lines_of(rows: list[Row]) -> list[tuple[str, str, str]]:
-    """Give what the picture shows, a line each: learner, way, and the name of both."""
+    """Return what the picture shows, a line each: learner, way, and the name of both."""
     chosen = [
         (row["learner"], row["way"], f"{row['learner']}: {row['way']}")
         for row in rows
@@ -70,7 +70,7 @@ def lines_of(rows: list[Row]) -> list[tuple[str, str, str]]:
 
 
 def trade_off(rows: list[Row]) -> Picture:
-    """Show parity and accuracy of the baseline, of fair labels and of their argmax, learner by learner."""
+    """Show disparity and accuracy of baseline, fair labels and their argmax by learner."""
     shown = lines_of(rows)
     panels = []
     for measure, title, axis, level in (
@@ -89,7 +89,10 @@ def trade_off(rows: list[Row]) -> Picture:
             ]
             series.append(Series(words, tuple(cells)))
         panels.append(Panel(title, tuple(series), axis, level))
-    words = "Adult, education by sex, bias injected with p = 0.5; means over ten test splits with 99 % intervals. The attribute is no feature."
+    words = (
+        "Adult, education by sex, bias injected with p = 0.5; means over ten test splits with "
+        "99 % intervals. The attribute is no feature."
+    )
     return Picture(
         "What parity costs in accuracy, learner by learner",
         words,
@@ -125,7 +128,7 @@ def summary(rows: list[Row]) -> list[str]:
 
 
 def against_paper(rows: list[Row]) -> list[str]:
-    """Write our figures beside those of the paper, for every fair way that is measured on both biases."""
+    """Write our figures beside those of the paper, for ways measured on both biases."""
     heads = ("parity before", "parity", "accuracy before", "accuracy")
     lines = [
         "| p | learner | trained on | " + " | ".join(f"{head} (paper)" for head in heads) + " |",

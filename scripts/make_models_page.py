@@ -1,4 +1,6 @@
-"""Write docs/models.md and its figure from benchmarks/results/models.json, which ``python -m benchmarks.models`` makes.
+"""Write docs/models.md and its figure from benchmarks/results/models.json.
+
+``python -m benchmarks.models`` makes the results.
 
 ``python scripts/make_models_page.py`` writes them; ``--check`` only says whether they are what
 would be written.

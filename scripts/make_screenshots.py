@@ -1,4 +1,4 @@
-"""Take the pictures of report and app for the documentation, from the Adult data inside the package, in headless Chromium.
+"""Take the pictures of report and app for the documentation, in headless Chromium.
 
 ``python scripts/make_screenshots.py`` writes docs/images/report.png and docs/images/app.png.
 """

@@ -1,4 +1,4 @@
-"""The figure of docs/models.md: accuracy against parity of decisions, a panel for every table and learner, with chance marked."""
+"""The figure of docs/models.md: accuracy against disparity, by table and learner."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def figure(report: Report) -> Picture:
             first = f"{about['title']}\n" if not panels else "\n"
             panels.append(Panel(f"{first}{learner}", tuple(series), Axis("accuracy (%)"), level))
         grid.append(tuple(panels))
-    words = "On rows that no method has seen, mean over splits. Further left is fairer, further up is more accurate."
+    words = (
+        "On rows that no method has seen, mean over splits. "
+        "Further left is fairer, further up is more accurate."
+    )
     across = Axis(
         "parity of decisions (%, logarithmic)", "log", (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
     )

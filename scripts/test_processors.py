@@ -1,4 +1,4 @@
-"""Run the tests as on other processors: linear algebra, NumPy and compiled loops each take the instructions that are asked for.
+"""Run the tests with the instructions of other processors.
 
 ``python scripts/test_processors.py [CORE ...] [-- ARGUMENT ...]`` runs pytest once per core type of
 OpenBLAS, with the arguments after ``--``. All tests are run: nearly all solve a problem, and a
@@ -72,7 +72,7 @@ class NotHereError(Exception):
 
 
 def environment(core: str, machine: str) -> dict[str, str]:
-    """Give what makes libraries take the instructions of a core type.
+    """Return what makes libraries take the instructions of a core type.
 
     Raises
     ------
