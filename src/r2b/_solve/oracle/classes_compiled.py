@@ -366,6 +366,33 @@ def received(level: Array, weight: Array) -> tuple[Array, Array, Array]:
 
 
 @compiled
+def _beside_jump(
+    near: float,
+    low: float,
+    high: float,
+    narrow: float,
+    width: float,
+    most: float,
+    own: Array,
+    facts: Array,
+) -> float:
+    """Return the level between two, beside a jump of the balance, that is nearest to ``near``.
+
+    Where no jump lies between, it is their middle. The balance jumps where the mean of a cell is
+    what a row keeps of its own label and no other row gives anything, over a stretch of prices.
+    """
+    found, distance = 0.5 * (low + high), np.inf
+    for cell in range(own.size):
+        if facts[0, cell] > 0.0:
+            continue
+        for side in range(4):
+            at = most * own[cell] - (side // 2) * width + (side % 2 - 0.5) * 0.9 * narrow
+            if at > low and at < high and abs(at - near) < distance:
+                found, distance = at, abs(at - near)
+    return found
+
+
+@compiled
 def _balance_class(
     at: float,
     width: float,
@@ -390,7 +417,7 @@ def _balance_class(
         low, high = min(low, facts[2, cell] - width), max(high, facts[2, cell])
     top, last = high, np.inf
     at = at if at > low and at < high else 0.5 * (low + high)
-    for _ in range(_HALVINGS):
+    for taken in range(_HALVINGS):
         excess, size, rise = _worth_at(at, width, most, own, level, tables, facts, share, worth)
         if abs(excess) <= _BALANCED * size:
             return at
@@ -402,7 +429,9 @@ def _balance_class(
         new = at - excess / rise if rise > 0.0 and abs(excess) <= 0.5 * last else np.nan
         last = abs(excess)
         if not (new > low and new < high):
-            new = 0.5 * (low + high)
+            # Where the slope points to, and by turns in the middle, which halves what is left.
+            near = at - excess / rise if rise > 0.0 and taken % 2 == 0 else 0.5 * (low + high)
+            new = _beside_jump(near, low, high, _NARROW * top, width, most, own, facts)
         if not (new > low and new < high and high - low > _NARROW * top):
             break
         at = new
