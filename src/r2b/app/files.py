@@ -135,7 +135,7 @@ def guessed(content: bytes, kind: str, asked: Reading) -> Reading:
     if kind == "csv" and not delimiter:
         with suppress(csv.Error):
             delimiter = _delimiter_of(
-                content[:_HEAD].decode(encoding, "ignore"), whole=len(content) <= _HEAD
+                content[: 1 << 16].decode(encoding, "ignore"), whole=len(content) <= 1 << 16
             )
     return replace(asked, encoding=encoding, delimiter=delimiter if kind == "csv" else "")
 
@@ -153,7 +153,7 @@ def _encoding_of(content: bytes) -> str:
 def _delimiter_of(text: str, *, whole: bool) -> str:
     """Return the mark that cuts the first lines into equally many fields, a comma first."""
     lines = text.splitlines()
-    lines = lines[: _LINES if whole or len(lines) > _LINES else len(lines) - 1]
+    lines = lines[: 50 if whole or len(lines) > 50 else len(lines) - 1]
     found = [
         mark
         for mark in DELIMITERS
@@ -293,8 +293,6 @@ def _opened(
 
 
 _SEEN = 1 << 26  # bytes of a file of this machine by which its encoding is guessed
-_HEAD = 1 << 16  # bytes in which a delimiter is looked for
-_LINES = 50
 
 
 def open_adult() -> FileSource:
@@ -308,8 +306,6 @@ def open_adult() -> FileSource:
 
 CHILD = "from r2b.app.files import child; child()"
 SECONDS = 60
-_ROOM = 1 << 30  # bytes of memory beside what tables take
-_COPIES = 4  # of a table that are held while it is read
 
 
 def parsed(
@@ -397,7 +393,8 @@ def child() -> None:
     """Read one file from standard input and write what it holds to standard output."""
     line, _, content = sys.stdin.buffer.read().partition(b"\n")
     asked = json.loads(line)
-    _confine(_ROOM + _COPIES * (asked["most"] + asked["n_bytes"]))
+    # Up to four copies of a table are held while it is read.
+    _confine((1 << 30) + 4 * (asked["most"] + asked["n_bytes"]))
     out = sys.stdout.buffer
     try:
         with unpacked_within(asked["most"]):

@@ -31,9 +31,6 @@ from r2b.metrics import demographic_parity_difference
 if TYPE_CHECKING:
     from r2b.app.tables import Workspace
 
-_MOST_VALUES = 100  # of a column of text that is a feature
-_MOST_ENTRIES = 1 << 24  # of the features of all rows: 128 MiB
-_FOLDS = 5
 _SEEN = "seen_"  # begins the names of columns that hold predicted groups
 
 
@@ -128,7 +125,7 @@ def taught(table: FileSource, choice: TaskChoice) -> Made:
         LogisticRegression(max_iter=1000),
         features_of(table, choice.features),
         sensitive_features=groups,
-        cv=_FOLDS,
+        cv=5,
         random_state=0,
     )
     names = [f"{_SEEN}{name}" for name in seen.groups or ()]
@@ -179,7 +176,7 @@ def features_of(table: FileSource, names: Sequence[str]) -> Floats:
         except InputError:
             numeric = False
         parts += _numbers(numbers) if numeric else _values(table.columns([name])[name], name)
-        if sum(part.size for part in parts) > _MOST_ENTRIES:
+        if sum(part.size for part in parts) > 1 << 24:  # 128 MiB
             problem = "The features have more values than the app takes."
             raise InputError(
                 problem, remedy="Choose fewer columns, or use Python.", control="features"
@@ -200,10 +197,10 @@ def _numbers(column: Any) -> list[Floats]:
 
 def _values(column: Any, name: str) -> list[Floats]:
     coded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    if len(coded.dictionary) > _MOST_VALUES:
+    if len(coded.dictionary) > 100:
         raise InputError(
             f"The column {name!r} has {len(coded.dictionary):,} different texts, "
-            f"and a feature may have {_MOST_VALUES}.",
+            "and a feature may have 100.",
             remedy="Leave it out, or put its values into fewer groups first.",
             control="features",
             column=name,

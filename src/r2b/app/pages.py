@@ -30,13 +30,11 @@ from r2b.report.render import source as report_source
 
 TOP_CLASSES = 16  # that gain, of those that a channel shows
 _LEAST = 0.0005  # probability that is shown, since it rounds to 0.1 %
-_STEPS = (_LEAST, 0.05, 0.2, 0.4, 0.7)  # of a probability, where its colour changes
 _MOST_ROWS = 40  # groups of a table that is made on request
 _TEACH = (
     "Train on them without the columns seen_..., with the weights if rows are repeated, and "
     "measure the model by the true groups."
 )
-_MANY = 100  # values from which a column is hardly one of groups
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 BOUNDS = {
@@ -123,7 +121,7 @@ def work_page(workspace: Workspace) -> str:
         workspace.columns,
         key=lambda each: (
             each.name not in sensitive,
-            (each.distinct or 0) > _MANY,
+            (each.distinct or 0) > 100,
             each.distinct == 1,
         ),
     )
@@ -370,7 +368,7 @@ def channel_view(fair: FairLabels, place: int) -> dict[str, Any]:
 
 def _cell(probability: float, colour: str) -> tuple[str, str]:
     """Return a probability in percent and the class of its colour."""
-    step = sum(probability >= edge for edge in _STEPS)
+    step = sum(probability >= edge for edge in (_LEAST, 0.05, 0.2, 0.4, 0.7))
     shown = "" if probability < _LEAST else f"{100 * probability:.1f}"
     return shown, f"{colour}{step}" if step else ""
 

@@ -34,8 +34,6 @@ Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
 
-NAMES = ("127.0.0.1", "localhost", "::1")
-HEADER = "x-r2b-token"
 
 _NOTHING, _OWN = (
     ("default-src", "base-uri", "form-action", "frame-ancestors"),
@@ -73,7 +71,7 @@ class Guard:
 
     def __init__(self, inner: Any, token: str, host: str = "127.0.0.1") -> None:
         self.inner, self.token = inner, token
-        self.names = {*NAMES, host.lower()}
+        self.names = {"127.0.0.1", "localhost", "::1", host.lower()}
         self.opened = Event()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -93,7 +91,7 @@ class Guard:
             await send(message)
 
         public = scope["method"] == "GET" and _PUBLIC.fullmatch(scope["path"]) is not None
-        known = secrets.compare_digest(headers.get(HEADER, "").encode(), self.token.encode())
+        known = secrets.compare_digest(headers.get("x-r2b-token", "").encode(), self.token.encode())
         refused = self._wrong_host(headers) or (
             None if public else _wrong_page(headers) or (None if known else _NO_TOKEN)
         )
@@ -145,9 +143,6 @@ def _wrong_page(headers: dict[str, str]) -> Refused | None:
         f"A page of {sender} sent this request.",
         "Open the address that r2b serve printed, and work there.",
     )
-
-
-_LARGEST_REQUEST = 1_000_000  # bytes of a request that is no file
 
 
 class App(Guard):
@@ -277,7 +272,7 @@ class App(Guard):
         async def endpoint(request: Request) -> Response:
             asked: dict[str, Any] = {}
             try:
-                asked = _read(await body_within(request.stream(), _LARGEST_REQUEST))
+                asked = _read(await body_within(request.stream(), 1_000_000))
                 workspace = self.store.get(request.path_params["id"])
                 return await run_in_threadpool(
                     lambda: make(workspace, choice_of(asked, workspace.table), asked)

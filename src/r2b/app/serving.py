@@ -22,7 +22,6 @@ from r2b.errors import ParameterError, R2BError, require
 
 MAX_UPLOAD = 200  # megabytes
 
-_DOOR_SECONDS = 300  # after which a page that was not opened will not be
 _DOOR = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>r2b</title>
 <meta name="referrer" content="no-referrer"></head>
@@ -101,7 +100,7 @@ def _open_browser(address: str, folder: str, opened: threading.Event) -> None:
     ) as file:
         file.write(_DOOR.format(address=address))
     webbrowser.open(door.as_uri())
-    opened.wait(_DOOR_SECONDS)
+    opened.wait(300)
     door.unlink(missing_ok=True)
 
 

@@ -93,16 +93,6 @@ def measured(table: FileSource, choice: TaskChoice) -> dict[str, Any]:
 
 Kept = TypeVar("Kept")
 
-POINTS = 17  # of a frontier
-LONG = 2.0  # seconds of one solve from which no path is drawn
-# of the range of epsilon, and of epsilon: prices from farther away are a worse start than none
-# (measured)
-NEAR = (0.02, 0.25)
-MOST_GROUPS = 1000
-MOST_NUMBERS = 1 << 23  # in the channel of all groups: 64 MiB
-_MOST_KNOWN = 256
-_MOST_CELLS = 10_000_000  # up to which the values of all columns are counted when a table is opened
-
 
 @dataclass(frozen=True)
 class PageColumn:
@@ -155,7 +145,7 @@ class Bounded:
             place = bisect_left(self.known, epsilon, key=lambda each: each[0])
             if place == len(self.known) or self.known[place][0] != epsilon:
                 self.known.insert(place, (epsilon, fair.prices))
-            if len(self.known) > _MOST_KNOWN:
+            if len(self.known) > 256:
                 del self.known[::2]
         return fair
 
@@ -165,7 +155,8 @@ class Bounded:
         below, above = self.known[max(0, place - 1) : place], self.known[place : place + 1]
         if epsilon <= 0 or not (below or above):
             return None
-        near = min(NEAR[0] * self.top, NEAR[1] * epsilon)
+        # Prices from farther away are a worse start than none (measured).
+        near = min(0.02 * self.top, 0.25 * epsilon)
         if below and above and above[0][0] - below[0][0] <= 2 * near:
             part = (epsilon - below[0][0]) / (above[0][0] - below[0][0])
             return np.asarray((1 - part) * below[0][1] + part * above[0][1])
@@ -175,8 +166,8 @@ class Bounded:
     def frontier(self) -> Frontier | None:
         """Solve along a path of epsilons, once; None where one solve takes long."""
         with self.path_lock:
-            if self.path is None and self.seconds <= LONG:
-                epsilons = np.linspace(0.0, self.top, POINTS) if self.top > 0 else np.zeros(1)
+            if self.path is None and self.seconds <= 2:
+                epsilons = np.linspace(0.0, self.top, 17) if self.top > 0 else np.zeros(1)
                 with _quiet():
                     self.path = Frontier(tuple(solved_along(self.task, epsilons)), epsilons)
             return self.path
@@ -274,15 +265,15 @@ class Workspace:
 
 def _refuse_too_many(data: Dataset) -> None:
     """Refuse more groups or classes than a page can show."""
-    if data.n_cells > MOST_GROUPS:
+    if data.n_cells > 1000:
         raise InputError(
-            f"The columns chosen make {data.n_cells:,} groups, and the app takes {MOST_GROUPS:,}.",
+            f"The columns chosen make {data.n_cells:,} groups, and the app takes 1,000.",
             remedy="Choose columns with fewer values, or use r2b on the command line, which "
             "has --continuous.",
             control="sensitive",
             groups=data.n_cells,
         )
-    if data.n_cells * data.n_classes**2 > MOST_NUMBERS:
+    if data.n_cells * data.n_classes**2 > 1 << 23:  # 64 MiB
         raise InputError(
             f"The label has {data.n_classes:,} classes in {data.n_cells:,} groups, which is more "
             "than a page can answer at once.",
@@ -316,7 +307,7 @@ def _quiet() -> Iterator[None]:
 
 def _columns(table: FileSource) -> tuple[PageColumn, ...]:
     table.refuse_twice(table.names)
-    if (table.n_rows or 0) * len(table.names) > _MOST_CELLS:
+    if (table.n_rows or 0) * len(table.names) > 10_000_000:
         return tuple(PageColumn(name, None) for name in table.names)
     nested = pyarrow().types.is_nested  # lists and the like: no column to choose
     found = table.columns(table.names).items()

@@ -18,8 +18,6 @@ from r2b.engines.files.delimited import Header
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-_HEAD = 1 << 16  # bytes of a text file in which its header is looked for
-
 
 class Columns(click.types.StringParamType):
     """Names of columns of the data, separated by commas; a press of Tab offers them."""
@@ -45,7 +43,7 @@ def _names_in(path: str) -> list[str]:
         if shape is None or shape.kind not in ("csv", "tsv"):
             return list(FileSource.open(path).names)
         with opened(path, shape.compression) as file:
-            text = file.read(_HEAD).decode("utf-8-sig", "replace")
+            text = file.read(1 << 16).decode("utf-8-sig", "replace")
         return list(Header.read(text, path, shape, None).names)
     return []
 
@@ -94,7 +92,6 @@ def _report(context: click.Context, option: click.Parameter, value: str | None) 
     return value
 
 
-_POSITIVE = click.FloatRange(0, min_open=True)
 _OPTIONS: dict[str, Decorator] = {
     # the data and their columns
     "label": _option("label", "Column of class labels.", type=COLUMNS, metavar="COLUMN"),
@@ -159,7 +156,11 @@ _OPTIONS: dict[str, Decorator] = {
         for name, (bound, each) in PARAMETERS.items()
     },
     "objective": _of_debias("objective", "The closest labels, or the fewest changes."),
-    "lam": _of_debias("lam", "1 is squared distance; less changes fewer labels.", _POSITIVE),
+    "lam": _of_debias(
+        "lam",
+        "1 is squared distance; less changes fewer labels.",
+        click.FloatRange(0, min_open=True),
+    ),
     "costs": _option(
         "costs",
         "Table of what turning a class (row) into another (column) costs; or the order of the "
@@ -170,7 +171,9 @@ _OPTIONS: dict[str, Decorator] = {
         "normalize", "Divide rows of probabilities by their sums first.", is_flag=True
     ),
     # how it is solved
-    "tol": _of_debias("tol", "Residual at which a problem is solved.", _POSITIVE),
+    "tol": _of_debias(
+        "tol", "Residual at which a problem is solved.", click.FloatRange(0, min_open=True)
+    ),
     "max_iter": _of_debias("max_iter", "Most steps.", click.IntRange(0)),
     "time_limit": _of_debias("time_limit", "Most seconds.", click.FloatRange(0)),
     "threads": _of_debias("threads", "All cores by default.", click.IntRange(1)),

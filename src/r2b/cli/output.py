@@ -48,7 +48,6 @@ _ROLES = {
     "sample_weight": "the weights",
 }
 _OUTCOMES = {"ok": "green", "Verified": "green", "FAIL": "red", "NOT VERIFIED": "red"}
-_NARROWEST = 30  # columns; lines are not broken for terminals that are narrower
 _DELAY = 0.7  # seconds before a progress bar appears: most runs are over by then
 
 
@@ -175,7 +174,7 @@ def folded(text: str, stream: Any) -> str:
     """Break long lines between words if the stream is a terminal; rows of tables stay whole."""
     if stream is None or not stream.isatty():
         return text
-    width = max(shutil.get_terminal_size().columns, _NARROWEST)
+    width = max(shutil.get_terminal_size().columns, 30)
     return "\n".join(_fold(line, width) for line in text.split("\n"))
 
 

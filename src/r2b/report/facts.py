@@ -38,13 +38,7 @@ SHARED = ("missing", "min_group_size", "small_groups", "absent")
 
 _ECHOED: tuple[str, ...] = (*SHARED, "bound", *PARAMETERS, "families", "lam", "objective")
 _ECHOED += ("tol", "max_iter", "time_limit", "normalize")
-_SLOW = 1 << 18  # probabilities of a table from which the frontier has fewer points
-_LISTED = 10  # changes and constraints by name
 _CHANNEL = 1 << 24  # numbers in the channel of all cells up to which flows are listed: 128 MiB
-_MOVES = 40  # of one group by name
-_SIDE = 8  # classes of each side of a flow that its summary names; the others are added up
-_FLOWS = 200  # groups
-_OTHER_ROWS = 1e-7  # difference of means from which a certificate is of other rows
 
 
 def gather(
@@ -157,7 +151,7 @@ def gathered(
         ``label_name``, ``command``, ``leaving``, ``form`` and ``trace``, as for :func:`facts_of`.
     """
     data = task.table
-    slow = data.labels.is_soft and data.n_rows * data.n_classes > _SLOW
+    slow = data.labels.is_soft and data.n_rows * data.n_classes > 1 << 18
     points = draws.get("frontier_points", 9 if slow else 25)
     if not isinstance(points, int) or isinstance(points, bool) or points < 0:
         raise ParameterError(
@@ -392,7 +386,7 @@ def _headline(found: Audit, proof: Certificate | None) -> dict[str, Any] | None:
 
 
 def _change(fair: FairLabels) -> dict[str, Any]:
-    proof, (changes, means) = fair.certificate, largest_changes(fair, _LISTED)
+    proof, (changes, means) = fair.certificate, largest_changes(fair, 10)
     measures = ("disparity_before", "disparity", "distance", "expected_changes")
     return {
         "status": fair.status.value,
@@ -411,7 +405,7 @@ def _change(fair: FairLabels) -> dict[str, Any]:
         "means_of": means_of(fair),
         "costliest": [
             {"class": entry.pop("label"), **entry}
-            for entry in map(asdict, fair.costliest_constraints(_LISTED))
+            for entry in map(asdict, fair.costliest_constraints(10))
         ],
     }
 
@@ -495,10 +489,10 @@ def _flows(fair: FairLabels) -> dict[str, Any]:
                 for name, table in zip(names, by_group, strict=True)
             ]
         entries = entries or [_flow("", "all rows", flow.sum(axis=0))]
-        if len(entries) > _FLOWS:
-            note = f"{len(entries) - _FLOWS:,} groups with fewer changes are not listed."
+        if len(entries) > 200:
+            note = f"{len(entries) - 200:,} groups with fewer changes are not listed."
     entries.sort(key=lambda entry: -entry["changed"])
-    return {"flows": entries[:_FLOWS], "flows_note": note}
+    return {"flows": entries[:200], "flows_note": note}
 
 
 def _flow(family: str, group: str, table: Floats) -> dict[str, Any]:
@@ -507,7 +501,7 @@ def _flow(family: str, group: str, table: Floats) -> dict[str, Any]:
     order = np.argsort(-moved, axis=None, kind="stable")
     # less than this is a rounding error of the group's weight
     order = order[moved.ravel()[order] > 1e-12 * max(float(table.sum()), 1e-300)]
-    olds, news = np.unravel_index(order[:_MOVES], table.shape)
+    olds, news = np.unravel_index(order[:40], table.shape)
     return {
         "family": family,
         "group": group,
@@ -527,7 +521,7 @@ def _summary(moved: Floats) -> list[tuple[Any, ...]]:
     for totals in (moved.sum(axis=1), moved.sum(axis=0)):
         order = np.argsort(-totals, kind="stable")
         order = order[totals[order] > 0]
-        kept = order if len(order) <= _SIDE else order[: _SIDE - 1]
+        kept = order if len(order) <= 8 else order[:7]
         place = np.full(len(moved), len(kept))
         place[kept] = np.arange(len(kept))
         sides.append(([*kept.tolist(), -1], place))
@@ -588,7 +582,7 @@ def _families_after(
     if leaving is None:
         # prices that were applied to a new table prove nothing about its parity
         means = fair.families.means(data.cells, sums, weight)
-        if np.abs(means - fair.certificate.means).max() > _OTHER_ROWS:
+        if np.abs(means - fair.certificate.means).max() > 1e-7:
             raise ParameterError(
                 "The certificate of these labels is of other rows than those they have now.",
                 remedy="Audit the labels with r2b.audit(...), and take its report(...).",

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from r2b._audit import Audit, Comparison, Frontier
     from r2b._labels import FairLabels
 
-_SHOWN = 10  # families and changes in a notebook
 _MARKS = re.compile(r"([\\`*_{}\[\]|~$^])")  # what Markdown reads inside a line
 _FILTERS: tuple[str, ...] = (
     "percent",
@@ -210,9 +209,9 @@ def fair_html(fair: FairLabels) -> str:
             "after": float(each.measure.max()),
             "epsilon": words.epsilon(each.epsilon.tolist()),
         }
-        for each in proof.families[:_SHOWN]
+        for each in proof.families[:10]
     ]
-    changes, means = largest_changes(fair, _SHOWN)
+    changes, means = largest_changes(fair, 10)
     return _fragment(
         "fair",
         fair=fair,
@@ -239,7 +238,7 @@ def audit_html(found: Audit) -> str:
     True
     """
     facts = found.to_json()
-    listed = views.evidence(facts)[:_SHOWN]
+    listed = views.evidence(facts)[:10]
     more = len(found.families) + len(found.continuous) - len(listed)
     return _fragment("audit", found=facts, listed=listed, more=more)
 

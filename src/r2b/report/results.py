@@ -25,7 +25,6 @@ from r2b.report.render import framed, to_html, to_markdown
 from r2b.report.suppress import suppressed
 from r2b.report.trace import Arranged, files_of, fingerprint, mark_of, mark_of_blocks, stamp
 
-_WRITERS = {".html": to_html, ".htm": to_html, ".md": to_markdown, ".json": to_json}
 _OPTIONS = {
     "label_name": None,
     "date": None,
@@ -91,7 +90,9 @@ class Report:
             The name ends in something else.
         """
         name = fspath(path)
-        render = _WRITERS.get(PurePath(name).suffix.lower())
+        render = {".html": to_html, ".htm": to_html, ".md": to_markdown, ".json": to_json}.get(
+            PurePath(name).suffix.lower()
+        )
         if render is None:
             problem = f"A report cannot be written to {name}: its ending says nothing of the form."
             raise ParameterError(problem, remedy="End the name in .html, .md or .json.", path=name)

@@ -10,11 +10,6 @@ TOP_ROWS, TOP_COLUMNS = 20, 10  # of a table of shares before the rest is folded
 TOP_FLOWS = 4  # groups whose flow is drawn
 TOP_FAMILIES = 12
 LISTED_MOVES = 100
-FOUR_FIFTHS = 0.8
-
-_MOST_CELLS = 12_000  # of all folded tables together: about 600 kB of page
-_FOLDED_FLOWS = 8  # groups whose flow is drawn behind a fold
-_STEPS = (0.01, 0.025, 0.05, 0.1, 0.2)  # of colour, the same in all reports for comparison
 
 
 def shade(deviation: float) -> str:
@@ -25,7 +20,7 @@ def shade(deviation: float) -> str:
     >>> shade(0.03), shade(-0.3), shade(0.005)
     ('u2', 'd5', '')
     """
-    step = sum(abs(deviation) >= edge for edge in _STEPS)
+    step = sum(abs(deviation) >= edge for edge in (0.01, 0.025, 0.05, 0.1, 0.2))
     return f"{'u' if deviation > 0 else 'd'}{step}" if step else ""
 
 
@@ -33,7 +28,7 @@ def heat_maps(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the table of shares of every family, before and, if it is known, after."""
     changed = facts["change"] is not None and not facts["change"]["unchanged"]
     after = _by_name(facts["after"] if changed else None)
-    left, maps = _MOST_CELLS, []
+    left, maps = 12_000, []  # cells of folded tables: about 600 kB of page
     for family in _families(facts):
         later = after.get(family["name"])
         n_classes, n_groups = len(family["classes"]), len(family["groups"])
@@ -175,7 +170,7 @@ def _ratios(family: dict[str, Any], later: dict[str, Any] | None) -> dict[str, A
     rows.sort(key=lambda each: each["before"] if isinstance(each["before"], float) else 2.0)
 
     def below(when: str) -> int:
-        return sum(isinstance(each[when], float) and each[when] < FOUR_FIFTHS for each in rows)
+        return sum(isinstance(each[when], float) and each[when] < 0.8 for each in rows)
 
     return {
         "family": words.family_name(family["name"]),
@@ -200,7 +195,7 @@ def flows(facts: dict[str, Any]) -> dict[str, Any]:
             "family": words.family_name(entry["family"]) if several else "",
             "svg": svg.flow(entry, classes, place),
         }
-        for place, entry in enumerate(drawn[: TOP_FLOWS + _FOLDED_FLOWS])
+        for place, entry in enumerate(drawn[: TOP_FLOWS + 8])
     ]
     moves = [
         {

@@ -29,7 +29,6 @@ _JOINER = "\N{ZERO WIDTH JOINER}"
 # marks and joiners that belong to the character before
 _PART = re.compile("^[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]+")
 _NONE = 1e-12  # a difference this small is a sum of rounding errors
-_SMALL = 100  # rows of a group from which its means are hardly moved by chance
 _MIN_GROUP_SIZE = "min_group_size refuses, merges or leaves out small groups."
 _FORMS = {
     "soft": "as probabilities",
@@ -643,7 +642,7 @@ def _smallest(facts: dict[str, Any]) -> str:
     ]
     if any(isinstance(rows, str) for rows, _, _ in sizes):
         return f"Some have fewer than {facts['suppressed']['below']} rows."
-    if not sizes or min(sizes)[0] >= _SMALL:
+    if not sizes or min(sizes)[0] >= 100:
         return ""
     rows, group, family = min(sizes)
     where = f" of {isolated(family)}" if family else ""
