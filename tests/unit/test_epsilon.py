@@ -72,7 +72,7 @@ def test_a_target_may_be_missed_by_two():
     r2b.frontier(
         Y, sensitive_features=SEX, bound="target", target="population", epsilons=[0.1, 1.5]
     )
-    with pytest.raises(ParameterError, match="epsilons is 3"):
+    with pytest.raises(ParameterError, match="`epsilons` is 3"):
         r2b.frontier(
             Y, sensitive_features=SEX, bound="target", target="population", epsilons=[0.1, 3]
         )
@@ -113,7 +113,7 @@ def test_names_that_are_no_class_are_refused():
             r2b.debias(Y, sensitive_features=SEX, epsilon=epsilon)
     with pytest.raises(ParameterError, match="has no value for class 'c'"):
         r2b.debias(Y, sensitive_features=SEX, bound="target", target={"a": 0.5, "b": 0.5})
-    with pytest.raises(ParameterError, match=r"epsilon is -1\.0 for class 'b'"):
+    with pytest.raises(ParameterError, match=r"`epsilon` is -1\.0 for class 'b'"):
         r2b.debias(Y, sensitive_features=SEX, epsilon={"b": -1.0})
 
 
@@ -127,7 +127,7 @@ def test_epsilons_that_are_no_bound_are_refused(epsilon):
 
 
 def test_the_error_names_the_class_and_the_shape():
-    with pytest.raises(ParameterError, match=r"epsilon is -0\.5 for class 'b'"):
+    with pytest.raises(ParameterError, match=r"`epsilon` is -0\.5 for class 'b'"):
         epsilon_per_class([0.1, -0.5], 2, ["a", "b"])
     for wrong in ([0.1, 0.2], [[0.1, 0.2, 0.3]], []):
         with pytest.raises(ParameterError, match="3 classes") as raised:

@@ -51,7 +51,7 @@ def epsilon_per_class(
     wrong = np.flatnonzero(~(values >= 0))
     if len(wrong):
         value = float(values[wrong[0]])
-        problem = f"epsilon is {value}{_where(epsilon, int(wrong[0]), names)}."
+        problem = f"`epsilon` is {value}{_where(epsilon, int(wrong[0]), names)}."
         remedy = "Pass the largest disparity that you accept: a number of at least 0, such as 0.01."
         raise ParameterError(problem, remedy=remedy, epsilon=value, class_index=int(wrong[0]))
     refuse_percentages("epsilon", values, largest, lambda place: _where(epsilon, place, names))
@@ -82,7 +82,7 @@ def refuse_percentages(
     if not len(above):
         return
     place, value = int(above[0]), float(numbers[above[0]])
-    problem = f"{what} is {value:g}{where(place)}, but what it bounds never exceeds {largest:g}."
+    problem = f"`{what}` is {value:g}{where(place)}, but what it bounds never exceeds {largest:g}."
     percent = min(value, 100)
     share = f"for {percent:g} % pass {percent / 100:g}"
     remedy = f"It is a share and no percentage: {share}; inf bounds nothing."
@@ -104,7 +104,7 @@ def numbers_per_class(
     """Read numbers of shape (n_classes,); a partial mapping leaves other classes infinite."""
     if given is None or isinstance(given, (bool, np.bool_)):
         raise ParameterError(
-            f"{what} is {given}.",
+            f"`{what}` is {given}.",
             remedy="Pass one number such as 0.01, or one per class.",
             **{what: given},
         )
@@ -118,10 +118,10 @@ def numbers_per_class(
     except (TypeError, ValueError, OverflowError):
         remedy = "Pass one number such as 0.01, or one per class."
         raise ParameterError(
-            f"{what} is {given!r}, which is not a number.", remedy=remedy, **{what: given}
+            f"`{what}` is {given!r}, which is not a number.", remedy=remedy, **{what: given}
         ) from None
     if values.ndim > 1 or (values.ndim == 1 and len(values) != n_classes):
-        problem = f"{what} has shape {values.shape}, but there are {n_classes} classes."
+        problem = f"`{what}` has shape {values.shape}, but there are {n_classes} classes."
         remedy = f"Pass one number, or {n_classes} numbers in the order of the classes."
         raise ParameterError(problem, remedy=remedy, shape=values.shape, n_classes=n_classes)
     return np.broadcast_to(values, (n_classes,)).copy()
@@ -157,7 +157,7 @@ def _by_name(what: str, given: Mapping[Any, float], names: list[Any], partial: b
         elif missing:
             fault = f"has no value for class {missing[0]!r}"
         remedy = f"Name {'classes among these' if partial else 'every class once'}: {listed}."
-        raise ParameterError(f"{what} {fault}.", remedy=remedy, missing=missing, unknown=unknown)
+        raise ParameterError(f"`{what}` {fault}.", remedy=remedy, missing=missing, unknown=unknown)
     return (
         [given.get(name, given.get(..., np.inf)) for name in names]
         if partial

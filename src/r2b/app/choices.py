@@ -73,7 +73,7 @@ class PageChoice:
             raise ParameterError(
                 "No sensitive column is chosen.", remedy="Choose at least one.", control="sensitive"
             )
-        refuse_percentages("Epsilon", self.epsilon, BOUNDS[self.bound].largest, control="epsilon")
+        refuse_percentages("epsilon", self.epsilon, BOUNDS[self.bound].largest, control="epsilon")
         parts = {"label": (self.label,), "sensitive": self.sensitive, "control": self.control}
         _refuse_columns(table, {**parts, "weight": () if self.weight is None else (self.weight,)})
 
@@ -181,7 +181,7 @@ class TaskChoice:
         return found
 
     def _check(self, table: FileSource) -> None:
-        refuse_percentages("Epsilon", self.epsilon, BOUNDS["range"].largest, control="epsilon")
+        refuse_percentages("epsilon", self.epsilon, BOUNDS["range"].largest, control="epsilon")
         parts = {
             "sensitive": self.sensitive,
             "weight": () if self.weight is None else (self.weight,),
