@@ -167,7 +167,7 @@ def test_a_sampler_inside_gets_one_class_per_row_since_weights_do_not_follow_its
     assert model.form_ == "sample"
     assert "resamples rows" in model.form_reason_
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-    with pytest.raises(ParameterError, match="form='sample' or 'round'"):
+    with pytest.raises(ParameterError, match="form='sample'` or `form='round'`"):
         fitted(inside, form="expand")
     assert fitted(inside, form="round").form_ == "round"
     with pytest.raises(ParameterError, match="takes no sample_weight"):
@@ -190,7 +190,7 @@ def test_features_in_another_order_than_labels_are_refused():
     frame, y, groups = pd.DataFrame(X), pd.Series(LABELS), pd.Series(GROUPS)
     for form in ("expand", "round"):
         with pytest.raises(
-            InputError, match=r"X and y have the same row labels in a different order"
+            InputError, match=r"`X` and `y` have the same row labels in a different order"
         ):
             ParityClassifier(LogisticRegression(), form=form, **GIVEN).fit(
                 frame.iloc[::-1], y, sensitive_features=groups
@@ -206,7 +206,7 @@ def test_features_in_another_order_than_labels_are_refused():
     ):
         with pytest.raises(InputError, match="different order"):
             model.parity_report(frame, **given)
-    with pytest.raises(InputError, match="y and sensitive_features"):
+    with pytest.raises(InputError, match="`y` and `sensitive_features`"):
         fitted(LogisticRegression()).parity_report(X, sensitive_features=groups, y=y.iloc[::-1])
 
 

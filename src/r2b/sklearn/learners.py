@@ -93,7 +93,7 @@ def choose_form(wanted: str, learner: Any, method: str = "fit") -> FormChoice:
 
 
 def _refuse_mismatch(wanted: str, learner: Any, method: str) -> None:
-    name, others = type(learner).__name__, "Use form='sample' or 'round'."
+    name, others = type(learner).__name__, "Use `form='sample'` or `form='round'`."
     fault, remedy = "", others
     if wanted != "soft" and is_regressor(learner):
         fault = f"trains on classes, but {name} is a regressor"
