@@ -178,6 +178,7 @@ def test_other_engines_give_the_labels_of_memory(engine: str, kind: str, tmp_pat
     check_labels(solved(source_of(engine, tmp_path), "all", kind), "all", kind)
 
 
+@pytest.mark.slow
 def test_spark_gives_the_labels_of_memory(tmp_path: Path) -> None:
     fair, known = (
         solved(source_of("spark", tmp_path), "membership", "soft"),

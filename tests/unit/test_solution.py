@@ -255,7 +255,7 @@ def test_features_of_any_kind_go_along():
     frame = fair.expand(polars.DataFrame(X, schema=list("abc")))[0]
     assert isinstance(frame, polars.DataFrame) and np.array_equal(frame.to_numpy(), X[index])
     assert fair.expand(X.tolist())[0] == [X.tolist()[i] for i in index]
-    with pytest.raises(errors.LengthError, match="399 rows, but y has 400"):
+    with pytest.raises(errors.LengthError, match="399 rows, but `y` has 400"):
         fair.expand(X[:-1])
 
 
