@@ -234,7 +234,9 @@ class Pass:
             sums = np.zeros(self.shape)
             for part in block.parts(n_classes):
                 labels = part.labels if part.truth is None else part.truth
-                sums += part.totals(as_matrix(labels, n_classes).astype(np.float64), n_columns)
+                sums += part.totals(
+                    as_matrix(labels, n_classes).astype(np.float64, copy=False), n_columns
+                )
             return [sums, block.totals(np.ones((len(block), 1)), n_columns)[:, 0]]
         assert self.prices is not None
         if self.wanted == "responses":
