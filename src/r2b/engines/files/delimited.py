@@ -245,7 +245,8 @@ class DelimitedStored(TextStored):
 
     def _cut(self, raw: bytes, last: bool, line: int) -> tuple[bytes, Whole | None]:
         # A carriage return at the end may belong to a line feed that follows.
-        alone = raw.count(b"\r") - raw.count(b"\r\n") - (raw.endswith(b"\r") and not last)
+        held = raw.endswith(b"\r") and not last
+        alone = b"\r" in raw and raw.count(b"\r") - raw.count(b"\r\n") - held
         if b'"' not in raw and not alone:
             return super()._cut(raw, last, line)
         ends = record_ends(raw, ord(self.dialect.delimiter), bool(alone))
