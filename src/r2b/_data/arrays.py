@@ -89,10 +89,14 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
         present, codes = np.unique(values, return_inverse=True)
         return codes.astype(smallest_unsigned(len(present)), copy=False), present
     codes, occurs = np.empty(len(values), smallest_unsigned(span)), np.zeros(span, dtype=bool)
+    complete = False
     for start in range(0, len(values), BLOCK_ROWS):
-        offsets = values[start : start + BLOCK_ROWS].astype(np.int64) - low
-        codes[start : start + len(offsets)] = offsets
-        occurs[offsets] = True
+        block = codes[start : start + BLOCK_ROWS]
+        # Differences wrap in a narrow dtype, and are right again in the unsigned one.
+        np.subtract(values[start : start + BLOCK_ROWS], low, out=block, casting="unsafe")
+        if not complete:  # most columns show all of their values in one block
+            occurs[block] = True
+            complete = span <= BLOCK_ROWS and bool(occurs.all())
     found = np.flatnonzero(occurs)
     if len(found) < span:
         codes = (np.cumsum(occurs) - 1).clip(min=0).astype(smallest_unsigned(len(found)))[codes]
