@@ -1,9 +1,10 @@
-"""Fair labels for multiclass machine learning: the closest labels in demographic parity, exactly, with a proof on every run.
+"""Fair labels and fair models for any number of classes and groups, with a certificate.
 
 Examples
 --------
 >>> import r2b
->>> fair = r2b.debias(["a", "b", "b", "a", "a", "a"], sensitive_features=["f", "f", "f", "m", "m", "m"], epsilon=0.1)
+>>> jobs, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
+>>> fair = r2b.debias(jobs, sensitive_features=sex, epsilon=0.1)
 >>> fair.status.value, round(fair.certificate.disparity, 3)
 ('solved', 0.1)
 """

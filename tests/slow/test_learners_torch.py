@@ -118,7 +118,7 @@ def test_frames_of_numbers_become_tensors(kind):
 
 
 def test_features_of_another_length_are_refused():
-    with pytest.raises(LengthError, match=r"X has 4 rows, but y has 60"):
+    with pytest.raises(LengthError, match="`X` has 4 rows, but `y` has 60"):
         SoftLabelDataset(torch.zeros(4, 1), small(False, False))
 
 

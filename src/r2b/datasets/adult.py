@@ -20,7 +20,7 @@ FrameLibrary = Literal["pandas", "polars", "pyarrow"]
 """The libraries a table can be handed over to."""
 
 FILE: Final = "adult.npz"
-"""Name of the data file: per column small integers and, for a categorical one, its ``<column>.categories``."""
+"""The data file: small integers per column, and ``<column>.categories`` where it has some."""
 
 SHA256: Final = "7f6ce5407979cf4d742d3db084911b85095404e9b6a2ad51856145541669b266"
 """Checksum of the data file."""
