@@ -13,17 +13,12 @@ ROOT = Path(__file__).resolve().parent
 # Where an optional library is missing, the examples that need it are not collected.
 NEEDS = {
     "src/r2b/_solve/oracle/compiled.py": ["numba"],
-    "src/r2b/_solve/oracle/design_compiled.py": ["numba"],
     "src/r2b/_solve/oracle/classes_compiled.py": ["numba"],
-    "src/r2b/_solve/oracle/curvature_compiled.py": ["numba"],
-    "src/r2b/_solve/oracle/descent.py": ["numba"],
-    "src/r2b/_solve/solvers/soft.py": ["numba"],
+    "src/r2b/_solve/oracle/vectors.py": ["numba"],
     "src/r2b/datasets/adult.py": ["pandas"],
     "src/r2b/sklearn": ["sklearn"],
-    "src/r2b/_labels/plots.py": ["matplotlib"],
     "src/r2b/app": ["starlette", "uvicorn"],
     "experiments": ["sklearn", "pyarrow", "matplotlib"],
-    "src/r2b/models/booster.py": ["sklearn", "lightgbm"],
     "src/r2b/models/boosting.py": ["sklearn", "lightgbm", "xgboost"],
     "src/r2b/models/imblearn.py": ["imblearn"],
     "src/r2b/models/torch.py": ["torch", "sklearn"],
