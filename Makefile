@@ -103,5 +103,5 @@ $(STAMP): requirements-dev.txt pyproject.toml
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@# PyTorch without gigabytes for a GPU is not on every registry: where it cannot be had, its tests skip and say so.
 	@$(RUN) -m pip install --quiet --disable-pip-version-check "torch==$(TORCH)" >/dev/null 2>&1 \
-		|| echo "torch $(TORCH) is not to be had here: the tests that need it will be skipped"
+		|| echo "torch $(TORCH) is not available here: the tests that need it will be skipped"
 	@touch "$(STAMP)"

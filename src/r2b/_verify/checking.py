@@ -161,7 +161,7 @@ def verify(
         Insist on this instead of what the certificate says was asked for.
     **reading
         ``format``, ``encoding``, ``delimiter`` and ``na`` as for :func:`r2b.scan`, where they are
-        not as the certificate says; ``watch``, a function that is told how far each pass over the
+        not as the certificate says; ``watch``, a function called with how far each pass over the
         rows is.
 
     Returns

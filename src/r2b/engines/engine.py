@@ -370,7 +370,7 @@ def open_remote(
     request : Request
     settings : Settings
     sample_entries : int
-        Entries of the sample that is brought home.
+        Entries of the sample that is loaded into local memory.
     """
     refuse_entries(sample_entries)
     n_cells, n_classes = len(cell_weight), len(schema.classes)

@@ -336,7 +336,7 @@ class Decode:
 def refuse_lists_as_text(classes: Any, name: str) -> None:
     """Refuse probabilities that became text: every distinct row would be a class of its own.
 
-    Dask makes text of lists unless it is told not to, and a CSV file holds nothing but text.
+    Dask turns lists into text by default, and a CSV file holds nothing but text.
     """
     shown = classes.slice(0, 20).to_pylist()
     lists = (isinstance(each, str) and _DISTRIBUTION.fullmatch(each) for each in shown)

@@ -12,6 +12,7 @@ system per family. Elsewhere the system is one symmetric matrix, factorised with
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,7 +132,7 @@ class Held:
 Pair = tuple[Floats, Floats]
 
 
-class _System:
+class _System(ABC):
     """A factorised system, refined against its own matrix."""
 
     def solve(self, right: Floats, balance: Floats) -> Pair:
@@ -151,11 +152,11 @@ class _System:
             found = found[0] + more[0], found[1] + more[1]
         return best
 
-    def _solve(self, right: Floats, balance: Floats) -> Pair:
-        raise NotImplementedError
+    @abstractmethod
+    def _solve(self, right: Floats, balance: Floats) -> Pair: ...
 
-    def _missing(self, found: Pair, right: Floats, balance: Floats) -> Pair:
-        raise NotImplementedError
+    @abstractmethod
+    def _missing(self, found: Pair, right: Floats, balance: Floats) -> Pair: ...
 
 
 class BlockSystem(_System):
