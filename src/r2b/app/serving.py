@@ -80,6 +80,7 @@ def serve(
     ):
         name = f"[{host}]" if ":" in host else host
         address = f"http://{name}:{sock.getsockname()[1]}{page}#token={token}"
+        server = _server(app)
         try:
             (announce or _printed)(address)
             if open_browser:
@@ -87,7 +88,7 @@ def serve(
                 threading.Thread(
                     target=_open_browser, args=(address, folder, app.opened), daemon=True
                 ).start()
-            _run(app, sock)
+            _run(server, sock)
         except KeyboardInterrupt:
             print("\nStopped. Nothing was kept.", file=sys.stderr)
 
@@ -204,7 +205,8 @@ def _bound(host: str, port: int) -> socket.socket:
     return sock
 
 
-def _run(app: Any, sock: socket.socket) -> None:
+def _server(app: Any) -> Any:
+    """Make the server and import all that it needs: an import must not be interrupted by Ctrl-C."""
     import uvicorn
 
     config = uvicorn.Config(
@@ -216,6 +218,7 @@ def _run(app: Any, sock: socket.socket) -> None:
         timeout_graceful_shutdown=2,
         ws="none",
     )
+    config.load()
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -223,7 +226,11 @@ def _run(app: Any, sock: socket.socket) -> None:
             app.store.close_all()
             super().handle_exit(sig, frame)
 
-    serving = Server(config).serve(sockets=[sock])
+    return Server(config)
+
+
+def _run(server: Any, sock: socket.socket) -> None:
+    serving = server.serve(sockets=[sock])
     try:
         asyncio.run(serving)
     finally:
