@@ -80,15 +80,17 @@ def serve(
     ):
         name = f"[{host}]" if ":" in host else host
         address = f"http://{name}:{sock.getsockname()[1]}{page}#token={token}"
-        server = _server(app)
-        try:
+
+        def say() -> None:
             (announce or _printed)(address)
             if open_browser:
                 # Beside the server: a browser in the terminal does not come back before it is left.
                 threading.Thread(
                     target=_open_browser, args=(address, folder, app.opened), daemon=True
                 ).start()
-            _run(server, sock)
+
+        try:
+            _run(app, sock, say)
         except KeyboardInterrupt:
             print("\nStopped. Nothing was kept.", file=sys.stderr)
 
@@ -205,8 +207,8 @@ def _bound(host: str, port: int) -> socket.socket:
     return sock
 
 
-def _server(app: Any) -> Any:
-    """Make the server and import all that it needs: an import must not be interrupted by Ctrl-C."""
+def _run(app: Any, sock: socket.socket, say: Callable[[], object]) -> None:
+    """Serve until Ctrl-C; ``say`` is called when requests and Ctrl-C are answered."""
     import uvicorn
 
     config = uvicorn.Config(
@@ -218,20 +220,30 @@ def _server(app: Any) -> Any:
         timeout_graceful_shutdown=2,
         ws="none",
     )
-    config.load()
 
     class Server(uvicorn.Server):
+        failure: Exception | None = None
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            asyncio.get_running_loop().call_soon(self.announce)
+
+        def announce(self) -> None:
+            try:
+                say()
+            except Exception as error:  # such as closed standard output: raised below
+                self.failure, self.should_exit = error, True
+
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             # what is being solved ends at its next step, and its request with it
             app.store.close_all()
             super().handle_exit(sig, frame)
 
-    return Server(config)
-
-
-def _run(server: Any, sock: socket.socket) -> None:
+    server = Server(config)
     serving = server.serve(sockets=[sock])
     try:
         asyncio.run(serving)
     finally:
         serving.close()  # interrupted before it began, it would complain that nobody waited for it
+    if server.failure is not None:
+        raise server.failure
