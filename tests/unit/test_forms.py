@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from r2b._data.compute import parts_of
 from r2b._labels import rounding
 from r2b._labels.draws import BITS, SeededStream, draws_of, entry_uniforms, row_numbers
 from r2b._labels.rounding import (
-    BorderSearch,
     Look,
     assign_in_order,
     classes_after,
+    find_borders,
     padded,
     round_rows,
     round_table,
@@ -361,13 +362,15 @@ def test_without_numba_the_same_labels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def searched(counts: np.ndarray, pairs: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, int]:
     """Find borders in passes over batches of rows, as where rows are elsewhere."""
-    found, passes = BorderSearch.of(counts), 0
-    while isinstance(found, BorderSearch):
-        parts = [
-            found.look(pairs[k : k + 130], draws[k : k + 130]) for k in range(0, len(pairs), 130)
-        ]
-        found, passes = found.borders(reduce(Look.merge, parts)), passes + 1
-    return classes_after(pairs, draws, padded(found), counts.shape[1]), passes
+    passes = []
+
+    def look_at(look: Look) -> Any:
+        passes.append(look)
+        parts = parts_of(len(pairs), 130)
+        return reduce(Look.merge, (look(pairs[rows], draws[rows]) for rows in parts))
+
+    ends = padded(find_borders(counts, look_at))
+    return classes_after(pairs, draws, ends, counts.shape[1]), len(passes)
 
 
 @settings(deadline=None, max_examples=100)
@@ -396,10 +399,14 @@ def test_whole_counts_are_met_in_memory_and_elsewhere(
 
 def test_one_pass_finds_the_borders_of_many_rows() -> None:
     pairs, draws = np.arange(64_000) % 20, draws_for(64_000, 0)
-    counts = np.tile([800, 1_600, 800], (20, 1))
-    look = BorderSearch.of(counts).look
-    assert len(look(pairs, draws)[1]) < 30_000
-    assert searched(counts, pairs, draws)[1] == 1
+    collected = []
+
+    def look_at(look: Look) -> Any:
+        collected.append(look(pairs, draws))
+        return collected[-1]
+
+    find_borders(np.tile([800, 1_600, 800], (20, 1)), look_at)
+    assert len(collected) == 1 and len(collected[0][1]) < 30_000
 
 
 def test_a_border_outside_its_window_takes_another_pass() -> None:
@@ -412,9 +419,8 @@ def test_a_border_outside_its_window_takes_another_pass() -> None:
 
 def test_rows_that_are_not_those_counted_before_are_refused() -> None:
     draws, pairs = draws_for(4_000, 0), np.arange(4_000) % 4
-    found: Any = BorderSearch.of(np.tile([500, 500], (4, 1)))
     with pytest.raises(InputError, match="not those that were counted before"):
-        found.borders(found.look(pairs[1:], draws[1:]))
+        find_borders(np.tile([500, 500], (4, 1)), lambda look: look(pairs[1:], draws[1:]))
 
 
 def test_rows_of_one_draw_get_one_class_and_many_are_refused() -> None:

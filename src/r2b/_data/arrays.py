@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from r2b._data.compute import in_order, parts_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Floats = NDArray[np.float64]
@@ -81,7 +83,9 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
     >>> codes, present
     (array([1, 0, 1], dtype=uint8), array([-2,  7], dtype=int8))
     """
-    low, high = int(values.min()), int(values.max())
+    parts = parts_of(len(values), BLOCK_ROWS)
+    ends = list(in_order(lambda rows: (values[rows].min(), values[rows].max()), parts))
+    low, high = int(min(end[0] for end in ends)), int(max(end[1] for end in ends))
     span = high - low + 1
     # A table of all values between the ends is faster than sorting while it is not much longer
     # than the values. Differences of larger numbers leave 64 bits.
@@ -89,18 +93,48 @@ def compact_integers(values: Array) -> tuple[Array, Array]:
         present, codes = np.unique(values, return_inverse=True)
         return codes.astype(smallest_unsigned(len(present)), copy=False), present
     codes, occurs = np.empty(len(values), smallest_unsigned(span)), np.zeros(span, dtype=bool)
-    complete = False
-    for start in range(0, len(values), BLOCK_ROWS):
-        block = codes[start : start + BLOCK_ROWS]
+
+    def encode(rows: slice) -> None:
         # Differences wrap in a narrow dtype, and are right again in the unsigned one.
-        np.subtract(values[start : start + BLOCK_ROWS], low, out=block, casting="unsafe")
-        if not complete:  # most columns show all of their values in one block
-            occurs[block] = True
-            complete = span <= BLOCK_ROWS and bool(occurs.all())
+        np.subtract(values[rows], low, out=codes[rows], casting="unsafe")
+        if span > BLOCK_ROWS or not occurs.all():  # one block of most columns has all values
+            occurs[codes[rows]] = True
+
+    list(in_order(encode, parts))
     found = np.flatnonzero(occurs)
     if len(found) < span:
         codes = (np.cumsum(occurs) - 1).clip(min=0).astype(smallest_unsigned(len(found)))[codes]
     return codes, (found + low).astype(values.dtype)
+
+
+def count_codes(
+    codes: Callable[[slice], Array], n_rows: int, n_codes: int, repeats: Array | None = None
+) -> Floats:
+    """Count how many rows have each code.
+
+    Parameters
+    ----------
+    codes : callable
+        Returns the codes of a slice of the rows.
+    n_rows, n_codes : int
+    repeats : ndarray of shape (n_rows,), optional
+        How often each row counts.
+
+    Examples
+    --------
+    >>> count_codes(np.array([0, 2, 2]).__getitem__, 3, 4)
+    array([1., 0., 2., 0.])
+    """
+
+    def count(rows: slice) -> Array:
+        part = None if repeats is None else repeats[rows]
+        return np.bincount(codes(rows), part, minlength=n_codes)
+
+    total = np.zeros(n_codes)
+    # The table of a part must not cost more than its rows.
+    for counted in in_order(count, parts_of(n_rows, max(BLOCK_ROWS, 4 * n_codes))):
+        total += counted
+    return total
 
 
 def first_rows(codes: Array, n_values: int) -> Array:

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from r2b._data.arrays import (
-    BLOCK_ROWS,
     Array,
     as_objects,
+    count_codes,
     cross,
     first_and_count,
     plain_value,
@@ -33,7 +33,6 @@ from r2b._data.attributes import (
     fitted_attributes,
 )
 from r2b._data.columns import Column, refuse_other_choice
-from r2b._data.compute import parts_of
 from r2b._data.mixtures import Mixtures, read_mixtures
 from r2b._data.numbers import read_continuous
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
@@ -231,10 +230,8 @@ class Cells(Layout):
     @cached_property
     def counts(self) -> Array:
         """The number of rows of each cell, of shape (R,)."""
-        counts = np.zeros(self.n_cells, dtype=np.int64)
-        for rows in parts_of(self.n_rows, max(BLOCK_ROWS, 4 * self.n_cells)):
-            repeats = None if self.repeats is None else self.repeats[rows]
-            counts += np.bincount(self.codes[rows], repeats, self.n_cells).astype(np.int64)
+        counts = count_codes(self.codes.__getitem__, self.n_rows, self.n_cells, self.repeats)
+        counts = counts.astype(np.int64)
         counts.flags.writeable = False
         return counts
 

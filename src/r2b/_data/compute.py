@@ -12,13 +12,14 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from r2b._data.arrays import Array
 from r2b.errors import MemoryLimitError, ParameterError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -200,11 +201,19 @@ def in_order(
     n_threads = min(threads or (shared.threads if shared else cores()), len(parts))
     if n_threads <= 1:
         yield from map(work, parts)
-    elif shared is not None and n_threads >= min(shared.threads, len(parts)):
-        yield from shared.pool.map(work, parts)
+        return
+    # Handing over a part takes as long as some parts do.
+    size = -(-len(parts) // (8 * n_threads))
+    several = [parts[start : start + size] for start in range(0, len(parts), size)]
+
+    def work_on(some: Sequence[slice]) -> list[Result]:
+        return [work(part) for part in some]
+
+    if shared is not None and n_threads >= min(shared.threads, len(parts)):
+        yield from chain.from_iterable(shared.pool.map(work_on, several))
     else:  # a pool per pass: no pool has to survive a fork or be shut down
         with ThreadPoolExecutor(n_threads) as pool:
-            yield from pool.map(work, parts)
+            yield from chain.from_iterable(pool.map(work_on, several))
 
 
 @dataclass(eq=False)
@@ -242,7 +251,7 @@ def workers(threads: int | None = None) -> Iterator[None]:
             mine.pool.shutdown()
 
 
-def products(blocks: Array, vectors: Array) -> Array:
+def products(blocks: NDArray[Any], vectors: NDArray[Any]) -> NDArray[Any]:
     """Multiply each of several matrices by its vector, which is faster than einsum.
 
     Examples

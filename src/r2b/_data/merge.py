@@ -7,7 +7,6 @@ is never copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -20,12 +19,12 @@ from r2b._data.arrays import (
     Array,
     Floats,
     by_first,
+    count_codes,
     exact_bincount,
     row_hashes,
     smallest_unsigned,
 )
 from r2b._data.attributes import CATEGORICAL
-from r2b._data.compute import parts_of
 from r2b._data.dataset import Labels
 from r2b._data.probabilities import row_blocks
 
@@ -133,7 +132,7 @@ class Rows:
     def cell_weight(self) -> Floats:
         """Total weight of each cell, of shape (n_cells,)."""
         if self.weight is None:
-            return _block_count(self.cells.__getitem__, len(self.cells), self.n_cells)
+            return count_codes(self.cells.__getitem__, len(self.cells), self.n_cells)
         return np.bincount(self.cells, self.weight, minlength=self.n_cells).astype(np.float64)
 
 
@@ -204,26 +203,13 @@ def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
     if dataset.weight is not None and not ignore_weight:
         total = exact_bincount(joint_codes(dataset), dataset.weight, n_pairs)
     else:
-        total = _block_count(
+        total = count_codes(
             lambda rows: joint_codes(dataset, rows.start, rows.stop),
             dataset.n_rows,
             n_pairs,
             dataset.repeats,
         )
     return total.reshape(dataset.n_cells, dataset.n_classes)
-
-
-def _block_count(
-    codes: Callable[[slice], Array], n_rows: int, n_codes: int, repeats: Array | None = None
-) -> Floats:
-    total = np.zeros(n_codes)
-    # Blocks in a fixed order: the same rows give the same bits. The table of a block must not cost
-    # more than its rows.
-    for rows in parts_of(n_rows, max(BLOCK_ROWS, 4 * n_codes)):
-        total += np.bincount(
-            codes(rows), None if repeats is None else repeats[rows], minlength=n_codes
-        )
-    return total
 
 
 def _merge_classes(dataset: Dataset) -> Rows:

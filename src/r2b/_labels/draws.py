@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from r2b._data import Dataset
-from r2b._data.arrays import Array, Floats, Whole
+from r2b._data.arrays import BLOCK_ROWS, Array, Floats, Whole
 from r2b._data.columns import Column, column_of, recognise, refuse_other_index
-from r2b._data.compute import parts_of, seed_of
+from r2b._data.compute import in_order, parts_of, seed_of
 from r2b.errors import InputError, LengthError, MissingValueError, ParameterError
 
 Words = NDArray[np.uint64]
@@ -92,7 +92,13 @@ def draws_of(words: Words, random_state: int) -> Whole:
     >>> draws_of(row_numbers(0, 2), 0)[1:] == draws_of(row_numbers(1, 1), 0)
     array([ True])
     """
-    return _top_bits(_mixed(_mixed(words) ^ seed_word(random_state)))
+    seed, draws = seed_word(random_state), np.empty(len(words), np.int64)
+
+    def draw(rows: slice) -> None:
+        draws[rows] = _top_bits(_mixed(_mixed(words[rows]) ^ seed))
+
+    list(in_order(draw, parts_of(len(words), BLOCK_ROWS)))
+    return draws
 
 
 def uniforms_of(draws: Whole) -> Floats:

@@ -32,6 +32,7 @@ from r2b._labels.sampling import Expansion, block_length, expanded, sample_rows,
 from r2b._solve.oracle import respond
 
 HELD_ENTRIES = 1 << 26  # most entries of a table of answers: 512 MB
+ROUNDED_ENTRIES = 1 << 20  # entries of tables of counts that are rounded together
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,15 +264,22 @@ class FairRows:
     def _round_counts(self, draws: Whole, seed: int) -> Array:
         data = self.dataset
         n_classes = data.n_classes
-        counts = class_weights(data, ignore_weight=True)
+        counts, pairs = class_weights(data, ignore_weight=True), joint_codes(data)
         codes = np.empty(data.n_rows, smallest_unsigned(n_classes))
-        for mine in rows_by_code(data.cells.codes):
-            cell = int(data.cells.codes[mine[0]])
-            there = np.flatnonzero(counts[cell])
-            answers = self.answers(np.full(len(there), cell), there)
-            whole = whole_counts_of_cell(counts[cell, there], answers, cell, seed)
-            pairs = np.searchsorted(there, data.labels.array[mine])
-            codes[mine] = assign_in_order(whole, pairs, draws[mine])
+        # Cells whose tables of classes are held together.
+        step = max(1, ROUNDED_ENTRIES // n_classes**2)
+        one = step >= data.n_cells
+        for mine in [slice(None)] if one else rows_by_code(data.cells.codes // step):
+            first = 0 if one else int(data.cells.codes[mine][0]) // step * step
+            some = counts[first : first + step]
+            whole = np.zeros((some.size, n_classes), np.int64)
+            for cell, there in enumerate(map(np.flatnonzero, some)):
+                answers = self.answers(np.full(len(there), first + cell), there)
+                whole[cell * n_classes + there] = whole_counts_of_cell(
+                    some[cell, there], answers, first + cell, seed
+                )
+            here = pairs[mine].astype(np.intp) - first * n_classes
+            codes[mine] = assign_in_order(whole, here, draws[mine])
         return codes
 
     def sampling_variance(self) -> tuple[Floats, float]:

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._data.arrays import Array, Floats, Whole, count_ends, smallest_unsigned
-from r2b._data.compute import compiled, parts_of
+from r2b._data.arrays import BLOCK_ROWS, Array, Floats, Whole, count_ends, smallest_unsigned
+from r2b._data.compute import compiled, in_order, parts_of
 from r2b._labels.draws import BITS, SeededStream, entry_uniforms, uniforms_of
 from r2b._labels.sampling import (
     block_length,
@@ -383,32 +383,8 @@ def whole_counts_of_cell(counts: Array, channel: Floats, cell: int, random_state
     return round_table(counts[:, None] * channel, SeededStream(random_state, cell))
 
 
-def assign_in_order(whole: Whole, pairs: Array, draws: Whole) -> Array:
-    """Assign new classes to rows in memory: per pair as many as its counts say, by rising draw.
-
-    Rows of one pair with equal draws get the same class.
-
-    Examples
-    --------
-    >>> assign_in_order(np.array([[1, 2]]), np.zeros(3, int), np.array([9, 4, 7])).tolist()
-    [1, 0, 1]
-    """
-    n_classes = whole.shape[1]
-    kind = smallest_unsigned(n_classes)
-    order = np.lexsort((draws, pairs))
-    chosen = np.repeat(np.tile(np.arange(n_classes, dtype=kind), len(whole)), whole.ravel())
-    same = (np.diff(draws[order]) == 0) & (np.diff(pairs[order]) == 0)
-    if same.any():
-        _refuse_shared(int(same.sum()), len(draws))
-        last = np.flatnonzero(np.append(~same, True))
-        chosen = chosen[last[np.searchsorted(last, np.arange(len(order)))]]
-    codes = np.empty(len(order), kind)
-    codes[order] = chosen
-    return codes
-
-
-Found = tuple[Whole, Array, Whole]
-"""Rows before each window, and pair and draw of the rows inside a window."""
+Found = tuple[Whole, Whole, Whole]
+"""Rows before each window, and window and draw of the rows inside one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,114 +403,101 @@ class Look:
     def __call__(self, pairs: Array, draws: Whole) -> Found:
         """Look at some rows."""
         rows = pairs.astype(np.intp)
-        begun, ended = count_ends(self.low, rows, draws), count_ends(self.high, rows, draws)
-        counts = np.bincount(rows * self.low.shape[1] + begun, minlength=self.low.size)
-        inside = np.flatnonzero(begun > ended)
-        return counts, pairs[inside].astype(np.int32), draws[inside]
+        begun = count_ends(self.low, rows, draws)
+        places = rows * self.low.shape[1] + begun
+        inside = np.flatnonzero((begun > 0) & (self.high.take(places - 1, mode="clip") > draws))
+        counts = np.bincount(places, minlength=self.low.size)
+        return counts, places[inside], draws[inside]
 
     @staticmethod
     def merge(one: Found, other: Found) -> Found:
         """Add the counts and join the draws."""
-        counts, pairs, draws = zip(one, other, strict=True)
-        return counts[0] + counts[1], np.concatenate(pairs), np.concatenate(draws)
+        counts, places, draws = zip(one, other, strict=True)
+        return counts[0] + counts[1], np.concatenate(places), np.concatenate(draws)
 
 
-@dataclass(frozen=True, eq=False)
-class BorderSearch:
-    """A search for the draws at which new classes begin, in few passes over rows anywhere.
+def find_borders(counts: Whole, look_at: Callable[[Look], Found]) -> Whole:
+    """Find the draws at which new classes begin, in few passes over rows anywhere.
 
     Draws are uniform, so the draw of rank r among n lies near r / n. A pass collects the draws in a
-    window of five standard deviations around each border and counts those before it. A border
-    outside its window, which takes keys that are not unique, is searched in a wider one.
+    window of five standard deviations around each border and counts those before it. If a border
+    is outside its window, which takes keys that are not unique, all windows are made wider.
 
-    Attributes
+    Parameters
     ----------
-    known : ndarray of shape (n_pairs, n_classes - 1)
-        The borders; those in ``places`` are not found yet.
-    places : ndarray of shape (n_open,)
-        Flat places of open borders, one for each different border of a pair.
-    column : ndarray of shape (n_open,)
-        The window of each open border among those of its pair.
-    ends : ndarray of shape (n_pairs, n_classes - 1)
-        Rows of a pair before each border.
-    rows : ndarray of shape (n_pairs,)
-    look : Look
-        The next pass.
-    width : float
-        Half the width of the windows, in standard deviations.
+    counts : ndarray of shape (n_pairs, n_classes)
+        How many rows of each pair of cell and old class become each new class.
+    look_at : callable
+        Looks at all rows.
+
+    Returns
+    -------
+    ndarray of shape (n_pairs, n_classes - 1)
     """
-
-    known: Whole
-    places: Whole
-    column: Whole
-    ends: Whole
-    rows: Whole
-    look: Look
-    width: float
-
-    @classmethod
-    def of(cls, counts: Whole) -> BorderSearch | Whole:
-        """Plan the search for the borders of whole counts, of shape (n_pairs, n_classes)."""
-        rows, ends = counts.sum(axis=1), np.cumsum(counts, axis=1)[:, :-1]
-        known = np.where(ends > 0, np.int64(1) << BITS, np.int64(0))
-        new = (ends > 0) & (ends < rows[:, None]) & (np.diff(ends, axis=1, prepend=0) > 0)
-        return cls._planned(known, np.flatnonzero(new), ends, rows, DEVIATIONS)
-
-    @classmethod
-    def _planned(
-        cls, known: Whole, places: Whole, ends: Whole, rows: Whole, width: float
-    ) -> BorderSearch | Whole:
-        if not len(places):
-            # Borders of classes without rows are those of the class before.
-            same = np.diff(ends, axis=1, prepend=0) == 0
-            same[:, :1] = False
-            for k in np.flatnonzero(same.any(axis=0)):
-                known[same[:, k], k] = known[same[:, k], k - 1]
-            return known
-        pair = places // known.shape[1]
-        column = np.arange(len(places)) - np.searchsorted(pair, pair)
-        middle = ends.ravel()[places] / rows[pair]
-        half = width * (np.sqrt(middle * (1.0 - middle) / rows[pair]) + 1.0 / rows[pair])
-        low, high = (np.zeros((len(rows), int(column.max()) + 1)) for _ in range(2))
-        low[:], high[:] = np.inf, np.inf
-        low[pair, column], high[pair, column] = middle - half, middle + half
+    rows, ends = counts.sum(axis=1), np.cumsum(counts, axis=1)[:, :-1]
+    borders = np.where(ends < rows[:, None], 0, np.int64(1) << BITS)
+    # The border of a class without rows is that of the class before.
+    new = (np.diff(ends, axis=1, prepend=0) > 0) & (ends < rows[:, None])
+    pair = np.nonzero(new)[0]
+    if not len(pair):
+        return borders
+    column = np.arange(len(pair)) - np.searchsorted(pair, pair)
+    share, deviations = ends[new] / rows[pair], DEVIATIONS
+    while True:
+        half = deviations * (np.sqrt(share * (1.0 - share) / rows[pair]) + 1.0 / rows[pair])
+        low, high = (np.ones((len(rows), column.max() + 1)) for _ in range(2))
+        low[pair, column] = np.maximum(share - half, 0.0)
+        high[pair, column] = np.minimum(share + half, 1.0)
         # Both rise with the border.
         low = np.minimum.accumulate(low[:, ::-1], axis=1)[:, ::-1]
         high = np.maximum.accumulate(high, axis=1)
-        scale = float(1 << BITS)
-        limits = [np.clip(each, 0.0, 1.0) * scale for each in (low, high)]
-        look = Look(*(padded(each.astype(np.int64)) for each in limits))
-        return cls(known, places, column, ends, rows, look, width)
-
-    def borders(self, found: Found) -> Whole | BorderSearch:
-        """Return the borders, or plan another pass for those outside their window."""
-        counted, pairs, draws = found
-        counts = counted.reshape(self.look.low.shape)
-        if not np.array_equal(counts.sum(axis=1), self.rows):
+        look = Look(*(padded((each * 2.0**BITS).astype(np.int64)) for each in (low, high)))
+        counted, places, draws = look_at(look)
+        counted = counted.reshape(look.low.shape)
+        if not np.array_equal(counted.sum(axis=1), rows):
             raise InputError(
                 "The rows of a group and class are not those that were counted before.",
                 remedy="Leave the table alone until its labels are written: write it to files, or "
                 "persist it.",
             )
-        pair = self.places // self.known.shape[1]
-        low, high = (each[pair, self.column] for each in (self.look.low, self.look.high))
-        # One stable sort puts every window before the draws that it begins with.
-        pairs, both = np.concatenate([pair, pairs]), np.concatenate([low, draws])
-        order = np.lexsort((both, pairs))
-        drawn = order >= len(pair)
-        first = np.empty(len(pair), np.int64)
-        first[order[~drawn]] = np.cumsum(drawn)[~drawn]
-        pairs, draws = pairs[order][drawn], both[order][drawn]
-        shared = (np.diff(pairs) == 0) & (np.diff(draws) == 0)
+        order = np.lexsort((draws, places))
+        places, draws = places[order], draws[order]
+        shared = (np.diff(places) == 0) & (np.diff(draws) == 0)
         _refuse_shared(int(shared.sum()), len(draws))
-        rank = self.ends.ravel()[self.places] - np.cumsum(counts, axis=1)[pair, self.column]
-        place = first + rank
-        inside = (rank >= 0) & (place < np.searchsorted(pairs, pair, side="right"))
-        draw = draws[np.where(inside, place, 0)] if len(draws) else np.zeros(len(place), np.int64)
-        inside &= draw < high
-        self.known.ravel()[self.places[inside]] = draw[inside]
-        left = self.places[~inside]
-        return self._planned(self.known, left, self.ends, self.rows, 8.0 * self.width)
+        width = look.low.shape[1]
+        first = np.searchsorted(places, pair * width + column, side="right")
+        place = first + ends[new] - np.cumsum(counted, axis=1)[pair, column]
+        inside = (place >= first) & (place < np.searchsorted(places, (pair + 1) * width))
+        found = np.append(draws, 0)[np.where(inside, place, -1)]
+        if (inside & (found < look.high[pair, column])).all():
+            borders[new] = found
+            return np.maximum.accumulate(borders, axis=1)
+        deviations *= 8.0
+
+
+def assign_in_order(whole: Whole, pairs: Array, draws: Whole) -> Array:
+    """Assign new classes to rows in memory: per pair as many as its counts say, by rising draw.
+
+    Rows of one pair with equal draws get the same class.
+
+    Examples
+    --------
+    >>> assign_in_order(np.array([[1, 2]]), np.zeros(3, int), np.array([9, 4, 7])).tolist()
+    [1, 0, 1]
+    """
+    codes = np.empty(len(draws), smallest_unsigned(whole.shape[1]))
+
+    def look_at(look: Look) -> Found:
+        parts = parts_of(len(draws), max(BLOCK_ROWS, look.low.size))
+        found = in_order(lambda rows: look(pairs[rows], draws[rows]), parts)
+        return reduce(Look.merge, found)
+
+    def assign(rows: slice) -> None:
+        codes[rows] = classes_after(pairs[rows], draws[rows], ends, whole.shape[1])
+
+    ends = padded(find_borders(whole, look_at))
+    list(in_order(assign, parts_of(len(draws), BLOCK_ROWS)))
+    return codes
 
 
 def _refuse_shared(n_shared: int, n_seen: int) -> None:

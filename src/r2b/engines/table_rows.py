@@ -20,7 +20,7 @@ from r2b._labels import FairLabels
 from r2b._labels.draws import draws_of, key_words, row_numbers
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised, realised
-from r2b._labels.rounding import BorderSearch, Found, Look, RowRounding, whole_counts
+from r2b._labels.rounding import Found, Look, RowRounding, find_borders, whole_counts
 from r2b._labels.rows import LabelRows, MemoryRows
 from r2b._labels.rule import Rule, applied
 from r2b._solve.certificate import Certificate
@@ -279,12 +279,14 @@ class TableRows(LabelRows):
         release_memory()  # what the solve has left
         counts = class_weights(self.counts, ignore_weight=True)
         whole = whole_counts(counts, relabel.response.channel(n_classes), seed)
-        found: Whole | BorderSearch = BorderSearch.of(whole.reshape(-1, n_classes))
-        while isinstance(found, BorderSearch):
-            find = partial(_find_draws, relabel.decode, found.look, seed)
-            found = found.borders(self.source.reduce(relabel.needed, Fold(find, Look.merge)))
+
+        def look_at(look: Look) -> Found:
+            find = partial(_find_draws, relabel.decode, look, seed)
+            found: Found = self.source.reduce(relabel.needed, Fold(find, Look.merge))
             release_memory()
-        return found
+            return found
+
+        return find_borders(whole.reshape(-1, n_classes), look_at)
 
 
 def refuse_taken(names: tuple[str, ...], source: Source) -> None:
