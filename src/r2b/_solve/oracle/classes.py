@@ -13,7 +13,7 @@ from r2b._data.compute import in_order, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import reference
 from r2b._solve.oracle.blocks import KernelChoice, choose_kernel
-from r2b._solve.oracle.oracle import Evaluation, Oracle
+from r2b._solve.oracle.oracle import Answers, Evaluation, Inspection, Oracle
 
 # entries of merged rows from where on their structure saves more than loading its kernels costs
 MANY_ENTRIES = 1 << 16
@@ -189,6 +189,21 @@ class ClassOracle(Oracle):
         from r2b._solve.oracle import classes_compiled
 
         return classes_compiled
+
+    def label_means(self) -> Floats:
+        """Return the means of the labels that came in, by cell."""
+        return self.weight
+
+    def inspect(
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+    ) -> Inspection:
+        """Recompute the evidence; of labels that stay it follows from the weights of the classes."""
+        if not unchanged or lam > 1.0:
+            return super().inspect(prices, lam, unchanged=unchanged, answers=answers)
+        # Of <x, g> - min g only the entry of the row's own class is not that of all its cell.
+        slack = np.maximum(lam - 1.0 + prices - prices.min(axis=1, keepdims=True), 0.0)
+        total = float(self.cell_share @ (self.weight * slack).sum(axis=1))
+        return Inspection(self.weight, total, 1.0, 1.0, 0.0, 0.0, 0.0)
 
     def respond(self, shifts: Floats, lam: float) -> tuple[Supports, Floats, Floats, Floats]:
         """Return supports, thresholds by class, means and values of cells at the best responses."""
