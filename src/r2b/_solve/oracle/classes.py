@@ -197,7 +197,7 @@ class ClassOracle(Oracle):
     def inspect(
         self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
     ) -> Inspection:
-        """Recompute the evidence; of labels that stay it follows from the weights of the classes."""
+        """Recompute the evidence; that of labels that stay follows from their weights."""
         if not unchanged or lam > 1.0:
             return super().inspect(prices, lam, unchanged=unchanged, answers=answers)
         # Of <x, g> - min g only the entry of the row's own class is not that of all its cell.
