@@ -2,7 +2,7 @@
 
 A family is given as a matrix of what each row counts in each group. Its bound becomes plain
 inequalities between means: every pair of groups for a range or a ratio, every group against the
-mean over all or a target. Nothing is merged and nothing here calls the package.
+mean over all, a target or a group. Nothing is merged and nothing here calls a solver of the package.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import clarabel
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
+
+from r2b import Family
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +111,8 @@ def _asked(rule: Rule, weight: np.ndarray, k: int) -> list[tuple[np.ndarray, flo
     if rule.bound == "to_overall":
         overall = share @ means / share.sum()
         return [(means[g] - overall, -epsilon, epsilon) for g in range(n if epsilon else n - 1)]
+    if rule.bound == "to_reference":  # the first group
+        return [(row - means[0], -epsilon, epsilon) for row in means[1:]]
     if rule.bound == "target":
         return [(row, rule.target[k] - epsilon / 2, rule.target[k] + epsilon / 2) for row in means]
     assert rule.bound == "moments"
@@ -292,7 +296,7 @@ def people(
 
 
 FAMILIES = ("crossed", "marginal", "both", "list", "control")
-BOUNDS = ("range", "to_overall", "ratio", "target", "population")
+BOUNDS = ("range", "to_overall", "ratio", "target", "population", "to_reference")
 SHAPES = ("zero", "tiny", "small", "array", "name", "inf")
 
 
@@ -354,16 +358,24 @@ def asked(
     if families == "list":
         own = rng.uniform(0.05, 0.3, who.n_classes)
         arguments["families"] = [
-            "sex",
-            (["sex", "race"], own, "range"),
-            (["race"], 0.1, "to_overall"),
+            Family("sex", reference="f" if kind == "to_reference" else None),
+            Family(["sex", "race"], own, "range"),
+            Family("race", 0.1, "to_overall"),
         ]
         add(who.sex)
         add(who.sex, who.race, bound="range", limit=own)
         add(who.race, bound="to_overall", limit=np.full(who.n_classes, 0.1))
+    within = [(who.sex,), (who.race,), (who.sex, who.race)]
     if families == "control":
         arguments |= {"families": "both", "control_features": {"job": who.job}}
+        if kind == "to_reference":  # a stratum may lack the reference of another family
+            arguments["families"], within = [Family("sex", reference="f")], within[:1]
         for value in "uv":
-            for columns in ((who.sex,), (who.race,), (who.sex, who.race)):
+            for columns in within:
                 add(*columns, keep=who.job == value)
+    elif kind == "to_reference" and families != "list":
+        sex, race = Family("sex", reference="f"), Family("race", reference="p")
+        both = Family(["sex", "race"], reference=("f", "p"))
+        chosen = {"crossed": [both], "marginal": [sex, race], "both": [sex, race, both]}
+        arguments["families"] = chosen[families]
     return arguments, rules

@@ -122,21 +122,6 @@ def test_settled_prices_have_the_support_of_the_definition(name, seed, by_entry)
     assert bound.support(taken, weight) == pytest.approx(product, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("name", NAMES)
-def test_allowed_means_of_labels_never_pay_more_than_the_most(name, seed):
-    """Whether prices balance or not: rounding takes settled ones out of balance."""
-    rng, means, weight, bound = drawn(name, seed, bool(seed % 2))
-    bound = bound.at(np.where(np.isinf(bound.epsilon), 0.3, bound.epsilon))
-    added = rng.normal(0, 0.2, means.shape)
-    drawn_prices = rng.normal(size=means.shape)
-    shifted = (drawn_prices, drawn_prices + 1.0, drawn_prices - 1.0)
-    for prices in (bound.settle(drawn_prices, weight), *shifted):
-        prices = prices * bound.sides(len(means)).bounded
-        value = largest(bound, weight[:, None] * prices, weight, (added, 1.0 + added))
-        assert bound.most(prices, weight, added) >= value - 1e-8
-
-
 @pytest.mark.parametrize("by_entry", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_derivative_is_that_of_the_projection(name, by_entry):

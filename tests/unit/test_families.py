@@ -18,13 +18,6 @@ WITHIN = 3e-7
 
 
 def solved(who, arguments, **more):
-    """``debias`` with tuples of a list of families turned into ``Family``."""
-    arguments = dict(arguments)
-    if isinstance(arguments["families"], list):
-        arguments["families"] = [
-            each if isinstance(each, str) else r2b.Family(each[0], epsilon=each[1], bound=each[2])
-            for each in arguments["families"]
-        ]
     return r2b.debias(who.given, sample_weight=who.weight, **arguments, **more)
 
 

@@ -67,6 +67,9 @@ def test_uncertain_memberships_are_those_of_a_programme(seed, soft, bound, epsil
         bound=kind,
         target="population" if bound == "population" else target,
         epsilon=epsilon,
+        families=[r2b.Family("race", reference="0"), r2b.Family("sex", reference="f")]
+        if bound == "to_reference"
+        else "crossed",
     )
     limit = np.full(who.n_classes, epsilon)
     table = Table(

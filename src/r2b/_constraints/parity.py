@@ -245,20 +245,6 @@ class Parity:
             largest *= float(np.abs(self.outcomes).sum(axis=0).max())
         return largest
 
-    def least_paid(self, prices: Floats, most: float) -> tuple[float, float, int]:
-        """Return what rows pay at least, the size of the terms of the sum, and their number.
-
-        Of interest is only whether it is above ``most``.
-        """
-        sizes = np.abs(prices) if self.design is None else np.abs(self.design) @ np.abs(prices)
-        if self.outcomes is not None:
-            sizes = sizes @ np.abs(self.outcomes)
-        return (
-            float(self.cell_share @ self.shifts(prices).min(axis=1)),
-            float(self.cell_share @ sizes.max(axis=1)),
-            len(self.cell_share),
-        )
-
     def counts_whole(self, member: Member) -> bool:
         """Return whether every row counts in a group of a family whole or not at all."""
         return self.design is not None and bool(
@@ -287,13 +273,6 @@ class Parity:
     def support(self, prices: Floats) -> float:
         """Return the value of the support function at settled prices."""
         found = sum(m.bound.support(prices[m.groups], self.share[m.groups]) for m in self.members)
-        return found if self.offsets is None else found - self.product(prices, self.offsets)
-
-    def most_paid(self, prices: Floats) -> float:
-        """Return a number that ``<prices, means>`` does not exceed for allowed means."""
-        found = sum(
-            m.bound.most(prices[m.groups], self.share[m.groups], m.added) for m in self.members
-        )
         return found if self.offsets is None else found - self.product(prices, self.offsets)
 
     def canonical(self, prices: Floats, reach: float) -> Floats:
@@ -374,19 +353,23 @@ def proves_infeasible(parity: Parity, prices: Floats) -> bool:
     """Return whether these prices prove that no labels are within all bounds.
 
     Each row pays at least the least shift of its cell, all rows together ``sum_j v_j min_k s_jk``.
-    Paid for groups it is ``<prices, means>``, of which allowed means give at most so much
-    (:meth:`Bound.most`). Where rows pay more, no means are allowed (Farkas' lemma). Labels within
-    an excess of the bounds could pay that much more per unit of price; rounding is bounded by the
-    number of terms of each sum times the sum of their sizes.
+    Paid for groups it is ``<prices, means>``, which for allowed means is at most the support
+    function. Where rows pay more, no means are allowed (Farkas' lemma). Labels within an excess of
+    the bounds could pay that much more per unit of price; rounding is bounded by the number of
+    terms of each sum times the sum of their sizes.
     """
     prices = parity.settle(prices)
     if not np.isfinite(prices).all():
         return False
     charged = float(parity.share @ np.abs(prices).sum(axis=1))
-    most = parity.most_paid(prices)
-    paid, size, n_terms = parity.least_paid(prices, most)
-    rounding = _ROUNDING * (n_terms + parity.n_groups + 8) * (size + 2.0 * charged)
-    return paid - most > _EXCESS * (charged + size) + rounding
+    sizes = np.abs(prices) if parity.design is None else np.abs(parity.design) @ np.abs(prices)
+    if parity.outcomes is not None:
+        sizes = sizes @ np.abs(parity.outcomes)
+    size = float(parity.cell_share @ sizes.max(axis=1))
+    paid = float(parity.cell_share @ parity.shifts(prices).min(axis=1))
+    n_terms = len(parity.cell_share) + parity.n_groups + 8
+    rounding = _ROUNDING * n_terms * (size + 2.0 * charged)
+    return paid - parity.support(prices) > _EXCESS * (charged + size) + rounding
 
 
 @dataclass(frozen=True, eq=False)

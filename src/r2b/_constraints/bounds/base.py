@@ -25,8 +25,6 @@ from r2b._data.values import json_value
 
 Level = Literal["free", "mean", "none"]
 
-_SORTED = 1 << 14  # means that are sorted at once: they stay in cache
-
 
 @dataclass(frozen=True, eq=False)
 class Projected:
@@ -240,25 +238,6 @@ class Bound(ABC):
         up, down = np.maximum(prices, 0.0), np.minimum(prices, 0.0)
         return float(weight @ (up * sides.high + down * sides.low).sum(axis=1))
 
-    def most(self, prices: Floats, weight: Floats, added: Floats) -> float:
-        """Return a number that ``<prices, m>`` does not exceed for allowed ``m = x + added``.
-
-        x lies between 0 and 1; the prices may be settled up to rounding only. What it proves holds
-        up to the rounding of sums of few terms.
-        """
-        sides = self.sides(len(prices))
-        found = self.support(prices, weight)
-        if self.level == "none":
-            return found
-        up, down = np.maximum(prices, 0.0), np.minimum(prices, 0.0)
-        paid = weight @ (up * sides.high_slope + down * sides.low_slope)
-        slope = np.where(sides.bounded, sides.high_slope, 1.0)
-        lowest = np.where(sides.bounded, (added - sides.high) / slope, -np.inf).max(axis=0)
-        highest = np.where(sides.bounded, (added + 1.0 - sides.high) / slope, -np.inf).max(axis=0)
-        ends = np.maximum(np.stack([lowest, highest]), self.lowest_level)
-        some = np.isfinite(ends).all(axis=0)
-        return found + float((paid * np.where(some, ends, 0.0)).max(axis=0).sum())
-
     def capped(self, prices: Floats, reach: float) -> Floats:
         """Lower prices that change no label, where groups are the cells, without loss.
 
@@ -309,37 +288,23 @@ def _balanced_level(means: Floats, weight: Floats, sides: Sides) -> Floats:
     The balance is piecewise linear and decreasing in c, so its values at its kinks tell between
     which two it is 0.
     """
-    step = max(1, _SORTED // len(means))
-    parts = [slice(first, first + step) for first in range(0, means.shape[1], step)]
-    middle = np.concatenate([_middle(means, weight, sides, part) for part in parts])
+    a, b, bounded = sides.low_slope, sides.high_slope, sides.bounded
+    leaves = np.divide(means - sides.high, b, out=means.copy(), where=bounded & (b > 0))
+    enters = np.divide(means - sides.low, a, out=means.copy(), where=bounded & (a > 0))
+    kinks = np.concatenate([leaves, enters])
+    bends = np.concatenate([weight[:, None] * b**2 * bounded, -weight[:, None] * a**2 * bounded])
+    excess = np.where(bounded, b * (means - sides.high - b * kinks.min(axis=0)), 0.0)
+    slope = -weight @ (b**2 * bounded)
+    kinks, balance = balance_at_kinks(kinks.T, bends.T, slope, weight @ excess)
+    middle = within_piece(kinks.T, (balance > 0).sum(axis=1))
     # Which entries are cut is now known; the level that balances them is computed afresh, free of
     # the rounding of the sums.
-    a, b = sides.low_slope, sides.high_slope
-    above = sides.bounded & (means > sides.high + b * middle)
-    below = sides.bounded & (means < sides.low + a * middle)
-    slope = np.where(above, b, 0.0) + np.where(below & ~above, a, 0.0)
-    side = np.where(above, sides.high, sides.low)
-    size = weight @ slope**2
-    total = weight @ (slope * (means - side))
+    above = bounded & (means > sides.high + b * middle)
+    below = bounded & (means < sides.low + a * middle)
+    slopes = np.where(above, b, np.where(below, a, 0.0))
+    size = weight @ slopes**2
+    total = weight @ (slopes * (means - np.where(above, sides.high, sides.low)))
     return np.asarray(np.divide(total, size, out=middle, where=size > 0))
-
-
-def _middle(means: Floats, weight: Floats, sides: Sides, part: slice) -> Floats:
-    """Return a point inside the piece of the balance that holds the level of each class."""
-    low, high, a, b = (
-        each[:, part].T for each in (sides.low, sides.high, sides.low_slope, sides.high_slope)
-    )
-    rows, bounded = means[:, part].T, sides.bounded[:, part].T
-    leaves = np.divide(rows - high, b, out=np.array(rows), where=bounded & (b > 0))
-    enters = np.divide(rows - low, a, out=np.array(rows), where=bounded & (a > 0))
-    bends = np.where(np.hstack([bounded, bounded]), np.hstack([b**2, -(a**2)]), 0.0)
-    kinks = np.hstack([leaves, enters])
-    first = kinks.min(axis=1, keepdims=True)
-    excess = np.where(bounded, b * (rows - high - b * first), 0.0)
-    kinks, balance = balance_at_kinks(
-        kinks, bends * np.tile(weight, 2), -(b**2 * bounded) @ weight, excess @ weight
-    )
-    return within_piece(kinks.T, (balance > 0).sum(axis=1))
 
 
 def balance_at_kinks(

@@ -81,12 +81,6 @@ class OverallBound(Bound):
         median = np.where(np.isfinite(unbounded), unbounded, median)
         return float((size * np.abs(prices - median)).sum())
 
-    def most(self, prices: Floats, weight: Floats, added: Floats) -> float:
-        """Add to the support what the mean over all, between 0 and 1 and the mean added, pays."""
-        paid, mean = weight @ prices, weight @ added / weight.sum()
-        level = np.maximum(paid, 0.0) + paid * mean
-        return self.support(prices, weight) + float(level.sum())
-
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Keep the mean over all; clip the deviations, shifted until the rest balances again."""
         sides = self.sides(len(means))
