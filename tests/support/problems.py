@@ -382,4 +382,4 @@ SMALL = [case for case in ALL if case.matrix.size <= 1_500]
 
 def range_bound(epsilon: object, n_classes: int) -> RangeBound:
     """The paper's bound, from epsilon as a user writes it."""
-    return RangeBound(epsilon_per_class(epsilon, n_classes))  # type: ignore[arg-type]
+    return RangeBound(epsilon_per_class(epsilon, range(n_classes)))  # type: ignore[arg-type]

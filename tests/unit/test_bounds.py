@@ -27,8 +27,7 @@ def made(name: str, rng: np.random.Generator, n_groups: int, epsilon: np.ndarray
     asked = Asked(
         0.1,
         dict.fromkeys(PARAMETERS) | parameters,
-        n_classes,
-        (),
+        range(n_classes),
         "letter",
         GROUPS[:n_groups],
         lambda: [(each,) for each in GROUPS[:n_groups]],
@@ -222,7 +221,7 @@ def test_a_ratio_of_negative_sums_projects_to_the_tip_where_nothing_moves():
 
 
 def test_a_ratio_refuses_a_class_that_nobody_has():
-    asked = Asked(0.2, {}, 2, ["no", "yes"], "sex", population=lambda: np.array([1.0, 0.0]))
+    asked = Asked(0.2, {}, ["no", "yes"], "sex", population=lambda: np.array([1.0, 0.0]))
     with pytest.raises(ParameterError, match="'yes' is empty"):
         BOUNDS["ratio"].of(asked)
 

@@ -32,8 +32,7 @@ def test_the_optimum_is_that_of_the_problem_written_out(name, widths, outcomes):
     asked = Asked(
         0.1,
         {"target": np.full(n_outcomes, 1 / n_outcomes), "reference": "b"},
-        n_outcomes,
-        (),
+        range(n_outcomes),
         "letter",
         ["a", "b", "c"],
     )

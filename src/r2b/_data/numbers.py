@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,6 +132,34 @@ def refuse_weightless_cells(weight: Array, groups: Cells) -> None:
         remedy = "Give at least one of its rows a positive weight, or drop the group."
         raise WeightError(problem, remedy=remedy, group=name, count=count)
     refuse_weightless_table(weight)
+
+
+def refuse_weightless_groups(
+    cells: Cells, parts: Array, totals: Floats, names: Sequence[Any]
+) -> None:
+    """Raise where a group has no weight: its mean is undefined.
+
+    Parameters
+    ----------
+    cells : Cells
+    parts : ndarray of shape (n_cells,) or (n_cells, R)
+        The group of each cell, or its memberships.
+    totals : ndarray of shape (R,)
+        The weight of each group.
+    names : sequence
+        Of the groups.
+    """
+    empty = np.flatnonzero(totals <= 0)
+    if not len(empty):
+        return
+    group, name = int(empty[0]), plain_value(names[empty[0]])
+    count = cells.rows_of(parts == group if parts.ndim == 1 else parts[:, group] > 0)
+    problem = f"The weights of all {count} rows of group {name!r} are zero."
+    remedy = "Give at least one of its rows a positive weight, or drop the group."
+    if not count:
+        problem = f"No row belongs to group {name!r} with any probability."
+        remedy = "Leave its column out of the membership."
+    raise WeightError(problem, remedy=remedy, group=name, count=count)
 
 
 def refuse_weightless_table(weight: Array) -> None:

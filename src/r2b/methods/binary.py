@@ -81,7 +81,7 @@ def grouped_labels(dataset: Dataset, epsilon: Epsilon) -> tuple[GroupedRows, Flo
     return (
         grouped,
         labels,
-        RangeBound(epsilon_per_class(epsilon, rows.n_classes, rows.class_names, largest=1.0)),
+        RangeBound(epsilon_per_class(epsilon, rows.class_names, largest=1.0)),
     )
 
 

@@ -194,7 +194,7 @@ class RTO:
         tol: float = 1e-10,
         random_state: int | np.random.Generator | None = 0,
     ) -> None:
-        self.epsilon = float(epsilon_per_class(epsilon, 1, largest=1.0)[0])
+        self.epsilon = float(epsilon_per_class(epsilon, range(1), largest=1.0)[0])
         self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
         self.rho = None if rho is None else float(at_least("rho", rho, 0, most=1))
         one_of("solver", solver, get_args(BinarySolver))

@@ -16,9 +16,10 @@ from r2b._data.arrays import Array, cross, plain_value
 from r2b._data.attributes import CATEGORICAL, CONTINUOUS
 from r2b._data.cells import Cells, Layout
 from r2b._data.mixtures import Mixtures
+from r2b._data.numbers import refuse_weightless_groups
 from r2b._data.values import listed
 from r2b._data.vocabulary import Vocabulary
-from r2b.errors import ParameterError, WeightError
+from r2b.errors import ParameterError
 
 Key: TypeAlias = tuple[int, ...]
 FamilyNames = Literal["crossed", "marginal", "both"]
@@ -127,29 +128,11 @@ class CellFamily:
 
     def refuse_weightless(self, cells: Cells, weights: Array) -> None:
         """Refuse a group without weight in the whole table: its mean is undefined."""
+        whole = self.parts.ndim == 1
         totals = (
-            np.bincount(self.parts, weights, len(self.groups))
-            if self.parts.ndim == 1
-            else weights @ self.parts
+            np.bincount(self.parts, weights, len(self.groups)) if whole else weights @ self.parts
         )
-        empty = np.flatnonzero(totals <= 0)
-        if len(empty):
-            name = plain_value(self.groups[empty[0]])
-            count = cells.rows_of(
-                self.parts == empty[0] if self.parts.ndim == 1 else self.parts[:, empty[0]] > 0
-            )
-            if not count:
-                problem = f"No row belongs to group {name!r} with any probability."
-                raise WeightError(
-                    problem, remedy="Leave its column out of the membership.", group=name, count=0
-                )
-            remedy = "Give at least one of its rows a positive weight, or drop the group."
-            raise WeightError(
-                f"The weights of all {count} rows of group {name!r} are zero.",
-                remedy=remedy,
-                group=name,
-                count=count,
-            )
+        refuse_weightless_groups(cells, self.parts, totals, self.groups)
 
     def absent(self, found: Comparison, cells: Cells, told_apart: bool) -> list[AbsentGroup]:
         """Name the groups that a stratum lacks."""

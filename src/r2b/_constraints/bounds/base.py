@@ -78,9 +78,8 @@ class Asked:
     epsilon : float, array-like of shape (n_classes,) or mapping
     parameters : mapping
         The parameters of all bounds by name; None where one is not given.
-    n_classes : int
     classes : sequence
-        Names of the classes.
+        Names of the classes, or their places.
     family : str
     groups : sequence
         Names of the groups; for moments those of the basis functions.
@@ -92,16 +91,11 @@ class Asked:
 
     epsilon: Epsilon
     parameters: Mapping[str, Any]
-    n_classes: int
     classes: Sequence[object]
     family: str
     groups: Sequence[Any] = ()
     values: Callable[[], Sequence[tuple[Any, ...]]] = tuple
     population: Callable[[], Floats] = np.empty(0).copy
-
-    def class_name(self, place: int) -> object:
-        """Name a class, by its place where it has no name."""
-        return self.classes[place] if len(self.classes) else place
 
 
 @dataclass(frozen=True)
@@ -153,9 +147,7 @@ class Bound(ABC):
     @classmethod
     def widths_of(cls, asked: Asked) -> Floats:
         """Check epsilon and return it per class."""
-        return epsilon_per_class(
-            asked.epsilon, asked.n_classes, asked.classes or None, largest=cls.largest
-        )
+        return epsilon_per_class(asked.epsilon, asked.classes, largest=cls.largest)
 
     def parameters_for(self, groups: Sequence[Any]) -> dict[str, Any]:
         """Return the parameters with which a user would ask for this bound of groups so named."""

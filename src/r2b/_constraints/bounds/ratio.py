@@ -41,7 +41,7 @@ class RatioBound(Bound):
         epsilon = cls.widths_of(asked)
         empty = np.flatnonzero((asked.population() <= 0) & (epsilon < 1))
         if len(empty):
-            label = asked.class_name(int(empty[0]))
+            label = asked.classes[int(empty[0])]
             problem = (
                 f"The class {label!r} is empty in the family {asked.family!r}, so it has no ratio "
                 "between groups."

@@ -118,10 +118,10 @@ def _read_target(wanted: Any, asked: Asked) -> Floats:
     if np.ndim(cast("Floats", wanted)) == 0 and not hasattr(wanted, "keys"):
         remedy = "Pass 'population', or one share per class that add up to 1."
         raise ParameterError(f"target is {wanted!r}.", remedy=remedy, target=wanted)
-    target = numbers_per_class("target", wanted, asked.n_classes, asked.classes or None)
+    target = numbers_per_class("target", wanted, asked.classes)
     wrong = np.flatnonzero(~((target >= 0) & (target <= 1)))
     if len(wrong):
-        label, value = asked.class_name(int(wrong[0])), float(target[wrong[0]])
+        label, value = asked.classes[int(wrong[0])], float(target[wrong[0]])
         problem = f"The target of class {label!r} is {value}, which is not a share."
         remedy = "Pass numbers between 0 and 1 that add up to 1."
         raise ParameterError(problem, remedy=remedy, class_name=label, value=value)
