@@ -23,7 +23,7 @@ from r2b._audit.resampling import (
 from r2b._audit.results import SAME, Audit, ContinuousAudit, FamilyAudit, RankedGroup
 from r2b._constraints.families import Families, Family, FamilyChoice, Request, resolve
 from r2b._constraints.families.doubts import warn_of_doubts
-from r2b._constraints.families.fitted import Crossings, Mixture, Moments
+from r2b._constraints.families.fitted import Counting, Crossings, Mixture, Moments
 from r2b._constraints.families.request import AbsentGroups, SmallGroups
 from r2b._data import Cells, Dataset, Schema
 from r2b._data.arrays import Array, Floats, plain_value
@@ -209,26 +209,17 @@ def _cell_means(data: Dataset) -> tuple[Floats, Floats]:
     return np.where(weight[:, None] > 0, means, 0.0), weight
 
 
-def _places(cells: Cells, families: Families) -> list[tuple[Array, Floats | None]]:
-    return [
-        places_of(cells, counting, None if families.by_cell else counting.design(cells))
-        for counting in families.counting
-    ]
-
-
-def places_of(cells: Cells, counting: Any, design: Floats | None) -> tuple[Array, Floats | None]:
+def places_of(cells: Cells, counting: Counting) -> tuple[Array, Floats | None]:
     """Return the place of each cell in a family and, if places are no groups, how each counts."""
-    if design is None:  # groups are the cells, and may be too many for a design
-        return np.arange(cells.n_cells), None
     if isinstance(counting, Crossings):
-        return np.where(design.any(axis=1), design.argmax(axis=1), -1), None
+        return counting.places(cells), None
     assert isinstance(counting, (Mixture, Moments))
     codes = cells.table[:, counting.column]
     inside = counting.stratum.of(cells) & (codes < len(cells.vocabularies[counting.column].values))
     _, first, place = np.unique(codes[inside], return_index=True, return_inverse=True)
     place_of_cell = np.full(len(codes), -1)
     place_of_cell[inside] = place
-    return place_of_cell, np.asarray(design[inside][first])
+    return place_of_cell, np.asarray(counting.design(cells)[inside][first])
 
 
 def _audited(
@@ -244,10 +235,10 @@ def _audited(
     means = cell_means
     if not families.by_cell:
         means = families.means(data.cells, cell_means * cell_weight[:, None], cell_weight)
-    kinds, places = Kinds.of(data), _places(data.cells, families)
+    kinds = Kinds.of(data)
     groups, continuous = list[tuple[FamilyAudit, Floats | None]](), list[ContinuousAudit]()
-    for member, counting, place in zip(families.members, families.counting, places, strict=True):
-        rows = FamilyRows(data, kinds, *place, clusters)
+    for member, counting in families.pairs():
+        rows = FamilyRows(data, kinds, *places_of(data.cells, counting), clusters)
         left_out = data.cells.rows_of(counting.stratum.of(data.cells)) - rows.n_rows
         names = tuple(str(plain_value(name)) for name in families.names[member.groups])
         own = means[member.groups].copy()

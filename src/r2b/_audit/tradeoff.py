@@ -216,8 +216,7 @@ def chance_along(fair: FairLabels) -> float | None:
     plain = proof.bound == "range" and proof.offsets is None
     if not plain or not isinstance(counting, Crossings):
         return None
-    design = None if families.by_cell else counting.design(data.cells)
-    rows = FamilyRows(data, Kinds.of(data), *places_of(data.cells, counting, design))
+    rows = FamilyRows(data, Kinds.of(data), *places_of(data.cells, counting))
     if not rows.counted and rows.n_rows > 1 << 17:  # each is permuted
         return None
     names = tuple(map(str, fair.groups[proof.groups]))

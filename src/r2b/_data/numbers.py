@@ -135,7 +135,7 @@ def refuse_weightless_cells(weight: Array, groups: Cells) -> None:
 
 
 def refuse_weightless_groups(
-    cells: Cells, parts: Array, totals: Floats, names: Sequence[Any]
+    cells: Cells, parts: Array, totals: Array, names: Sequence[Any]
 ) -> None:
     """Raise where a group has no weight: its mean is undefined.
 

@@ -251,7 +251,7 @@ def _shift(fair: FairLabels, cell: Array) -> Floats | None:
 
 def _overall(fair: FairLabels, cell: Array) -> Floats:
     """Return the mean of fair labels over all groups; over those of the cell's stratum if known."""
-    pairs = zip(fair.families.members, fair.families.counting, strict=True)
+    pairs = fair.families.pairs()
     families = [(member, how.stratum) for member, how in pairs if isinstance(how, Crossings)]
     same = [
         (member, stratum)

@@ -457,8 +457,7 @@ def channel_of(fair: FairLabels) -> Floats:
 
 def _groups(families: Any) -> list[tuple[Any, Any]]:
     """Return the families that compare groups, each with how its groups count cells."""
-    pairs = zip(families.members, families.counting, strict=True)
-    return [pair for pair in pairs if not isinstance(pair[0].bound, MomentBound)]
+    return [pair for pair in families.pairs() if not isinstance(pair[0].bound, MomentBound)]
 
 
 def _flows(fair: FairLabels) -> dict[str, Any]:
@@ -480,9 +479,7 @@ def _flows(fair: FairLabels) -> dict[str, Any]:
     else:
         flow = channel_of(fair) * class_weights(data)[:, :, None]
         for member, counting in _groups(fair.families):
-            by_group = flow
-            if not fair.families.by_cell:
-                by_group = np.tensordot(counting.design(data.cells).T, flow, axes=1)
+            by_group = counting.sums(data.cells, flow)
             names = fair.groups[member.groups]
             entries += [
                 _flow(member.name, str(plain_value(name)), table)

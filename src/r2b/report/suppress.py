@@ -234,14 +234,12 @@ def _sizes(found: Audit) -> list[tuple[Floats, Floats | None]]:
     cells = None if data.labels.is_soft else class_weights(data, ignore_weight=True)
     counting = [
         counting
-        for member, counting in zip(families.members, families.counting, strict=True)
+        for member, counting in families.pairs()
         if not isinstance(member.bound, MomentBound)
     ]
     sizes = []
     for family, each in zip(found.families, counting, strict=True):
-        counts = cells
-        if cells is not None and not families.by_cell:
-            counts = each.design(data.cells).T @ cells
+        counts = None if cells is None else each.sums(data.cells, cells)
         sizes.append((family.rows, counts))
     return sizes
 

@@ -15,10 +15,9 @@ import numpy as np
 
 from r2b._constraints.families.fitted import Families, Moments
 from r2b._data import Schema
-from r2b._data.arrays import Array, Floats, plain_value
+from r2b._data.arrays import plain_value
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.cells import Cells
-from r2b._data.compute import one_blas_thread
 from r2b._data.values import written
 from r2b.errors import DataWarning
 
@@ -159,15 +158,13 @@ def lookalikes(values: Iterable[Any]) -> list[list[str]]:
 
 def _of_families(groups: Cells, families: Families) -> Iterator[Doubt]:
     alone, small = [], []
-    for member, counting in zip(families.members, families.counting, strict=True):
+    for member, counting in families.pairs():
         if isinstance(counting, Moments):
             continue
         names = [plain_value(name) for name in families.names[member.groups]]
         if len(names) == 1 and member.bound.fewest_groups > 1:
             alone.append((member.name, names[0]))
-        rows = (
-            groups.counts if families.by_cell else _added_up(groups.counts, counting.design(groups))
-        )
+        rows = counting.sums(groups, groups.counts)
         small += [
             (float(rows[place]), name) for place, name in enumerate(names) if rows[place] < FEWEST
         ]
@@ -199,11 +196,6 @@ def _of_families(groups: Cells, families: Families) -> Iterator[Doubt]:
             problem,
             remedy,
         )
-
-
-def _added_up(counts: Array, design: Floats) -> Floats:
-    with one_blas_thread(design.size):
-        return np.asarray(counts @ design)
 
 
 def _of_values(where: str, name: str, values: list[Any]) -> Iterator[Doubt]:

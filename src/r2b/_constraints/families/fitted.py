@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from r2b._constraints.bounds import BOUNDS, Bound
+from r2b._constraints.bounds import BOUNDS
 from r2b._constraints.parity import Member
 from r2b._data.arrays import Array, Flags, Floats, Whole, cross
 from r2b._data.basis import Basis
 from r2b._data.cells import WHAT, Cells, Layout
+from r2b._data.compute import one_blas_thread
 from r2b._data.mixtures import Mixtures
 from r2b.errors import UnseenError
 
@@ -94,6 +95,12 @@ class Counting(ABC):
         """Add up the prices of the family's groups for each cell."""
         return np.asarray(self.design(cells) @ prices)
 
+    def sums(self, cells: Layout, values: Floats, *, power: int = 1) -> Floats:
+        """Add up values of cells, or tables of values, by group, times a power of their parts."""
+        design = self.design(cells)
+        with one_blas_thread(design.size):
+            return np.tensordot(design.T**power, values, axes=1)
+
     def counted(self, cells: Layout) -> Flags:
         """Return which cells the family counts."""
         return self.stratum.of(cells)
@@ -118,22 +125,31 @@ class Crossings(Counting):
 
     def design(self, cells: Layout) -> Floats:
         """Return the part of each cell in each group: 1 or 0."""
-        places = self._places(cells)
-        counted = np.zeros((len(places), self.n_groups))
-        there = np.flatnonzero(places >= 0)
-        counted[there, places[there]] = 1.0
-        return counted
+        return np.eye(self.n_groups + 1)[self.places(cells), : self.n_groups]
 
+    # Looked up, not multiplied: groups can be as many as cells.
     def shifts(self, cells: Layout, prices: Floats) -> Floats:
         """Return the prices of the group that each cell is in."""
-        # Looked up, not multiplied: groups can be as many as cells.
-        return np.concatenate([prices, np.zeros((1, prices.shape[1]))])[self._places(cells)]
+        return np.concatenate([prices, np.zeros((1, prices.shape[1]))])[self.places(cells)]
+
+    def sums(self, cells: Layout, values: Floats, *, power: int = 1) -> Floats:
+        """Add up values of cells, or tables of values, by group."""
+        found = np.zeros((self.n_groups + 1, *values.shape[1:]))
+        np.add.at(found, self.places(cells), values)
+        return found[:-1]
 
     def counted(self, cells: Layout) -> Flags:
         """Return which cells are in a group."""
-        return self._places(cells) >= 0
+        return self.places(cells) >= 0
 
-    def _places(self, cells: Layout) -> Whole:
+    def places(self, cells: Layout) -> Whole:
+        """Return the number of the group of each cell; -1 for none.
+
+        Raises
+        ------
+        UnseenError
+            A cell is of a crossing that was not fitted.
+        """
         codes, keys = crossings_of(cells, self.columns)
         found = np.array([self.place.get(key, -2) for key in keys], dtype=np.int64)
         places = np.where(self.stratum.of(cells), found[codes], -1)
@@ -145,13 +161,8 @@ class Crossings(Counting):
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
         place = [[list(key), group] for key, group in self.place.items()]
-        return {
-            "kind": "crossings",
-            "columns": list(self.columns),
-            "place": place,
-            "n_groups": self.n_groups,
-            **self.stratum.to_json(),
-        }
+        own = {"columns": list(self.columns), "place": place, "n_groups": self.n_groups}
+        return {"kind": "crossings", **own, **self.stratum.to_json()}
 
 
 def _refuse_unseen(cells: Layout, unseen: Flags) -> None:
@@ -181,13 +192,7 @@ class Mixture(Counting):
 
     def counted(self, cells: Layout) -> Flags:
         """Return which cells of the stratum may belong to a group at all."""
-        inside, mixtures = self.stratum.of(cells), cells.vocabularies[self.column]
-        assert isinstance(mixtures, Mixtures)
-        return (
-            inside & (mixtures.matrix.sum(axis=1) > 0)[cells.table[:, self.column]]
-            if mixtures.partial
-            else inside
-        )
+        return np.asarray(self.stratum.of(cells) & self.design(cells).any(axis=1))
 
     def design(self, cells: Layout) -> Floats:
         """Return the part of each cell in each group: its probability."""
@@ -236,12 +241,8 @@ class Moments(Counting):
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {
-            "kind": "moments",
-            "column": self.column,
-            "basis": self.basis.to_json(),
-            **self.stratum.to_json(),
-        }
+        own = {"column": self.column, "basis": self.basis.to_json()}
+        return {"kind": "moments", **own, **self.stratum.to_json()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,21 +281,6 @@ class Families:
     by_cell: bool = False
     excluded: tuple[str, ...] = ()
 
-    @classmethod
-    def of_cells(
-        cls, cells: Layout, name: str, bound: Bound, share: Floats, offsets: Floats | None = None
-    ) -> Families:
-        """Return the one family whose groups are the cells themselves."""
-        place = {tuple(row): cell for cell, row in enumerate(cells.table.tolist())}
-        counting = Crossings(Stratum(), tuple(range(len(cells.columns))), place, len(place))
-        return cls(
-            (Member(name, slice(0, len(place)), bound, offsets),),
-            (counting,),
-            cells.names,
-            share,
-            by_cell=True,
-        )
-
     def shifts(self, cells: Layout, prices: Floats) -> Floats:
         """Add up the prices of its groups for every cell of a table.
 
@@ -306,40 +292,31 @@ class Families:
         known = np.any([stratum.of(cells) for stratum in self.strata], axis=0)
         if not known.all():
             _refuse_unseen(cells, ~known)
-        parts = zip(self.members, self.counting, strict=True)
-        return np.asarray(
-            sum(counting.shifts(cells, prices[member.groups]) for member, counting in parts)
-        )
+        parts = [how.shifts(cells, prices[member.groups]) for member, how in self.pairs()]
+        return np.asarray(sum(parts))
+
+    def _sums(self, cells: Layout, values: Floats, power: int = 1) -> Floats:
+        return np.concatenate([each.sums(cells, values, power=power) for each in self.counting])
 
     def means(self, cells: Layout, sums: Floats, weight: Floats) -> Floats:
         """Return group means from the weighted sums of labels and the weight of each cell."""
         if self.by_cell:
             return np.asarray(sums / weight[:, None])
-        added = np.concatenate([counting.design(cells).T @ sums for counting in self.counting])
-        return np.asarray(added / (self.share[:, None] * weight.sum()))
+        return np.asarray(self._sums(cells, sums) / (self.share[:, None] * weight.sum()))
 
     def cells_of_groups(self, cells: Layout, weight: Floats) -> tuple[Floats, Floats]:
         """Return how many cells each group has, infinite where it counts parts, and its weight."""
-        if self.by_cell:
-            return np.ones(len(weight)), weight
-        whole = [
-            (counting.design(cells), isinstance(counting, Crossings)) for counting in self.counting
-        ]
-        counts = [
-            (design > 0).sum(axis=0) if all_ else np.full(design.shape[1], np.inf)
-            for design, all_ in whole
-        ]
-        return np.concatenate(counts).astype(np.float64), np.concatenate(
-            [weight @ design for design, _ in whole]
-        )
+        whole = [np.full(m.n_groups, isinstance(how, Crossings)) for m, how in self.pairs()]
+        counts = self._sums(cells, np.ones(len(weight)))
+        return np.where(np.concatenate(whole), counts, np.inf), self._sums(cells, weight)
 
     def squared(self, cells: Layout, variance: Floats) -> Floats:
         """Add up variances of cells to those of groups: each counts by the square of its part."""
-        if self.by_cell:
-            return variance
-        return np.concatenate(
-            [(counting.design(cells) ** 2).T @ variance for counting in self.counting]
-        )
+        return self._sums(cells, variance, power=2)
+
+    def pairs(self) -> list[tuple[Member, Counting]]:
+        """List the families, each with how it counts cells."""
+        return list(zip(self.members, self.counting, strict=True))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for strict JSON; without names where groups are the cells."""
@@ -347,11 +324,11 @@ class Families:
             "families": [
                 {
                     "name": member.name,
-                    "n_groups": member.groups.stop - member.groups.start,
+                    "n_groups": member.n_groups,
                     "bound": _bound_to_json(member),
                     **how.to_json(),
                 }
-                for member, how in zip(self.members, self.counting, strict=True)
+                for member, how in self.pairs()
             ],
             "names": None if self.by_cell else self.names.tolist(),
             "share": self.share.tolist(),
@@ -364,17 +341,15 @@ class Families:
     @classmethod
     def from_json(cls, stored: dict[str, Any], cells: Layout) -> Families:
         """Restore families from :meth:`to_json`."""
-        ends = np.cumsum([int(family["n_groups"]) for family in stored["families"]]).tolist()
+        sizes = [int(family["n_groups"]) for family in stored["families"]]
+        ends = np.cumsum(sizes).tolist()
         members = tuple(
-            _member_from_json(family, slice(end - int(family["n_groups"]), end))
-            for family, end in zip(stored["families"], ends, strict=True)
+            _member_from_json(family, slice(end - size, end))
+            for family, size, end in zip(stored["families"], sizes, ends, strict=True)
         )
-        share = np.array(stored["share"], dtype=np.float64)
-        own = (
-            cells.names
-            if stored["names"] is None
-            else np.array([str(name) for name in stored["names"]], dtype=np.str_)
-        )
+        share, own = np.array(stored["share"], dtype=np.float64), cells.names
+        if stored["names"] is not None:
+            own = np.array([str(name) for name in stored["names"]], dtype=np.str_)
         if share.shape != (ends[-1],) or own.shape != share.shape or not np.isfinite(share).all():
             raise ValueError(f"{ends[-1]} groups, but {share.shape} shares and {own.shape} names")
         return cls(
