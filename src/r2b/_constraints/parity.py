@@ -21,11 +21,9 @@ import numpy as np
 
 from r2b._constraints.bounds import Bound, Projected, RangeBound, Sides
 from r2b._data.arrays import Array, Flags, Floats, Places
-from r2b._data.compute import parts_of
 
 _EXCESS = 1e-9  # by how much a certificate lets labels be off a bound and rows off the simplex
 _ROUNDING = float(np.finfo(np.float64).eps)
-_CELLS_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +56,6 @@ class Member:
         """The offsets of entries that are bounded, 0 elsewhere."""
         sides = self.bound.sides(self.n_groups)
         return np.where(sides.bounded, 0.0 if self.offsets is None else self.offsets, 0.0)
-
-    @cached_property
-    def spread(self) -> Floats | None:
-        """The largest difference of two of its means per outcome; None where it may be any."""
-        return None if self.offsets is not None else self.bound.spread
 
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return the disparity of each outcome, of means of this family's groups."""
@@ -192,13 +185,8 @@ class Parity:
     @cached_property
     def touching(self) -> Flags:
         """Which groups share cells, (n_groups, n_groups)."""
-        shared = np.zeros((self.n_groups, self.n_groups), dtype=bool)
-        # a few cells tell where memberships have no zeros
-        for part in parts_of(len(self.matrix), _CELLS_AT_ONCE):
-            there = (self.matrix[part] != 0).astype(np.float64)
-            if (shared := shared | (there.T @ there > 0)).all():
-                break
-        return shared
+        there = (self.matrix != 0).astype(np.float64)
+        return np.asarray(there.T @ there > 0)
 
     @cached_property
     def components(self) -> list[Places]:
@@ -244,17 +232,6 @@ class Parity:
         if self.outcomes is not None:
             largest *= float(np.abs(self.outcomes).sum(axis=0).max())
         return largest
-
-    def counts_whole(self, member: Member) -> bool:
-        """Return whether every row counts in a group of a family whole or not at all."""
-        return self.design is not None and bool(
-            np.isin(self.design[:, member.groups], (0.0, 1.0)).all()
-        )
-
-    def among(self, members: tuple[Member, ...], places: Places, design: Floats | None) -> Parity:
-        """Return the constraint of some families, whose groups are at ``places``."""
-        names, share = self.names[places], self.share[places]
-        return Parity(members, names, share, self.cell_share, design, outcomes=self.outcomes)
 
     def project(self, means: Floats) -> Projected:
         """Project each family's means onto what it allows."""
@@ -444,20 +421,20 @@ def without_implied(parity: Parity) -> Slim:
     )
     if whole:
         places = places[cells]
-        kept = [
-            replace(kept[0], bound=kept[0].bound.reordered(cells), offsets=_taken(kept[0], cells))
-        ]
+        offsets = None if kept[0].offsets is None else kept[0].offsets[cells]
+        kept = [replace(kept[0], bound=kept[0].bound.reordered(cells), offsets=offsets)]
     ends = np.cumsum([member.n_groups for member in kept]).tolist()
     members = tuple(
-        replace(member, groups=slice(end - member.n_groups, end))
-        for member, end in zip(kept, ends, strict=True)
+        replace(m, groups=slice(end - m.n_groups, end)) for m, end in zip(kept, ends, strict=True)
     )
-    slim = parity.among(members, places, None if whole else design)
+    slim = replace(
+        parity,
+        members=members,
+        names=parity.names[places],
+        share=parity.share[places],
+        design=None if whole else design,
+    )
     return Slim(slim, places, carriers, parity.n_groups)
-
-
-def _taken(member: Member, places: Places) -> Floats | None:
-    return None if member.offsets is None else member.offsets[places]
 
 
 def _implied(parity: Parity, member: Member, other: Member) -> Places | None:
@@ -468,7 +445,7 @@ def _implied(parity: Parity, member: Member, other: Member) -> Places | None:
     if not (other.bound.compares_groups and member.bound.implied_by(other.bound)):
         return None
     coarse, fine = parity.matrix[:, member.groups], parity.matrix[:, other.groups]
-    if not (parity.counts_whole(member) and parity.counts_whole(other)):
+    if not all(np.isin(design, (0.0, 1.0)).all() for design in (coarse, fine)):
         return None
     inside, covered = coarse.any(axis=1), fine.any(axis=1)
     everywhere = member.bound.level != "mean" or np.array_equal(inside, covered)

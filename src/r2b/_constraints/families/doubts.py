@@ -5,6 +5,7 @@ Nothing is repaired here: what was found is named, in one warning per call.
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,32 +24,11 @@ from r2b.errors import DataWarning
 
 FEWEST = 10
 """Rows below which a group is doubtful: its means move by a tenth and more with every row."""
+_SHOWN = 5  # values named in a warning
 
-# different decimal numbers in a column that may still be categories, such as doses
-_MOST_DECIMALS = 10
-_SHOWN = 5
-_UNKNOWN = frozenset(
-    {
-        "?",
-        "??",
-        "-",
-        "--",
-        ".",
-        "",
-        "na",
-        "n/a",
-        "n.a.",
-        "#n/a",
-        "nan",
-        "null",
-        "none",
-        "nil",
-        "unk",
-        "unknown",
-        "missing",
-        "no data",
-    }
-    | {"not known", "not available", "not specified", "unspecified", "undefined"}
+_UNKNOWN = re.compile(
+    r"|\?\??|--?|\.|n/?a|n\.a\.|#n/a|nan|null|none|nil|unk(nown)?|missing|no data|undefined|"
+    r"unspecified|not (known|available|specified)"
 )
 
 
@@ -103,7 +83,7 @@ def doubts_of(groups: Cells, families: Families, classes: Sequence[Any] = ()) ->
                 name,
                 vocabulary.values.tolist(),
             )
-    found += _of_names("The label", "y", list(classes), _UNKNOWN - {"none"})
+    found += _of_names("The label", "y", list(classes), but="none")
     return tuple(found)
 
 
@@ -157,29 +137,22 @@ def lookalikes(values: Iterable[Any]) -> list[list[str]]:
 
 
 def _of_families(groups: Cells, families: Families) -> Iterator[Doubt]:
-    alone, small = [], []
+    alone, small = dict[str, Any](), []
     for member, counting in families.pairs():
         if isinstance(counting, Moments):
             continue
         names = [plain_value(name) for name in families.names[member.groups]]
         if len(names) == 1 and member.bound.fewest_groups > 1:
-            alone.append((member.name, names[0]))
-        rows = counting.sums(groups, groups.counts)
-        small += [
-            (float(rows[place]), name) for place, name in enumerate(names) if rows[place] < FEWEST
-        ]
+            alone[member.name] = names[0]
+        rows = counting.sums(groups, groups.counts).tolist()
+        small += [(n, name) for n, name in zip(rows, names, strict=True) if n < FEWEST]
     # Names of groups of several columns say which themselves.
     start = f"{groups.columns[0]}=" if len(groups.columns) == 1 and groups.columns[0] else ""
     if alone:
-        shown = listed(repr(f"{start}{written(group)}") for _, group in alone)
+        shown = listed(repr(f"{start}{written(group)}") for group in alone.values())
         problem = f"There is one group only, {shown}, so that there is nothing to compare."
-        yield Doubt(
-            "one group",
-            alone[0][0],
-            tuple(group for _, group in alone),
-            problem,
-            "Check that the right column was passed.",
-        )
+        remedy = "Check that the right column was passed."
+        yield Doubt("one group", next(iter(alone)), tuple(alone.values()), problem, remedy)
     if small:
         small.sort(key=lambda each: each[0])
         shown = listed(f"{start + written(name)!r} ({rows:g})" for rows, name in small)
@@ -189,34 +162,27 @@ def _of_families(groups: Cells, families: Families) -> Iterator[Doubt]:
             f"Pass `min_group_size={FEWEST}` with `small_groups='merge'` "
             "or `small_groups='exclude'`."
         )
-        yield Doubt(
-            "small groups",
-            families.members[0].name,
-            tuple(name for _, name in small),
-            problem,
-            remedy,
-        )
+        values = tuple(name for _, name in small)
+        yield Doubt("small groups", families.members[0].name, values, problem, remedy)
 
 
 def _of_values(where: str, name: str, values: list[Any]) -> Iterator[Doubt]:
     decimals = _decimals(values)
-    if decimals:
-        shown = listed(repr(value) for value in decimals)
+    # Few different decimal numbers may still be categories, such as doses.
+    if len(values) > 10 and decimals:
+        shown = listed(map(repr, decimals))
         many = f"{len(values):,} different numbers, such as {shown}"
         problem = f"{where} holds {many}, each a group of its own."
-        yield Doubt(
-            "decimal numbers",
-            name,
-            tuple(decimals),
-            problem,
-            "Pass it as `r2b.Continuous(column)`, or cut it into intervals.",
-        )
-    yield from _of_names(where, name, values, _UNKNOWN)
+        remedy = "Pass it as `r2b.Continuous(column)`, or cut it into intervals."
+        yield Doubt("decimal numbers", name, tuple(decimals), problem, remedy)
+    yield from _of_names(where, name, values)
 
 
-def _of_names(where: str, name: str, values: list[Any], unknown: frozenset[str]) -> Iterator[Doubt]:
+def _of_names(where: str, name: str, values: list[Any], but: str | None = None) -> Iterator[Doubt]:
+    texts = [value for value in values if isinstance(value, str)]
+    unknown = {text: text.strip().casefold() for text in texts}
     placeholders = [
-        value for value in values if isinstance(value, str) and value.strip().casefold() in unknown
+        text for text, plain in unknown.items() if plain != but and _UNKNOWN.fullmatch(plain)
     ]
     if placeholders:
         found = listed(map(repr, placeholders))
@@ -234,19 +200,16 @@ def _of_names(where: str, name: str, values: list[Any], unknown: frozenset[str])
 
 
 def _decimals(values: list[Any]) -> list[Any]:
-    """Return some of the decimal numbers of a column, unless they may well be categories."""
-    if len(values) <= _MOST_DECIMALS:
+    """Return some of the decimal numbers of a column that holds nothing but numbers."""
+    if any(isinstance(value, bool) for value in values):
         return []
     try:
-        numbers = [float(value) for value in values if not isinstance(value, bool)]
+        numbers = [float(value) for value in values]
     except (TypeError, ValueError):
         return []
-    found = [
-        value
-        for value, number in zip(values, numbers, strict=False)
-        if np.isfinite(number) and not number.is_integer()
-    ]
-    return found[:_SHOWN] if len(numbers) == len(values) else []
+    pairs = zip(values, numbers, strict=True)
+    found = [value for value, n in pairs if np.isfinite(n) and not n.is_integer()]
+    return found[:_SHOWN]
 
 
 def listed(texts: Iterable[str], between: str = ", ") -> str:
