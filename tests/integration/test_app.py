@@ -17,7 +17,7 @@ from app_server import PEOPLE, Answer, Served, running
 import r2b
 from r2b import metrics
 from r2b.app import pages
-from r2b.app.choices import PageChoice
+from r2b.app.choices import Choice
 from r2b.app.files import read_upload
 from r2b.app.tables import Store
 from r2b.cli import main
@@ -89,6 +89,19 @@ def test_an_answer_has_the_numbers_of_debias(app: Served, bound: str, families: 
         assert answer[name] == pytest.approx(getattr(fair.certificate, name), abs=1e-8)
 
 
+def test_groups_are_compared_with_one_that_is_named(app: Served) -> None:
+    chosen = {**CHOSEN, "sensitive": ["race"], "bound": "to_reference", "reference": "b"}
+    answer = app.post(f"{app.open()}/solve", chosen).json
+    fair = r2b.debias(
+        column("job"),
+        sensitive_features={"race": column("race")},
+        epsilon=0.02,
+        bound="to_reference",
+        reference="b",
+    )
+    assert answer["distance"] == pytest.approx(fair.certificate.distance, abs=1e-8)
+
+
 @pytest.mark.parametrize("form", ["round", "sample"])
 def test_the_page_and_the_report_state_the_parity_of_the_labels_that_are_downloaded(
     app: Served, form: str
@@ -112,13 +125,11 @@ def test_the_page_and_the_report_state_the_parity_of_the_labels_that_are_downloa
 
 def test_labels_that_are_not_proven_optimal_are_shown_as_such(app: Served) -> None:
     workspace = app.app.store.get(app.open().rpartition("/")[2])
-    choice = PageChoice.of(CHOSEN, workspace.table)
-    opened = workspace.opened(choice)
-    bounded = opened.under(choice)
-    bounded.task = replace(bounded.task, settings=replace(bounded.task.settings, max_iter=0))
-    fair = bounded.solve(0.02)
-    assert not fair.status.ok
-    shown = pages.answer(choice, opened.audit(choice), bounded, fair, None)
+    choice = Choice.of(CHOSEN, workspace.table)
+    task = workspace.task(choice)
+    object.__setattr__(task, "settings", replace(task.settings, max_iter=0))
+    assert not workspace.solve(choice).status.ok
+    shown = pages.answer(workspace, choice)
     assert (
         shown["proven"] is False
         and "Not proven" in shown["html"]["verdict"]
@@ -272,6 +283,8 @@ FAULTS: list[tuple[dict[str, Any], str, str]] = [
     ({"epsilon": None}, "epsilon", "empty"),
     ({"epsilon": "1"}, "epsilon", "'1'"),
     ({"bound": "none"}, "bound", "none"),
+    ({"bound": "to_reference"}, "reference", "missing"),
+    ({"bound": "to_reference", "reference": "x"}, "reference", "'x'"),
     ({"families": []}, "families", "[]"),
     ({"sensitive": ["gap"]}, "missing", "no value"),
     ({"label": "gap"}, "label", "no value"),
@@ -368,8 +381,8 @@ def test_names_with_markup_quotes_and_line_ends_come_back_escaped(app: Served) -
 def test_closing_a_table_stops_what_is_solved_for_it() -> None:
     store = Store()
     workspace = store.add(*read_upload("people.csv", PEOPLE, 10_000))
-    choice = PageChoice("job", ("sex",), epsilon=0.02)
-    workspace.opened(choice)
+    choice = Choice("labels", "job", ("sex",), epsilon=0.02)
+    workspace.task(choice)
     store.close_all()
     assert len(store) == 0 and workspace.solve(choice).status.value == "interrupted"
 
@@ -384,5 +397,5 @@ def test_more_groups_or_classes_than_a_page_can_show_are_refused_by_number(
     content = "id,sex,job\n" + "".join(f"{n},{n % 5},{n % 1500}\n" for n in range(15_000))
     workspace = Store().add(*read_upload("many.csv", content.encode(), 1_000_000))
     with pytest.raises(InputError, match=words) as error:
-        workspace.solve(PageChoice(label, (sensitive,)))
+        workspace.solve(Choice("labels", label, (sensitive,)))
     assert error.value.facts["control"] == ("sensitive" if sensitive == "id" else "label")

@@ -3,111 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import Any, get_args
 
-from r2b._constraints.bounds import BOUNDS
+from r2b._constraints.bounds import BOUNDS, CHOICES
 from r2b._constraints.epsilon import refuse_percentages
 from r2b._constraints.families.request import is_a
-from r2b._labels.debiasing import CHOICES
+from r2b._labels.debiasing import CHOICES as WORDS
+from r2b._labels.labels import Form
 from r2b.engines.files import FileSource
 from r2b.errors import ParameterError
-
-
-@dataclass(frozen=True)
-class PageChoice:
-    """Everything that a request says; the server keeps none of it.
-
-    Attributes
-    ----------
-    label : str
-    sensitive, control : tuple of str
-    weight : str or None
-    missing : {"error", "group", "exclude"}
-    families : {"crossed", "marginal", "both"}
-    bound : {"range", "to_overall", "ratio", "target"}
-    epsilon : float
-    """
-
-    label: str
-    sensitive: tuple[str, ...]
-    control: tuple[str, ...] = ()
-    weight: str | None = None
-    missing: str = "error"
-    families: str = "crossed"
-    bound: str = "range"
-    epsilon: float = 0.0
-
-    @classmethod
-    def of(cls, asked: dict[str, Any], table: FileSource) -> PageChoice:
-        """Read what a request says.
-
-        Raises
-        ------
-        ParameterError
-            Names the control that has to be set, or is set to something that cannot be.
-        """
-        found = cls(
-            label=_text(asked, "label") or "",
-            sensitive=_texts(asked, "sensitive"),
-            control=_texts(asked, "control"),
-            weight=_text(asked, "weight") or None,
-            **{
-                name: _one_of(asked, name, CHOICES[name])
-                for name in ("missing", "families", "bound")
-            },
-            epsilon=_epsilon(asked.get("epsilon", 0.0)),
-        )
-        found._check(table)
-        return found
-
-    def _check(self, table: FileSource) -> None:
-        if not self.label:
-            raise ParameterError(
-                "No label is chosen.",
-                remedy="Choose the column whose values should be fair.",
-                control="label",
-            )
-        if not self.sensitive:
-            raise ParameterError(
-                "No sensitive column is chosen.", remedy="Choose at least one.", control="sensitive"
-            )
-        refuse_percentages("epsilon", self.epsilon, BOUNDS[self.bound].largest, control="epsilon")
-        parts = {"label": (self.label,), "sensitive": self.sensitive, "control": self.control}
-        _refuse_columns(table, {**parts, "weight": () if self.weight is None else (self.weight,)})
-
-    @property
-    def columns(self) -> tuple[Any, ...]:
-        """What decides how the table is read: choices that agree here share their data."""
-        return self.label, self.sensitive, self.control, self.weight, self.missing
-
-    def arguments(self, table: FileSource) -> dict[str, Any]:
-        """Return the columns as :func:`r2b.debias` takes them."""
-        found = table.columns([self.label, *self.sensitive, *self.control])
-        arguments: dict[str, Any] = {
-            "y": found[self.label],
-            "sensitive_features": {name: found[name] for name in self.sensitive},
-        }
-        if self.control:
-            arguments["control_features"] = {name: found[name] for name in self.control}
-        if self.weight is not None:
-            arguments["sample_weight"] = table.with_numbers([self.weight]).columns([self.weight])[
-                self.weight
-            ]
-        return arguments
-
-    def options(self) -> dict[str, Any]:
-        """Return the other options of :func:`r2b.debias`, those at their defaults left out."""
-        default = {each.name: each.default for each in fields(PageChoice)}
-        chosen = {name: getattr(self, name) for name in ("epsilon", "bound", "families", "missing")}
-        options = {
-            name: value
-            for name, value in chosen.items()
-            if name == "epsilon" or value != default[name]
-        }
-        return options | dict(BOUNDS[self.bound].defaults)
-
 
 TASKS = {
     "labels": (
@@ -127,100 +34,129 @@ TASKS = {
         "Labels and predictions side by side: how far a model is from fair.",
     ),
 }
+KINDS = ("csv", "parquet", "xlsx")
+NEEDED = {
+    name: {each: parameter.help for each, parameter in BOUNDS[name].parameters.items()}
+    for name in CHOICES
+    if not BOUNDS[name].defaults
+}
+"""What the page asks for with a bound: its parameters without a default, and what to pass."""
+
+_PARTS = {
+    "labels": ("label", "sensitive", "control"),
+    "decisions": ("scores", "sensitive"),
+    "training": ("label", "sensitive", "features"),
+    "predictions": ("label", "prediction", "sensitive"),
+}
+_SINGLE = ("label", "prediction")
+_MISSED = {
+    "label": ("No label is chosen.", "Choose the column that holds it."),
+    "sensitive": ("No sensitive column is chosen.", "Choose at least one."),
+    "scores": ("No column of probabilities is chosen.", "Choose one for every class."),
+    "features": ("No column that the model sees is chosen.", "Choose those it will have."),
+    "prediction": ("No prediction is chosen.", "Choose the column that holds what was predicted."),
+}
 
 
 @dataclass(frozen=True)
-class TaskChoice:
-    """What is asked of a table beside fair labels.
+class Choice:
+    """Everything that a request says; the server keeps none of it.
 
     Attributes
     ----------
-    task : {"decisions", "training", "predictions"}
+    task : {"labels", "decisions", "training", "predictions"}
     label, prediction : str
-    scores, sensitive, features : tuple of str
+    sensitive, control, scores, features : tuple of str
     weight : str or None
-    missing : {"error", "group", "exclude"}
+    missing, families, bound : str
+        As for :func:`r2b.debias`.
+    parameters : tuple of (str, object)
+        Options of the bound.
     epsilon : float
     normalize : bool
         Divide rows of probabilities by their sums.
+    form, kind : str
+        Form of the labels, and kind of the file, of a download.
     """
 
     task: str
-    label: str
-    prediction: str
-    scores: tuple[str, ...]
-    sensitive: tuple[str, ...]
-    features: tuple[str, ...]
+    label: str = ""
+    sensitive: tuple[str, ...] = ()
+    control: tuple[str, ...] = ()
+    scores: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    prediction: str = ""
     weight: str | None = None
     missing: str = "error"
+    families: str = "crossed"
+    bound: str = "range"
+    parameters: tuple[tuple[str, Any], ...] = ()
     epsilon: float = 0.0
     normalize: bool = False
+    form: Form = field(default="soft", compare=False)
+    kind: str = field(default="csv", compare=False)
 
     @classmethod
-    def of(cls, asked: dict[str, Any], table: FileSource) -> TaskChoice:
-        """Read what a request says.
+    def of(
+        cls, asked: dict[str, Any], table: FileSource, tasks: Sequence[str] = ("labels",)
+    ) -> Choice:
+        """Read what a request for one of some tasks says.
 
         Raises
         ------
         ParameterError
             Names the control that has to be set, or is set to something that cannot be.
         """
-        found = cls(
-            task=_one_of(asked, "task", tuple(TASKS)[1:]),
-            label=_text(asked, "label") or "",
-            prediction=_text(asked, "prediction") or "",
-            scores=_texts(asked, "scores"),
-            sensitive=_texts(asked, "sensitive"),
-            features=_texts(asked, "features"),
-            weight=_text(asked, "weight") or None,
-            missing=_one_of(asked, "missing", CHOICES["missing"]),
-            epsilon=_epsilon(asked.get("epsilon", 0.0)),
-            normalize=asked.get("normalize") is True,
-        )
-        found._check(table)
-        return found
-
-    def _check(self, table: FileSource) -> None:
-        refuse_percentages("epsilon", self.epsilon, BOUNDS["range"].largest, control="epsilon")
-        parts = {
-            "sensitive": self.sensitive,
-            "weight": () if self.weight is None else (self.weight,),
-        }
-        for name in _NEEDED[self.task]:
-            given = getattr(self, name)
-            parts[name] = (given,) if isinstance(given, str) and given else tuple(given)
-            if not parts[name]:
+        words: dict[str, Sequence[str]] = {"task": tasks, "form": get_args(Form), "kind": KINDS}
+        words |= {name: WORDS[name] for name in ("missing", "families", "bound")}
+        chosen: dict[str, Any] = {name: _one_of(asked, name, words[name]) for name in words}
+        parts: dict[str, Any] = {name: _columns(asked, name) for name in _PARTS[chosen["task"]]}
+        for name in parts:
+            if not parts[name] and name in _MISSED:
                 raise ParameterError(_MISSED[name][0], remedy=_MISSED[name][1], control=name)
-        if not self.sensitive:
-            raise ParameterError(
-                "No sensitive column is chosen.", remedy="Choose at least one.", control="sensitive"
-            )
-        if self.task == "decisions" and len(self.scores) < 2:
+        if len(parts.get("scores", "12")) == 1:
             raise ParameterError(
                 "One column of probabilities is chosen.",
                 remedy="Choose one for every class.",
                 control="scores",
             )
-        _refuse_columns(table, parts)
+        bound, weight = BOUNDS[chosen["bound"]], _columns(asked, "weight")
+        _refuse_columns(table, {**parts, "weight": weight})
+        needed = NEEDED.get(chosen["bound"], {}).items()
+        given = {name: _parameter(asked, name, help) for name, help in needed}
+        one: dict[str, Any] = {name: parts.pop(name)[0] for name in _SINGLE if name in parts}
+        return cls(
+            **chosen,
+            **one,
+            **parts,
+            weight=weight[0] if weight else None,
+            parameters=(*bound.defaults.items(), *given.items()),
+            epsilon=_epsilon(asked.get("epsilon", 0.0), bound.largest),
+            normalize=asked.get("normalize") is True,
+        )
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """What decides how the table is read: choices that agree here share their data."""
+        return self.label, self.sensitive, self.control, self.weight, self.missing
+
+    @property
+    def asked(self) -> tuple[Any, ...]:
+        """What is asked of the groups, apart from epsilon."""
+        return *self.data, self.families, self.bound, self.parameters
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of :func:`r2b.debias`, those at their defaults left out."""
+        chosen = {name: getattr(self, name) for name in ("bound", "families", "missing")}
+        other = {name: value for name, value in chosen.items() if value != getattr(Choice, name)}
+        return {"epsilon": self.epsilon, **other, **dict(self.parameters)}
 
 
-_NEEDED = {
-    "decisions": ("scores",),
-    "training": ("label", "features"),
-    "predictions": ("label", "prediction"),
-}
-_MISSED = {
-    "scores": ("No column of probabilities is chosen.", "Choose one for every class."),
-    "label": ("No label is chosen.", "Choose the column that holds it."),
-    "features": (
-        "No column that the model sees is chosen.",
-        "Choose those that it will be trained with.",
-    ),
-    "prediction": (
-        "No prediction is chosen.",
-        "Choose the column that holds what the model predicted.",
-    ),
-}
+def _parameter(asked: dict[str, Any], name: str, help: str) -> str:
+    value = asked.get(name)
+    if not isinstance(value, str) or not value:
+        raise ParameterError(f"The {name} is missing.", remedy=f"Name {help}", control=name)
+    return value
 
 
 def _refuse_columns(table: FileSource, parts: dict[str, tuple[str, ...]]) -> None:
@@ -230,41 +166,32 @@ def _refuse_columns(table: FileSource, parts: dict[str, tuple[str, ...]]) -> Non
             table.check(names, part)
         except ParameterError as error:
             raise error.changed(control=part) from None
-    chosen = [(name, part) for part, names in parts.items() if part != "weight" for name in names]
-    for place, (name, part) in enumerate(chosen):
-        if name in dict(chosen[:place]):
-            remedy = "Give every column one part."
-            raise ParameterError(
-                f"The column {name!r} is chosen twice.", remedy=remedy, control=part, column=name
-            )
+    seen: set[str] = set()
+    for part, name in [(part, name) for part, names in parts.items() for name in names]:
+        if name in seen and part != "weight":
+            problem, remedy = f"The column {name!r} is chosen twice.", "Give every column one part."
+            raise ParameterError(problem, remedy=remedy, control=part, column=name)
+        seen.add(name)
 
 
-def _text(asked: dict[str, Any], name: str) -> str | None:
-    value = asked.get(name)
-    if value is not None and not isinstance(value, str):
-        raise ParameterError(f"{name} is not a name.", remedy="Choose a column.", control=name)
-    return value
-
-
-def _texts(asked: dict[str, Any], name: str) -> tuple[str, ...]:
+def _columns(asked: dict[str, Any], name: str) -> tuple[str, ...]:
     value = asked.get(name) or []
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ParameterError(
-            f"{name} is not a list of names.", remedy="Choose columns.", control=name
-        )
-    return tuple(value)
+    names = [value] if isinstance(value, str) else value
+    texts = isinstance(names, list) and all(isinstance(each, str) for each in names)
+    if not texts or (len(names) > 1 and name in (*_SINGLE, "weight")):
+        raise ParameterError(f"{name} names no columns.", remedy="Choose columns.", control=name)
+    return tuple(names)
 
 
-def _one_of(asked: dict[str, Any], name: str, options: tuple[str, ...]) -> str:
-    value = asked.get(name, options[0])
-    if value not in options:
-        raise ParameterError(
-            f"{name} is {value!r}.", remedy=f"Choose one of {', '.join(options)}.", control=name
-        )
+def _one_of(asked: dict[str, Any], name: str, known: Sequence[str]) -> str:
+    value = asked.get(name, known[0])
+    if value not in known:
+        remedy = f"Choose one of {', '.join(known)}."
+        raise ParameterError(f"The {name} is {value!r}.", remedy=remedy, control=name)
     return str(value)
 
 
-def _epsilon(value: Any) -> float:
+def _epsilon(value: Any, largest: float) -> float:
     if not is_a(Real, value) or not 0 <= value < math.inf:
         shown = "empty" if value is None else repr(value)
         raise ParameterError(
@@ -272,4 +199,5 @@ def _epsilon(value: Any) -> float:
             remedy="It is a number from 0 (no difference at all) upwards.",
             control="epsilon",
         )
+    refuse_percentages("epsilon", value, largest, control="epsilon")
     return float(value)

@@ -28,8 +28,6 @@ ENCODINGS = {
     "latin-1": "Latin-1",
     "utf-16": "UTF-16",
     "cp1250": "Windows (Central Europe)",
-}
-ENCODINGS |= {
     "cp1251": "Windows (Cyrillic)",
     "shift_jis": "Shift JIS",
     "gb18030": "GB 18030",
@@ -95,29 +93,19 @@ class Reading:
         ParameterError
             An encoding that is not among those offered: not every codec of Python reads text.
         """
-        found = {name: asked.get(name) or "" for name in ("encoding", "delimiter", "sheet")}
-        made = cls(
-            **{name: value if isinstance(value, str) else "" for name, value in found.items()}
-        )
+        given = {name: asked.get(name) for name in ("encoding", "delimiter", "sheet")}
+        made = cls(**{name: text for name, text in given.items() if isinstance(text, str)})
         if made.encoding and made.encoding not in ENCODINGS:
+            problem = f"The encoding is {made.encoding!r}."
             remedy = f"Choose one of {', '.join(ENCODINGS)}."
-            raise ParameterError(
-                f"The encoding is {made.encoding!r}.",
-                remedy=remedy,
-                control="file",
-                encoding=made.encoding,
-            )
+            raise ParameterError(problem, remedy=remedy, control="file", encoding=made.encoding)
         return made
 
     def arguments(self) -> dict[str, str]:
         """Return what is known, as :func:`r2b.scan` takes it."""
-        usual = {"encoding": "utf-8", "delimiter": ","}
-        known = {
-            name: getattr(self, name)
-            for name in ("encoding", "delimiter", "sheet")
-            if getattr(self, name) != usual.get(name)
-        }
-        return {name: value for name, value in known.items() if value}
+        known = {"encoding": self.encoding, "delimiter": self.delimiter, "sheet": self.sheet}
+        usual = ("encoding", "utf-8"), ("delimiter", ",")
+        return {name: text for name, text in known.items() if text and (name, text) not in usual}
 
 
 def guessed(content: bytes, kind: str, asked: Reading) -> Reading:
@@ -130,41 +118,33 @@ def guessed(content: bytes, kind: str, asked: Reading) -> Reading:
     >>> guessed(b"a,b\n1,2\n", "csv", Reading())
     Reading(encoding='utf-8', delimiter=',', sheet='')
     """
-    encoding = asked.encoding or _encoding_of(content)
-    delimiter = asked.delimiter
-    if kind == "csv" and not delimiter:
-        with suppress(csv.Error):
-            delimiter = _delimiter_of(
-                content[: 1 << 16].decode(encoding, "ignore"), whole=len(content) <= 1 << 16
-            )
-    return replace(asked, encoding=encoding, delimiter=delimiter if kind == "csv" else "")
+    encoding, delimiter = asked.encoding or _encoding_of(content), ""
+    if kind == "csv":
+        head = content[: 1 << 16]
+        lines = head.decode(encoding, "ignore").splitlines()
+        whole = lines if len(head) == len(content) else lines[:-1]
+        delimiter = asked.delimiter or _delimiter_of(whole[:50])
+    return replace(asked, encoding=encoding, delimiter=delimiter)
 
 
 def _encoding_of(content: bytes) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
-    for name in ("utf-8", "cp1252", "latin-1") if b"\0" not in content else ("utf-8",):
+    for name in ("utf-8", "cp1252", "latin-1") if b"\0" not in content else ():
         with suppress(UnicodeDecodeError):
             content.decode(name)
             return name
     return "utf-8"  # whose error says which byte is none
 
 
-def _delimiter_of(text: str, *, whole: bool) -> str:
-    """Return the mark that cuts the first lines into equally many fields, a comma first."""
-    lines = text.splitlines()
-    lines = lines[: 50 if whole or len(lines) > 50 else len(lines) - 1]
-    found = [
-        mark
-        for mark in DELIMITERS
-        if len({len(row) for row in csv.reader(lines, delimiter=mark) if row} - {1}) == 1
-    ]
-    even = [
-        mark
-        for mark in found
-        if len({len(row) for row in csv.reader(lines, delimiter=mark) if row}) == 1
-    ]
-    return even[0] if even else ""
+def _delimiter_of(lines: list[str]) -> str:
+    """Return the mark that cuts lines into equally many fields, a comma first."""
+    for mark in DELIMITERS:
+        with suppress(csv.Error):
+            fields = {len(row) for row in csv.reader(lines, delimiter=mark) if row}
+            if len(fields) == 1 and fields != {1}:
+                return mark
+    return ""
 
 
 def read_upload(
@@ -190,11 +170,8 @@ def read_upload(
         size = error.facts.get("size")
         if not isinstance(size, int):  # it takes too much time or memory, and says so
             raise
-        raise too_large(
-            f"{name} grows to more than {megabytes(GROWTH * limit)} when it is unpacked",
-            limit,
-            size,
-        ) from error
+        grown = f"{name} grows to more than {megabytes(GROWTH * limit)} when it is unpacked"
+        raise too_large(grown, limit, size) from error
     except R2BError as error:
         if isinstance(error, ParameterError) and "sheets" not in error.facts:
             raise
@@ -203,19 +180,11 @@ def read_upload(
 
 def opened_file(path: Path) -> tuple[FileSource, Reading]:
     """Open a file of this machine; the encoding of plain text is guessed."""
-    found = (
-        FileSource.open(path)
-        if not (shape := format_of(path.name)) or not shape.is_text or shape.compression
-        else None
-    )
-    if found is not None:
-        return checked(found), Reading()
-    assert shape is not None
-    head = b""
-    if path.is_file():
-        with open(path, "rb") as file:
-            head = file.read(_SEEN)
-    reading = guessed(head, shape.kind, Reading())
+    shape = format_of(path.name)
+    if shape is None or not shape.is_text or shape.compression or not path.is_file():
+        return checked(FileSource.open(path)), Reading()
+    with open(path, "rb") as file:
+        reading = guessed(file.read(_SEEN), shape.kind, Reading())
     return checked(FileSource.open(path, **_text_arguments(reading))), reading
 
 
@@ -231,26 +200,17 @@ def read_again(source: FileSource, asked: Reading) -> tuple[FileSource, Reading]
     with open(place.path, "rb") as file:
         reading = guessed(file.read(_SEEN), format.kind, asked)
         file.seek(0)
-        # A file of this machine is read where it lies; what was sent is held in memory, and copied
-        # there.
+        # What was sent is held in memory, and copied there; a file is read where it lies.
         stream = None if place.held is None else io.BytesIO(file.read())
-    found = FileSource.open(
-        place.path if stream is None else place.name,
-        str(format),
-        stream=stream,
-        **_text_arguments(reading),
-    )
+    name = place.path if stream is None else place.name
+    found = FileSource.open(name, str(format), stream=stream, **_text_arguments(reading))
     return checked(found), reading
 
 
 def preview(source: FileSource, first: int = 5) -> list[list[str]]:
     """Return the first rows of a table, as text."""
-    batch = next(source.batches(None), None)
-    columns = (
-        []
-        if batch is None
-        else [column.slice(0, first).to_pylist() for column in batch.record.columns]
-    )
+    record = next(iter(source.batches(None))).record
+    columns = [column.slice(0, first).to_pylist() for column in record.columns]
     return [
         ["" if value is None else str(value)[:40] for value in row]
         for row in zip(*columns, strict=True)
@@ -274,22 +234,18 @@ def _opened(
 ) -> tuple[FileSource, Reading]:
     """Open text here, and other formats, which may break their reader, in another process."""
     if format is not None and (not format.is_text or format.compression == "zst"):
-        clean, content = parsed(content, name, format, most, asked.sheet)
-        if not clean.is_text:
-            return FileSource.open(name, str(clean), stream=io.BytesIO(content)), Reading(
-                sheet=asked.sheet
-            )
-        format = clean
+        format, content = parsed(content, name, format, most, asked.sheet)
+        if not format.is_text:
+            source = FileSource.open(name, str(format), stream=io.BytesIO(content))
+            return source, Reading(sheet=asked.sheet)
     elif format is None or format.compression:
-        source = FileSource.open(name, stream=io.BytesIO(content))
-        format = source.listing.format
+        format = FileSource.open(name, stream=io.BytesIO(content)).listing.format
         if format.compression:
             # Unpacked as a whole, within the limit: what is read part by part has none.
             content = decompress(content, format.compression, name)
     reading = guessed(content, format.kind, asked)
-    return FileSource.open(
-        name, format.kind, stream=io.BytesIO(content), **_text_arguments(reading)
-    ), reading
+    stream, how = io.BytesIO(content), _text_arguments(reading)
+    return FileSource.open(name, format.kind, stream=stream, **how), reading
 
 
 _SEEN = 1 << 26  # bytes of a file of this machine by which its encoding is guessed
@@ -297,11 +253,8 @@ _SEEN = 1 << 26  # bytes of a file of this machine by which its encoding is gues
 
 def open_adult() -> FileSource:
     """Open the Adult data; numbers are numbers."""
-    return checked(
-        FileSource.open(
-            "adult.arrow", stream=io.BytesIO(table_of(load_adult().columns, Format("arrow")))
-        )
-    )
+    content = table_of(load_adult().columns, Format("arrow"))
+    return checked(FileSource.open("adult.arrow", stream=io.BytesIO(content)))
 
 
 CHILD = "from r2b.app.files import child; child()"
@@ -336,27 +289,16 @@ def parsed(
     FileTooLargeError
         It grows beyond the limit, or takes too much memory or time.
     """
-    asked = {
-        "name": name,
-        "kind": format.kind,
-        "compression": format.compression,
-        "most": most,
-        "n_bytes": len(content),
-    }
-    asked["sheet"] = sheet
-    command = [sys.executable, "-c", CHILD]
+    asked: dict[str, Any] = {"name": name, "kind": format.kind, "compression": format.compression}
+    asked |= {"most": most, "n_bytes": len(content), "sheet": sheet}
     # One thread and the plain allocator: threads and pools take address space, which is what is
     # limited.
-    env = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "ARROW_DEFAULT_MEMORY_POOL": "system",
-    }
-    env["PYTHONPATH"] = os.pathsep.join(each for each in sys.path if each)
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    env = {**os.environ, **one, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     try:
         done = subprocess.run(
-            command,
+            [sys.executable, "-c", CHILD],
             input=json.dumps(asked).encode() + b"\n" + content,
             capture_output=True,
             env=env,
@@ -364,28 +306,23 @@ def parsed(
         )
     except subprocess.TimeoutExpired:
         problem = f"{name} takes more than {SECONDS} seconds to read."
-        raise FileTooLargeError(
-            problem, remedy="Send a part of its rows, or use r2b on the command line.", path=name
-        ) from None
+        remedy = "Send a part of its rows, or use r2b on the command line."
+        raise FileTooLargeError(problem, remedy=remedy, path=name) from None
     line, _, rest = done.stdout.partition(b"\n")
-    if done.returncode != 0 or not line:
-        ending = (
-            f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-        )
+    code = done.returncode
+    if code or not line:
+        ending = f"signal {-code}" if code < 0 else f"exit code {code}"
         raise DamagedFileError(
             f"{name} is damaged: the program that reads {format} ended on it, with {ending}.",
             remedy="Check that the file is whole; write it again where it is not.",
             path=name,
-            returncode=done.returncode,
+            returncode=code,
         )
     answer = json.loads(line)
     if "error" in answer:
-        kinds: dict[str, type[R2BError]] = {
-            kind.__name__: kind for kind in (DamagedFileError, FileTooLargeError, ParameterError)
-        }
-        raise kinds.get(answer["error"], InputError)(
-            answer["problem"], remedy=answer["remedy"], **answer["facts"]
-        )
+        kinds = DamagedFileError, FileTooLargeError, ParameterError
+        kind = {kind.__name__: kind for kind in kinds}.get(answer["error"], InputError)
+        raise kind(answer["problem"], remedy=answer["remedy"], **answer["facts"])
     return Format(answer["kind"]), rest
 
 
@@ -395,43 +332,25 @@ def child() -> None:
     asked = json.loads(line)
     # Up to four copies of a table are held while it is read.
     _confine((1 << 30) + 4 * (asked["most"] + asked["n_bytes"]))
-    out = sys.stdout.buffer
+    format, body = Format(asked["kind"], asked["compression"]), b""
     try:
         with unpacked_within(asked["most"]):
-            kind, body = _normal(
-                content,
-                asked["name"],
-                Format(asked["kind"], asked["compression"]),
-                asked["sheet"] or None,
-            )
+            kind, body = _normal(content, asked["name"], format, asked["sheet"] or None)
         answer: dict[str, Any] = {"kind": kind}
-    except R2BError as error:
+    except (R2BError, MemoryError) as error:
+        if isinstance(error, R2BError):
+            found = error
+        else:
+            problem = f"{asked['name']} takes more memory than the app gives to one file."
+            found = FileTooLargeError(problem, remedy="Use r2b on the command line.")
         facts = {
-            key: value for key, value in error.facts.items() if isinstance(value, (str, int, list))
+            key: fact for key, fact in found.facts.items() if isinstance(fact, str | int | list)
         }
-        answer, body = (
-            {
-                "error": type(error).__name__,
-                "problem": error.problem,
-                "remedy": error.remedy,
-                "facts": facts,
-            },
-            b"",
-        )
-    except MemoryError:
-        problem = f"{asked['name']} takes more memory than the app gives to one file."
-        answer, body = (
-            {
-                "error": "FileTooLargeError",
-                "problem": problem,
-                "remedy": "Use r2b on the command line.",
-                "facts": {},
-            },
-            b"",
-        )
-    out.write(json.dumps(answer).encode() + b"\n")
-    out.write(body)
-    out.flush()
+        answer = {"error": type(found).__name__, "problem": found.problem, "remedy": found.remedy}
+        answer["facts"] = facts
+    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+    sys.stdout.buffer.write(body)
+    sys.stdout.buffer.flush()
     # No clean-up: memory that the file has damaged is not walked once more.
     os._exit(0)
 
@@ -439,20 +358,15 @@ def child() -> None:
 def _normal(content: bytes, name: str, format: Format, sheet: str | None) -> tuple[str, Any]:
     if format.is_text:
         return format.kind, decompress(content, format.compression, name)
-    arrow, source = (
-        pyarrow(),
-        FileSource.open(name, str(format), sheet=sheet, threads=1, stream=io.BytesIO(content)),
-    )
-    sink, total = io.BytesIO(), 0
-    writer = None
+    arrow, sink, total, writer = pyarrow(), io.BytesIO(), 0, None
+    stream = io.BytesIO(content)
+    source = FileSource.open(name, str(format), sheet=sheet, threads=1, stream=stream)
     for batch in source.batches(None):
         total += unfolded_bytes(batch.record)
         refuse_growth(name, len(content), total)
         writer = writer or arrow.ipc.new_stream(sink, batch.record.schema)
         writer.write_batch(batch.record)
-    if writer is None:
-        writer = arrow.ipc.new_stream(sink, source.files[0].schema)
-    writer.close()
+    (writer or arrow.ipc.new_stream(sink, source.files[0].schema)).close()
     return "arrow", sink.getbuffer()
 
 
@@ -462,18 +376,11 @@ def _confine(memory: int) -> None:
         import resource
     except ImportError:
         return
-    with (
-        open("/proc/self/statm", "rb")
-        if os.path.exists("/proc/self/statm")
-        else io.BytesIO(b"0") as file
-    ):
+    used = 0
+    with suppress(OSError), open("/proc/self/statm", "rb") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
-    for what, most in (
-        (resource.RLIMIT_AS, used + memory),
-        (resource.RLIMIT_CPU, SECONDS),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        _, hard = resource.getrlimit(what)
-        resource.setrlimit(
-            what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard)
-        )
+    limits = {resource.RLIMIT_AS: used + memory, resource.RLIMIT_CPU: SECONDS}
+    for what, most in {**limits, resource.RLIMIT_CORE: 0}.items():
+        hard = resource.getrlimit(what)[1]
+        soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (soft, hard))

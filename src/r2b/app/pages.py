@@ -12,35 +12,30 @@ from typing import Any
 import numpy as np
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from r2b._audit import Audit
+from r2b._audit.tradeoff import fair_as_they_are
 from r2b._constraints.bounds import BOUNDS as ALL_BOUNDS
 from r2b._constraints.bounds import CHOICES
 from r2b._data.arrays import plain_value
 from r2b._data.values import directions_kept
 from r2b._files.text import megabytes
 from r2b._labels import FairLabels
-from r2b.app.choices import TASKS, PageChoice, TaskChoice
+from r2b.app.choices import NEEDED, TASKS, Choice
 from r2b.app.files import DELIMITERS, ENCODINGS, preview
-from r2b.app.making import Made, leaving, shares
-from r2b.app.tables import Bounded, Workspace
+from r2b.app.making import Made, shares
+from r2b.app.tables import Workspace
 from r2b.errors import MissingValueError, R2BError, WeightError
 from r2b.report import facts_of, views, words
 from r2b.report.render import environment as report_environment
 from r2b.report.render import source as report_source
 
-TOP_CLASSES = 16  # that gain, of those that a channel shows
+TOP_CLASSES, TOP_GROUPS = 16, 40  # of a table
 _LEAST = 0.0005  # probability that is shown, since it rounds to 0.1 %
-_MOST_ROWS = 40  # groups of a table that is made on request
-_TEACH = (
-    "Train on them without the columns seen_..., with the weights if rows are repeated, and "
-    "measure the model by the true groups."
-)
+_ASSETS = ("report.css", "app.css", "app.js", "icon.svg")
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 BOUNDS = {
     name: (ALL_BOUNDS[name].title, f"Accepted at most: {ALL_BOUNDS[name].description}")
     for name in CHOICES
-    if set(ALL_BOUNDS[name].parameters) <= set(ALL_BOUNDS[name].defaults)
 }
 FAMILIES = {
     "crossed": ("Crossed", "every combination"),
@@ -71,6 +66,7 @@ _FIELDS = {
     "sheet": ("Sheet", {}),
     "normalize": ("Divide rows that do not add up to 1 by their sums", {}),
     "form": ("Form", {}),
+    "reference": ("Reference", {}),
 }
 """Options of the library that have a field on the page, and the words for their values there."""
 
@@ -91,13 +87,11 @@ def render(name: str, **values: Any) -> str:
 
 def asset(name: str) -> tuple[str, str] | None:
     """Return a file that pages load, with its type; None if there is no such file."""
+    kind = _TYPES[name.rpartition(".")[2]] if name in _ASSETS else ""
     if name == "report.css":
-        return str(report_source(name)), _TYPES["css"]
-    if name not in ("app.css", "app.js", "icon.svg"):
-        return None
-    return files("r2b.app").joinpath("templates", name).read_text(encoding="utf-8"), _TYPES[
-        name.rpartition(".")[2]
-    ]
+        return str(report_source(name)), kind
+    path = files("r2b.app").joinpath("templates", name)
+    return (path.read_text(encoding="utf-8"), kind) if kind else None
 
 
 def start_page(limit: int, fault: str = "") -> str:
@@ -116,23 +110,20 @@ def work_page(workspace: Workspace) -> str:
     """Return the page of an open table."""
     # A stranger who tries the app sees an answer at once.
     label, sensitive = ("education", ["sex"]) if workspace.source == "adult" else (None, [])
-    # Likely columns of groups first: in a long list they would be out of sight.
-    ordered = sorted(
-        workspace.columns,
-        key=lambda each: (
-            each.name not in sensitive,
-            (each.distinct or 0) > 100,
-            each.distinct == 1,
-        ),
-    )
+
+    def unlikely(each: Any) -> tuple[bool, ...]:
+        """Tell what puts a column at the end of a long list, where it is out of sight."""
+        return each.name not in sensitive, (each.distinct or 0) > 100, each.distinct == 1
+
     return render(
         "work.html.j2",
         table=workspace.table,
-        ordered=ordered,
+        ordered=sorted(workspace.columns, key=unlikely),
         columns=workspace.columns,
         chosen={"label": label, "sensitive": sensitive},
         id=workspace.id,
         bounds=BOUNDS,
+        needed=NEEDED,
         families=FAMILIES,
         missing=MISSING,
         tasks=TASKS,
@@ -146,96 +137,80 @@ def _reading_of(workspace: Workspace) -> dict[str, Any]:
     format, reading = workspace.table.listing.format, workspace.reading
     dialect = getattr(workspace.table.files[0], "dialect", None)
     delimiter = "" if dialect is None else dialect.delimiter
-    how = (
-        f"The file is read as {ENCODINGS.get(reading.encoding, reading.encoding or 'UTF-8')}"
-        if format.is_text
-        else "The first rows"
-    )
+    encodings = {reading.encoding or "utf-8": reading.encoding or "UTF-8"} | ENCODINGS
+    read_as = f"The file is read as {encodings[reading.encoding or 'utf-8']}"
+    how = read_as if format.is_text else "The first rows"
     how += f" of the sheet {reading.sheet}" if reading.sheet else ""
     if format.kind == "csv":
         how += f", its fields separated by a {DELIMITERS.get(delimiter, repr(delimiter))}"
-    known = {
-        "encodings": ENCODINGS
-        | {
-            reading.encoding or "utf-8": ENCODINGS.get(
-                reading.encoding, reading.encoding or "UTF-8"
-            )
-        }
-    }
-    known["delimiters"] = DELIMITERS
-    may = workspace.source == "file" and format.is_text and not format.compression
     return {
         "how_read": how,
-        "is_text": may,
+        "is_text": workspace.source == "file" and format.is_text and not format.compression,
         "is_csv": format.kind == "csv",
         "reading": reading,
         "delimiter": delimiter,
-        **known,
+        "encodings": encodings,
+        "delimiters": DELIMITERS,
     }
 
 
-def answer(
-    choice: PageChoice,
-    found: Audit,
-    bounded: Bounded,
-    fair: FairLabels,
-    cell: str | None,
-    form: str = "soft",
+def facts_for(
+    workspace: Workspace, choice: Choice, *, known: bool = False, **shown: Any
 ) -> dict[str, Any]:
-    """Return what a move changes on the page; ``form`` is that in which labels would leave."""
-    facts = facts_of(
-        found, fair, bounded.path, label_name=choice.label, leaving=leaving(fair, form)
+    """Return the facts of what is chosen; with its cost if that is ``known``, or else solved."""
+    fair, form = workspace.solve(choice), choice.form
+    return facts_of(
+        workspace.audit(choice),
+        fair,
+        workspace.frontier(choice, known=known),
+        label_name=choice.label,
+        leaving=(form, fair.realised_as(form)) if form in ("round", "sample") else None,
+        **shown,
     )
-    change, proof = facts["change"], facts["certificate"]
+
+
+def answer(workspace: Workspace, choice: Choice, cell: str | None = None) -> dict[str, Any]:
+    """Return what a move changes on the page, and the channel of one cell."""
+    fair, facts = workspace.solve(choice), facts_for(workspace, choice, known=True)
+    change, proof, cost = facts["change"], facts["certificate"], views.cost(facts)
     shown = {**facts, "change": {**change, "flows": change["flows"][: views.TOP_FLOWS]}}
     cells = [str(plain_value(name)) for name in fair.cells]
     # By default the cell whose labels change most, so that the table has something to show.
     moved = np.abs(1.0 - np.einsum("jkk->jk", fair.channel)).sum(axis=1)
     place = cells.index(cell) if cell in cells else int(moved.argsort(kind="stable")[-1])
-    cost = views.cost(facts)
+    parts: dict[str, dict[str, Any]] = {
+        "verdict": {"hero": views.hero(facts), "sentence": words.summary(facts)[-1]},
+        "proof": {"certificate": words.certificate(facts)},
+        "flows": {"facts": shown, "flows": views.flows(shown), "groups": len(change["flows"])},
+        "channel": {"channel": channel_view(fair, place), "cell": cells[place]},
+    }
+    numbers = ("proven", "status", "disparity_before", "disparity", "expected_changes", "distance")
+    proven = "proven optimal" if change["proven"] else f"not proven optimal: {change['status']}"
+    said = words.leaving(facts) or "These labels have the parity that the certificate proves."
     return {
-        **{
-            name: change[name]
-            for name in (
-                "proven",
-                "status",
-                "disparity_before",
-                "disparity",
-                "expected_changes",
-                "distance",
-            )
-        },
+        **{name: change[name] for name in numbers},
         "epsilon": choice.epsilon,
-        "top": bounded.top,
+        "top": fair_as_they_are(workspace.task(choice)),
         "relative_gap": proof["relative_gap"],
-        "summary": _summary(facts),
-        "leaving": words.leaving(facts)
-        or "These labels have the parity that the certificate proves.",
+        "summary": f"{words.percent(change['expected_changes'])} of labels change, largest "
+        f"difference {words.points(change['disparity'])}, {proven}.",
+        "leaving": said,
         "realised": None if facts["leaving"] is None else facts["leaving"]["disparity"],
         "cells": cells,
         "cell": cells[place],
         "html": {
-            "verdict": render(
-                "verdict.html.j2",
-                facts=facts,
-                hero=views.hero(facts),
-                sentence=words.summary(facts)[-1],
-            ),
-            "proof": render("proof.html.j2", facts=facts, certificate=words.certificate(facts)),
-            "flows": render(
-                "flows.html.j2", facts=shown, flows=views.flows(shown), groups=len(change["flows"])
-            ),
-            "channel": render(
-                "channel.html.j2", facts=facts, channel=channel_view(fair, place), cell=cells[place]
-            ),
             "cost": "" if cost is None or cost["svg"] is None else str(cost["svg"]),
+            **{
+                name: render(f"{name}.html.j2", **{"facts": facts, **values})
+                for name, values in parts.items()
+            },
         },
     }
 
 
-def audit_part(choice: PageChoice, found: Audit, fair: FairLabels) -> dict[str, str]:
+def audit_part(workspace: Workspace, choice: Choice) -> dict[str, str]:
     """Return what the choice of columns changes on the page."""
-    facts = facts_of(found, fair, label_name=choice.label)
+    facts = facts_for(workspace, choice, known=True)
     return {
         "title": words.title(facts),
         "found": " ".join(words.summary(facts)[:-1]),
@@ -248,90 +223,46 @@ def audit_part(choice: PageChoice, found: Audit, fair: FairLabels) -> dict[str, 
     }
 
 
-def made_part(choice: TaskChoice, made: Made) -> str:
+def made_part(choice: Choice, made: Made) -> str:
     """Return what was made of scores, or for a model."""
-    fair, proof, decisions = made.fair, made.fair.certificate, choice.task == "decisions"
-    rows = shares(fair)
+    fair, rows = made.fair, shares(made.fair)
     classes = [str(plain_value(name)) for name in fair.classes]
-    cut = _cut(len(rows), len(classes))
-    by = " x ".join(choice.sensitive)
-    if decisions:
-        sentence = (
-            "These are the decisions that are right most often, if the probabilities are, among "
-            "all with so little difference."
-        )
-        if made.likeliest is not None:
-            right, apart = (f"{100 * each:.1f}" for each in made.likeliest)
-            sentence += (
-                f" The likeliest class of every row would be right in {right} % and differ by "
-                f"{apart} points between groups."
-            )
-        tile = ("Expected to be right", 1.0 - proof.expected_changes, "if the probabilities are")
-    else:
-        sentence = (
-            f"Differences are those between groups of {by} as the columns that the model sees "
-            f"show them. {_TEACH}"
-        )
-        tile = ("Labels that change", proof.expected_changes, "expected")
-    names = ("changed_name", "changed", "changed_note")
     return render(
         "made.html.j2",
-        parity=proof.disparity,
-        before=proof.disparity_before,
-        **dict(zip(names, tile, strict=True)),
-        proven=fair.status.ok,
-        status=fair.status.value,
-        gap=abs(proof.relative_gap),
-        sentence=sentence if fair.status.ok else f"{sentence} {_advice(fair)}",
-        corner=by,
+        task=choice.task,
+        proof=fair.certificate,
+        status=fair.status,
+        advice=rendered(R2BError("", remedy=fair.status.advice))[1],
+        likeliest=made.likeliest,
+        by=" x ".join(choice.sensitive),
         classes=classes[:TOP_CLASSES],
-        rows=[{**row, "cells": row["cells"][:TOP_CLASSES]} for row in rows[:_MOST_ROWS]],
-        cut=cut,
+        rows=[{**row, "cells": row["cells"][:TOP_CLASSES]} for row in rows[:TOP_GROUPS]],
+        cut=_cut(len(rows), len(classes)),
     )
 
 
 def _cut(n_groups: int, n_classes: int) -> str:
     """Say how much of a table is shown; nothing if all of it is."""
-    if n_groups <= _MOST_ROWS and n_classes <= TOP_CLASSES:
+    groups, classes = min(n_groups, TOP_GROUPS), min(n_classes, TOP_CLASSES)
+    if (groups, classes) == (n_groups, n_classes):
         return ""
-    groups, classes = min(n_groups, _MOST_ROWS), min(n_classes, TOP_CLASSES)
     return f"{groups} of {n_groups} groups, {classes} of {n_classes} classes"
 
 
-def _advice(fair: FairLabels) -> str:
-    return rendered(R2BError("", remedy=fair.status.advice))[1]
-
-
-def predictions_part(choice: TaskChoice, found: dict[str, Any]) -> str:
+def predictions_part(choice: Choice, found: dict[str, Any]) -> str:
     """Return what was measured of predictions."""
-    worst = max(found["criteria"], key=lambda each: float(each["found"] - each["chance"]))
-    title = (
-        f"The model treats groups differently by up to {worst['found']:.1f} percentage points "
-        f"({worst['name'].lower()})."
-    )
-    if all(each["found"] <= each["chance"] for each in found["criteria"]):
-        title = "No difference between groups is larger than chance alone may explain."
     classes, groups = found["classes"], found["groups"]
-    cut = _cut(len(groups), len(classes))
     return render(
         "predictions.html.j2",
-        title=title,
+        worst=max(found["criteria"], key=lambda each: float(each["found"] - each["chance"])),
         criteria=found["criteria"],
         accuracy=found["accuracy"],
         classes=classes[:TOP_CLASSES],
-        groups=[{**each, "shares": each["shares"][:TOP_CLASSES]} for each in groups[:_MOST_ROWS]],
+        groups=[{**row, "shares": row["shares"][:TOP_CLASSES]} for row in groups[:TOP_GROUPS]],
         corner=" x ".join(choice.sensitive),
         weighted=choice.weight is not None,
-        cut=cut,
+        cut=_cut(len(groups), len(classes)),
     )
-
-
-def _summary(facts: dict[str, Any]) -> str:
-    change = facts["change"]
-    proven = "proven optimal" if change["proven"] else f"not proven optimal: {change['status']}"
-    changed = words.percent(change["expected_changes"])
-    largest = words.points(change["disparity"])
-    return f"{changed} of labels change, largest difference {largest}, {proven}."
 
 
 def channel_view(fair: FairLabels, place: int) -> dict[str, Any]:
@@ -343,9 +274,11 @@ def channel_view(fair: FairLabels, place: int) -> dict[str, Any]:
     names = [str(plain_value(name)) for name in fair.classes]
     stays = np.diag(fair.channel[place])
     moves = fair.channel[place] - np.diag(stays)
-    gaining = np.flatnonzero(moves.max(axis=0) >= _LEAST)
-    gaining = gaining[np.argsort(-moves[:, gaining].sum(axis=0), kind="stable")]
-    losing = np.argsort(stays, kind="stable")
+    gaining, losing = (
+        np.argsort(-moves.sum(axis=0), kind="stable"),
+        np.argsort(stays, kind="stable"),
+    )
+    gaining = gaining[moves.max(axis=0)[gaining] >= _LEAST]
     losing = losing[stays[losing] <= 1.0 - _LEAST]
     news, olds = gaining[:TOP_CLASSES], losing[: 2 * TOP_CLASSES]
     rows = [
@@ -386,13 +319,10 @@ def phrase(name: str, value: Any) -> str | None:
     known, element, key = name.partition("[")
     if element:
         return f"the column {key.removesuffix(']')}"
-    if known in _NAMES:
-        return _NAMES[known]
     if known not in _FIELDS:
-        return None
-    title, words = _FIELDS[known]
-    words = words or {value: value}
-    said = words.get(value) if isinstance(value, str) else None
+        return _NAMES.get(known)
+    title, values = _FIELDS[known]
+    said = values.get(value, "" if values else value) if isinstance(value, str) else ""
     return f"“{said}” under “{title}”" if said else f"“{title}”"
 
 
@@ -408,22 +338,23 @@ def control_of(error: R2BError, choice: dict[str, Any]) -> str:
     facts = error.facts
     if "control" in facts:
         return str(facts["control"])
-    column = facts.get("column", facts.get("argument"))
-    if column is not None and column in ("y", choice.get("label")):
-        return "label"
-    if isinstance(error, WeightError) or column in ("sample_weight", choice.get("weight") or ""):
-        return "weight"
-    if isinstance(error, MissingValueError):
-        return "missing"
-    for part in ("sensitive", "control"):
-        if column is not None and column in (choice.get(part) or ()):
-            return part
-    named = [name for name in ("epsilon", "bound", "families", "missing", "form") if name in facts]
-    if named:
-        return named[0]
-    if {"family", "groups", "stratum", "control_features"} & set(facts):
-        return "families"
-    return "label" if {"n_classes", "class_name"} & set(facts) else "general"
+    column = facts.get("column", facts.get("argument", ...))
+    rules = [
+        (column in ("y", choice.get("label")), "label"),
+        (
+            isinstance(error, WeightError) or column in ("sample_weight", choice.get("weight")),
+            "weight",
+        ),
+        (isinstance(error, MissingValueError), "missing"),
+        *((column in (choice.get(part) or ()), part) for part in ("sensitive", "control")),
+        *((name in facts, name) for name in _FIELDS),
+        (
+            not facts.keys().isdisjoint({"family", "groups", "stratum", "control_features"}),
+            "families",
+        ),
+        (not facts.keys().isdisjoint({"n_classes", "class_name"}), "label"),
+    ]
+    return next((control for concerned, control in rules if concerned), "general")
 
 
 def fault(error: R2BError, choice: dict[str, Any] | None = None, status: int = 400) -> Response:
@@ -431,20 +362,16 @@ def fault(error: R2BError, choice: dict[str, Any] | None = None, status: int = 4
     problem, remedy = rendered(error)
     control = control_of(error, choice or {})
     content: dict[str, Any] = {"problem": problem, "remedy": remedy, "control": control}
-    if "sheets" in error.facts:
-        content["sheets"] = error.facts["sheets"]
+    content |= {name: fact for name, fact in error.facts.items() if name == "sheets"}
     return JSONResponse(content, status_code=status)
 
 
 def refusal(status: int, problem: str, remedy: str, *, page: bool = False) -> Response:
     """Answer with a refusal, to a person who opened an address as a page, to a script as JSON."""
+    content = {"problem": problem, "remedy": remedy}
     if page:
-        return HTMLResponse(
-            render("refused.html.j2", problem=problem, remedy=remedy), status_code=status
-        )
-    return JSONResponse(
-        {"problem": problem, "remedy": remedy, "control": "general"}, status_code=status
-    )
+        return HTMLResponse(render("refused.html.j2", **content), status_code=status)
+    return JSONResponse({**content, "control": "general"}, status_code=status)
 
 
 def reads_pages(method: str, accept: str) -> bool:

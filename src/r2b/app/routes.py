@@ -7,6 +7,8 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -20,28 +22,28 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from r2b.app import pages
-from r2b.app.choices import PageChoice, TaskChoice
+from r2b.app.choices import TASKS, Choice
 from r2b.app.files import Reading, body_within, open_adult, opened_file, read_again, read_upload
-from r2b.app.making import code_of, file_name, labels_file, leaving, packed, refuse_other
+from r2b.app.making import code_of, file_name, labels_file, measured
 from r2b.app.pages import fault, reads_pages, refusal
-from r2b.app.tables import ClosedError, Store, Workspace, measured
-from r2b.engines.files import FileSource
+from r2b.app.tables import ClosedError, Store, Workspace
 from r2b.errors import FileTooLargeError, ParameterError, R2BError
-from r2b.report import facts_of, to_html
+from r2b.report import to_html
 from r2b.report.trace import mark_of, stamp
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
+Refused = tuple[int, str, str]
 
-
-_NOTHING, _OWN = (
-    ("default-src", "base-uri", "form-action", "frame-ancestors"),
-    ("script-src", "style-src", "img-src", "connect-src"),
-)
-POLICY = "; ".join([*(f"{what} 'none'" for what in _NOTHING), *(f"{what} 'self'" for what in _OWN)])
+_POLICY = {
+    "none": ("default-src", "base-uri", "form-action", "frame-ancestors"),
+    "self": ("script-src", "style-src", "img-src", "connect-src"),
+}
 _HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": "; ".join(
+        f"{what} '{source}'" for source, whats in _POLICY.items() for what in whats
+    ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -49,6 +51,14 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+# What holds nothing of a table: the empty page, which asks for its content with the secret, and
+# what it is made of.
+_PUBLIC = re.compile(r"/|/t/[^/]+|/assets/[^/]+")
+_NO_TOKEN = (
+    403,
+    "This page does not have the secret of this run: the program may have been started anew.",
+    "Open the address that r2b serve printed last.",
+)
 
 
 class Guard:
@@ -79,57 +89,35 @@ class Guard:
         if scope["type"] != "http":
             return
         headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+            name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
         }
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                added = [
-                    (name.encode(), value.encode("latin-1")) for name, value in _HEADERS.items()
-                ]
+                added = [(name.encode(), text.encode()) for name, text in _HEADERS.items()]
                 message["headers"] = [*message.get("headers", []), *added]
             await send(message)
 
         public = scope["method"] == "GET" and _PUBLIC.fullmatch(scope["path"]) is not None
         known = secrets.compare_digest(headers.get("x-r2b-token", "").encode(), self.token.encode())
-        refused = self._wrong_host(headers) or (
-            None if public else _wrong_page(headers) or (None if known else _NO_TOKEN)
-        )
+        refused = self._wrong_host(headers)
+        if refused is None and not public:
+            refused = _wrong_page(headers) or (None if known else _NO_TOKEN)
         if refused is None:
             if known:
                 self.opened.set()
             await self.inner(scope, receive, send_guarded)
         else:
-            await refusal(*refused, page=reads_pages(scope["method"], headers.get("accept", "")))(
-                scope, receive, send_guarded
-            )
+            page = reads_pages(scope["method"], headers.get("accept", ""))
+            await refusal(*refused, page=page)(scope, receive, send_guarded)
 
     def _wrong_host(self, headers: dict[str, str]) -> Refused | None:
-        host = headers.get("host", "")
-        try:
+        host, name = headers.get("host", ""), None
+        with suppress(ValueError):
             name = urlsplit(f"//{host}").hostname
-        except ValueError:
-            name = None
-        if name in self.names:
-            return None
-        return (
-            421,
-            f"This app does not answer to the name {host!r}.",
-            "Open the address that r2b serve printed.",
-        )
-
-
-Refused = tuple[int, str, str]
-
-_NO_TOKEN: Refused = (
-    403,
-    "This page does not have the secret of this run: the program may have been started anew.",
-    "Open the address that r2b serve printed last.",
-)
-
-# What holds nothing of a table: the empty page, which asks for its content with the secret, and
-# what it is made of.
-_PUBLIC = re.compile(r"/|/t/[^/]+|/assets/[^/]+")
+        problem = f"This app does not answer to the name {host!r}."
+        remedy = "Open the address that r2b serve printed."
+        return None if name in self.names else (421, problem, remedy)
 
 
 def _wrong_page(headers: dict[str, str]) -> Refused | None:
@@ -138,11 +126,8 @@ def _wrong_page(headers: dict[str, str]) -> Refused | None:
     if origin == own and site in ("same-origin", "none"):
         return None
     sender = "another site" if origin == own else repr(origin)
-    return (
-        403,
-        f"A page of {sender} sent this request.",
-        "Open the address that r2b serve printed, and work there.",
-    )
+    remedy = "Open the address that r2b serve printed, and work there."
+    return 403, f"A page of {sender} sent this request.", remedy
 
 
 class App(Guard):
@@ -168,30 +153,8 @@ class App(Guard):
             Route("/t/{id}", self.shell),
             Route("/t/{id}/page", self.work),
             Route("/t/{id}/close", self.close, methods=["POST"]),
+            Route("/t/{id}/{action}", self.act, methods=["POST"]),
         ]
-        for make in (_audit, _solve, _frontier, _labels, _report, _code):
-            routes.append(
-                Route(
-                    f"/t/{{id}}/{make.__name__.strip('_')}",
-                    self._asking(make, PageChoice.of),
-                    methods=["POST"],
-                )
-            )
-        for task in (_made, _file):
-            routes.append(
-                Route(
-                    f"/t/{{id}}/{task.__name__.strip('_')}",
-                    self._asking(task, TaskChoice.of),
-                    methods=["POST"],
-                )
-            )
-        routes.append(
-            Route(
-                "/t/{id}/read",
-                self._asking(self._read_again, lambda asked, _: Reading.of(asked)),
-                methods=["POST"],
-            )
-        )
         handlers: dict[Any, Any] = {
             HTTPException: _http_fault,
             ClientDisconnect: _left,
@@ -214,11 +177,9 @@ class App(Guard):
     async def asset(self, request: Request) -> Response:
         """Return a file that pages load."""
         found = pages.asset(request.path_params["name"])
-        return (
-            Response(found[0], media_type=found[1])
-            if found is not None
-            else refusal(404, "There is no such file.", "Go back.")
-        )
+        if found is None:
+            return refusal(404, "There is no such file.", "Go back.")
+        return Response(found[0], media_type=found[1])
 
     async def work(self, request: Request) -> Response:
         """Show the page of a table."""
@@ -230,59 +191,56 @@ class App(Guard):
 
     async def upload(self, request: Request) -> Response:
         """Open a file that is sent."""
+        asked = request.query_params
         try:
             content = await body_within(request.stream(), self.limit)
-            name = request.query_params.get("name", "")
-            found = await run_in_threadpool(
-                read_upload, name, content, self.limit, Reading.of(request.query_params)
-            )
-            return await run_in_threadpool(self._added, *found)
-        except FileTooLargeError as error:
-            return fault(error, status=413)
+
+            def read() -> Workspace:
+                how = Reading.of(asked)
+                return self.store.add(*read_upload(asked.get("name", ""), content, self.limit, how))
+
+            return _opened(await run_in_threadpool(read))
         except R2BError as error:
             error.facts.setdefault("control", "file")
-            return fault(error)
+            return fault(error, status=413 if isinstance(error, FileTooLargeError) else 400)
 
     async def adult(self, request: Request) -> Response:
         """Open the built-in data."""
-        return await run_in_threadpool(lambda: self._added(open_adult(), None, "adult"))
-
-    def _read_again(
-        self, workspace: Workspace, reading: Reading, asked: dict[str, Any]
-    ) -> Response:
-        self.store.add(*read_again(workspace.table, reading), id=workspace.id)
-        return Response(status_code=204)
-
-    def _added(self, table: FileSource, reading: Reading | None, source: str = "file") -> Response:
-        workspace = self.store.add(table, reading, source)
-        return JSONResponse({"id": workspace.id, "page": f"/t/{workspace.id}"}, status_code=201)
+        add = self.store.add
+        return _opened(await run_in_threadpool(lambda: add(open_adult(), source="adult")))
 
     async def close(self, request: Request) -> Response:
         """Forget a table."""
         self.store.close(request.path_params["id"])
         return Response(status_code=204)
 
-    def _asking(
-        self,
-        make: Callable[[Workspace, Any, dict[str, Any]], Response],
-        choice_of: Callable[[dict[str, Any], FileSource], Any],
-    ) -> Callable[[Request], Any]:
-        """Make an endpoint of a function of a table and what is chosen."""
+    async def act(self, request: Request) -> Response:
+        """Do with a table what is asked, for what is chosen."""
+        asked: dict[str, Any] = {}
+        action = request.path_params["action"]
+        try:
+            asked = _read(await body_within(request.stream(), 1_000_000))
+            workspace = self.store.get(request.path_params["id"])
+            if action == "read":
+                return await run_in_threadpool(self._read_again, workspace, asked)
+            if action not in _ACTIONS:
+                raise HTTPException(404)
+            act, tasks = _ACTIONS[action]
+            return await run_in_threadpool(
+                lambda: act(workspace, Choice.of(asked, workspace.table, tasks), asked)
+            )
+        except ClosedError as error:
+            return fault(error, status=410)
+        except R2BError as error:
+            return fault(error, asked)
 
-        async def endpoint(request: Request) -> Response:
-            asked: dict[str, Any] = {}
-            try:
-                asked = _read(await body_within(request.stream(), 1_000_000))
-                workspace = self.store.get(request.path_params["id"])
-                return await run_in_threadpool(
-                    lambda: make(workspace, choice_of(asked, workspace.table), asked)
-                )
-            except ClosedError as error:
-                return fault(error, status=410)
-            except R2BError as error:
-                return fault(error, asked)
+    def _read_again(self, workspace: Workspace, asked: dict[str, Any]) -> Response:
+        self.store.add(*read_again(workspace.table, Reading.of(asked)), id=workspace.id)
+        return Response(status_code=204)
 
-        return endpoint
+
+def _opened(workspace: Workspace) -> Response:
+    return JSONResponse({"id": workspace.id, "page": f"/t/{workspace.id}"}, status_code=201)
 
 
 def _read(body: bytes) -> dict[str, Any]:
@@ -297,111 +255,79 @@ def _read(body: bytes) -> dict[str, Any]:
     return asked
 
 
-def _audit(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
-    return JSONResponse(
-        pages.audit_part(choice, workspace.opened(choice).audit(choice), workspace.solve(choice))
-    )
+def _audit(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Response:
+    return JSONResponse(pages.audit_part(workspace, choice))
 
 
-def _solve(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
+def _solve(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Response:
     begun = time.perf_counter()
-    opened = workspace.opened(choice)
-    bounded = opened.under(choice)
-    found = opened.audit(choice)
-    started = time.perf_counter()
-    fair = bounded.solve(choice.epsilon)
-    solved = time.perf_counter()
-    content = pages.answer(
-        choice, found, bounded, fair, asked.get("cell"), str(asked.get("form", "soft"))
-    )
-    spent = {"solving": solved - started, "all": time.perf_counter() - begun}
-    return JSONResponse(
-        {**content, "milliseconds": {name: round(1e3 * each, 1) for name, each in spent.items()}}
-    )
+    content = pages.answer(workspace, choice, asked.get("cell"))
+    spent = round(1e3 * (time.perf_counter() - begun), 1)
+    return JSONResponse({**content, "milliseconds": {"all": spent}})
 
 
-def _frontier(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
-    workspace.opened(choice).under(choice).frontier()
+def _frontier(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Response:
+    workspace.solve(choice)
+    workspace.frontier(choice)
     return _solve(workspace, choice, asked)
 
 
-def _labels(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
-    form, kind = str(asked.get("form", "soft")), str(asked.get("kind", "csv"))
-    content = labels_file(workspace, choice, workspace.solve(choice, cold=True), form, kind)
-    return _download(content, file_name(workspace.table, f"fair-{form}", "zip"), "application/zip")
-
-
-def _made(workspace: Workspace, choice: TaskChoice, asked: dict[str, Any]) -> Response:
+def _made(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Response:
     if choice.task == "predictions":
-        return JSONResponse(
-            {"html": pages.predictions_part(choice, measured(workspace.table, choice))}
-        )
-    return JSONResponse({"html": pages.made_part(choice, workspace.made(choice))})
+        html = pages.predictions_part(choice, measured(workspace.table, choice))
+    else:
+        html = pages.made_part(choice, workspace.made(choice))
+    return JSONResponse({"html": html})
 
 
-def _file(workspace: Workspace, choice: TaskChoice, asked: dict[str, Any]) -> Response:
-    form: Any = "round" if choice.task == "decisions" else asked.get("form", "expand")
-    kind = str(asked.get("kind", "csv"))
-    refuse_other(form, kind)
-    made, what = (
-        workspace.made(choice),
-        "decisions" if choice.task == "decisions" else f"training-{form}",
+def _labels(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Response:
+    if choice.task == "decisions":
+        choice = replace(choice, form="round")
+    content = labels_file(workspace, choice)
+    return _download(content, file_name(workspace, choice, "zip"), "application/zip")
+
+
+def _report(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Response:
+    facts = pages.facts_for(
+        workspace,
+        choice,
+        settings={**choice.options(), "random_state": 0},
+        trace={"date": stamp(), "input": mark_of(workspace.data(choice))},
     )
-    said = {"options": made.options, "command": made.command}
-    name = file_name(workspace.table, what, kind)
-    content = packed(made.source, made.fair, form, kind, name, workspace.reading.encoding, **said)
-    return _download(content, file_name(workspace.table, what, "zip"), "application/zip")
+    facts["command"] = code_of(workspace, replace(choice, form="soft"))
+    name = file_name(workspace, choice, "html")
+    return _download(to_html(facts).encode(), name, "text/html; charset=utf-8")
 
 
-def _report(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
-    opened = workspace.opened(choice)
-    bounded = opened.under(choice)
-    fair = bounded.solve(choice.epsilon, cold=True)
-    settings = {**choice.options(), "random_state": 0}
-    left = leaving(fair, str(asked.get("form", "soft")))
-    assert fair.dataset is not None
-    shown: dict[str, Any] = {
-        "label_name": choice.label,
-        "settings": settings,
-        "trace": {"date": stamp(), "input": mark_of(fair.dataset)},
-    }
-    facts = facts_of(opened.audit(choice), fair, bounded.frontier(), leaving=left, **shown)
-    facts["command"] = code_of(workspace, choice, "soft")
-    return _download(
-        to_html(facts).encode(),
-        file_name(workspace.table, "report", "html"),
-        "text/html; charset=utf-8",
-    )
-
-
-def _code(workspace: Workspace, choice: PageChoice, asked: dict[str, Any]) -> Response:
-    text = code_of(workspace, choice, str(asked.get("form", "soft")))
-    return _download(
-        text.encode(), file_name(workspace.table, "fair", "py"), "text/x-python; charset=utf-8"
-    )
+def _code(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Response:
+    text, name = code_of(workspace, choice), file_name(workspace, choice, "py")
+    return _download(text.encode(), name, "text/x-python; charset=utf-8")
 
 
 def _download(content: bytes, name: str, kind: str) -> Response:
-    return Response(
-        content,
-        media_type=kind,
-        headers={"content-disposition": f"attachment; filename*=UTF-8''{quote(name)}"},
-    )
+    disposition = f"attachment; filename*=UTF-8''{quote(name)}"
+    return Response(content, media_type=kind, headers={"content-disposition": disposition})
+
+
+_ACTIONS: dict[str, tuple[Callable[..., Response], tuple[str, ...]]] = {
+    "audit": (_audit, ("labels",)),
+    "solve": (_solve, ("labels",)),
+    "frontier": (_frontier, ("labels",)),
+    "labels": (_labels, ("labels",)),
+    "report": (_report, ("labels",)),
+    "code": (_code, ("labels",)),
+    "made": (_made, tuple(TASKS)[1:]),
+    "file": (_labels, ("decisions", "training")),
+}
+"""What can be asked of a table, and for which tasks; the first one if none is named."""
 
 
 def _http_fault(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    problem = (
-        "There is nothing at this address."
-        if status == 404
-        else "This address does not take such a request."
-    )
-    return refusal(
-        status,
-        problem,
-        "Go back to the first page.",
-        page=reads_pages(request.method, request.headers.get("accept", "")),
-    )
+    problem = "This address does not take such a request."
+    problem = "There is nothing at this address." if status == 404 else problem
+    page = reads_pages(request.method, request.headers.get("accept", ""))
+    return refusal(status, problem, "Go back to the first page.", page=page)
 
 
 def _left(request: Request, error: Exception) -> Response:
@@ -409,17 +335,9 @@ def _left(request: Request, error: Exception) -> Response:
 
 
 def _broken(request: Request, error: Exception) -> Response:
-    memory = isinstance(error, MemoryError)
-    problem = (
-        "There is not enough memory for this table."
-        if memory
-        else f"The app failed where it should not: {type(error).__name__}."
-    )
-    remedy = (
-        "Choose fewer columns, or take a part of the rows."
-        if memory
-        else "Please report it, with what the terminal shows."
-    )
-    return JSONResponse(
-        {"problem": problem, "remedy": remedy, "control": "general"}, status_code=500
-    )
+    problem = f"The app failed where it should not: {type(error).__name__}."
+    remedy = "Please report it, with what the terminal shows."
+    if isinstance(error, MemoryError):
+        problem = "There is not enough memory for this table."
+        remedy = "Choose fewer columns, or take a part of the rows."
+    return refusal(500, problem, remedy)

@@ -1,17 +1,15 @@
-"""The tables that are open: each read once per choice of columns, and solved at every move."""
+"""The tables that are open: what was read, solved and made of each is kept and computed once."""
 
 from __future__ import annotations
 
 import secrets
 import time
 import warnings
-from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from threading import Event, Lock, RLock
-from typing import Any, TypeVar
+from threading import Event, Lock
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,193 +17,27 @@ from r2b._audit import Audit, Frontier
 from r2b._audit.measure import audit_dataset, audit_request
 from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import fair_as_they_are, solved_along
-from r2b._constraints.families import Request, resolve
+from r2b._constraints.families import Request
 from r2b._data import Dataset
-from r2b._data.arrays import Floats, plain_value
-from r2b._files.arrow import pyarrow, pyarrow_compute
+from r2b._data.dataset import read
+from r2b._files.arrow import pyarrow
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Settings
-from r2b._labels.task import Task, open_job
-from r2b.app.choices import PageChoice, TaskChoice
+from r2b._labels.task import Task
+from r2b.app.choices import Choice
 from r2b.app.files import Reading
-from r2b.app.making import Made, decided, taught
+from r2b.app.making import Made, decided, row_columns, taught
 from r2b.engines.files import FileSource
 from r2b.errors import DataWarning, InputError, NotSolvedWarning
-from r2b.metrics.criteria import CRITERIA, disparity, disparity_by_chance
-from r2b.metrics.means import group_means
-
-
-def measured(table: FileSource, choice: TaskChoice) -> dict[str, Any]:
-    """Measure predictions.
-
-    Returns
-    -------
-    dict
-        ``criteria``: name, meaning, what was found and what chance explains; ``groups``: rows,
-        share that is right, share of every prediction; ``classes``; ``accuracy``.
-    """
-    columns = table.columns([choice.label, choice.prediction, *choice.sensitive])
-    true, predicted = columns[choice.label], columns[choice.prediction]
-    rows: dict[str, Any] = {
-        "sensitive_features": {name: columns[name] for name in choice.sensitive}
-    }
-    if choice.weight is not None:
-        rows["sample_weight"] = table.with_numbers([choice.weight]).columns([choice.weight])[
-            choice.weight
-        ]
-    criteria = []
-    for criterion in CRITERIA.values():
-        found = disparity(criterion.name, true, predicted, **rows)
-        chance = disparity_by_chance(criterion.name, true, predicted, **rows)
-        criteria.append(
-            {
-                "criterion": criterion.name,
-                "name": criterion.title,
-                "meaning": criterion.meaning,
-                "found": 100 * found,
-                "chance": 100 * chance,
-            }
-        )
-    right = pyarrow_compute().equal(true.cast("string"), predicted.cast("string"))
-    given, correct = group_means(predicted, **rows), group_means(right, **rows)
-    place = (
-        [str(plain_value(each)) for each in correct.classes].index("True")
-        if any(np.asarray(right))
-        else None
-    )
-    groups: list[dict[str, Any]] = [
-        {
-            "name": str(plain_value(name)),
-            "weight": float(weight),
-            "right": 0.0 if place is None else 100 * float(correct.means[at, place]),
-            "shares": [100 * float(share) for share in given.means[at]],
-        }
-        for at, (name, weight) in enumerate(zip(given.groups, given.weights, strict=True))
-    ]
-    whole = sum(each["weight"] for each in groups)
-    return {
-        "criteria": criteria,
-        "groups": groups,
-        "classes": [str(plain_value(each)) for each in given.classes],
-        "accuracy": sum(each["weight"] * each["right"] for each in groups) / whole,
-    }
-
 
 Kept = TypeVar("Kept")
 
 
-@dataclass(frozen=True)
-class PageColumn:
+class PageColumn(NamedTuple):
     """A column to choose from, and how many different values it has, if they were counted."""
 
     name: str
     distinct: int | None
-
-
-@dataclass(eq=False)
-class Bounded:
-    """A table with its groups and the shape of bound: what is solved for different epsilons.
-
-    Attributes
-    ----------
-    task : Task
-    top : float
-        The epsilon at which the labels are fair as they are.
-    known : list of (float, ndarray)
-        Epsilons that were solved and their prices, in order.
-    seconds : float
-        What the longest solve took.
-    path : Frontier or None
-    """
-
-    task: Task
-    top: float
-    known: list[tuple[float, Floats]] = field(default_factory=list)
-    seconds: float = 0.0
-    path: Frontier | None = None
-    answers: OrderedDict[Hashable, FairLabels] = field(default_factory=OrderedDict)
-    lock: Lock = field(default_factory=Lock)
-    path_lock: Lock = field(default_factory=Lock)
-
-    def solve(self, epsilon: float, *, cold: bool = False) -> FairLabels:
-        """Solve for one epsilon, from prices near it unless ``cold``."""
-        with self.lock:
-            return _kept(self.answers, (epsilon, cold), lambda: self._solve(epsilon, cold), most=3)
-
-    def _solve(self, epsilon: float, cold: bool) -> FairLabels:
-        begun = time.monotonic()
-        with _quiet():
-            fair = self.task.solve(
-                self.task.parity.at(epsilon), None if cold else self._start(epsilon)
-            )
-        self.seconds = max(self.seconds, time.monotonic() - begun)
-        # At epsilon 0 the constraint is an equality, whose prices say little about those of a
-        # narrow band.
-        if fair.status.ok and not fair.unchanged and epsilon > 0:
-            place = bisect_left(self.known, epsilon, key=lambda each: each[0])
-            if place == len(self.known) or self.known[place][0] != epsilon:
-                self.known.insert(place, (epsilon, fair.prices))
-            if len(self.known) > 256:
-                del self.known[::2]
-        return fair
-
-    def _start(self, epsilon: float) -> Floats | None:
-        """Return prices to start from: between two neighbours, or the nearest."""
-        place = bisect_left(self.known, epsilon, key=lambda each: each[0])
-        below, above = self.known[max(0, place - 1) : place], self.known[place : place + 1]
-        if epsilon <= 0 or not (below or above):
-            return None
-        # Prices from farther away are a worse start than none (measured).
-        near = min(0.02 * self.top, 0.25 * epsilon)
-        if below and above and above[0][0] - below[0][0] <= 2 * near:
-            part = (epsilon - below[0][0]) / (above[0][0] - below[0][0])
-            return np.asarray((1 - part) * below[0][1] + part * above[0][1])
-        nearest = min(below + above, key=lambda each: abs(each[0] - epsilon))
-        return nearest[1] if abs(nearest[0] - epsilon) <= near else None
-
-    def frontier(self) -> Frontier | None:
-        """Solve along a path of epsilons, once; None where one solve takes long."""
-        with self.path_lock:
-            if self.path is None and self.seconds <= 2:
-                epsilons = np.linspace(0.0, self.top, 17) if self.top > 0 else np.zeros(1)
-                with _quiet():
-                    self.path = Frontier(tuple(solved_along(self.task, epsilons)), epsilons)
-            return self.path
-
-
-@dataclass(eq=False)
-class Opened:
-    """A table under one choice of columns: its rows merged, its audit, its shapes of bound."""
-
-    task: Task
-    bounded: OrderedDict[Hashable, Bounded] = field(default_factory=OrderedDict)
-    audited: OrderedDict[Hashable, Audit] = field(default_factory=OrderedDict)
-    lock: RLock = field(default_factory=RLock)
-
-    def under(self, choice: PageChoice) -> Bounded:
-        """Return the task with the families and the bound that are chosen."""
-
-        def build() -> Bounded:
-            request = replace(
-                Request(**choice.options()),
-                names=self.task.table.labels.vocabulary.values.tolist(),
-            )
-            families, parity = resolve(
-                request, self.task.table.cells, self.task.merged.cell_weight, self.task.before
-            )
-            task = replace(self.task, families=families, parity=parity)
-            return Bounded(task, fair_as_they_are(task))
-
-        with self.lock:
-            return _kept(self.bounded, (choice.families, choice.bound), build, most=12)
-
-    def audit(self, choice: PageChoice) -> Audit:
-        """Audit the labels, once."""
-        with self.lock, _quiet():
-            request = audit_request("both", missing=choice.missing)
-            return _kept(
-                self.audited, "", lambda: audit_dataset(self.task.table, request, Draws()), most=1
-            )
 
 
 class Workspace:
@@ -224,75 +56,111 @@ class Workspace:
         self, id: str, table: FileSource, reading: Reading | None = None, source: str = "file"
     ) -> None:
         self.id, self.table, self.reading, self.source = id, table, reading or Reading(), source
-        self._made: OrderedDict[Hashable, Made] = OrderedDict()
         self.columns = _columns(table)
         self.closed = Event()
-        self._opened: OrderedDict[Hashable, Opened] = OrderedDict()
-        self._lock = RLock()
+        self._results: OrderedDict[Hashable, tuple[Lock, list[Any]]] = OrderedDict()
+        self._slow: set[Hashable] = set()
+        self._lock = Lock()
 
-    def opened(self, choice: PageChoice) -> Opened:
-        """Read and merge the chosen columns, or give them if they are."""
-
-        def build() -> Opened:
-            request = replace(
-                Request(**choice.options()), families="crossed", bound="range", target=None
-            )
-            task = open_job(
-                **choice.arguments(self.table),
-                request=request,
-                settings=Settings(progress=lambda _: not self.closed.is_set()),
-            )
-            _refuse_too_many(task.table)
-            return Opened(task)
-
+    def _kept(self, key: Hashable, build: Callable[[], Kept], most: int = 32) -> Kept:
+        """Return what is kept under a key, or build it; the least recently used makes room."""
         with self._lock:
-            return _kept(self._opened, choice.columns, build, most=4)
+            lock, found = self._results.setdefault(key, (Lock(), []))
+            self._results.move_to_end(key)
+            while len(self._results) > most:
+                self._results.popitem(last=False)
+        with lock, _quiet():
+            if not found:
+                found.append(build())
+            result: Kept = found[0]
+            return result
 
-    def made(self, choice: TaskChoice) -> Made:
-        """Make decisions or labels for a model, once."""
-        with self._lock, _quiet():
-            return _kept(
-                self._made,
-                choice,
-                lambda: (decided if choice.task == "decisions" else taught)(self.table, choice),
-                most=2,
-            )
+    def data(self, choice: Choice) -> Dataset:
+        """Read the chosen columns."""
 
-    def solve(self, choice: PageChoice, *, cold: bool = False) -> FairLabels:
+        def build() -> Dataset:
+            y = self.table.columns([choice.label])[choice.label]
+            rows = row_columns(self.table, choice)
+            data = read(y, **rows, missing=choice.missing, weightless="allow")
+            _refuse_too_many(data)
+            return data
+
+        return self._kept(choice.data, build)
+
+    def audit(self, choice: Choice) -> Audit:
+        """Audit the chosen columns."""
+        request = audit_request("both", missing=choice.missing)
+        return self._kept(
+            ("audit", choice.data), lambda: audit_dataset(self.data(choice), request, Draws())
+        )
+
+    def task(self, choice: Choice) -> Task:
+        """Merge equal rows, and settle what is asked of their groups."""
+
+        def build() -> Task:
+            settings = Settings(progress=lambda _: not self.closed.is_set())
+            return Task.of(self.data(choice), Request(**choice.options()), settings)
+
+        return self._kept(choice.asked, build)
+
+    def solve(self, choice: Choice) -> FairLabels:
         """Solve what is chosen."""
-        return self.opened(choice).under(choice).solve(choice.epsilon, cold=cold)
+
+        def build() -> FairLabels:
+            task, begun = self.task(choice), time.monotonic()
+            fair = task.solve(task.parity.at(choice.epsilon))
+            if time.monotonic() - begun > 2:
+                self._slow.add(choice.asked)
+            return fair
+
+        return self._kept(("fair", choice.asked, choice.epsilon), build)
+
+    def frontier(self, choice: Choice, *, known: bool = False) -> Frontier | None:
+        """Solve along a path of epsilons; None where one solve takes seconds.
+
+        Parameters
+        ----------
+        choice : Choice
+        known : bool
+            Return None if it has not been solved yet.
+        """
+        key = "path", choice.asked
+        if choice.asked in self._slow or (known and key not in self._results):
+            return None
+
+        def build() -> Frontier:
+            task = self.task(choice)
+            top = fair_as_they_are(task)
+            epsilons = np.linspace(0.0, top, 17) if top > 0 else np.zeros(1)
+            return Frontier(tuple(solved_along(task, epsilons)), epsilons)
+
+        return self._kept(key, build)
+
+    def made(self, choice: Choice) -> Made:
+        """Make decisions, or labels for a model."""
+        make = decided if choice.task == "decisions" else taught
+        return self._kept(choice, lambda: make(self.table, choice))
 
 
 def _refuse_too_many(data: Dataset) -> None:
     """Refuse more groups or classes than a page can show."""
-    if data.n_cells > 1000:
+    groups, classes = data.n_cells, data.n_classes
+    if groups > 1000:
         raise InputError(
-            f"The columns chosen make {data.n_cells:,} groups, and the app takes 1,000.",
+            f"The columns chosen make {groups:,} groups, and the app takes 1,000.",
             remedy="Choose columns with fewer values, or use r2b on the command line, which "
             "has --continuous.",
             control="sensitive",
-            groups=data.n_cells,
+            groups=groups,
         )
-    if data.n_cells * data.n_classes**2 > 1 << 23:  # 64 MiB
+    if groups * classes**2 > 1 << 23:  # 64 MiB
         raise InputError(
-            f"The label has {data.n_classes:,} classes in {data.n_cells:,} groups, which is more "
-            "than a page can answer at once.",
+            f"The label has {classes:,} classes in {groups:,} groups, which is more than a page "
+            "can answer at once.",
             remedy="Choose columns with fewer values, or use r2b on the command line.",
             control="label",
-            classes=data.n_classes,
+            classes=classes,
         )
-
-
-def _kept(
-    store: OrderedDict[Hashable, Kept], key: Hashable, build: Callable[[], Kept], most: int
-) -> Kept:
-    """Return what is kept under a key, or build it; the least recently used makes room."""
-    if key not in store:
-        store[key] = build()
-        while len(store) > most:
-            store.popitem(last=False)
-    store.move_to_end(key)
-    return store[key]
 
 
 @contextmanager
@@ -310,10 +178,9 @@ def _columns(table: FileSource) -> tuple[PageColumn, ...]:
     if (table.n_rows or 0) * len(table.names) > 10_000_000:
         return tuple(PageColumn(name, None) for name in table.names)
     nested = pyarrow().types.is_nested  # lists and the like: no column to choose
-    found = table.columns(table.names).items()
     return tuple(
         PageColumn(name, None if nested(values.type) else len(values.unique()))
-        for name, values in found
+        for name, values in table.columns(table.names).items()
     )
 
 
@@ -354,8 +221,7 @@ class Store:
     ) -> Workspace:
         """Open a table, in the place of the one that has the id."""
         workspace = Workspace(id or secrets.token_urlsafe(12), table, reading, source)
-        if id is not None:
-            self.close(id)
+        self.close(workspace.id)
         with self._lock:
             self._open[workspace.id] = workspace
             while len(self._open) > self.most:

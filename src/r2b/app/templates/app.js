@@ -221,6 +221,7 @@ function workPage(form) {
     label: form.label.value, sensitive: checked("sensitive"), control: checked("control"), weight: form.weight.value || null,
     missing: form.missing.value, families: form.families.value, bound: form.bound.value,
     epsilon: epsilon.value === "" || !Number.isFinite(epsilon.valueAsNumber) ? null : epsilon.valueAsNumber,
+    ...Object.fromEntries([...form.querySelectorAll("[data-bound]:not([hidden]) input")].map(each => [each.name, each.value])),
     cell: cell.value || null, form: by("form").value, kind: by("kind").value,
   });
   const put = (id, html) => { by(id).innerHTML = html; }; // made by the server, which escapes every value
@@ -313,6 +314,7 @@ function workPage(form) {
     by("hint").hidden = ready;
     by("hint").textContent = first;
     by("results").hidden = !ready;
+    for (const each of form.querySelectorAll("[data-bound]")) each.hidden = each.dataset.bound !== form.bound.value;
     by("slider-label").textContent = form.bound.selectedOptions[0].dataset.note;
     forgive();
     showChosen(form, by("chosen"));
