@@ -155,9 +155,8 @@ def test_rows_in_another_order_are_refused(fit):
 
 
 @pytest.mark.parametrize("state", ["x", -1, 1.5, True])
-@pytest.mark.parametrize("method", [RTO, DPRemover])
-def test_a_random_state_that_is_none_is_refused(method, state):
+def test_a_random_state_that_is_none_is_refused(state):
     with pytest.raises(
         ParameterError, match=r"random_state is .*Pass a whole number of zero or more"
     ):
-        method(random_state=state).fit(TABLE, sensitive_features=GROUPS)
+        DPRemover(random_state=state).fit(TABLE, sensitive_features=GROUPS)

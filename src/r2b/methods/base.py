@@ -72,11 +72,8 @@ def read_weight_beside(
     return np.asarray(weight, np.float64)
 
 
-class LabelMethod(ABC):
-    """A method that turns label rows into fairer ones, group by group.
-
-    What is learnt is small (numbers per group and class), so that it can be applied to rows that
-    were not fitted. Rows that share label and group share their answer.
+class Learner(ABC):
+    """A method that learns a few numbers per group and class from labelled rows.
 
     Attributes
     ----------
@@ -84,7 +81,6 @@ class LabelMethod(ABC):
         Classes and groups that were fitted.
     """
 
-    name: ClassVar[str]
     schema_: Schema
 
     def fit(
@@ -107,6 +103,25 @@ class LabelMethod(ABC):
         self._learn(dataset)
         self.schema_ = dataset.schema
         return self
+
+    @abstractmethod
+    def _learn(self, dataset: Dataset) -> None:
+        """Learn from the training rows."""
+
+
+class LabelMethod(Learner):
+    """A method that turns label rows into fairer ones, group by group.
+
+    What is learnt is small (numbers per group and class), so that it can be applied to rows that
+    were not fitted. Rows that share label and group share their answer.
+
+    Attributes
+    ----------
+    schema_ : Schema
+        Classes and groups that were fitted.
+    """
+
+    name: ClassVar[str]
 
     def transform(self, y: Any, *, sensitive_features: Any, normalize: bool = False) -> Floats:
         """Apply what was learnt to rows of the fitted classes and groups.
@@ -155,10 +170,6 @@ class LabelMethod(ABC):
         for part in matrix_parts(dataset.n_rows, n_classes):
             out[part] = self._respond(dataset.labels.array[part].astype(np.float64), groups[part])
         return out
-
-    @abstractmethod
-    def _learn(self, dataset: Dataset) -> None:
-        """Learn from the training rows."""
 
     @abstractmethod
     def _respond(self, labels: Floats, groups: Array) -> Floats:

@@ -17,12 +17,12 @@ gap to it is what the tests ask for.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import brentq
 
 from r2b._constraints.epsilon import Epsilon
 from r2b._data import Dataset
@@ -57,10 +57,7 @@ def transform_scores(scores: Any, mu: Any) -> Floats:
     >>> transform_scores([0.0, 1.0], 4.0), transform_scores([0.0, 1.0], -4.0)
     (array([0.  , 0.25]), array([0.75, 1.  ]))
     """
-    return _response(np.asarray(scores, dtype=np.float64), np.asarray(mu, dtype=np.float64))[0]
-
-
-def _response(scores: Floats, mu: Floats) -> tuple[Floats, Floats]:
+    scores, mu = np.asarray(scores, dtype=np.float64), np.asarray(mu, dtype=np.float64)
     # The discriminant (1 + mu)^2 - 4 mu r is (1 - |mu|)^2 + 4 |mu| q with q = 1 - r or r by the
     # sign of mu: a sum of squares.
     size = np.abs(mu)
@@ -68,73 +65,26 @@ def _response(scores: Floats, mu: Floats) -> tuple[Floats, Floats]:
     ahead = 1 + mu
     # Each of the two forms of the root adds where the other subtracts. At mu = -1 and r = 0 the
     # first is 0 / 0, and 0 is meant.
-    below, above = ahead + root, 2 * mu
-    out = np.where(ahead >= 0, 2 * scores, ahead - root) / np.where(
-        ahead >= 0, np.where(below > 0, below, 1.0), above
-    )
-    return np.clip(out, 0.0, 1.0), root
+    below = np.where(ahead + root > 0, ahead + root, 1.0)
+    found = np.where(ahead >= 0, 2 * scores, ahead - root) / np.where(ahead >= 0, below, 2 * mu)
+    return np.clip(found, 0.0, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Scores:
-    """The scores of one class, in the order of the rows; shares of the groups add up to 1."""
+def _price_at(score: Floats, share: Floats, target: float) -> float:
+    """Return the price at which the scores of one group have a mean strictly between 0 and 1.
 
-    score: Floats
-    rows: GroupedRows
+    It lies between 0 and ``p / target`` (``-(1 - p) / (1 - target)`` where the mean p has to grow),
+    and is the far end on class labels.
+    """
 
-    @cached_property
-    def share(self) -> Floats:
-        """The share of each group in the weight."""
-        return np.asarray(self.rows.weight / self.rows.weight.sum())
+    def excess(mu: float) -> float:
+        return float(share @ transform_scores(score, mu)) - target
 
-    @cached_property
-    def rate(self) -> Floats:
-        """The mean score of each group, before any change."""
-        return self._mean(self.score)
-
-    def _mean(self, values: Floats) -> Floats:
-        return np.minimum(self.rows.means(values[:, None])[:, 0], 1.0)
-
-    def means(self, prices: Floats) -> Floats:
-        """Return the mean transformed score of each group."""
-        return self._mean(_response(self.score, prices[self.rows.groups])[0])
-
-    def slopes(self, prices: Floats) -> tuple[Floats, Floats]:
-        """Return the means and their derivatives: ``dr'/dmu = -r' (1 - r') / sqrt(disc)``."""
-        new, root = _response(self.score, prices[self.rows.groups])
-        # a kink of class labels: its flat side, so that a bisection follows
-        slope = new * (1 - new) / np.where(root > 0, root, np.inf)
-        return self._mean(new), -self.rows.means(slope[:, None])[:, 0]
-
-    def prices_at(self, target: float) -> Floats:
-        """Solve ``M_s(mu) = target`` for every group, for a target strictly between 0 and 1.
-
-        The price lies between 0 and ``p / target`` (``-(1 - p) / (1 - target)`` where the mean p
-        has to grow), and is the far end on class labels. Newton's step is taken on ``1 / M``, which
-        is straight there, and a bisection where the step leaves the bracket.
-        """
-        down = self.rate > target
-        far = np.where(down, self.rate / target, (self.rate - 1) / (1 - target))
-        prices = np.where(self.rate == target, 0.0, far)
-        low, high = np.minimum(prices, 0.0), np.maximum(prices, 0.0)
-        for _ in range(200):  # enough for bisection alone; Newton's steps need about five
-            mean, slope = self.slopes(prices)
-            excess = mean - target
-            low, high = np.where(excess >= 0, prices, low), np.where(excess <= 0, prices, high)
-            bend = np.where(down, mean / target, (1 - mean) / (1 - target))
-            step = prices - bend * excess / np.where(slope < 0, slope, np.nan)
-            middle = (low + high) / 2
-            done = (
-                (np.abs(excess) <= 2 * _ROUNDING * np.minimum(mean, target))
-                | (middle <= low)
-                | (middle >= high)
-            )
-            done |= np.abs(step - prices) <= 2 * _ROUNDING * np.abs(prices)
-            if done.all():
-                break
-            inside = (step > low) & (step < high)
-            prices = np.where(done, prices, np.where(inside, step, middle))
-        return prices
+    own = excess(0.0) + target
+    far = own / target if own > target else (own - 1) / (1 - target)
+    if own == target or excess(far) * (own - target) >= 0:
+        return 0.0 if own == target else far
+    return float(brentq(excess, 0.0, far, xtol=1e-300, rtol=4 * _ROUNDING))
 
 
 def _root(
@@ -195,41 +145,41 @@ def fit_scores(score: Floats, rows: GroupedRows, epsilon: float = 0.0) -> tuple[
     >>> prices.round(3), targets.round(3)
     (array([-2.,  1.]), array([0.75, 0.75]))
     """
-    scores = _Scores(score, rows)
-    share, rate = scores.share, scores.rate
+    share = rows.weight / rows.weight.sum()
+    groups = [slice(*ends) for ends in itertools.pairwise(rows.start.tolist())]
+
+    def means(prices: Floats) -> Floats:
+        new = transform_scores(score, prices[rows.groups])
+        return np.minimum(rows.means(new[:, None])[:, 0], 1.0)
+
+    def prices_at(target: float) -> Floats:
+        return np.array([_price_at(score[own], rows.share[own], target) for own in groups])
+
+    rate = means(np.zeros(len(share)))
     if np.abs(rate - share @ rate).max() <= epsilon or rate.min() == rate.max():
         # met as it is; this includes a class that no row has, or all have
         return np.zeros(len(rate)), rate
 
     def at(center: float) -> tuple[float, Floats]:
-        even = scores.prices_at(center)  # at its extremes all means lie on one side of the center
+        even = prices_at(center)  # at its extremes all means lie on one side of the center
         if epsilon == 0:
             return float(share @ even), even
         # A bound outside of (0, 1) is none: means stay inside by themselves.
-        least = (
-            scores.prices_at(center + epsilon)
-            if center + epsilon < 1
-            else np.full(len(share), -np.inf)
-        )
-        most = (
-            scores.prices_at(center - epsilon)
-            if center - epsilon > 0
-            else np.full(len(share), np.inf)
-        )
+        least = prices_at(center + epsilon) if center + epsilon < 1 else -np.inf
+        most = prices_at(center - epsilon) if center - epsilon > 0 else np.inf
 
         def given(eta: float) -> tuple[float, Floats]:
-            prices = np.clip(eta, least, most)
-            return float(share @ scores.means(prices)) - center, prices
+            prices = np.broadcast_to(np.clip(eta, least, most), share.shape)
+            return float(share @ means(prices)) - center, prices
 
         prices = _root(given, float(even.min()), float(even.max()), _ROUNDING * center)
         return float(share @ prices), prices
 
     # Targets of 0 and 1 have no finite price; the best common mean is strictly inside as soon as
     # one score is.
-    prices = _root(
-        at, max(float(rate.min()), 1e-300), min(float(rate.max()), 1 - _ROUNDING), _ROUNDING
-    )
-    return prices, scores.means(prices)
+    low, high = max(float(rate.min()), 1e-300), min(float(rate.max()), 1 - _ROUNDING)
+    prices = _root(at, low, high, _ROUNDING)
+    return prices, means(prices)
 
 
 class OST(LabelMethod):

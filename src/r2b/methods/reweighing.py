@@ -6,14 +6,14 @@ class that none of its rows has.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from r2b._data import read
+from r2b._data import Dataset
 from r2b._data.arrays import Floats, plain_value
 from r2b._data.merge import cell_sums
-from r2b.methods.base import refuse_unfitted
+from r2b.methods.base import Learner, refuse_unfitted
 from r2b.metrics.means import disparity_by_class
 
 
@@ -35,8 +35,10 @@ class UnreachableCell(NamedTuple):
     disparity: float
 
 
-class Reweighing:
+class Reweighing(Learner):
     """Weigh rows by ``P(s) P(y) / P(s, y)``: group and label are then independent.
+
+    P is the weighted frequency; a row of probabilities counts for each class by its share.
 
     Where every group has every class, the weighted labels have demographic parity 0 to rounding,
     and the total weight of each group and of each class is kept. Where a (group, class) cell is
@@ -64,24 +66,7 @@ class Reweighing:
     (UnreachableCell(group='m', label='b', disparity=0.33...),)
     """
 
-    def fit(
-        self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False
-    ) -> Self:
-        """Learn the factors; whatever an earlier fit left behind is gone.
-
-        Parameters
-        ----------
-        y, sensitive_features, sample_weight, normalize
-            As for :func:`r2b.debias`. P is the weighted frequency; a row of probabilities counts
-            for each class by its share.
-        """
-        dataset = read(
-            y,
-            sensitive_features=sensitive_features,
-            sample_weight=sample_weight,
-            normalize=normalize,
-            categorical_only=True,
-        )
+    def _learn(self, dataset: Dataset) -> None:
         _, joint = cell_sums(dataset.labels, dataset.cells, dataset.weight)
         by_group, by_class = joint.sum(axis=1), joint.sum(axis=0)
         expected = np.outer(by_group / by_group.sum(), by_class)
@@ -96,8 +81,6 @@ class Reweighing:
             UnreachableCell(plain_value(groups[s]), plain_value(classes[k]), float(parity[k]))
             for s, k in np.argwhere((joint == 0) & (expected > 0)).tolist()
         )
-        self.schema_ = dataset.schema
-        return self
 
     def transform(
         self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False
