@@ -67,7 +67,7 @@ def transform_scores(scores: Any, mu: Any) -> Floats:
     # first is 0 / 0, and 0 is meant.
     below = np.where(ahead + root > 0, ahead + root, 1.0)
     found = np.where(ahead >= 0, 2 * scores, ahead - root) / np.where(ahead >= 0, below, 2 * mu)
-    return np.clip(found, 0.0, 1.0)
+    return np.asarray(np.clip(found, 0.0, 1.0))
 
 
 def _price_at(score: Floats, share: Floats, target: float) -> float:
