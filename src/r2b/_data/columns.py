@@ -82,8 +82,6 @@ def refuse_other_index(*arguments: tuple[str, Any | None]) -> Any | None:
 
     By position and by label would then be different rows.
 
-    By position and by label would then be different rows.
-
     Parameters
     ----------
     *arguments : tuple (str, pandas Index or None)
@@ -182,15 +180,23 @@ def make_column(values: Array, library: str, name: str) -> Any:
     return libraries.get_pyarrow().array(listed)
 
 
-def arrow_of(series: Any) -> Any | None:
-    """Return a pandas series as an Arrow array; None where it has no such type."""
+def values_of(native: Any, library: str) -> Any:
+    """Return a column as a sequence, a NumPy array or, without a NumPy type, an Arrow array."""
+    if library == "polars":
+        if str(native.dtype) in ("Int128", "UInt128", "Object"):  # Arrow has no such types
+            return as_objects(native.to_list())
+        return native.to_arrow()
+    if library != "pandas":
+        return native
+    if isinstance(native.dtype, np.dtype):
+        return np.asarray(native.to_numpy())
     import pyarrow
 
     try:
-        array = pyarrow.array(series, from_pandas=True)
+        array = pyarrow.array(native, from_pandas=True)
     except pyarrow.ArrowException:  # sparse
-        return None
-    return None if isinstance(array.type, pyarrow.BaseExtensionType) else array
+        return np.asarray(native)
+    return np.asarray(native) if isinstance(array.type, pyarrow.BaseExtensionType) else array
 
 
 def index_values(index: Any) -> Array:
@@ -208,23 +214,14 @@ def missing_rows(native: Any, library: str) -> Array:
     >>> missing_rows(["a", None, float("nan")], "list")
     array([False,  True,  True])
     """
-    if library == "pandas":
-        # a nullable float tells NaN from NA; neither is a value
-        if not hasattr(native.dtype, "numpy_dtype"):
-            return np.asarray(native.isna(), dtype=bool)
-        native, library = arrow_of(native), "pyarrow"
-    if library == "polars":
-        mask = native.is_null()
-        if native.dtype.is_float():
-            mask |= native.is_nan().fill_null(False)
-        return np.asarray(mask.to_numpy(), dtype=bool)
-    if library == "pyarrow":
-        if libraries.get_pyarrow().types.is_dictionary(native.type):
-            native = native.cast(native.type.value_type)  # a dictionary can hold a null itself
-        return np.asarray(native.is_null(nan_is_null=True), dtype=bool)
+    values = values_of(native, library)
     if library == "list":
-        return missing_objects(native)
-    mask, array = np.ma.getmaskarray(native), np.asarray(native)
+        return missing_objects(values)
+    if not isinstance(values, np.ndarray):
+        if libraries.get_pyarrow().types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)  # a dictionary can hold a null itself
+        return np.asarray(values.is_null(nan_is_null=True), dtype=bool)
+    mask, array = np.ma.getmaskarray(values), np.asarray(values)
     if array.dtype.kind in "fmM":
         return np.asarray(mask | (array != array))
     return np.asarray(mask | missing_objects(array)) if array.dtype.kind in "OT" else mask

@@ -80,30 +80,15 @@ _CGROUPS = (
 
 def available() -> int | None:
     """Return the bytes that this process may still take; None where nobody says."""
-    found = [_of_container(*files) for files in _CGROUPS] + [_of_machine()]
-    return min((size for size in found if size is not None), default=None)
-
-
-def _of_machine() -> int | None:
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(
-            int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")
-        )
-    with suppress(AttributeError, ValueError, OSError):
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None
-
-
-def _of_container(limit: str, used: str) -> int | None:
-    try:
-        return max(
-            int(Path(limit).read_text(encoding="ascii"))
-            - int(Path(used).read_text(encoding="ascii")),
-            0,
-        )
-    except (OSError, ValueError):  # no container, or one without a limit ("max")
-        return None
+    found = []
+    for limit, used in _CGROUPS:
+        with suppress(OSError, ValueError):  # no container, or one without a limit ("max")
+            free = int(Path(limit).read_text("ascii")) - int(Path(used).read_text("ascii"))
+            found.append(max(free, 0))
+    with suppress(OSError, ValueError):
+        memory = Path("/proc/meminfo").read_text("ascii").split()
+        found.append(int(memory[memory.index("MemAvailable:") + 1]) * 1024)
+    return min(found, default=None)
 
 
 def refuse_beyond_memory(needed: int, what: str, remedy: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from r2b._data.arrays import Array, Flags, Floats, as_objects, first_and_count, frozen, plain_value
-from r2b._data.columns import Column, arrow_of, column_of, refuse_lengths, refuse_other_index
+from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index, values_of
 from r2b._data.values import is_missing, key_of, listed, type_word
 from r2b._data.vocabulary import (
     Vocabulary,
@@ -54,15 +54,12 @@ def numbers_of(
         problem = f"In {what}, row {row} holds {holds}, which is not a number."
         return kind(problem, remedy=remedy, column=what, row=row, value=value)
 
-    native = column.native
-    if isinstance(native, np.ma.MaskedArray):
-        native = np.ma.filled(native.astype(np.float64), np.nan)
-    elif column.library == "pandas" and not isinstance(native.dtype, np.dtype):
-        found = arrow_of(native)
-        native = np.asarray(native) if found is None else found
-    array = np.asarray(native.to_numpy() if column.library == "polars" else native)
+    values = values_of(column.native, column.library)
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    array = np.asarray(values)
     if column.library == "list" and (array.dtype.kind not in "fiub" or not booleans):
-        array = as_objects(native)  # NumPy turns [1, "a"] into text and [1, True] into numbers
+        array = as_objects(values)  # NumPy turns [1, "a"] into text and [1, True] into numbers
     if array.dtype.kind in ("fiub" if booleans else "fiu"):
         return array
     if array.dtype.kind not in "OUSTb":

@@ -26,12 +26,12 @@ from r2b._data.arrays import (
 )
 from r2b._data.columns import (
     Column,
-    arrow_of,
     column_of,
     index_values,
     make_column,
     missing_objects,
     take,
+    values_of,
 )
 from r2b._data.values import (
     ALWAYS_THERE,
@@ -339,21 +339,12 @@ def factorize(column: Column, *, what: str) -> tuple[Array, Array]:
     native = column.native
     if column.library == "list":
         return _of_list(native, what)
-    if column.library == "pandas":
-        if isinstance(native.dtype, libraries.get_pandas().CategoricalDtype):
-            return _of_categories(native, what)
-        native = _from_pandas(native)
-    elif column.library == "polars":
-        native = _from_polars(native)
-    return of_numpy(native, what) if isinstance(native, np.ndarray) else _of_arrow(native, what)
-
-
-def _from_pandas(series: Any) -> Any:
-    """Return a series as a NumPy array, or where it has no NumPy dtype as an Arrow array."""
-    if isinstance(series.dtype, np.dtype):
-        return np.asarray(series.to_numpy())
-    found = arrow_of(series)
-    return np.asarray(series) if found is None else found
+    if column.library == "pandas" and isinstance(
+        native.dtype, libraries.get_pandas().CategoricalDtype
+    ):
+        return _of_categories(native, what)
+    values = values_of(native, column.library)
+    return of_numpy(values, what) if isinstance(values, np.ndarray) else _of_arrow(values, what)
 
 
 def _of_categories(series: Any, what: str) -> tuple[Array, Array]:
@@ -365,12 +356,6 @@ def _of_categories(series: Any, what: str) -> tuple[Array, Array]:
         # for an error that names rows, not categories
         uniform_family(np.asarray(series, dtype=object), what=what)
     return codes, values
-
-
-def _from_polars(series: Any) -> Any:
-    if str(series.dtype) in ("Int128", "UInt128", "Object"):  # Arrow has no such types
-        return as_objects(series.to_list())
-    return series.to_arrow()
 
 
 def _of_arrow(array: Any, what: str) -> tuple[Array, Array]:
