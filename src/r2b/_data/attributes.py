@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -113,28 +113,18 @@ class ContinuousSettings:
         >>> ContinuousSettings("spline", 5).to_json(), ContinuousSettings(abs).to_json()
         ({'basis': 'spline', 'knots': 5}, None)
         """
-        knots = (
-            self.knots.tolist() if isinstance(self.knots, (np.ndarray, np.generic)) else self.knots
-        )
-        if isinstance(knots, Integral):
-            return (
-                {"basis": self.basis, "knots": int(knots)} if isinstance(self.basis, str) else None
-            )
-        numbers = isinstance(knots, (list, tuple)) and all(isinstance(knot, Real) for knot in knots)
-        return (
-            {"basis": self.basis, "knots": [float(knot) for knot in knots]}
-            if numbers and isinstance(self.basis, str)
-            else None
-        )
+        knots = np.asarray(self.knots)
+        if not isinstance(self.basis, str) or knots.dtype.kind not in "iuf":
+            return None
+        plain = knots.tolist() if knots.ndim == 0 else knots.astype(float).tolist()
+        return {"basis": self.basis, "knots": plain}
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> ContinuousSettings:
         """Restore settings from :meth:`to_json`."""
         knots = stored["knots"]
-        return cls(
-            str(stored["basis"]),
-            tuple(float(knot) for knot in knots) if isinstance(knots, list) else int(knots),
-        )
+        several = isinstance(knots, list)
+        return cls(str(stored["basis"]), tuple(map(float, knots)) if several else int(knots))
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,27 +196,19 @@ def attributes_of(handed: Any, argument: str = SENSITIVE) -> tuple[Attribute, ..
         A control feature is not a category.
     """
     one, many = UNNAMED[argument]
-    if isinstance(handed, (Continuous, Membership)):
+    kinds = (Continuous, Membership)
+    if isinstance(handed, kinds):
         return (_wrapped(handed, argument, None),)
-    if isinstance(handed, Mapping) and any(
-        isinstance(value, (Continuous, Membership)) for value in handed.values()
-    ):
+    if isinstance(handed, Mapping) and any(isinstance(each, kinds) for each in handed.values()):
         refuse_twice([str(name) for name in handed], what=argument)
-        kinds = (Continuous, Membership)
-        return sum(
-            (
-                (_wrapped(v, argument, name),)
-                if isinstance(v, kinds)
-                else attributes_of({name: v}, argument)
-                for name, v in handed.items()
-            ),
-            start=(),
+        read = (
+            (_wrapped(each, argument, name),)
+            if isinstance(each, kinds)
+            else attributes_of({name: each}, argument)
+            for name, each in handed.items()
         )
-    if (
-        isinstance(handed, (list, tuple))
-        and handed
-        and isinstance(handed[0], (Continuous, Membership))
-    ):
+        return tuple(itertools.chain.from_iterable(read))
+    if isinstance(handed, (list, tuple)) and handed and isinstance(handed[0], kinds):
         remedy = 'Pass a dictionary such as {"sex": column, "age": r2b.Continuous(column)}.'
         raise argument_error(argument, "is a list of attributes, which need names", remedy)
     found = recognise(handed, what=argument)
@@ -234,10 +216,9 @@ def attributes_of(handed: Any, argument: str = SENSITIVE) -> tuple[Attribute, ..
         return (Attribute(found.name or one, found, argument),)
     if isinstance(found, Frame):
         return tuple(Attribute(column.name, column, argument) for column in found.columns)
-    names = [one] if len(found.columns) == 1 else [f"{many} {j}" for j in range(len(found.columns))]
-    return tuple(
-        Attribute(name, column, argument) for name, column in zip(names, found.columns, strict=True)
-    )
+    columns = found.columns
+    names = [one] if len(columns) == 1 else [f"{many} {j}" for j in range(len(columns))]
+    return tuple(Attribute(*each, argument) for each in zip(names, columns, strict=True))
 
 
 def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attribute:

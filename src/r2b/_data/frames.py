@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
+import narwhals as nw
 import numpy as np
-from narwhals import dependencies as libraries
 
-from r2b._data.arrays import Array, as_objects, plain_value
-from r2b._data.columns import make_column
+from r2b._data.arrays import as_objects, plain_value
 from r2b._data.dataset import Dataset
 from r2b._data.vocabulary import Vocabulary
-from r2b.errors import MissingExtraError, ParameterError, require
+from r2b.errors import ParameterError, require
 
 Backend = Literal["pandas", "polars", "pyarrow"]
 
@@ -59,32 +59,16 @@ def frame_of(
     {'class': ['a', 'b'], 'share': [0.25, 0.75]}
     """
     library = _chosen(backend, came_as)
-    names = list(columns) if library == "pandas" else [str(plain_value(name)) for name in columns]
-    made = [
-        make_column(_as_array(values), library, str(plain_value(name)))
-        for name, values in columns.items()
-    ]
-    # A column without rows has no type to tell; what is no number is a name.
-    if library == "pyarrow":
-        arrow = libraries.get_pyarrow()
-        return arrow.table(
-            [
-                column.cast("string") if arrow.types.is_null(column.type) else column
-                for column in made
-            ],
-            names=names,
-        )
-    if library == "polars":
-        polars = libraries.get_polars()
-        typed = [
-            column.cast(polars.String) if column.dtype == polars.Null else column for column in made
-        ]
-        return polars.DataFrame(
-            [column.alias(name) for column, name in zip(typed, names, strict=True)]
-        )
-    frame = libraries.get_pandas().concat(made, axis=1)
-    frame.columns = names
-    return frame if index is None else frame.set_axis(index, axis=0)
+    made = {}
+    for name, values in columns.items():
+        array = values if isinstance(values, np.ndarray) else as_objects(list(values))
+        kind = nw.String if array.dtype == object and not len(array) else None  # names
+        listed = array.tolist() if array.dtype.kind in "OU" else array
+        made[name] = nw.new_series(str(plain_value(name)), listed, kind, backend=library)
+    frame = nw.to_native(nw.concat([each.to_frame() for each in made.values()], how="horizontal"))
+    if library == "pandas":
+        frame.columns = list(made)
+    return frame if index is None or library != "pandas" else frame.set_axis(index, axis=0)
 
 
 def records(kind: type[Any], found: Iterable[Any]) -> dict[str, Any]:
@@ -97,34 +81,16 @@ def records(kind: type[Any], found: Iterable[Any]) -> dict[str, Any]:
     }
 
 
-def _as_array(values: Sequence[Any] | Array) -> Array:
-    """Return numbers and truth values as such, and everything else as objects."""
-    array = values if isinstance(values, np.ndarray) else as_objects(list(values))
-    plain = (
-        array.dtype == object
-        and len(array)
-        and all(isinstance(value, (bool, int, float)) for value in array)
-    )
-    return np.array(array.tolist()) if plain else array
-
-
-def _chosen(backend: str | None, came_as: str) -> str:
-    known = get_args(Backend)
+def _chosen(backend: Backend | None, came_as: str) -> Backend:
+    known: tuple[Backend, ...] = get_args(Backend)
     if backend is not None and backend not in known:
         remedy = f"Choose among {', '.join(map(repr, known))}, or leave it out."
         raise ParameterError(f"backend is {backend!r}.", remedy=remedy, backend=backend)
-    chosen = backend or (came_as if came_as in known else "")
+    chosen = next((each for each in known if each == (backend or came_as)), None)
     if chosen:
         require(chosen, f"{_NEED} {chosen}", extra="frames")
         return chosen
-    try:
-        require("pandas", f"{_NEED} pandas", extra="frames")
-    except MissingExtraError:
-        require(
-            "polars",
-            f"{_NEED} pandas or Polars",
-            extra="frames",
-            otherwise=", or pass backend='pyarrow'",
-        )
-        return "polars"
-    return "pandas"
+    otherwise = ", or pass backend='pyarrow'"
+    fallback: Backend = "pandas" if find_spec("pandas") else "polars"
+    require(fallback, f"{_NEED} pandas or Polars", extra="frames", otherwise=otherwise)
+    return fallback
