@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, ClassVar, Self
 
@@ -83,6 +85,41 @@ def _rebuild(
     kind: type[MessageWithRemedy], problem: str, remedy: str, code: str, facts: dict[str, object]
 ) -> MessageWithRemedy:
     return kind(problem, remedy=remedy, code=code, **facts)
+
+
+_first_row: ContextVar[int | None] = ContextVar("first_row", default=None)
+
+
+@contextmanager
+def part_of_a_table(first: int) -> Iterator[None]:
+    """Let errors number rows as in the table of which the rows at hand are a part.
+
+    Parameters
+    ----------
+    first : int
+        The number of the first row at hand.
+
+    Examples
+    --------
+    >>> with part_of_a_table(100):
+    ...     row_number(3), this_part("all")
+    (103, 'this part')
+    """
+    token = _first_row.set(first)
+    try:
+        yield
+    finally:
+        _first_row.reset(token)
+
+
+def row_number(row: int) -> int:
+    """Return the number in the table of a row of those at hand."""
+    return row + (_first_row.get() or 0)
+
+
+def this_part(of_all: str, of_part: str = "this part") -> str:
+    """Return the words for what was counted: all rows, or a part of a table."""
+    return of_all if _first_row.get() is None else of_part
 
 
 def options_in(text: str) -> list[tuple[str, Any]]:

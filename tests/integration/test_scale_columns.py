@@ -214,7 +214,7 @@ def test_classes_of_bytes_leave_in_every_form_that_has_no_column_per_class() -> 
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(None, "Row 1 has no weight in 'w'"), (-2.5, "Row 1 has the weight -2.5 in 'w'")],
+    [(None, "row 1 has no weight in 'w'"), (-2.5, "row 1 has the weight -2.5 in 'w'")],
 )
 def test_a_wrong_weight_is_told_with_its_column(value: Any, said: str) -> None:
     table = pa.table({"sex": ["f", "m"], "job": ["a", "b"], "w": [1.0, value]})

@@ -327,11 +327,11 @@ def test_what_is_no_table_is_refused(data: Any) -> None:
             "level",
             None,
             MissingValueError,
-            "row 130: Row 130 has no value in 'level'. 1 of 600 rows has none. Every row needs a label",
+            "row 130 has no value in 'level'. 1 of 600 rows has none. Every row needs a label",
         ),
-        ("sex", None, MissingValueError, "row 130: Row 130 has no value in 'sex'"),
-        ("weight", -2.0, WeightError, "row 130: Row 130 has the weight -2.0 in 'weight'"),
-        ("weight", None, WeightError, "row 130: Row 130 has no weight in 'weight'"),
+        ("sex", None, MissingValueError, "row 130 has no value in 'sex'"),
+        ("weight", -2.0, WeightError, "row 130 has the weight -2.0 in 'weight'"),
+        ("weight", None, WeightError, "row 130 has no weight in 'weight'"),
     ],
 )
 def test_a_wrong_row_is_named_in_the_table(

@@ -159,7 +159,7 @@ def test_errors_of_lazy_rows_keep_their_type() -> None:
     gap = pl.when(pl.col("id") != 30)
     with pytest.raises(MissingValueError, match="Row 10 has no value of the key 'key'"):
         debiased(lazy().with_columns(key=gap.then("id"))).frame("sample", key="key").collect()
-    with pytest.raises(MissingValueError, match="Row 10 has no value in 'sex'"):
+    with pytest.raises(MissingValueError, match="row 10 has no value in 'sex'"):
         debiased(lazy().with_columns(sex=gap.then("sex")))
     with pytest.raises(ParameterError, match="pattern"):
         r2b.scan(lazy().rename({"id": "^i.*$"}))

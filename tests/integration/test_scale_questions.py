@@ -112,12 +112,12 @@ def test_prices_of_probabilities_are_applied_to_files(tmp_path: Path) -> None:
         (
             {"sex": ["f", None], "job": ["a", "a"]},
             MissingValueError,
-            "Row 1 has no value in 'sex'.*when the prices were found",
+            "row 1 has no value in 'sex'.*when the prices were found",
         ),
         (
             {"sex": ["f", "m"], "job": ["a", None]},
             MissingValueError,
-            "Row 1 has no value in 'job'. Every row needs a label",
+            "row 1 has no value in 'job'. Every row needs a label",
         ),
         (
             {"sex": ["f"], "job": [[0.5, 0.5]]},

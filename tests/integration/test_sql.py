@@ -385,7 +385,7 @@ def test_counts_of_any_frame_are_the_rows(kind: Any) -> None:
         ({"count": [4, 1.5, 7, 3]}, InputError, "count 1.5"),
         ({"count": [4, None, 7, 3]}, MissingValueError, "Row 1 has no count"),
         ({"count": ["4", "1", "7", "3"]}, InputError, "not numbers"),
-        ({"job": ["a", None, "b", "a"]}, MissingValueError, "Row 1 has no value in 'job'"),
+        ({"job": ["a", None, "b", "a"]}, MissingValueError, "row 1 has no value in 'job'"),
         ({"sex": ["f", "f", None, "m"]}, MissingValueError, "missing='group'"),
         ({"job": ["a", 1, "b", "a"]}, MixedTypeError, "one type"),
         ({"count": [0, 0, 0, 0]}, InputError, "no rows"),

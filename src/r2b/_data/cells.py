@@ -36,7 +36,15 @@ from r2b._data.columns import Column, refuse_other_choice
 from r2b._data.mixtures import Mixtures, read_mixtures
 from r2b._data.numbers import read_continuous
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
-from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError
+from r2b.errors import (
+    InputError,
+    MissingValueError,
+    ParameterError,
+    ShapeError,
+    UnseenError,
+    row_number,
+    this_part,
+)
 
 WHAT = SENSITIVE
 AnyVocabulary: TypeAlias = Vocabulary | Mixtures
@@ -366,10 +374,11 @@ def read_known_cells(
     places = np.array([place.get(tuple(row), -1) for row in table.tolist()])
     if -1 in places:
         row, count = first_and_count((places < 0)[here])
-        name = str(replace(layout, table=table).names[here[row]])
-        problem = f"Row {row} of {WHAT} is of the group {name!r}, which was not fitted."
-        remedy = f"Drop such rows ({count} in all), or fit again on data that has this group."
-        facts = {"column": WHAT, "row": row, "value": name, "count": count}
+        name, number = str(replace(layout, table=table).names[here[row]]), row_number(row)
+        problem = f"Row {number} of {WHAT} is of the group {name!r}, which was not fitted."
+        counted = f"{count} in {this_part('all')}"
+        remedy = f"Drop such rows ({counted}), or fit again on data that has this group."
+        facts = {"column": WHAT, "row": number, "value": name, "count": count}
         raise UnseenError(problem, remedy=remedy, **facts, known=fitted.names.tolist())
     return Cells(*layout.parts, codes=places.astype(smallest_unsigned(fitted.n_cells))[here])
 

@@ -14,7 +14,7 @@ from r2b._data.attributes import Attribute
 from r2b._data.columns import Frame, Matrix
 from r2b._data.probabilities import Wording, as_matrix, checked
 from r2b._data.values import listed
-from r2b.errors import ParameterError, ShapeError, UnseenError
+from r2b.errors import ParameterError, ShapeError, UnseenError, row_number, this_part
 
 GROUPS = Wording(
     "group",
@@ -89,9 +89,10 @@ class Mixtures:
         places = np.array([self._places.get(row.tobytes(), -1) for row in new.matrix])
         if (places < 0).any():
             row, count = first_and_count(places[codes] < 0)
-            value = new.matrix[codes[row]].tolist()
+            value, row = new.matrix[codes[row]].tolist(), row_number(row)
             problem = f"Row {row} of `{what}` has memberships that were not fitted: {value}."
-            remedy = f"Drop such rows ({count} in all), or fit again on data that has them."
+            counted = f"{count} in {this_part('all')}"
+            remedy = f"Drop such rows ({counted}), or fit again on data that has them."
             raise UnseenError(
                 problem, remedy=remedy, column=what, row=row, value=value, count=count
             )

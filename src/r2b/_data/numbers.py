@@ -17,7 +17,7 @@ from r2b._data.vocabulary import (
     refuse_missing,
     with_missing,
 )
-from r2b.errors import InputError, ParameterError, WeightError
+from r2b.errors import InputError, ParameterError, WeightError, row_number
 
 if TYPE_CHECKING:
     from r2b._data.cells import Cells
@@ -50,6 +50,7 @@ def numbers_of(
     """
 
     def error(row: int, value: Any) -> InputError:
+        row = row_number(row)
         holds = f"{value!r} ({type_word(value)})"
         problem = f"In {what}, row {row} holds {holds}, which is not a number."
         return kind(problem, remedy=remedy, column=what, row=row, value=value)
@@ -236,7 +237,7 @@ def continuous_numbers(
     numbers = numbers_of(column, what, remedy, booleans=False).astype(np.float64)
     row, count = first_and_count(np.isinf(numbers))
     if count:
-        value, remedy = float(numbers[row]), "Correct or drop these rows."
+        value, row, remedy = float(numbers[row]), row_number(row), "Correct or drop these rows."
         problem = (
             f"In `{what}`, row {row} holds {value!r}; {count} of {len(gaps)} rows are infinite."
         )

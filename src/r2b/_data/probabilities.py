@@ -18,7 +18,14 @@ from r2b._data.compute import one_blas_thread, parts_of
 from r2b._data.numbers import numbers_of
 from r2b._data.values import is_missing, key_of, listed, type_word
 from r2b._data.vocabulary import Vocabulary
-from r2b.errors import MissingValueError, MixedTypeError, ProbabilityError, UnseenError
+from r2b.errors import (
+    MissingValueError,
+    MixedTypeError,
+    ProbabilityError,
+    UnseenError,
+    row_number,
+    this_part,
+)
 
 TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-6}
 
@@ -180,7 +187,7 @@ def checked(
             if not normalize and (wording.off(sums) > tolerance).any():
                 raise _sum_error(matrix, tolerance, what, wording)
             if normalize and (sums == 0).any():
-                row = rows.start + int(np.argmax(sums == 0))
+                row = row_number(rows.start + int(np.argmax(sums == 0)))
                 problem = f"In `{what}`, row {row} has the probability 0 for every class."
                 remedy = "Drop this row, or give it a distribution."
                 raise ProbabilityError(problem, remedy=remedy, argument=what, row=row, total=0.0)
@@ -210,9 +217,10 @@ def _refuse_entries(
     wrong = "is not a finite number" if infinite.any() else "is negative"
     found = f"has the probability {value!r} for {wording.noun} {name!r}, which {wrong}"
     remedy = "Correct or drop this row; probabilities lie between 0 and 1."
-    facts: dict[str, Any] = {"argument": what, "row": start + row, "value": value}
+    row = row_number(start + row)
+    facts: dict[str, Any] = {"argument": what, "row": row, "value": value}
     facts[f"{wording.noun}_name"] = name
-    raise ProbabilityError(f"In `{what}`, row {start + row} {found}.", remedy=remedy, **facts)
+    raise ProbabilityError(f"In `{what}`, row {row} {found}.", remedy=remedy, **facts)
 
 
 def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> ProbabilityError:
@@ -221,11 +229,13 @@ def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> 
         row, count = first_and_count(~(wording.off(sums) <= tolerance))
     wrong = "which is more than 1" if wording.at_most else "not to 1"
     others = "do" if wording.at_most else "do not sum to 1"
-    others = f"{count} of {len(matrix)} rows {others}" if count > 1 else "it is the only such row"
+    only = "it is the only such row" + this_part("", " of this part")
+    others = f"{count} of {len(matrix)} rows {others}" if count > 1 else only
     total = f"sums to {sums[row]:.9g}, {wrong}; {others} (tolerance {tolerance:g})"
-    facts: dict[str, Any] = {"row": row, "total": float(sums[row]), "count": count}
+    facts: dict[str, Any] = {"total": float(sums[row]), "count": count}
+    row = row_number(row)
     problem = f"In `{what}`, row {row} {total}."
-    return ProbabilityError(problem, remedy=wording.normalising, argument=what, **facts)
+    return ProbabilityError(problem, remedy=wording.normalising, argument=what, row=row, **facts)
 
 
 def class_names(found: Frame | Matrix, *, what: str) -> Array:

@@ -43,7 +43,14 @@ from r2b._data.values import (
     to_plain,
     type_word,
 )
-from r2b.errors import InputError, MissingValueError, MixedTypeError, UnseenError
+from r2b.errors import (
+    InputError,
+    MissingValueError,
+    MixedTypeError,
+    UnseenError,
+    row_number,
+    this_part,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +149,7 @@ class Vocabulary:
         return known.astype(smallest_unsigned(len(self)))[codes]
 
     def _unseen(self, found: Any, row: int, count: int, what: str) -> UnseenError:
-        value, word = plain_value(found), type_word(found)
+        value, word, row = plain_value(found), type_word(found), row_number(row)
         known = [plain_value(each) for each in self.values]
         words = {type_word(each) for each in self.values}
         problem, hint = f"Row {row} of {what} holds {value!r}", ""
@@ -157,7 +164,8 @@ class Vocabulary:
             if close := difflib.get_close_matches(str(value), map(str, known), n=1):
                 hint = f"Did you mean {close[0]!r}? "
         remedy = (
-            f"{hint}Correct or drop such rows ({count} in all), or fit again on data that has them."
+            f"{hint}Correct or drop such rows ({count} in {this_part('all')}), or fit again on "
+            "data that has them."
         )
         facts: dict[str, Any] = {"column": what, "row": row, "value": value, "count": count}
         facts |= {"known": known, "type": word, "known_type": min(words)}
@@ -454,6 +462,7 @@ def refuse_missing(mask: Array, what: str, remedy: str = _FILL) -> None:
     """Raise where rows have no value."""
     row, count = first_and_count(mask)
     if count:
+        row = row_number(row)
         rows = "1 row has" if count == 1 else f"{count} of {len(mask)} rows have"
         problem = f"In `{what}`, {rows} no value; the first is row {row}."
         raise MissingValueError(

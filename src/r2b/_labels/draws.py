@@ -20,7 +20,7 @@ from r2b._data import Dataset
 from r2b._data.arrays import BLOCK_ROWS, Array, Floats, Whole
 from r2b._data.columns import Column, column_of, recognise, refuse_other_index
 from r2b._data.compute import in_order, parts_of, seed_of
-from r2b.errors import InputError, LengthError, MissingValueError, ParameterError
+from r2b.errors import InputError, LengthError, MissingValueError, ParameterError, row_number
 
 Words = NDArray[np.uint64]
 
@@ -219,7 +219,7 @@ def _of_objects(values: Array) -> Array:
 
 def _refuse_missing(missing: Array, name: str) -> None:
     if missing.any():
-        row = int(np.flatnonzero(missing)[0])
+        row = row_number(int(np.flatnonzero(missing)[0]))
         remedy = "Name columns that tell every row apart, or fill the gap."
         raise MissingValueError(
             f"Row {row} has no value of the key{f' {name!r}' if name else ''}.",
@@ -268,6 +268,7 @@ def _bytes(value: Any, name: str, row: int) -> bytes:
     if value is None or value != value:
         _refuse_missing(np.arange(row + 1) == row, name)
     if isinstance(value, float):
+        row = row_number(row)
         remedy = "Name columns of whole numbers, text or dates."
         raise InputError(
             f"Row {row} of the key {name!r} is {value!r}.", remedy=remedy, column=name, row=row

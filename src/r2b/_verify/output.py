@@ -28,11 +28,10 @@ from r2b._labels import FairLabels
 from r2b._labels.realised import rounding_bound
 from r2b._labels.rows import Form
 from r2b._solve.certificate import PROVEN, Certificate, stated_as
-from r2b.engines.batch import PIECE_ENTRIES, Batch, numbers_of, taken_rows
+from r2b.engines.batch import PIECE_ENTRIES, Batch, numbers_of, plain_type, taken_rows
 from r2b.engines.files import FileSource
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.source import Relabel
-from r2b.engines.tally import plain_type
 from r2b.errors import InputError
 
 _DEBIASED = "Pass the table that was debiased."

@@ -11,9 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.arrays import Array
+from r2b._data.arrays import Array, Floats
 from r2b._files.arrow import pyarrow, pyarrow_compute
-from r2b.errors import EmptyError, InputError, MissingValueError, ProbabilityError
+from r2b.errors import (
+    EmptyError,
+    InputError,
+    MissingValueError,
+    ProbabilityError,
+    WeightError,
+    part_of_a_table,
+    row_number,
+)
 
 PIECE_ROWS = 1 << 20  # of a batch
 RELABELLED_ROWS = 1 << 18  # of a batch that gets new labels, of which several copies are held
@@ -56,25 +64,35 @@ class Batch:
         record = self.record.slice(start, n_rows)
         return Batch(record, self.first + start, self.place, self.offset + start)
 
+    def place_of(self, row: int) -> str:
+        """Return where a row of this batch is, for errors."""
+        return f"{self.place or 'the table'}, row {self.offset + row}"
+
+    def facts_of(self, row: int) -> dict[str, Any]:
+        """Return where a row of this batch is, as facts of an error."""
+        return {
+            "place": self.place,
+            "row": self.first + row,
+            "row_in_place": self.offset + row,
+        }
+
     @contextmanager
     def placed(self, labels: str = "y") -> Iterator[None]:
         """Let errors about a row of this batch say where it is, and name the columns of labels."""
+
+        def phrase(name: str, value: Any) -> str:
+            return labels if name == "y" else f"`{name}`" if value is None else f"`{name}={value}`"
+
         try:
-            yield
+            with part_of_a_table(self.first):
+                yield
         except InputError as error:
-            row, where, problem = error.facts.get("row"), self.place or "the table", error.problem
+            row, where = error.facts.get("row"), self.place or "the table"
             facts: dict[str, Any] = {"place": self.place}
             if isinstance(row, int):
-                where += f", row {self.offset + row}"
-                facts |= {"row": self.first + row, "row_in_place": self.offset + row}
-                problem = problem.replace(f"ow {row} ", f"ow {self.first + row} ", 1)
-            problem = problem.replace("In `y`, ", f"In {labels}, ", 1)
-            problem = problem.replace(" of `y` ", f" of {labels} ", 1)
-            # What was counted was counted in this batch alone.
-            only = "it is the only such row"
-            problem = problem.replace(only, f"{only} of this part")
-            remedy = error.remedy.replace(" in all)", " in this part)")
-            raise error.changed(problem=f"In {where}: {problem}", remedy=remedy, **facts) from error
+                where, facts = self.place_of(row - self.first), self.facts_of(row - self.first)
+            problem, _ = error.render(phrase, "")
+            raise error.changed(problem=f"In {where}: {problem}", **facts) from error
 
 
 def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -> Array:
@@ -106,6 +124,7 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
     arrow, types = pyarrow(), pyarrow().types
     row = _first_null(column)
     if row is not None:
+        row = row_number(row)
         problem = f"Row {row} has no list of probabilities in {name!r}."
         raise ProbabilityError(problem, remedy=_FILL, row=row, column=name)
     lengths = pyarrow_compute().list_value_length(column).to_numpy(zero_copy_only=False)
@@ -115,7 +134,7 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
     wanted = int(lengths[0]) if n_classes is None else n_classes
     wrong = np.flatnonzero(lengths != wanted)
     if len(wrong):
-        row, length = int(wrong[0]), int(lengths[wrong[0]])
+        row, length = row_number(int(wrong[0])), int(lengths[wrong[0]])
         raise ProbabilityError(
             f"Row {row} has a list of {length} probabilities in {name!r}, not of {wanted}.",
             remedy="Give every row one probability per class, in the same order.",
@@ -127,7 +146,7 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
     values = column.flatten()
     entry = _first_null(values)
     if entry is not None:
-        row = entry // max(wanted, 1)
+        row = row_number(entry // max(wanted, 1))
         problem = f"Row {row} has a missing probability in {name!r}."
         raise ProbabilityError(problem, remedy=_FILL, row=row, column=name)
     if not types.is_floating(values.type):
@@ -204,6 +223,41 @@ def _not_a_number(text: str, name: str, row: int, delimited: bool) -> InputError
     if _POINTED.fullmatch(text.strip()):
         remedy = "Write numbers with a point for decimals and nothing between thousands: 1234.5."
     return InputError(f"{where}holds {text!r}, which is not a number.", remedy=remedy, **facts)
+
+
+def weights_of(batch: Batch, name: str) -> Floats:
+    """Read the weights of rows.
+
+    Raises
+    ------
+    WeightError
+        The column holds no numbers, or a row has no finite weight of zero or more.
+    """
+    column, types = batch.columns[name], pyarrow().types
+    kinds = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
+    if not any(kind(column.type) for kind in kinds):
+        raise WeightError(
+            f"The column {name!r} of weights holds {plain_type(column.type)}, not numbers.",
+            remedy="Name a column of numbers.",
+            column=name,
+        )
+    weight = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+    for row in np.flatnonzero(~((weight >= 0) & (weight < np.inf)))[:1].tolist():
+        value = float(weight[row])
+        found = f"the weight {value!r}" if column[row].is_valid else "no weight"
+        raise WeightError(
+            f"In {batch.place_of(row)} has {found} in {name!r}.",
+            remedy="Give every row a finite weight of zero or more, or drop such rows.",
+            value=value,
+            column=name,
+            **batch.facts_of(row),
+        )
+    return weight
+
+
+def plain_type(kind: Any) -> Any:
+    """Return the type of the values behind a dictionary."""
+    return kind.value_type if hasattr(kind, "value_type") and hasattr(kind, "index_type") else kind
 
 
 def taken(column: Any, rows: Any) -> Any:

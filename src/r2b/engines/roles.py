@@ -11,13 +11,10 @@ import numpy as np
 
 from r2b._data import Continuous, ContinuousSettings, Dataset, Membership, Schema
 from r2b._data.arrays import Array, Whole
-from r2b._data.columns import column_of
-from r2b._data.numbers import WHAT as WEIGHTS
-from r2b._data.numbers import read_weight
 from r2b._files.text import did_you_mean, listed_names
 from r2b._labels.draws import draws_of, key_words, row_numbers
 from r2b._solve.oracle import Block
-from r2b.engines.batch import Batch, lists_to_matrix, one_array
+from r2b.engines.batch import Batch, lists_to_matrix, one_array, weights_of
 from r2b.errors import InputError, ParameterError
 
 _NUMBER = re.compile(r"\d+\.\d*(?:[eE][-+]?\d+)?")
@@ -308,8 +305,7 @@ class Decode:
         """Read the weights; None where there are none."""
         if self.roles.weight is None:
             return None
-        with batch.placed():
-            return read_weight(column_of(batch.columns[self.roles.weight], what=WEIGHTS))
+        return weights_of(batch, self.roles.weight)
 
     def draws(self, batch: Batch, random_state: int) -> Whole:
         """Return the draws of rows, which follow from key columns or, without any, from places."""

@@ -35,12 +35,13 @@ from r2b.engines.batch import (
     Batch,
     lists_to_matrix,
     one_array,
+    plain_type,
     taken,
     taken_rows,
 )
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.spool import HeldBlocks, Spool
-from r2b.engines.tally import Count, Tally, plain_type
+from r2b.engines.tally import Count, Tally
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
 
 NO_LABEL = "Every row needs a label: fill in those that are missing, or drop their rows."
@@ -202,9 +203,8 @@ class Source(ABC):
 def _refuse_gap(column: str, remedy: str, batch: Batch) -> int:
     gaps = batch.columns[column].is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     for row in np.flatnonzero(gaps)[:1].tolist():
-        problem = f"Row {row} has no value in {column!r}."
-        with batch.placed():
-            raise MissingValueError(problem, remedy=remedy, column=column, row=row)
+        problem = f"In {batch.place_of(row)} has no value in {column!r}."
+        raise MissingValueError(problem, remedy=remedy, column=column, **batch.facts_of(row))
     return 0
 
 

@@ -13,7 +13,7 @@ from r2b._data.arrays import Array, Floats, Whole, as_float, exact_sums
 from r2b._data.cells import read_cells
 from r2b._data.numbers import refuse_weightless_table
 from r2b._files.arrow import pyarrow
-from r2b.engines.batch import Batch, taken
+from r2b.engines.batch import Batch, plain_type, taken, weights_of
 from r2b.engines.roles import ColumnRoles
 from r2b.errors import EmptyError, InputError, MixedTypeError, WeightError
 
@@ -32,12 +32,13 @@ class Tally:
     count : ndarray of shape (n,)
         Rows of each.
     weight : ndarray of shape (n,) or None
-        Their total weight.
+        Their total weight. While rows are counted, whole numbers of any size in units of 2**-1074:
+        sums that do not depend on the order of rows.
     """
 
     columns: dict[str, Any]
     count: Whole
-    weight: Floats | None = None
+    weight: Array | None = None
 
     @property
     def n_rows(self) -> int:
@@ -51,24 +52,6 @@ class Tally:
         columns = {name: taken(column, taken_rows) for name, column in self.columns.items()}
         weights = np.asarray(columns[weight].to_numpy(zero_copy_only=False), np.float64)
         return Tally(columns, np.ones(len(rows), np.int64), weights)
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """Combinations of some rows.
-
-    Attributes
-    ----------
-    values : list of pyarrow.Array
-        One per column.
-    count : ndarray of shape (n,)
-    mass : ndarray of shape (n,) of int, or None
-        Exact sums of weights in units of 2**-1074: they must not depend on the order of rows.
-    """
-
-    values: list[Any]
-    count: Whole
-    mass: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -99,44 +82,41 @@ class Count:
         """The columns that are read."""
         return self.keys if self.weight is None else (*self.keys, self.weight)
 
-    def make(self, batch: Batch) -> list[Counts]:
+    def make(self, batch: Batch) -> list[Tally]:
         """Count the rows of a batch."""
         columns = [batch.columns[name] for name in self.keys]
         named = zip(columns, self.keys, strict=True)
         coded = [encoded_column(*each) for each in named]
-        weight = None if self.weight is None else _weights(batch, self.weight)
-        mass = None
+        weight = None if self.weight is None else weights_of(batch, self.weight)
+        sums = None
         if weight is None or self.weight in self.keys:
             _, _, first, count = _counted(coded, len(batch))
         else:
             first, codes, count = combined(coded, len(batch))
-            sums = exact_sums(codes, weight, len(first))
-            mass = np.array([sums.get(code, 0) for code in range(len(first))], object)
+            found = exact_sums(codes, weight, len(first))
+            sums = np.array([found.get(code, 0) for code in range(len(first))], object)
         rows = pyarrow().array(first)
         values = [_cast(taken(column, rows), plain_type(column.type)) for column in columns]
-        self._refuse_many(values)
-        return [Counts(values, count, mass)]
+        return [self._tally(values, count, sums)]
 
-    def merge(self, one: list[Counts], other: list[Counts]) -> list[Counts]:
+    def merge(self, one: list[Tally], other: list[Tally]) -> list[Tally]:
         """Return the counts of both; parts are only added up when they are many."""
         parts = [*one, *other]
         sizes = [len(part.count) for part in parts]
         return [self._added(parts)] if sum(sizes) > 2 * max(sizes) + (1 << 16) else parts
 
-    def tally(self, parts: list[Counts] | None) -> Tally:
+    def tally(self, parts: list[Tally] | None) -> Tally:
         """Return what was counted; None stands for no rows."""
-        arrow = pyarrow()
-        none = [arrow.array([], arrow.null()) for _ in self.keys]
-        total = self._added(parts or [Counts(none, np.empty(0, np.int64))])
-        columns = dict(zip(self.keys, total.values, strict=True))
+        none = dict.fromkeys(self.keys, pyarrow().nulls(0))
+        total = self._added(parts or [Tally(none, np.empty(0, np.int64), np.empty(0, object))])
         if self.weight is None:
-            return Tally(columns, total.count)
+            return replace(total, weight=None)
         if self.weight in self.keys:
-            weights = columns[self.weight].to_numpy(zero_copy_only=False)
-            return Tally(columns, total.count, np.asarray(weights, np.float64) * total.count)
+            each = total.columns[self.weight].to_numpy(zero_copy_only=False)
+            return replace(total, weight=np.asarray(each, np.float64) * total.count)
+        assert total.weight is not None
         try:
-            mass = [] if total.mass is None else total.mass.tolist()
-            return Tally(columns, total.count, np.array([*map(as_float, mass)], np.float64))
+            return replace(total, weight=np.array([*map(as_float, total.weight)], np.float64))
         except OverflowError:
             raise WeightError(
                 "The weights add up to infinity.",
@@ -144,33 +124,30 @@ class Count:
                 column=self.weight,
             ) from None
 
-    def _added(self, parts: list[Counts]) -> Counts:
+    def _added(self, parts: list[Tally]) -> Tally:
         """Return parts as one in which each combination is there once."""
         if len(parts) == 1:
             return parts[0]
-        columns = [self._joined(place, parts) for place in range(len(self.keys))]
+        columns = [self._joined(name, parts) for name in self.keys]
         count = np.concatenate([part.count for part in parts])
         first, codes, _ = combined([encoded_column(column) for column in columns], len(count))
         rows = pyarrow().array(first)
-        values = [taken(column, rows) for column in columns]
-        self._refuse_many(values)
-        total, mass = np.zeros(len(first), np.int64), None
+        total, sums = np.zeros(len(first), np.int64), None
         np.add.at(total, codes, count)
-        masses = [part.mass for part in parts if part.mass is not None]
-        if masses:
-            mass = np.zeros(len(first), object)
-            np.add.at(mass, codes, np.concatenate(masses))
-        return Counts(values, total, mass)
+        weights = [part.weight for part in parts if part.weight is not None]
+        if weights:
+            sums = np.zeros(len(first), object)
+            np.add.at(sums, codes, np.concatenate(weights))
+        return self._tally([taken(column, rows) for column in columns], total, sums)
 
-    def _joined(self, place: int, parts: list[Counts]) -> Any:
+    def _joined(self, name: str, parts: list[Tally]) -> Any:
         """Return the values of a column in all parts, which must be of one type."""
         arrow = pyarrow()
-        columns = [part.values[place] for part in parts]
+        columns = [part.columns[name] for part in parts]
         # A part in which a column has no value at all does not know its type.
         kinds = [each.type for each in columns if not arrow.types.is_null(each.type)]
         for kind in kinds:
             if not same_values(kinds[0], kind):
-                name = self.keys[place]
                 raise MixedTypeError(
                     f"The column {name!r} holds {kinds[0]} in one part of the table and {kind} in "
                     "another.",
@@ -181,10 +158,12 @@ class Count:
             [_cast(each, kinds[0]) for each in columns] if kinds else columns
         )
 
-    def _refuse_many(self, values: Sequence[Any]) -> None:
-        if values and len(values[0]) > MOST_COMBINATIONS:
-            sizes = [len(column.unique()) for column in values]
-            refuse_combinations(dict(zip(self.keys, sizes, strict=True)))
+    def _tally(self, values: Sequence[Any], count: Whole, weight: Array | None) -> Tally:
+        """Return combinations, unless they are too many."""
+        columns = dict(zip(self.keys, values, strict=True))
+        if len(count) > MOST_COMBINATIONS:
+            refuse_combinations({name: len(each.unique()) for name, each in columns.items()})
+        return Tally(columns, count, weight)
 
 
 def _cast(column: Any, kind: Any) -> Any:
@@ -228,38 +207,6 @@ def encoded_column(column: Any, name: str = "") -> tuple[Array, int]:
     coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
     codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
     return codes, len(coded.dictionary) + 1
-
-
-def _weights(batch: Batch, name: str) -> Floats:
-    column, types = batch.columns[name], pyarrow().types
-    numeric = (
-        types.is_integer,
-        types.is_floating,
-        types.is_decimal,
-        types.is_boolean,
-        types.is_null,
-    )
-    if not any(kind(column.type) for kind in numeric):
-        raise WeightError(
-            f"The column {name!r} of weights holds {plain_type(column.type)}, not numbers.",
-            remedy="Name a column of numbers.",
-            column=name,
-        )
-    weight = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
-    wrong = np.flatnonzero(~((weight >= 0) & (weight < np.inf)))
-    if len(wrong):
-        row = int(wrong[0])
-        value = float(weight[row])
-        found = f"the weight {value!r}" if column[row].is_valid else "no weight"
-        with batch.placed():
-            raise WeightError(
-                f"Row {row} has {found} in {name!r}.",
-                remedy="Give every row a finite weight of zero or more, or drop such rows.",
-                row=row,
-                value=value,
-                column=name,
-            )
-    return weight
 
 
 def combined(coded: Sequence[tuple[Array, int]], n_rows: int) -> tuple[Whole, Array, Whole]:
@@ -347,11 +294,6 @@ def gaps_of(tally: Tally, subject: str) -> dict[str, int]:
         gaps = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
         found[name] = int(tally.count[np.asarray(gaps, bool)].sum())
     return {name: count for name, count in found.items() if count}
-
-
-def plain_type(kind: Any) -> Any:
-    """Return the type of the values behind a dictionary."""
-    return kind.value_type if hasattr(kind, "value_type") and hasattr(kind, "index_type") else kind
 
 
 def same_values(one: Any, other: Any) -> bool:

@@ -24,8 +24,9 @@ from r2b._files.formats import (
     refuse_foreign,
 )
 from r2b._files.paths import is_device, local_path, refused_path
+from r2b.engines.batch import plain_type
 from r2b.engines.spool import copied
-from r2b.engines.tally import plain_type, same_values
+from r2b.engines.tally import same_values
 from r2b.errors import InputError, ParameterError
 
 if TYPE_CHECKING:
