@@ -295,13 +295,10 @@ def in_batches(
 
 def evened(batch: Batch, kinds: Mapping[str, Any]) -> Batch:
     """Return a batch with some columns in these types, so that batches of all files are alike."""
-    if not kinds:
-        return batch
-    columns, schema = [], batch.record.schema
-    for place, (name, column) in enumerate(zip(schema.names, batch.record.columns, strict=True)):
+    record = batch.record
+    for place, name in enumerate(record.schema.names):
         if name in kinds:
+            column = record.column(place)
             plain = column.dictionary_decode() if hasattr(column, "dictionary") else column
-            column = plain.cast(kinds[name])
-            schema = schema.set(place, schema.field(place).with_type(column.type))
-        columns.append(column)
-    return replace(batch, record=pyarrow().RecordBatch.from_arrays(columns, schema=schema))
+            record = record.set_column(place, name, plain.cast(kinds[name]))
+    return replace(batch, record=record)

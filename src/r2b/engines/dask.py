@@ -68,10 +68,11 @@ class DaskSource(Source):
             raise ParameterError(problem, remedy=remedy, column=strange)
         object.__setattr__(self, "names", tuple(self.table.columns))
 
-    def kind_of(self, column: str) -> Any:
-        """Return the Arrow type of a column; null for objects of NumPy, which may be anything."""
-        dtype = self.table.dtypes[column]
-        return dtype.pyarrow_dtype if hasattr(dtype, "pyarrow_dtype") else pyarrow().null()
+    def empty(self, columns: Sequence[str]) -> Any:
+        """Return no rows of some columns; of null for objects, which may be anything."""
+        kinds = [getattr(self.table.dtypes[name], "pyarrow_dtype", None) for name in columns]
+        none = [pyarrow().array([], kind or pyarrow().null()) for kind in kinds]
+        return pyarrow().record_batch(none, names=list(columns))
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Bring one partition after the other to this process."""

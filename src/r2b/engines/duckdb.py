@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
-from r2b.engines.batch import Batch, one_record
+from r2b.engines.batch import one_record
 from r2b.engines.lazy import LazySource, joins, lookup, spilled
 from r2b.engines.roles import free_name, refuse_alike
-from r2b.engines.source import Relabel, joined
+from r2b.engines.source import Relabel
 
 _CHANGED = (
     "A row has a combination of label and attributes that was not there when the labels were made: "
@@ -48,9 +47,9 @@ class DuckDBSource(LazySource):
             refuse_alike([each for each in names[:place] if each != name], [name], "DuckDB", remedy)
         object.__setattr__(self, "names", names)
 
-    def kind_of(self, column: str) -> Any:
-        """Return the Arrow type of a column."""
-        return self.select([column]).limit(0).to_arrow_table().schema.field(0).type
+    def empty(self, columns: Sequence[str]) -> Any:
+        """Return no rows of some columns."""
+        return one_record(self.select(columns).limit(0).to_arrow_table())
 
     def select(self, columns: Sequence[str]) -> Any:
         """Return some columns of the relation."""
@@ -103,11 +102,7 @@ class DuckDBSource(LazySource):
 
     def _made(self, relabel: Relabel) -> Any:
         """Make new columns from a stream, and keep the rows in a scratch file."""
-        stream = self.stream(self.table, len(relabel.decode.schema.classes))
-        first = next(stream, None) or Batch(one_record(self.table.limit(0).to_arrow_table()))
-        r2b_labelled = spilled(
-            joined(batch.record, relabel, batch) for batch in chain([first], stream)
-        )
+        r2b_labelled = spilled(self.labelled(relabel))
         made = self.table.query("r2b_old_labels", "SELECT * FROM r2b_labelled")
         roles, kinds = relabel.decode.roles, [*self.table.types, *made.types[len(self.names) :]]
         # Arrow does not tell an ENUM from text in a dictionary

@@ -6,7 +6,7 @@ one pass counts and another writes: so it is copied to a scratch file first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from r2b._files.arrow import first_line, pyarrow
 from r2b.engines.batch import Batch, one_record
 from r2b.engines.lazy import HeldSource, StreamSource, in_rows, spilled
-from r2b.engines.source import Relabel, joined
+from r2b.engines.source import Relabel
 from r2b.errors import InputError, ParameterError
 
 
@@ -42,9 +42,9 @@ class DatasetSource(StreamSource):
         """Names and types of the columns."""
         return self.table.schema
 
-    def kind_of(self, column: str) -> Any:
-        """Return the Arrow type of a column."""
-        return self.schema.field(column).type
+    def empty(self, columns: Sequence[str]) -> Any:
+        """Return no rows of some columns."""
+        return one_record(self.schema.empty_table().select(list(columns)))
 
     def select(self, columns: Sequence[str]) -> list[str]:
         """Return the names of some columns: they are chosen when they are read."""
@@ -58,15 +58,10 @@ class DatasetSource(StreamSource):
             problem = f"{self.subject} cannot be read: {first_line(cause)}."
             raise InputError(problem, remedy="Correct or leave out the file.") from cause
 
-    def frame(self, relabel: Relabel) -> Any:
-        """Return a ``pyarrow.RecordBatchReader`` with new columns, which writers of Arrow take."""
+    def rows(self, relabel: Relabel) -> Iterator[Batch]:
+        """Stream all columns by name: one that comes twice is refused by the library."""
         size = min(self.batch_rows, relabel.rows_at_once)
-        none = Batch(one_record(self.schema.empty_table()))
-        # All columns by name: a name that comes twice could not be asked for.
-        batches = in_rows(self.records(list(self.names), size), size)
-        made = (joined(each.record, relabel, each) for each in batches)
-        first = next(made, None) or joined(none.record, relabel, none)
-        return pyarrow().RecordBatchReader.from_batches(first.schema, chain([first], made))
+        return in_rows(self.records(list(self.names), size), size)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
 from r2b.engines.batch import PIECE_ROWS, Batch, in_batches, one_record, taken_rows
 from r2b.engines.roles import Decode
-from r2b.engines.source import Relabel, Source, joined
+from r2b.engines.source import Relabel, Source
 from r2b.engines.spool import keeping
 from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_combinations
 from r2b.errors import EmptyError, UnseenError
@@ -59,16 +59,17 @@ class HeldSource(Source):
         cut = in_batches(self.table.select(wanted), self.batch_rows)
         return (batch for batch in cut if len(batch))
 
-    def kind_of(self, column: str) -> Any:
-        """Return the Arrow type of a column."""
-        return self.table.schema.field(column).type
+    def empty(self, columns: Sequence[str]) -> Any:
+        """Return no rows of some columns."""
+        return one_record(self.table.slice(0, 0).select(list(columns)))
+
+    def rows(self, relabel: Relabel) -> Iterator[Batch]:
+        """Cut the table with all columns."""
+        return (batch for batch in in_batches(self.table, self.batch_rows) if len(batch))
 
     def frame(self, relabel: Relabel) -> Any:
         """Return a table with new columns."""
-        batches = [batch for batch in in_batches(self.table, self.batch_rows) if len(batch)]
-        batches = batches or [Batch(one_record(self.table))]
-        made = [joined(batch.record, relabel, batch) for batch in batches]
-        return pyarrow().Table.from_batches(made)
+        return pyarrow().Table.from_batches(self.labelled(relabel))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +98,15 @@ class StreamSource(Source):
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Stream some columns."""
         return self.stream(self.select(columns))
+
+    def rows(self, relabel: Relabel) -> Iterator[Batch]:
+        """Stream all columns."""
+        return self.stream(self.whole, len(relabel.decode.schema.classes))
+
+    @property
+    def whole(self) -> Any:
+        """The frame with all columns."""
+        return self.table
 
     def stream(self, frame: Any, n_classes: int = 1) -> Iterator[Batch]:
         """Stream a frame in batches of a fixed size: fewer rows where they are wide."""

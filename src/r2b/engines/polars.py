@@ -15,7 +15,7 @@ from r2b._files.arrow import pyarrow
 from r2b.engines.batch import Batch, one_record
 from r2b.engines.lazy import LazySource
 from r2b.engines.roles import free_name
-from r2b.engines.source import Relabel, joined
+from r2b.engines.source import Relabel
 from r2b.errors import ParameterError
 
 # Steps of a plan after which rows come in the same order every time: scans, and steps that look at
@@ -62,9 +62,9 @@ class PolarsSource(LazySource):
     def _schema(self) -> dict[str, Any]:
         return dict(self.table.collect_schema())
 
-    def kind_of(self, column: str) -> Any:
-        """Return the Arrow type of a column."""
-        return self.select([column]).head(0).collect().to_arrow().schema.field(0).type
+    def empty(self, columns: Sequence[str]) -> Any:
+        """Return no rows of some columns."""
+        return one_record(self.select(columns).head(0).collect().to_arrow())
 
     def select(self, columns: Sequence[str]) -> Any:
         """Return some columns of the frame."""
@@ -86,9 +86,9 @@ class PolarsSource(LazySource):
 
         It is a scan of Polars, so that the plan after it is optimised as for a file.
         """
-        roles, n_classes = relabel.decode.roles, len(relabel.decode.schema.classes)
-        none = self.select(relabel.needed).head(0).collect().to_arrow()
-        empty: Any = polars.from_arrow(pyarrow().table(relabel(Batch(one_record(none))).columns))
+        roles = relabel.decode.roles
+        new = relabel(Batch(self.empty(relabel.needed))).columns
+        empty: Any = polars.from_arrow(pyarrow().table(new))
         schema = self._schema | dict(empty.schema)
         if relabel.form != "soft" and not roles.soft:
             schema[relabel.names[0]] = self._schema[roles.label[0]]  # Arrow does not tell an Enum
@@ -96,8 +96,8 @@ class PolarsSource(LazySource):
         def scan(
             columns: list[str] | None, condition: Any, n_rows: int | None, _: int | None
         ) -> Iterator[Any]:
-            for batch in self.stream(self.table, n_classes):
-                part: Any = polars.from_arrow(joined(batch.record, relabel, batch))
+            for record in self.labelled(relabel):
+                part: Any = polars.from_arrow(record)
                 part = part.cast(schema)
                 part = part if n_rows is None else part.head(n_rows)
                 n_rows = None if n_rows is None else n_rows - len(part)

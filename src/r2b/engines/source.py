@@ -141,11 +141,26 @@ class Source(ABC):
 
     def frame(self, relabel: Relabel) -> Any:
         """Return the table with new columns, of the kind that came in: a stream by default."""
-        made = (joined(each.record, relabel, each) for each in self.batches(self.names))
-        first = next(made, None)
-        if first is None:
-            raise EmptyError(f"{self.subject} has no rows.", remedy="Pass at least one row.")
+        made = self.labelled(relabel)
+        first = next(made)
         return pyarrow().RecordBatchReader.from_batches(first.schema, chain([first], made))
+
+    def labelled(self, relabel: Relabel) -> Iterator[Any]:
+        """Yield record batches of all columns and the new ones; one where there are no rows."""
+        batch = None
+        for batch in self.rows(relabel):
+            yield beside(batch.record, relabel(batch))
+        if batch is None:
+            none = Batch(self.empty(self.names))
+            yield beside(none.record, relabel(none))
+
+    def rows(self, relabel: Relabel) -> Iterator[Batch]:
+        """Yield the rows with all columns, no more at a time than get new labels at once."""
+        return self.batches(self.names)
+
+    def empty(self, columns: Sequence[str]) -> Any:
+        """Return a record batch without rows, which tells the types of columns."""
+        return pyarrow().record_batch(dict.fromkeys(columns, pyarrow().nulls(0)))
 
     def write(self, relabel: Relabel, path: str, *, force: bool = False) -> None:
         """Write the table with new columns to files."""
@@ -167,27 +182,16 @@ class Source(ABC):
         table = pyarrow().Table.from_batches(parts)
         return {name: one_array(table.column(name)) for name in wanted}
 
-    @cached_property
-    def _list_lengths(self) -> dict[str, int | None]:
-        return {}
-
     def list_length(self, column: str) -> int | None:
-        """Return the number of entries of the first list; None where the column has no lists."""
-        # kept: an engine may answer one query at a time, and this is asked while rows are streamed
-        if column not in self._list_lengths:
-            self._list_lengths[column] = self.first_list_length(column)
-        return self._list_lengths[column]
-
-    def first_list_length(self, column: str) -> int | None:
-        """Look at the first row for the number of entries of its list, 0 without rows."""
+        """Return the number of entries of the first list, 0 without rows; None without lists."""
         batch = next(iter(self.batches([column])), None)
-        first = pyarrow().array([], self.kind_of(column))
-        first = first if batch is None else batch.columns[column].slice(0, 1)
-        return list_length_of(first.type, column, lambda: first)
-
-    def kind_of(self, column: str) -> Any:
-        """Return the Arrow type of a column, needed for a table without rows."""
-        return pyarrow().null()
+        record = self.empty([column]) if batch is None else batch.record.slice(0, 1)
+        first, types = record.column(0), pyarrow().types
+        if types.is_fixed_size_list(first.type):
+            return int(first.type.list_size)
+        if types.is_list(first.type) or types.is_large_list(first.type):
+            return int(lists_to_matrix(first, name=column).shape[1]) if len(first) else 0
+        return None
 
     def refuse_missing(self, column: str, remedy: str) -> None:
         """Find a row without a value (a null or a NaN), and say where it is.
@@ -206,20 +210,6 @@ def _refuse_gap(column: str, remedy: str, batch: Batch) -> int:
         problem = f"In {batch.place_of(row)} has no value in {column!r}."
         raise MissingValueError(problem, remedy=remedy, column=column, **batch.facts_of(row))
     return 0
-
-
-def list_length_of(kind: Any, name: str, first: Callable[[], Any]) -> int | None:
-    """Return the number of entries of lists of this type; None for other types.
-
-    ``first`` returns the column of the first row, where the type does not tell.
-    """
-    types = pyarrow().types
-    if types.is_fixed_size_list(kind):
-        return int(kind.list_size)
-    if types.is_list(kind) or types.is_large_list(kind):
-        column = one_array(first())
-        return int(lists_to_matrix(column, name=name).shape[1]) if len(column) else 0
-    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,11 +389,6 @@ def new_names(
                 value=each,
             )
     return tuple(f"{base}_{text}" for text in as_text(list(classes), base))
-
-
-def joined(record: Any, relabel: Relabel, batch: Batch) -> Any:
-    """Return a record with the new columns of a batch that has the same rows."""
-    return beside(record, relabel(batch))
 
 
 def beside(record: Any, new: NewColumns) -> Any:

@@ -90,7 +90,7 @@ class SparkSource(Source):
         places = (f"c{self.names.index(name)}" for name in wanted)
         return self.plain.select(*(by_byte(self.plain, place) for place in places)), wanted
 
-    def first_list_length(self, column: str) -> int | None:
+    def list_length(self, column: str) -> int | None:
         """Return the length of the first list, by one small job."""
         from pyspark.sql import types
 

@@ -16,7 +16,7 @@ from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Reduction, merged
 from r2b.engines.batch import RELABELLED_ROWS, Batch
 from r2b.engines.lazy import in_rows
-from r2b.engines.source import Relabel, joined
+from r2b.engines.source import Relabel, beside
 from r2b.errors import R2BError
 
 RESULTS = "part bigint, number bigint, result binary"
@@ -130,5 +130,5 @@ class Beside:
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
         """Work on the rows of a partition."""
         for batch in in_place(records, self.names, self.rows):
-            whole = joined(batch.record, self.relabel, batch)
+            whole = beside(batch.record, self.relabel(batch))
             yield whole.rename_columns([f"c{place}" for place in range(whole.num_columns)])

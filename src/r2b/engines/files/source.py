@@ -28,7 +28,7 @@ from r2b.engines.files.listing import (
 )
 from r2b.engines.files.reading import ReadJob, Stored, open_stored
 from r2b.engines.roles import Decode
-from r2b.engines.source import Relabel, Source, joined
+from r2b.engines.source import Relabel, Source, beside
 from r2b.engines.spool import ELSEWHERE, keeping
 from r2b.engines.tally import Tally
 from r2b.errors import EmptyError, InputError, ParameterError
@@ -237,6 +237,11 @@ class FileSource(Source):
         """Return the Arrow type of a column."""
         known = self.keys.get(column)
         return self.files[0].schema.field(column).type if known is None else known[0]
+
+    def empty(self, columns: Sequence[str]) -> Any:
+        """Return no rows of some columns."""
+        none = [pyarrow().array([], self.kind_of(name)) for name in columns]
+        return pyarrow().record_batch(none, names=list(columns))
 
     def check(self, wanted: Sequence[str], what: str) -> None:
         """Refuse columns that are not there, or more than once."""
@@ -456,7 +461,7 @@ class FileSource(Source):
 
         def made(batch: Batch) -> Any:
             even = evened(batch, kinds)
-            return joined(even.record, relabel, even)
+            return beside(even.record, relabel(even))
 
         return source.run(None, made, coded=False, most_rows=relabel.rows_at_once)
 
