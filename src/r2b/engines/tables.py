@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from inspect import signature
 from os import PathLike
 from typing import Any, Unpack, get_args
@@ -29,6 +28,8 @@ from r2b._labels.task import Task
 from r2b.engines.batch import Batch
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.gathering import gathered
+from r2b.engines.lakes import DatasetSource, delta_source, iceberg_source, stream_source
+from r2b.engines.lazy import HeldSource
 from r2b.engines.roles import (
     ColumnRoles,
     Decode,
@@ -466,18 +467,6 @@ def scan(data: Any, **options: Any) -> Scan:
     return Scan(_open_source(data, options))
 
 
-_OPENERS = {
-    ("pyarrow", "Table"): "lazy.HeldSource",
-    ("deltalake", "DeltaTable"): "lakes.delta_source",
-    ("pyiceberg", ""): "lakes.iceberg_source",
-    ("polars", "LazyFrame"): "polars.PolarsSource",
-    ("duckdb", "DuckDBPyRelation"): "duckdb.DuckDBSource",
-    ("dask", "DataFrame"): "dask.DaskSource",
-    ("pyspark", "DataFrame"): "spark.SparkSource",
-}
-"""What opens a table, by the library and the name of its type, or by the library alone."""
-
-
 def _open_source(data: Any, options: dict[str, Any]) -> Source:
     """Open a table by the name of its type, so that no library is imported to ask."""
     library, kind = type(data).__module__.partition(".")[0], type(data).__name__
@@ -500,15 +489,33 @@ def _open_source(data: Any, options: dict[str, Any]) -> Source:
         raise ParameterError(problem, remedy="Leave it out.", **options)
     if isinstance(data, Source):
         return data
-    opener = _OPENERS.get((library.strip("_"), kind)) or _OPENERS.get((library, ""))
-    if library == "pyarrow" and kind.endswith("Dataset"):
-        opener = "lakes.DatasetSource"
-    elif hasattr(data, "__arrow_c_stream__") and library not in ("pandas", "polars"):
-        opener = opener or "lakes.stream_source"
-    if opener is not None:
-        module, name = opener.split(".")
-        made: Source = getattr(import_module(f"r2b.engines.{module}"), name)(data)
-        return made
+    match library, kind:
+        case "pyarrow", "Table":
+            return HeldSource(data)
+        case "pyarrow", _ if kind.endswith("Dataset"):
+            return DatasetSource(data)
+        case "deltalake", "DeltaTable":
+            return delta_source(data)
+        case "pyiceberg", _:
+            return iceberg_source(data)
+        case "polars", "LazyFrame":
+            from r2b.engines.polars import PolarsSource
+
+            return PolarsSource(data)
+        case (("duckdb" | "_duckdb"), "DuckDBPyRelation"):
+            from r2b.engines.duckdb import DuckDBSource
+
+            return DuckDBSource(data)
+        case "dask", "DataFrame":
+            from r2b.engines.dask import DaskSource
+
+            return DaskSource(data)
+        case "pyspark", "DataFrame":
+            from r2b.engines.spark import SparkSource
+
+            return SparkSource(data)
+        case _ if hasattr(data, "__arrow_c_stream__") and library not in ("pandas", "polars"):
+            return stream_source(data)
     raise ParameterError(
         f"A {called} is not a table that can be scanned.",
         remedy="Pass files, a Polars LazyFrame, a DuckDB relation, a Spark or Dask "
