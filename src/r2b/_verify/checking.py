@@ -26,7 +26,7 @@ from r2b._labels.summary import MEASURES
 from r2b._solve.certificate import PROVEN
 from r2b._solve.solvers.settings import SETTINGS
 from r2b._verify.output import ROWS, Fingerprints, Output, RowSums, spelled_schema
-from r2b._verify.record import Record, beside, read_record
+from r2b._verify.record import UNREADABLE, Record, beside, read_record
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.gathering import held_rows
 from r2b.engines.roles import ColumnRoles, names_of, refuse_columns
@@ -107,26 +107,17 @@ class Verification:
     def __str__(self) -> str:
         form = "" if self.claim is None else f", {self.claim['form']}"
         lines = [f"{'Verified' if self.ok else 'NOT VERIFIED'}: {written(self.output)}{form}"]
-        lines += (
-            []
-            if self.claim is None
-            else [f"  {name:18}{text}" for name, text in _claim_lines(self.claim)]
-        )
+        if self.claim is not None:
+            lines += [f"  {name:18}{text}" for name, text in _claim_lines(self.claim)]
         if self.disparity is not None:
             soft = "" if self.realised is None else f"; {self.disparity:.4f} as probabilities"
             lines.append(
                 f"  {'disparity':18}{self.disparity_before:.4f} before, "
                 f"{self.disparity_in_file:.4f} in the file{soft}"
             )
-        return "\n".join(
-            [
-                *lines,
-                *(
-                    f"  {'ok  ' if each.ok else 'FAIL'}  {each.name:40}{each.found}"
-                    for each in self.checks
-                ),
-            ]
-        )
+        for each in self.checks:
+            lines.append(f"  {'ok  ' if each.ok else 'FAIL'}  {each.name:40}{each.found}")
+        return "\n".join(lines)
 
 
 def verify(
@@ -192,11 +183,11 @@ def verify(
     """
     unknown = next((name for name in reading if name not in _READING), None)
     if unknown is not None:
-        raise ParameterError(
+        remedy, problem = (
+            f"Choose among {', '.join(_READING)}.",
             f"{unknown!r} is no way to read files.",
-            remedy=f"Choose among {', '.join(_READING)}.",
-            option=unknown,
         )
+        raise ParameterError(problem, remedy=remedy, option=unknown)
     path = os.fspath(output)
     proof = os.fspath(certificate) if certificate is not None else beside(path)
     if not os.path.exists(path):
@@ -218,19 +209,11 @@ def verify(
         record.columns, names_of(label, "label"), names_of(sensitive_features, "sensitive_features")
     )
     try:
-        found = _opened(
-            path, None if data is None else os.fspath(data), fair, record, reading
-        ).verification(path)
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        ArithmeticError,
-        AttributeError,
-        AssertionError,
-    ) as error:
-        if isinstance(error, R2BError):
-            raise
+        other = None if data is None else os.fspath(data)
+        found = _opened(path, other, fair, record, reading).verification(path)
+    except R2BError:
+        raise
+    except (*UNREADABLE, ArithmeticError, AssertionError) as error:
         # What is asked for cannot be followed to its end: a certificate that nobody here wrote, and
         # so no proof.
         found = Verification(path, [Check(FOLLOWED, False, f"{type(error).__name__} ({error})")])
@@ -241,27 +224,18 @@ def _opened(
     path: str, data: str | None, fair: FairLabels, record: Record, reading: dict[str, Any]
 ) -> _Checking:
     """Open the files, and refuse columns that are not there."""
-    watch, asked = (
-        reading.pop("watch", None),
-        {"na": record.na, **{name: each for name, each in reading.items() if each}},
-    )
-    own = _source(path, watch, **{**record.reading, **asked})
-    table = (
-        own
-        if data is None
-        else _source(
-            data, watch, **{name: each for name, each in asked.items() if name != "format"}
-        )
-    )
+    watch = reading.pop("watch", None)
+    asked = {"na": record.na, **{name: each for name, each in reading.items() if each}}
+    own = table = _source(path, watch, **{**record.reading, **asked})
+    if data is not None:
+        asked.pop("format", None)
+        table = _source(data, watch, **asked)
     old = (*record.columns.used, *record.columns.key)
     gone = next((name for name in old if name not in table.names), None)
     if data is None and gone is not None:
         remedy = "Pass the table that was debiased with `data=...`."
-        raise ParameterError(
-            f"{own.name} no longer has the column {gone!r}, which was read.",
-            remedy=remedy,
-            column=gone,
-        )
+        problem = f"{own.name} no longer has the column {gone!r}, which was read."
+        raise ParameterError(problem, remedy=remedy, column=gone)
     refuse_columns(own.names, [("the certificate", record.new)], own.subject)
     refuse_columns(table.names, [("the certificate", old)], table.subject)
     return _Checking(own, table, fair, record)
@@ -295,93 +269,62 @@ class _Checking:
             with np.errstate(invalid="ignore", over="ignore"):
                 measured = self._measured()
         except R2BError as error:
-            name = (
-                "labels are probabilities"
-                if error.facts.get("column") in self.record.new
-                else "data can be read as they were"
-            )
+            new = error.facts.get("column") in self.record.new
+            name = "labels are probabilities" if new else "data can be read as they were"
             self._check(str(error.facts.get("check", name)), False, error.problem)
         return Verification(path, self.checks, **measured)
 
-    def _check(self, name: str, ok: bool, found: str) -> None:
-        self.checks.append(Check(name, bool(ok), found))
+    def _check(self, name: str, ok: bool, found: str, wrong: str = "") -> None:
+        self.checks.append(Check(name, bool(ok), found if ok else wrong or found))
 
     def _measured(self) -> dict[str, Any]:
         fair, record = self.fair, self.record
         sums, marks, groups = self._added()
         n_rows = int(sums.sums["rows"])
         if n_rows != record.n_rows or groups is None:
-            raise InputError(
-                f"{n_rows:,}, not {record.n_rows:,}",
-                remedy="Pass the output as it was written.",
-                check=ROWS,
-            )
+            remedy = "Pass the output as it was written."
+            raise InputError(f"{n_rows:,}, not {record.n_rows:,}", remedy=remedy, check=ROWS)
         self._check(ROWS, True, f"{n_rows:,}")
-        for part, name in (
-            ("data", "data are those that were debiased"),
-            ("labels", "labels are those that were written"),
-        ):
-            found, wanted = marks[part], record.fingerprints[part]
-            self._check(
-                name,
-                found == wanted,
-                f"sha256 {found[:12]}{'' if found == wanted else f', not {wanted[:12]}'}",
-            )
+        for part, name in {"data": "that were debiased", "labels": "that were written"}.items():
+            mark, wanted = (f"{each[part][:12]}" for each in (marks, record.fingerprints))
+            same, found = marks[part] == record.fingerprints[part], f"sha256 {mark}"
+            self._check(f"{part} are those {name}", same, found, f"{found}, not {wanted}")
         request, settings = request_and_settings(record.options)
         lam = float(settings.lam)
         if settings.objective == "agreement":  # a table of lam 0, or the small lam of probabilities
             lam = SETTINGS.agreement_lam if fair.table is None and not fair.unchanged else 0.0
         families, parity, cells = self._settled(sums, groups, request)
         proof = sums.certificate(fair, parity, lam)
-        stated = {
-            "lam": fair.lam,
-            "certificate": fair.certificate,
-            "families": fair.families,
-            "status": fair.status.ok,
-        }
-        seen = {"lam": lam, "certificate": proof, "families": families, "status": proof.holds}
+        names = ("lam", "certificate", "families", "status")
+        stated = (fair.lam, fair.certificate, fair.families, fair.status.ok)
+        seen = (lam, proof, families, proof.holds)
         self._same(
             "the certificate states what holds",
             "every number and name, from the data",
-            stated,
-            seen,
+            *(dict(zip(names, each, strict=True)) for each in (stated, seen)),
         )
         self._labels(sums)
-        drawn = (
-            realised(families, proof, cells, sums.sums["after"], sums.sums["mass"])
-            if sums.whole
-            else None
-        )
-        if drawn is not None:
-            self._same(
-                "the labels in the file have this disparity",
-                f"disparity {drawn.disparity:.6f}",
-                record.realised,
-                drawn,
-            )
+        drawn = None
+        if sums.whole:
+            drawn = realised(families, proof, cells, sums.sums["after"], sums.sums["mass"])
+            found = f"disparity {drawn.disparity:.6f}"
+            name = "the labels in the file have this disparity"
+            self._same(name, found, record.realised, drawn)
         if record.form == "round":
-            away, beyond = sums.beyond_promise(
-                cells, families, parity, weighted=record.columns.weight is not None
-            )
-            found = f"at most {away:.2e} away" if beyond <= PROVEN else f"{beyond:.0e} too far"
-            self._check("group means are as near as promised", beyond <= PROVEN, found)
-        meet, kind = (
-            ("their probabilities meet", "probabilities")
-            if sums.whole
-            else ("labels meet", "labels")
-        )
+            weighted = record.columns.weight is not None
+            away, beyond = sums.beyond_promise(cells, families, parity, weighted=weighted)
+            near, far = f"at most {away:.2e} away", f"{beyond:.0e} too far"
+            self._check("group means are as near as promised", beyond <= PROVEN, near, far)
+        kind = "probabilities" if sums.whole else "labels"
         epsilon = max(float(each.bound.epsilon.max()) for each in parity.members)
         asked = f"disparity {proof.disparity:.6f}, epsilon {epsilon:g}"
         self._check(
-            f"{meet} the bound",
+            f"{'their ' * sums.whole}{kind} meet the bound",
             proof.excess <= PROVEN,
             f"{proof.excess:.0e} above the bound; {asked}",
         )
-        self._check(
-            f"no {kind} in parity are closer",
-            abs(proof.relative_gap) <= PROVEN,
-            f"duality gap {abs(proof.relative_gap):.0e}",
-        )
+        gap = abs(proof.relative_gap)
+        self._check(f"no {kind} in parity are closer", gap <= PROVEN, f"duality gap {gap:.0e}")
         return {
             "disparity_before": proof.disparity_before,
             "disparity": proof.disparity,
@@ -392,16 +335,12 @@ class _Checking:
         """Read all rows: what they add up to, their fingerprints and their groups."""
         relabel, groups = self._relabel(), None
         sums, marks = RowSums(relabel), Fingerprints()
-        output = Output(
-            self.output,
-            relabel.decode,
-            relabel.form,
-            relabel.names,
-            None if self.table is self.output else self.table,
-        )
-        for seen, rows in work_ahead(
+        data = None if self.table is self.output else self.table
+        output = Output(self.output, relabel.decode, relabel.form, relabel.names, data)
+        looked = work_ahead(
             lambda piece: sums.look(output.read(piece)), output.pieces(), self.output.threads
-        ):
+        )
+        for seen, rows in looked:
             marks.take(rows)
             sums.add(*seen)
             groups = rows.data.cells
@@ -416,32 +355,20 @@ class _Checking:
         elif record.form == "round" and not roles.soft:
             counts = recounted(self.table, schema, roles)
         rows = TableRows(self.table, roles, schema, counts, normalize, held, record.n_rows)
-        return rows.relabelled(
-            replace(self.fair.rule, schema=schema),
-            record.form,
-            record.new,
-            record.random_state,
-            roles.key,
-        )
+        rule = replace(self.fair.rule, schema=schema)
+        return rows.relabelled(rule, record.form, record.new, record.random_state, roles.key)
 
     def _settled(
         self, sums: RowSums, groups: Cells, request: Request
     ) -> tuple[Families, Parity, Cells]:
         """Settle on the table what was asked for, if all that the certificate names occurs."""
         sums.finish()
-        roles, schema, count = (
-            self.record.columns,
-            self.fair.schema,
-            sums.sums["count"].reshape(groups.n_cells, -1),
-        )
+        roles, schema = self.record.columns, self.fair.schema
+        count = sums.sums["count"].reshape(groups.n_cells, -1)
         # Of a table that was solved where it lives one typical row is kept for each cell of
         # categories: the cells are those of the data.
         kept = not roles.categorical and len(schema.table) < groups.n_cells
-        named = (
-            [str(place) for place in range(len(schema.classes))]
-            if roles.listed
-            else list(roles.label)
-        )
+        named = [*map(str, range(len(schema.classes)))] if roles.listed else list(roles.label)
         known = {
             "columns": schema.columns == (*sensitive_names(roles), *roles.control),
             "controls": schema.n_control == len(roles.control),
@@ -460,75 +387,55 @@ class _Checking:
         }
         wrong = next((name for name, right in known.items() if not right), None)
         if wrong is None:
-            cells = Cells(
-                *(groups if kept else schema).parts,
-                codes=np.arange(groups.n_cells),
-                repeats=count.sum(axis=1),
-            )
+            codes, repeats = np.arange(groups.n_cells), count.sum(axis=1)
+            cells = Cells(*(groups if kept else schema).parts, codes=codes, repeats=repeats)
             asked = replace(request, names=self.fair.classes.tolist())
             families, parity = resolve(asked, cells, sums.sums["mass"], sums.cell_means("before"))
             wrong = difference(self.fair.groups.tolist(), families.names.tolist(), "groups")
-        name, found = (
-            "classes and groups are the same",
-            f"{len(schema.classes)} classes, {len(self.fair.groups)} groups",
-        )
+        name = "classes and groups are the same"
+        found = f"{len(schema.classes)} classes, {len(self.fair.groups)} groups"
         if wrong is not None:
-            raise InputError(
-                f"{found}: other {wrong}", remedy="Pass the table that was debiased.", check=name
-            )
+            remedy = "Pass the table that was debiased."
+            raise InputError(f"{found}: other {wrong}", remedy=remedy, check=name)
         self._check(name, True, found)
         return families, parity, cells
 
     def _same(self, name: str, found: str, stated: Any, seen: Any) -> None:
         """Compare every number and name that is stated with what the data give."""
         differs = difference(_plain(stated), _plain(seen), "")
-        self._check(name, differs is None, found if differs is None else differs)
+        self._check(name, differs is None, found, differs or "")
 
     def _labels(self, sums: RowSums) -> None:
         """Check labels one by one: classes or distributions that follow from the prices."""
-        form, unknown, wrong = self.record.form, sums.sums["unknown"], int(sums.sums["wrong"])
+        form, wrong = self.record.form, int(sums.sums["wrong"])
         if form != "soft":
-            self._check(
-                "labels are classes",
-                not unknown,
-                f"{int(unknown):,} are none" if unknown else "all of them",
-            )
+            unknown = int(sums.sums["unknown"])
+            self._check("labels are classes", not unknown, "all of them", f"{unknown:,} are none")
         if form == "expand":
             copies, apart = int(sums.sums["copies"]), sums.most["apart"]
-            self._check(
-                "repeated rows are copies",
-                not copies,
-                f"{copies:,} rows have copies that differ" if copies else "every row",
-            )
-            self._check(
-                "weights of a row add up to its own", apart <= PROVEN, f"off by {apart:.0e}"
-            )
-        if not sums.whole:
-            limit = max(TOLERANCE.values()) if self.fair.unchanged else PROVEN
-            self._check(
-                "labels are on the simplex",
-                sums.most["off"] <= limit,
-                f"off by {sums.most['off']:.0e}",
-            )
-            where = (
-                f" in {wrong:,} row{'s' if wrong > 1 else ''}, the first is row {sums.first}"
-                if wrong
-                else ""
-            )
-            found = f"off by {sums.most['away']:.0e}{where}"
+            differ = f"{copies:,} rows have copies that differ"
+            self._check("repeated rows are copies", not copies, "every row", differ)
+            name = "weights of a row add up to its own"
+            self._check(name, apart <= PROVEN, f"off by {apart:.0e}")
+        if sums.whole:
+            many = f"{wrong:,} {'row differs' if wrong == 1 else 'rows differ'}"
+            found, differ = "every row, drawn again", f"{many}, the first is row {sums.first}"
         else:
-            rows = "row differs" if wrong == 1 else "rows differ"
-            differ = f"{wrong:,} {rows}, the first is row {sums.first}"
-            found = differ if wrong else "every row, drawn again"
-        self._check("labels follow from the prices", not wrong, found)
+            limit, off = (
+                max(TOLERANCE.values()) if self.fair.unchanged else PROVEN,
+                sums.most["off"],
+            )
+            self._check("labels are on the simplex", off <= limit, f"off by {off:.0e}")
+            many = f"{wrong:,} row{'s' if wrong > 1 else ''}"
+            found = f"off by {sums.most['away']:.0e}"
+            differ = f"{found} in {many}, the first is row {sums.first}"
+        self._check("labels follow from the prices", not wrong, found, differ)
 
 
 def _plain(facts: Any) -> Any:
-    return (
-        {name: _plain(each) for name, each in facts.items()}
-        if isinstance(facts, dict)
-        else getattr(facts, "to_json", lambda: facts)()
-    )
+    if isinstance(facts, dict):
+        return {name: _plain(each) for name, each in facts.items()}
+    return facts.to_json() if hasattr(facts, "to_json") else facts
 
 
 def _layout(groups: Layout) -> dict[str, Any]:
@@ -579,106 +486,68 @@ def sensitive_names(columns: ColumnRoles) -> list[str]:
 
 def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Describe what is claimed."""
-    label = (
-        claim["label"]
-        if isinstance(claim["label"], str)
-        else f"{len(claim['label'])} columns of probabilities"
-    )
-    lines = [("label", written(label)), ("sensitive", ", ".join(map(written, claim["sensitive"])))]
+
+    def names(each: Sequence[str]) -> str:
+        return ", ".join(map(written, each))
+
+    label, whose = claim["label"], "rows" if claim["weight"] is None else "weight"
+    several = f"{len(label)} columns of probabilities"
+    lines = [("label", written(label if isinstance(label, str) else several))]
+    lines.append(("sensitive", names(claim["sensitive"])))
     if claim["control"]:
-        lines.append(("within", ", ".join(map(written, claim["control"]))))
+        lines.append(("within", names(claim["control"])))
     if claim["weight"] is not None:
         lines.append(("weights", written(claim["weight"])))
     for family in claim["families"][:12]:
-        epsilon = (
-            family["epsilon"]
-            if not isinstance(family["epsilon"], list)
-            else f"{len(family['epsilon'])} epsilons by class"
-        )
-        lines.append(
-            (
-                "bound",
-                f"{written(family['name']) or 'groups'}: {MEASURES[family['bound']]} "
-                f"at most {epsilon}",
-            )
-        )
+        epsilon = family["epsilon"]
+        if isinstance(epsilon, list):
+            epsilon = f"{len(epsilon)} epsilons by class"
+        measure = f"{MEASURES[family['bound']]} at most {epsilon}"
+        lines.append(("bound", f"{written(family['name']) or 'groups'}: {measure}"))
     if len(claim["families"]) > 12:
         lines.append(("", f"and {len(claim['families']) - 12} more"))
     if claim["objective"] != "distance" or claim["lam"] not in (0.0, 1.0) or claim["costs"]:
         costs = ", costs of the certificate" if claim["costs"] else ""
         lines.append(("objective", f"{claim['objective']}, lambda {claim['lam']:g}{costs}"))
-    key = ", ".join(map(written, claim["key"])) or "row number"
-    by = f" (seed {claim['random_state']}, by {key})"
-    lines.append(("form", claim["form"] + (by if claim["random_state"] is not None else "")))
-    reasons = f", {' and '.join(claim['left_out_because'])}" if claim["left_out_because"] else ""
-    whose = "rows" if claim["weight"] is None else "weight"
-    left = (
-        f"{100 * claim['left_out']:.2f} % of the {whose}, in no group{reasons}"
-        if claim["left_out"] > 0
-        else "none"
-    )
-    lines.append(("left out", left))
+    form, left_out = claim["form"], "none"
+    if claim["random_state"] is not None:
+        form += f" (seed {claim['random_state']}, by {names(claim['key']) or 'row number'})"
+    if claim["left_out"] > 0:
+        left_out = f"{100 * claim['left_out']:.2f} % of the {whose}, in no group"
+        if claim["left_out_because"]:
+            left_out += f", {' and '.join(claim['left_out_because'])}"
+    lines += [("form", form), ("left out", left_out)]
     if claim["absent"]:
-        lines.append(
-            (
-                "absent",
-                "; ".join(map(written, claim["absent"][:5]))
-                + (" and more" if len(claim["absent"]) > 5 else ""),
-            )
-        )
+        more = " and more" if len(claim["absent"]) > 5 else ""
+        lines.append(("absent", "; ".join(map(written, claim["absent"][:5])) + more))
     return lines
 
 
 def insisted(columns: ColumnRoles, label: Sequence[str], sensitive: Sequence[str]) -> list[Check]:
     """Check that the certificate is about the columns that the reader names."""
-    found, checks = sensitive_names(columns), []
-    if label:
-        same = list(columns.label) == list(label)
-        checks.append(
-            Check("the label is the one insisted on", same, ", ".join(map(written, columns.label)))
-        )
-    if sensitive:
-        checks.append(
-            Check(
-                "the attributes are those insisted on",
-                sorted(found) == sorted(sensitive),
-                ", ".join(map(written, found)),
-            )
-        )
-    return checks
+    found = {
+        "the label is the one insisted on": (columns.label, label),
+        "the attributes are those insisted on": (sensitive_names(columns), sensitive),
+    }
+    return [
+        Check(name, sorted(own) == sorted(wanted), ", ".join(map(written, own)))
+        for name, (own, wanted) in found.items()
+        if wanted
+    ]
 
 
 def difference(said: Any, found: Any, where: str) -> str | None:
     """Name the first place where two trees of plain values differ by more than rounding."""
-    number = (int, float)
-    if (
-        isinstance(said, number)
-        and isinstance(found, number)
-        and bool not in (type(said), type(found))
-    ):
-        return (
-            None
-            if abs(said - found) <= PROVEN * (1.0 + abs(found))
-            else f"{where} is {found:.9g}, not {said:.9g}"
-        )
-    if isinstance(said, dict) and isinstance(found, dict) and said.keys() == found.keys():
-        places: Any = ((said[key], found[key], f"{where} {key}".strip()) for key in found)
-    elif (
-        isinstance(said, (list, tuple))
-        and isinstance(found, (list, tuple))
-        and len(said) == len(found)
-    ):
-        places = (
-            (one, other, f"{where}[{place}]")
-            for place, (one, other) in enumerate(zip(said, found, strict=True))
-        )
-    else:
-        return None if said == found else f"{where} is {found!r}, not {said!r}"[:200]
-    return next(
-        (
-            each
-            for one, other, place in places
-            if (each := difference(one, other, place)) is not None
-        ),
-        None,
-    )
+    both, places = (said, found), list[Any]()
+    if all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in both):
+        near = abs(said - found) <= PROVEN * (1.0 + abs(found))
+        return None if near else f"{where} is {found:.9g}, not {said:.9g}"
+    if all(isinstance(each, dict) for each in both) and said.keys() == found.keys():
+        places = [(said[key], found[key], f"{where} {key}".strip()) for key in found]
+    elif all(isinstance(each, (list, tuple)) for each in both) and len(said) == len(found):
+        pairs = zip(said, found, strict=True)
+        places = [(one, other, f"{where}[{n}]") for n, (one, other) in enumerate(pairs)]
+    elif said != found:
+        return f"{where} is {found!r}, not {said!r}"[:200]
+    differences = (difference(*each) for each in places)
+    return next((each for each in differences if each is not None), None)

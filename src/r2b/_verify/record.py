@@ -29,6 +29,7 @@ from r2b.errors import FileFormatError
 VERSION = 1
 _NOT_RECORDED = ("tol", "max_iter", "time_limit", "threads", "costs", "progress")
 _KINDS = {str: ("command",), int: ("n_rows", "random_state"), dict: ("reading", "fingerprints")}
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)  # raised by damaged files
 _LISTS = ("label", "sensitive", "control", "key", "continuous")
 
 
@@ -191,7 +192,7 @@ def read_record(path: str) -> tuple[FairLabels, Record]:
             record.to_json(),
         )
         return fair, record
-    except (LookupError, TypeError, ValueError, AttributeError) as cause:
+    except UNREADABLE as cause:
         problem = f"{path} cannot be followed: {type(cause).__name__} ({cause})."
         remedy = "Pass the file that r2b debias wrote beside its output, as it wrote it."
         raise FileFormatError(problem, remedy=remedy, path=path, damaged=True) from cause

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from r2b._data.arrays import Array, cross, plain_value
 from r2b._data.attributes import CATEGORICAL, CONTINUOUS
 from r2b._data.cells import Cells, Layout
+from r2b._data.families import FamilyChoice, family_columns
 from r2b._data.mixtures import Mixtures
 from r2b._data.numbers import refuse_weightless_groups
-from r2b._data.values import listed
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ParameterError
 
 Key: TypeAlias = tuple[int, ...]
-FamilyNames = Literal["crossed", "marginal", "both"]
-Families: TypeAlias = FamilyNames | Sequence[Any]
+Families: TypeAlias = FamilyChoice | Sequence[Any]
 TRUE_CLASS = "true class"
 
 
@@ -212,73 +211,23 @@ def families_of(cells: Cells, families: Families) -> list[CellFamily]:
     >>> [(each.name, each.groups) for each in families_of(cells, ["race"])]
     [('race', ['a', 'b'])]
     """
-    return [_family(cells, columns) for columns in _columns_of(families, cells)]
-
-
-def _family(cells: Cells, columns: Key) -> CellFamily:
-    name, vocabulary = (
-        " x ".join(cells.columns[j] for j in columns) or "groups",
-        cells.vocabularies[columns[0]],
-    )
-    if isinstance(vocabulary, Mixtures):
-        return CellFamily(
-            name, list(vocabulary.groups), vocabulary.matrix[cells.table[:, columns[0]]]
-        )
-    codes, table = cross(
-        [cells.table[:, j] for j in columns], [cells.vocabularies[j].n_codes for j in columns]
-    )
-    named = Layout(
-        tuple(cells.columns[j] for j in columns),
-        tuple(cells.vocabularies[j] for j in columns),
-        table,
-    )
-    return CellFamily(name, named.names.tolist(), codes)
-
-
-def _columns_of(families: Families, cells: Cells) -> list[Key]:
-    """Return the places of the columns of each family."""
     sensitive, kinds = cells.columns[: cells.n_sensitive], cells.kinds[: cells.n_sensitive]
     if CONTINUOUS in kinds:
         name = sensitive[kinds.index(CONTINUOUS)]
         problem = f"The attribute {name!r} is continuous and has no groups to compare."
-        raise ParameterError(
-            problem,
-            remedy="Use r2b.metrics.explained_variation, or cut it into intervals.",
-            column=name,
-        )
-    categorical = tuple(j for j, kind in enumerate(kinds) if kind == CATEGORICAL)
-    crossed = [categorical] * bool(categorical)
-    if isinstance(families, str) and families in get_args(FamilyNames):
-        if families == "crossed":
-            return [*crossed, *((j,) for j, kind in enumerate(kinds) if kind != CATEGORICAL)]
-        return [
-            *((j,) for j in range(len(kinds))),
-            *crossed * (families == "both" and len(categorical) > 1),
-        ]
-    if isinstance(families, str) or not isinstance(families, Sequence) or not families:
-        example = "['sex', ['sex', 'race']]"
-        remedy = f"Pass 'crossed', 'marginal', 'both', or a list of columns such as {example}."
-        raise ParameterError(f"families is {families!r}.", remedy=remedy, families=families)
-    return [_named_columns(family, sensitive, categorical) for family in families]
+        remedy = "Use r2b.metrics.explained_variation, or cut it into intervals."
+        raise ParameterError(problem, remedy=remedy, column=name)
+    wanted = family_columns(families, sensitive, kinds)
+    return [_family(cells, tuple(map(sensitive.index, names))) for names in wanted]
 
 
-def _named_columns(family: Any, sensitive: tuple[str, ...], categorical: Key) -> Key:
-    given = getattr(family, "names", family)  # of an r2b.Family only the columns count
-    several = isinstance(given, Sequence) and not isinstance(given, str)
-    names = tuple(map(str, given if several else (given,)))
-    unknown = next((name for name in names if name not in sensitive), None)
-    if unknown is not None or not names or len(set(names)) < len(names):
-        fault = f"names the column {unknown!r}, which sensitive_features does not have"
-        fault = (
-            fault if unknown is not None else "names a column twice" if names else "has no columns"
-        )
-        remedy = f"Name columns among {listed(sensitive)}, each once."
-        raise ParameterError(f"A family {fault}.", remedy=remedy, family=names, columns=sensitive)
-    columns = tuple(sensitive.index(name) for name in names)
-    uncertain = next((j for j in columns if j not in categorical), None)
-    if uncertain is not None and len(columns) > 1:
-        fault = f"{sensitive[uncertain]!r}, which is uncertain and has no groups of its own"
-        problem = f"The family {names} crosses {fault}."
-        remedy = f"Give {sensitive[uncertain]!r} a family of its own."
-        raise ParameterError(problem, remedy=remedy, family=names, column=sensitive[uncertain])
-    return columns
+def _family(cells: Cells, columns: Key) -> CellFamily:
+    names = tuple(cells.columns[j] for j in columns)
+    vocabularies = tuple(cells.vocabularies[j] for j in columns)
+    name, (vocabulary, *_) = " x ".join(names) or "groups", vocabularies
+    if isinstance(vocabulary, Mixtures):
+        parts = vocabulary.matrix[cells.table[:, columns[0]]]
+        return CellFamily(name, list(vocabulary.groups), parts)
+    sizes = [each.n_codes for each in vocabularies]
+    codes, table = cross([cells.table[:, j] for j in columns], sizes)
+    return CellFamily(name, Layout(names, vocabularies, table).names.tolist(), codes)

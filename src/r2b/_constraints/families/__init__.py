@@ -2,7 +2,8 @@
 
 from r2b._constraints.bounds import BoundName
 from r2b._constraints.families.fitted import Absent, Families
-from r2b._constraints.families.request import Family, FamilyChoice, Request
+from r2b._constraints.families.request import Family, Request
 from r2b._constraints.families.resolve import resolve
+from r2b._data.families import FamilyChoice
 
 __all__ = ["Absent", "BoundName", "Families", "Family", "FamilyChoice", "Request", "resolve"]

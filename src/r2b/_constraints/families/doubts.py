@@ -179,8 +179,7 @@ def _of_values(where: str, name: str, values: list[Any]) -> Iterator[Doubt]:
 
 
 def _of_names(where: str, name: str, values: list[Any], but: str | None = None) -> Iterator[Doubt]:
-    texts = [value for value in values if isinstance(value, str)]
-    unknown = {text: text.strip().casefold() for text in texts}
+    unknown = {each: each.strip().casefold() for each in values if isinstance(each, str)}
     placeholders = [
         text for text, plain in unknown.items() if plain != but and _UNKNOWN.fullmatch(plain)
     ]

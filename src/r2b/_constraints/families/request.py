@@ -7,16 +7,15 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, Literal, get_args
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._constraints.bounds import BOUNDS, PARAMETERS, BoundName
 from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.offsets import Offsets
 from r2b._data.cells import Cells
+from r2b._data.families import FamilyChoice, family_columns
 from r2b.errors import ParameterError
 
-FamilyChoice = Literal["crossed", "marginal", "both"]
 Target = str | ArrayLike | Mapping[Any, float]
 MissingValues = Literal["error", "group", "exclude"]
 SmallGroups = Literal["error", "merge", "exclude"]
@@ -130,7 +129,7 @@ def is_a(kind: type, value: object) -> bool:
 
     Examples
     --------
-    >>> is_a(Integral, np.int8(3)), is_a(Integral, True), is_a(Integral, 1.5)
+    >>> is_a(Integral, 3), is_a(Integral, True), is_a(Integral, 1.5)
     (True, False, False)
     """
     return isinstance(value, kind) and not isinstance(value, bool)
@@ -146,95 +145,21 @@ def one_of(name: str, value: object, options: Sequence[str]) -> None:
 def families_of(request: Request, cells: Cells) -> list[Family]:
     """List the families that are asked for, with what they leave open filled in.
 
-    They come in the order of the table's columns. Continuous and uncertain attributes cannot be
-    crossed with others: each makes a family of its own.
-
     Raises
     ------
     ParameterError
         A column that is not there, is named twice, or cannot be crossed.
     """
+    n_sensitive, asked = cells.n_sensitive, request.families
+    columns = family_columns(asked, cells.columns[:n_sensitive], cells.kinds[:n_sensitive])
+    given: Sequence[Any] = columns if isinstance(asked, str) else asked
     found = []
-    for family in _families_of(request, cells):
+    for each, names in zip(given, columns, strict=True):
+        family = each if isinstance(each, Family) else Family(names)
+        if family.bound is not None:
+            one_of("bound", family.bound, get_args(BoundName))
+        refuse_parameters(family.parameters, family.bound or request.bound, names)
         filled = {"epsilon": family.epsilon, "bound": family.bound, **family.parameters}
         open_ = {name: getattr(request, name) for name, value in filled.items() if value is None}
         found.append(replace(family, **open_))
     return found
-
-
-def _families_of(request: Request, cells: Cells) -> list[Family]:
-    sensitive = cells.columns[: cells.n_sensitive]
-    kinds = dict(zip(cells.columns, cells.kinds, strict=True))
-    categorical = [name for name in sensitive if kinds[name] == "categorical"]
-    asked = request.families
-    if isinstance(asked, str):
-        choices = get_args(FamilyChoice)
-        if asked not in choices:
-            remedy = (
-                f"Pass one of {', '.join(map(repr, choices))}, or a list of columns: [{asked!r}]."
-            )
-            raise ParameterError(f"families is {asked!r}.", remedy=remedy, families=asked)
-        crossed = [Family(tuple(categorical))] if categorical else []
-        if asked == "crossed":
-            return crossed + [Family(name) for name in sensitive if name not in categorical]
-        both = asked == "both" and len(categorical) > 1
-        return [Family(name) for name in sensitive] + (crossed if both else [])
-    if not isinstance(asked, Sequence) or not asked:
-        remedy = (
-            "Pass 'crossed', 'marginal', 'both', or a list of columns such as "
-            "['sex', ['sex', 'race']]."
-        )
-        raise ParameterError(f"families is {asked!r}.", remedy=remedy, families=asked)
-    families = [_family(each, sensitive) for each in asked]
-    for family in families:
-        _check_columns(family, sensitive, kinds)
-        if family.bound is not None:
-            one_of("bound", family.bound, get_args(BoundName))
-        refuse_parameters(family.parameters, family.bound or request.bound, family.names)
-    return families
-
-
-def _family(each: Any, sensitive: tuple[str, ...]) -> Family:
-    if isinstance(each, Family):
-        return each
-    names = [each] if isinstance(each, (str, int, np.integer)) else each
-    # Names of columns are text; a frame may have had them as numbers.
-    right = isinstance(names, Sequence) and all(
-        isinstance(name, (str, int, np.integer)) and not isinstance(name, bool) for name in names
-    )
-    if not right:
-        remedy = _among(sensitive, f", such as [{sensitive[0]!r}], or pass a Family")
-        problem = f"A family is {each!r}, which names no columns."
-        raise ParameterError(problem, remedy=remedy, family=each)
-    return Family(tuple(str(name) for name in names))
-
-
-def _among(sensitive: tuple[str, ...], more: str = "") -> str:
-    if sensitive == ("",):
-        return (
-            "The one column has no name: leave families out, or name the column in a dictionary "
-            "such as {'sex': column}."
-        )
-    return f"Name columns among {', '.join(map(repr, sensitive))}{more}."
-
-
-def _check_columns(family: Family, sensitive: tuple[str, ...], kinds: dict[str, str]) -> None:
-    names = family.names
-    unknown = [name for name in names if name not in sensitive]
-    if unknown or not names:
-        fault = "has no columns"
-        if unknown:
-            fault = f"names the column {unknown[0]!r}, which sensitive_features does not have"
-        facts = {"family": names, "columns": sensitive}
-        raise ParameterError(f"A family {fault}.", remedy=_among(sensitive), **facts)
-    if len(set(names)) < len(names):
-        problem = f"The family {names} names a column twice."
-        raise ParameterError(problem, remedy="Name each column once.", family=names)
-    alone = next((name for name in names if kinds[name] != "categorical"), None)
-    if alone is not None and len(names) > 1:
-        problem = (
-            f"The family {names} crosses {alone!r}, which is {kinds[alone]} and has no groups of "
-            "its own."
-        )
-        remedy = f"Give {alone!r} a family of its own: `families=[..., {alone!r}]`."
-        raise ParameterError(problem, remedy=remedy, family=names, column=alone)
