@@ -219,11 +219,7 @@ def test_missing_values_are_left_out_of_their_families_and_counted() -> None:
     found = audit(y, sensitive_features=people, missing="exclude", n_permutations=10, n_boot=10)
     assert [
         (family.name, family.left_out, int(family.rows.sum())) for family in found.families
-    ] == [
-        ("sex", 2, 6),
-        ("job", 1, 7),
-        ("sex x job", 3, 5),
-    ]
+    ] == [("sex", 2, 6), ("job", 1, 7), ("sex x job", 3, 5)]
     sex = found.families[0]
     np.testing.assert_allclose(sex.means, [[2 / 3, 1 / 3], [2 / 3, 1 / 3]])
     assert sex.overall.tolist() == pytest.approx([2 / 3, 1 / 3])

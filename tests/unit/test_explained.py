@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from r2b.errors import (
-    InputError,
-    LengthError,
-    MissingValueError,
-    ParameterError,
-    ShapeError,
-)
+from r2b.errors import InputError, LengthError, MissingValueError, ParameterError, ShapeError
 from r2b.metrics.explained import explained_of_moments, explained_variation
 
 CHOICES = ["linear", "spline", [np.sin, np.tanh]]

@@ -12,12 +12,7 @@ from r2b.metrics import (
     demographic_parity_difference_by_class,
     group_means,
 )
-from r2b.metrics.means import (
-    disparity_by_class,
-    disparity_of_means,
-    means_of,
-    overall_mean,
-)
+from r2b.metrics.means import disparity_by_class, disparity_of_means, means_of, overall_mean
 
 METHODS = ["between_groups", "to_overall"]
 

@@ -252,10 +252,7 @@ def test_classes_that_are_never_predicted_or_have_no_column():
     columns = {"b": [0.2, 0.4, 0.5, 0.5], "c": [0.8, 0.6, 0.5, 0.5]}
     assert equal_opportunity_difference_by_class(
         y_true, columns, sensitive_features=groups
-    ).as_dict() == {
-        "a": 0,
-        "b": 0,
-    }
+    ).as_dict() == {"a": 0, "b": 0}
     assert equalized_odds_difference(y_true, columns, sensitive_features=groups) == pytest.approx(
         0.2
     )

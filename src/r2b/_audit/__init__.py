@@ -2,14 +2,7 @@
 
 from r2b._audit.comparison import Comparison, compare
 from r2b._audit.measure import audit
-from r2b._audit.results import (
-    Audit,
-    Chance,
-    ContinuousAudit,
-    Difference,
-    FamilyAudit,
-    RankedGroup,
-)
+from r2b._audit.results import Audit, Chance, ContinuousAudit, Difference, FamilyAudit, RankedGroup
 from r2b._audit.tradeoff import Frontier, FrontierPoint, frontier, smallest_epsilon
 
 __all__ = [

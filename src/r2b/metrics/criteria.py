@@ -27,12 +27,7 @@ from r2b._data.columns import (
     refuse_other_rows,
     row_labels,
 )
-from r2b._data.dataset import (
-    combine,
-    read_known_labels,
-    read_labels,
-    refuse_lone_probabilities,
-)
+from r2b._data.dataset import combine, read_known_labels, read_labels, refuse_lone_probabilities
 from r2b._data.values import key_of, listed
 from r2b._data.vocabulary import read_vocabulary
 from r2b._plot import Measure, measures, percent
