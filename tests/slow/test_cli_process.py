@@ -157,7 +157,7 @@ def test_a_terminal_sees_progress_with_the_time_left_and_a_heading_that_stands_o
     words = ["debias", "people.csv", *ASK, "-o", "fair.csv"]
     program = f"import r2b.cli.output as meter; meter._DELAY = -1.0; from r2b.cli import main; main({words!r})"
     seen = on_a_terminal(folder, program)
-    assert b"Solving, residual" in seen
+    assert b"Solving, step" in seen
     assert b"left" in seen
     assert b"\x1b[1mFair labels: 240 rows" in seen
     quiet = on_a_terminal(folder, program.replace("'-o'", "'-q', '--force', '-o'"))

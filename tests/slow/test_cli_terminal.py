@@ -133,31 +133,6 @@ def test_a_terminal_that_asks_for_no_colour_gets_none(folder: Path) -> None:
         assert ["\x1b" in each for each in shown(folder, *commands, **asked)] == [False, False]
 
 
-def test_a_narrow_terminal_gets_lines_broken_between_words_and_rows_of_a_table_as_they_are(
-    folder: Path, shell: Shell
-) -> None:
-    audit, frontier = (
-        ["audit", "people.csv", *ASK],
-        ["frontier", "people.csv", *ASK, "--points", "3"],
-    )
-    narrow, wrong, table = shown(
-        folder, audit, ["audit", "none.csv", *ASK], frontier, COLUMNS="40", NO_COLOR="1"
-    )
-    whole = shell(*audit).out
-    assert max(map(len, whole.splitlines())) > 80
-    assert max(map(len, narrow.splitlines())) <= 40
-    assert narrow.split() == whole.split()
-    assert max(map(len, wrong.splitlines())) <= 40 and " ".join(wrong.split()).endswith(
-        "Check the path."
-    )
-    rows = [
-        line
-        for line in shell(*frontier).out.splitlines()
-        if line.rstrip().endswith(("yes", "yes  within chance"))
-    ]
-    assert len(rows) == 3 and all(row in table.splitlines() for row in rows)
-
-
 @pytest.mark.parametrize("words", [("debias",), ("frontier", "--points", "3")])
 def test_the_table_of_costs_is_never_written_over(shell: Shell, words: tuple[str, ...]) -> None:
     costs = shell.write(
@@ -313,36 +288,15 @@ def offered(folder: Path, *lines: str) -> list[list[str]]:
     return [each.split() for each in done.stdout.split("---\n")[:-1]]
 
 
-def test_tab_offers_commands_files_and_columns_and_is_silent_where_they_cannot_be_seen(
-    folder: Path,
-) -> None:
+def test_tab_offers_commands_files_and_choices(folder: Path) -> None:
     wanted = {
         "r2b fro": ["plain,frontier"],
         "r2b audit peo": ["file,peo"],
-        "r2b debias people.csv --label j": ["plain,job"],
-        "r2b audit people.csv --sensitive sex,r": ["plain,sex,race"],
         "r2b debias people.csv --output fa": ["file,fa"],
         "r2b datasets export a": ["plain,adult"],
     }
-    (folder / "empty.csv").write_bytes(b"")
-    (folder / "broken.parquet").write_bytes(b"PAR1")
-    wanted |= {
-        f"r2b audit {data} --label ": []
-        for data in ("none.csv", "empty.csv", "broken.parquet", "-")
-    }
     found = offered(folder, *wanted)
     assert dict(zip(wanted, found, strict=True)) == wanted
-
-
-def test_tab_offers_the_columns_of_parquet(folder: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(
-        pyarrow.table({"sex": ["f"], "two words": ["x"], "job": ["x"]}), folder / "people.parquet"
-    )
-    assert offered(folder, "r2b audit people.parquet --label ") == [
-        ["plain,sex", "plain,two", "words", "plain,job"]
-    ]
 
 
 @pytest.mark.parametrize(

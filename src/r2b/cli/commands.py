@@ -59,7 +59,6 @@ DATASETS = {
     "adult": "48,842 people of the 1994 census of the United States: "
     "education, income, sex, race, age (UCI, CC BY 4.0)."
 }
-_LISTED = 10  # groups that a report lists
 _NUMBERS = (
     "disparity_before",
     "disparity",
@@ -103,7 +102,7 @@ def _notes(*, quiet: bool) -> Iterator[None]:
             elif not quiet and str(message) not in shown:
                 shown.add(str(message))
                 text = " ".join(output.rendered(message))
-                click.echo(output.folded(f"Note: {text}", sys.stderr), err=True)
+                click.echo(f"Note: {text}", err=True)
 
         warnings.showwarning = show
         warnings.simplefilter("always", DataWarning)
@@ -174,19 +173,13 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
       r2b audit adult.csv --label education --sensitive sex --max-disparity 0.05
     """  # noqa: D301
     wanted, below = _reports(given)
-    force, epsilon, largest = (given.pop(name) for name in ("force", "epsilon", "largest"))
-    limit, clusters = given.pop("max_disparity"), given.pop("clusters")
-    asked_draws = taken(given, options.DRAWS)
-    draws = {
-        "n_permutations": asked_draws["permutations"],
-        "n_boot": asked_draws["bootstrap"],
-        "level": asked_draws["level"],
-        "random_state": asked_draws["random_state"],
-        "clusters": clusters,
-    }
+    names = "force", "epsilon", "largest", "max_disparity"
+    force, epsilon, largest, limit = taken(given, names).values()
+    draws = taken(given, ("level", "random_state", "clusters"))
+    draws |= {"n_permutations": given.pop("permutations"), "n_boot": given.pop("bootstrap")}
     with (
         AtomicWriter(force=force) as writer,
-        Meter(n_solves=27, quiet=quiet or as_json) as meter,
+        Meter(quiet=quiet or as_json) as meter,
     ):
         source = open_table(data, given, meter)
         writer.keep = kept_files(source)
@@ -194,7 +187,7 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
             writer.check(path)
         columns = columns_of(source, given)
         given["families"] = families_of(source.names, given, "both")
-        source.check([] if clusters is None else [clusters], "--clusters")
+        source.check([*filter(None, [draws["clusters"]])], "--clusters")
         scan = Scan(source)
         with on_lines(source):
             found = scan.audit(**columns, **given, **draws, n_largest=largest)
@@ -243,24 +236,14 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
     _refuse_two_on_output(output, as_json)
     piped = output == "-" or is_device(Path(output))
     wanted, below = _reports(given)
-    form, shape_name, new_column, force, random_state, keys, proof = (
-        given.pop(name)
-        for name in (
-            "form",
-            "output_format",
-            "new_column",
-            "force",
-            "random_state",
-            "key",
-            "certificate",
-        )
-    )
+    names = "form", "output_format", "new_column", "force", "random_state", "key", "certificate"
+    form, shape_name, new_column, force, random_state, keys, proof = taken(given, names).values()
     reading = {"encoding": given["encoding"], "na": given["na"]}
     proof = beside(output) if proof is None and not piped else proof
     paths = {"output": output, "certificate": proof, **wanted}
     with ExitStack() as stack:
         writer = stack.enter_context(AtomicWriter(force=force))
-        meter = stack.enter_context(Meter(tol=given["tol"], quiet=quiet or as_json))
+        meter = stack.enter_context(Meter(quiet=quiet or as_json))
         source = open_table(data, given, meter)
         writer.keep = (*kept_files(source), *cost_files(given["costs"]))
         shape = shape_of(source, output, shape_name)
@@ -344,10 +327,9 @@ def frontier_command(
     """  # noqa: D301
     path = _path(given.pop("epsilons"), given.pop("points"))
     shape_name = given.pop("output_format")
-    n_solves = path if isinstance(path, int) else len(path)
     with (
         AtomicWriter(force=given.pop("force")) as writer,
-        Meter(tol=given["tol"], n_solves=n_solves, quiet=quiet or as_json) as meter,
+        Meter(quiet=quiet or as_json) as meter,
         warnings.catch_warnings(),
     ):
         # the points and the exit code say it
@@ -611,22 +593,17 @@ def _facts(
     from r2b.report.trace import files_of, mark_of, stamp
 
     roles = roles_of(scan.source, **columns)
-    if found is None or asked["families"] != "both" or len(found.ranked) > _LISTED:
+    if found is None:
         same = {name: asked[name] for name in (*SHARED, "normalize")}
         listed = asked["families"] if isinstance(asked["families"], list) else "both"
         found = scan.audit(**columns, **same, **draws, families=listed)
-    request, settings = request_and_settings(
-        {name: value for name, value in asked.items() if name not in ("costs", "normalize")}
-    )
+    request, settings = request_and_settings(asked)
     data = found.data
     assert data is not None
-    source = scan.source
-    listing = source.listing.parts if isinstance(source, FileSource) else ()
+    listing = scan.source.listing.parts if isinstance(scan.source, FileSource) else ()
     files = [part.path for part in listing if part.held is None]  # pipes have no checksum
-    mark = {
-        **mark_of(data, None if roles.soft or not roles.categorical else "counts"),
-        "files": files_of(files),
-    }
+    arranged = None if roles.soft or not roles.categorical else "counts"
+    mark = {**mark_of(data, arranged), "files": files_of(files)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSolvedWarning)
         task = Task.of(data, request, settings, asked.get("costs"))

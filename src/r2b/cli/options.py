@@ -1,55 +1,21 @@
-"""Every option of the command line, declared once: its name, help, default and completion."""
+"""Every option of the command line, declared once: its name, help and default."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, get_args
 
 import click
-from click.shell_completion import CompletionItem
 
 from r2b._constraints.bounds import PARAMETERS
-from r2b._files.formats import MOST_UNPACKED, format_of, opened, unpacked_within
+from r2b._files.formats import MOST_UNPACKED, unpacked_within
 from r2b._labels.debiasing import CHOICES, DEFAULTS
 from r2b._labels.labels import Form
-from r2b.engines.files import FileSource
-from r2b.engines.files.delimited import Header
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-class Columns(click.types.StringParamType):
-    """Names of columns of the data, separated by commas; a press of Tab offers them."""
-
-    name = "columns"
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """Return the columns of the data that begin like the last name."""
-        done, comma, begun = incomplete.rpartition(",")
-        # An option without its value ends click's reading; the data are then among the rest.
-        typed = [ctx.params.get("data"), *ctx.args]
-        names = next(filter(None, (_names_in(each) for each in typed if each)), [])
-        return [CompletionItem(f"{done}{comma}{name}") for name in names if name.startswith(begun)]
-
-
-def _names_in(path: str) -> list[str]:
-    """Return the columns of a file; none if they cannot be read at once."""
-    # A press of Tab shows no errors, and damaged files raise errors of many libraries.
-    with suppress(Exception):
-        shape = format_of(path)
-        if shape is None or shape.kind not in ("csv", "tsv"):
-            return list(FileSource.open(path).names)
-        with opened(path, shape.compression) as file:
-            text = file.read(1 << 16).decode("utf-8-sig", "replace")
-        return list(Header.read(text, path, shape, None).names)
-    return []
-
-
 FILE = click.Path()
-COLUMNS = Columns()
 
 
 def argument(name: str, **more: Any) -> Decorator:
@@ -62,7 +28,7 @@ def _option(name: str, help: str, **more: Any) -> Decorator:
 
 
 def _several(name: str, help: str, metavar: str = "COLUMNS") -> Decorator:
-    return _option(name, help, multiple=True, type=COLUMNS, metavar=metavar)
+    return _option(name, help, multiple=True, metavar=metavar)
 
 
 def _of_debias(name: str, help: str, kind: Any = None) -> Decorator:
@@ -94,7 +60,7 @@ def _report(context: click.Context, option: click.Parameter, value: str | None) 
 
 _OPTIONS: dict[str, Decorator] = {
     # the data and their columns
-    "label": _option("label", "Column of class labels.", type=COLUMNS, metavar="COLUMN"),
+    "label": _option("label", "Column of class labels.", metavar="COLUMN"),
     "label_columns": _several(
         "label-columns",
         "Columns of probabilities instead, one per class: 'a,b,c', or a pattern such as 'p_*'.",
@@ -107,11 +73,10 @@ _OPTIONS: dict[str, Decorator] = {
         "NAME=COLUMNS",
     ),
     "control": _several("control", "Columns within whose values groups are compared."),
-    "weight": _option("weight", "Column of row weights.", type=COLUMNS, metavar="COLUMN"),
+    "weight": _option("weight", "Column of row weights.", metavar="COLUMN"),
     "clusters": _option(
         "clusters",
         "Column that says which rows belong together, such as those of one patient.",
-        type=COLUMNS,
         metavar="COLUMN",
     ),
     "key": _several("key", "For round and sample: columns that decide the draw of a row."),
@@ -226,7 +191,7 @@ _OPTIONS: dict[str, Decorator] = {
     "suppress_below": _number("suppress-below", "In reports: hide figures of smaller cells.", 0),
     "force": _option("force", "Replace files that exist.", is_flag=True),
     # what verify insists on
-    "claimed_label": _option("label", "Insist that this is the label.", type=COLUMNS),
+    "claimed_label": _option("label", "Insist that this is the label."),
     "claimed_sensitive": _several("sensitive", "Insist that these are the attributes."),
     "claimed_epsilon": _option(
         "epsilon",

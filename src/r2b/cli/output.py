@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shlex
-import shutil
 import sys
-import textwrap
 import time
 from typing import Any, Self
 
@@ -16,7 +13,6 @@ import click
 
 from r2b import Progress
 from r2b._data.values import json_value
-from r2b._solve.solvers import TOLERANCE
 from r2b.engines.files import PassProgress
 from r2b.errors import FileFormatError, InputError, MessageWithRemedy, R2BError
 
@@ -104,14 +100,13 @@ def print_error(kind: str, code: str, problem: str, remedy: str, *, as_json: boo
     if as_json:
         error = {"type": kind, "code": code, "problem": problem, "remedy": remedy}
         print_json({"error": error})
-    head, text = "Error:", folded(f"Error: {problem} {remedy}".rstrip(), sys.stderr)
+    head, text = "Error:", f"Error: {problem} {remedy}".rstrip()
     click.echo(click.style(head, fg="red", bold=True) + text[len(head) :], err=True, color=colour())
 
 
 def print_text(text: str, *, err: bool = False) -> None:
     """Print a text; on a terminal its first line is bold, and outcomes of checks are coloured."""
-    text = folded(visible(text), sys.stderr if err else sys.stdout)
-    first, *rest = map(_coloured, text.split("\n"))
+    first, *rest = map(_coloured, visible(text).split("\n"))
     click.echo("\n".join([click.style(first, bold=True), *rest]), err=err, color=colour())
 
 
@@ -170,29 +165,6 @@ def colour() -> bool | None:
     return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
-def folded(text: str, stream: Any) -> str:
-    """Break long lines between words if the stream is a terminal; rows of tables stay whole."""
-    if stream is None or not stream.isatty():
-        return text
-    width = max(shutil.get_terminal_size().columns, 30)
-    return "\n".join(_fold(line, width) for line in text.split("\n"))
-
-
-def _fold(line: str, width: int) -> str:
-    if (
-        len(line) <= width or len([part for part in line.split("   ") if part.strip()]) > 2
-    ):  # a table has several columns
-        return line
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return textwrap.fill(
-        line,
-        width,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
 class Meter:
     """A progress bar on standard error, for passes over rows and for the steps of a solver.
 
@@ -200,20 +172,14 @@ class Meter:
 
     Parameters
     ----------
-    tol : float
-        Residual at which a solve is over.
-    n_solves : int
     quiet : bool
+        Whether it never appears.
     """
 
-    def __init__(self, *, tol: float = TOLERANCE, n_solves: int = 1, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         self.shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
-        self.tol, self.n_solves = tol, n_solves
-        self._begun = time.monotonic()
-        self._what, self._solve, self._last, self._first = "Reading", 0, 0, math.nan
+        self._begun, self._what, self._share = time.monotonic(), "Reading", 0.0
         self._bar: Any = None
-        self._task: Any = None
-        self._done = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -230,36 +196,18 @@ class Meter:
         """Take note of some rows, or of a step of the solver."""
         if not self.shown or time.monotonic() - self._begun < _DELAY:
             return
-        if isinstance(step, PassProgress):
-            self._update(f"{self._what}, {step.rows:,} rows", step.share)
-            return
-        if step.iteration <= self._last:  # the next solve of a path
-            self._solve, self._first = min(self._solve + 1, self.n_solves - 1), math.nan
-        self._last = step.iteration
-        of = f" {self._solve + 1} of {self.n_solves}" if self.n_solves > 1 else ""
-        done = (self._solve + self._digits(step.residual)) / self.n_solves
-        self._update(f"Solving{of}, residual {step.residual:.0e}", done)
-
-    def _digits(self, residual: float) -> float:
-        """Return the digits of the residual that are gained, as a share of those wanted."""
-        if not 0 < residual < math.inf:
-            return 0.0
-        if math.isnan(self._first):
-            self._first = max(residual, 10 * self.tol)
-        share = math.log(self._first / residual) / math.log(self._first / self.tol)
-        return min(max(share, 0.0), 0.99)
-
-    def _update(self, what: str, done: float | None) -> None:
         if self._bar is None:
             self._bar = _bar()
-            self._task = self._bar.add_task(what, total=None)
-        if (done or 0.0) < self._done:  # a new pass: its time left starts anew
-            self._bar.reset(self._task)
-        self._done = done or 0.0
-        total = None if done is None else 1.0
-        self._bar.update(
-            self._task, description=what, total=total, completed=self._done, refresh=True
-        )
+            self._bar.add_task("")
+        task, share = self._bar.task_ids[0], None
+        what = f"Solving, step {step.iteration:,}" if isinstance(step, Progress) else self._what
+        if isinstance(step, PassProgress):
+            what, share = f"{what}, {step.rows:,} rows", step.share
+        if (share or 0.0) < self._share:  # a new pass: its time left starts anew
+            self._bar.reset(task)
+        self._share = share or 0.0
+        total = None if share is None else 1.0
+        self._bar.update(task, description=what, total=total, completed=self._share, refresh=True)
 
 
 def _bar() -> Any:
