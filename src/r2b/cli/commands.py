@@ -602,8 +602,8 @@ def _facts(
     assert data is not None
     listing = scan.source.listing.parts if isinstance(scan.source, FileSource) else ()
     files = [part.path for part in listing if part.held is None]  # pipes have no checksum
-    arranged = None if roles.soft or not roles.categorical else "counts"
-    mark = {**mark_of(data, arranged), "files": files_of(files)}
+    counted = roles.categorical and not roles.soft
+    mark = {**mark_of(data, "counts" if counted else None), "files": files_of(files)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotSolvedWarning)
         task = Task.of(data, request, settings, asked.get("costs"))
