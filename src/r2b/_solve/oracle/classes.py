@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -9,21 +10,15 @@ from types import ModuleType
 import numpy as np
 
 from r2b._data.arrays import Array, Flags, Floats, Places, Whole
-from r2b._data.compute import in_order, parts_of
 from r2b._data.merge import Rows
 from r2b._solve.oracle import reference
 from r2b._solve.oracle.blocks import KernelChoice, choose_kernel
 from r2b._solve.oracle.oracle import Answers, Evaluation, Inspection, Oracle
 
-# entries of merged rows from where on their structure saves more than loading its kernels costs
-MANY_ENTRIES = 1 << 16
-# Where weights differ by this much an interior point takes seconds, or ends short, on tables a
-# quarter of that size.
-_UNEVEN, _UNEVEN_ENTRIES = 1e4, 1 << 14
-_ANY = 1 << 30  # entries from which any kernel pays: it is only asked whether there is one
-_LANES = 16
-_SORTED_ENTRIES = 1 << 13  # from which on threads sort
-_ITERATIONS = 400  # conjugate gradients; twenty are the rule
+# Rows times classes squared, which is what a step of the interior-point method costs, from where on
+# the structure of class labels pays: 100 classes in 10 groups, 16 in 4,000.
+MANY_PRODUCTS = 1 << 23
+ROUNDING = 1e-14  # of numbers of size 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +117,7 @@ class Supports:
         z = preconditioned(rest)
         along, size = z.copy(), inner(rest, z)
         enough = precision**2 * size
-        for _ in range(_ITERATIONS):
+        for _ in range(sum(right.shape)):  # twenty are usual
             turned = image(along)
             bent = inner(along, turned)
             if not (size > enough and bent > 0):
@@ -208,13 +203,13 @@ class ClassOracle(Oracle):
     def respond(self, shifts: Floats, lam: float) -> tuple[Supports, Floats, Floats, Floats]:
         """Return supports, thresholds by class, means and values of cells at the best responses."""
         worth = -shifts
-        order = _order(worth)
+        order = self.kernel.ordered(worth)
         size, own, level, means, value = self.kernel.settle(worth, order, self.weight, lam)
         return self._supports(order, size, own, lam), level, means, value
 
     def supports_at(self, worth: Floats, level: Floats, lam: float) -> tuple[Supports, Floats]:
         """Return the supports of rows with these thresholds, and how much their sums exceed 1."""
-        order = _order(worth)
+        order = self.kernel.ordered(worth)
         size, own, excess = self.kernel.supports(worth, order, level, lam)
         return self._supports(order, size, own, lam), excess
 
@@ -250,11 +245,9 @@ class ClassOracle(Oracle):
 
 
 def structured(rows: Rows) -> bool:
-    """Whether class labels are so many, or weigh so differently, that their structure pays."""
-    if rows.entries >= MANY_ENTRIES or rows.entries < _UNEVEN_ENTRIES or rows.weight is None:
-        return rows.entries >= MANY_ENTRIES
-    counted = rows.weight[rows.weight > 0]
-    return bool(counted.max(initial=0.0) > _UNEVEN * counted.min(initial=np.inf))
+    """Whether class labels are so many that their structure pays."""
+    # Of few classes too: a million rows are too many for the interior-point method.
+    return rows.entries * max(8, rows.n_classes) > MANY_PRODUCTS
 
 
 def oracle_of(
@@ -267,26 +260,7 @@ def oracle_of(
     if (
         rows.classes is not None
         and structured(rows)
-        and choose_kernel(kernel, _ANY) is not reference
+        and choose_kernel(kernel, sys.maxsize) is not reference
     ):
         return ClassOracle.of(rows, threads=threads, kernel=kernel)
     return Oracle.of(rows, threads=threads, truth=truth, kernel=kernel)
-
-
-def _order(worth: Floats) -> Whole:
-    order = np.empty(worth.shape, np.int64)
-
-    def work(some: slice) -> None:
-        # ties in whatever order: a stable sort takes two to three times as long
-        order[some] = np.argsort(-worth[some], axis=1)
-
-    n_cells = len(worth)
-    list(
-        in_order(
-            work,
-            parts_of(
-                n_cells, max(1, -(-n_cells // _LANES) if worth.size >= _SORTED_ENTRIES else n_cells)
-            ),
-        )
-    )
-    return order

@@ -18,14 +18,13 @@ import numpy as np
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Floats
 from r2b._solve.oracle import ClassOracle, Supports
+from r2b._solve.oracle.classes import ROUNDING
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.settings import SETTINGS, TOLERANCE
 
 _DAMPING = (1e-9, 1e3)  # least and most, in units of a class's mean over lam
 _SLOPE = 0.9  # a step must leave less than this part of the slope along it
-_STRETCH = 8.0  # factor of a step while its slope hardly changes
-_NOISE = 1e-14  # differences of the dual below this are rounding
-_IDLE = (5, 60)  # steps without a gain after which none will come: near the answer, and before
+_IDLE = 5  # steps without a gain after which none will come, near the answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +123,7 @@ class Thresholds:
         # which it would give up some of it.
         top = _top(seen.prices)
         level = np.where(seen.level > top, np.clip(there.level, top, seen.level), seen.level)
-        falls = state.dual - seen.dual > 1e3 * _NOISE and state.best > TOLERANCE
-        idle = 0 if seen.residual < 0.5 * state.best or falls else state.idle + 1
+        gains = seen.residual < 0.5 * state.best or state.best > TOLERANCE
         return ThresholdState(
             seen.prices,
             seen.residual,
@@ -133,9 +131,9 @@ class Thresholds:
             damping,
             there.levels,
             seen.dual,
-            idle,
+            0 if gains else state.idle + 1,
             min(seen.residual, state.best),
-            stalled=idle >= _IDLE[int(state.best > TOLERANCE)],
+            stalled=not gains and state.idle + 1 >= _IDLE,
         )
 
     def look(self, prices: Floats) -> Seen:
@@ -196,7 +194,7 @@ class Thresholds:
             last = damping >= _DAMPING[1]
             if gained or last:
                 seen = self.look(-there.worth)
-                if seen.dual <= state.dual + _NOISE or last:
+                if seen.dual <= state.dual + ROUNDING or last:
                     eased = 1.0 if length < 1.0 else 30.0 if first else 3.0
                     return there, seen, max(damping / eased, _DAMPING[0])
             damping, first = max(damping * 10.0, 1e-3), False
@@ -210,13 +208,6 @@ class Thresholds:
             length = max(-slope / (ahead - slope), 0.3)  # if shorter, damping is the better remedy
             there = self.point(here.level + length * level, here.levels)
             return there, length, self.slope(there, level) <= _SLOPE * abs(slope)
-        # Where nothing bends, as between rows that keep their labels, only a bound ends the way.
-        while ahead < -0.98 * abs(slope) and length < 1e9:
-            further = self.point(here.level + _STRETCH * length * level, here.levels)
-            ahead = self.slope(further, level)
-            if ahead > _SLOPE * abs(slope):
-                break
-            there, length = further, _STRETCH * length
         return there, length, True
 
 
