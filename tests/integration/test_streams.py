@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +222,7 @@ def test_a_new_crossing_of_known_values_has_their_prices_in_families_of_single_c
         if priced:
             assert np.array_equal(
                 matrix,
-                r2b.FairLabels(fair.rule, fair.evidence).transform(
+                dataclasses.replace(fair, rows=None).transform(
                     missing["level"], sensitive_features=features
                 ),
             )

@@ -89,7 +89,7 @@ class Response:
             one_hot[np.arange(len(cells)), classes] = 1.0
             return self.of_rows(one_hot, cells)
         last = self.table.shape[1] - 1
-        found = self.table[np.minimum(cells, len(self.table) - 1), np.minimum(classes, last)]
+        found = self.table[cells, np.minimum(classes, last)]
         return self._with_overall(found, cells, classes > last, n_classes)
 
     def _with_overall(self, found: Array, cells: Array, new: Any, n_classes: int) -> Array:

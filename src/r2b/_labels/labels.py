@@ -44,24 +44,6 @@ RandomState = int | np.random.Generator | None
 Part = Literal["means", "families", "changes", "constraints", "certificate"]
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What is known about the labels of a rule.
-
-    Attributes
-    ----------
-    status : Status
-    certificate : Certificate
-    residual : float
-    history : sequence of Progress
-    """
-
-    status: Status
-    certificate: Certificate
-    residual: float
-    history: Sequence[Progress] = ()
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class FairLabels:
     """Fair labels, what they cost, and the proof.
@@ -73,8 +55,14 @@ class FairLabels:
     rule : Rule
         What turns an old label into a new one; its parts are attributes of this object as well:
         ``schema``, ``families``, ``prices``, ``lam``, ``unchanged``, ``costs`` and ``table``.
-    evidence : Evidence
-        ``status``, ``certificate``, ``residual`` and ``history``.
+    status : Status
+        What happened; ``status.advice`` says what to do, ``status.ok`` means proven optimal.
+    certificate : Certificate
+        The proof, computed from the data and the returned labels.
+    residual : float
+        How far the prices are from optimal, in units of group means.
+    history : sequence of Progress
+        The steps of the solver.
     rows : LabelRows or None
         The rows, wherever they are stored; None for an object loaded from a file.
 
@@ -95,7 +83,10 @@ class FairLabels:
     """
 
     rule: Rule
-    evidence: Evidence
+    status: Status
+    certificate: Certificate
+    residual: float
+    history: Sequence[Progress] = ()
     rows: LabelRows | None = field(default=None, repr=False)
 
     @property
@@ -137,26 +128,6 @@ class FairLabels:
     def table(self) -> Floats | None:
         """The channel of every cell for agreement with class labels, where prices leave ties."""
         return self.rule.table
-
-    @property
-    def status(self) -> Status:
-        """What happened; ``status.advice`` says what to do, ``status.ok`` means proven optimal."""
-        return self.evidence.status
-
-    @property
-    def certificate(self) -> Certificate:
-        """The proof, computed from the data and the returned labels."""
-        return self.evidence.certificate
-
-    @property
-    def residual(self) -> float:
-        """How far the prices are from optimal, in units of group means."""
-        return self.evidence.residual
-
-    @property
-    def history(self) -> Sequence[Progress]:
-        """The steps of the solver."""
-        return self.evidence.history
 
     @property
     def classes(self) -> Array:

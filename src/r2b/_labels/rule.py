@@ -86,22 +86,24 @@ def applied(rule: Rule, data: Dataset) -> FairRows:
 class WidenedRule(Rule):
     """A rule that also answers for values it was not found for.
 
+    Its schema has the cells of the new rows; its table, where there is one, has their channels.
+
     Attributes
     ----------
     base : Rule
-        Its cells and classes come first.
-    overall : ndarray of shape (n_cells, n_classes)
-        What new classes, and cells without prices, get.
+        The rule as it was found; its classes come first.
+    shifts : ndarray of shape (n_cells, n_classes)
+        For each cell that has prices the sum of the prices of its groups.
     priced : ndarray of shape (n_cells,)
         Which cells have prices.
-    new_shifts : ndarray of shape (n_new_cells, n_classes)
-        The sum of the prices of their groups, for new cells that have prices.
+    overall : ndarray of shape (n_cells, n_classes)
+        What new classes, and cells without prices, get.
     """
 
     base: Rule
-    overall: Floats
+    shifts: Floats
     priced: Array
-    new_shifts: Floats
+    overall: Floats
 
     @property
     def fitted(self) -> Rule:
@@ -115,12 +117,14 @@ class WidenedRule(Rule):
 
     def response(self, cells: Layout) -> Response:
         """Return the map from old to new labels in the cells of the schema."""
-        known = self.base.response(self.base.schema)
-        return replace(
-            known,
-            shifts=np.concatenate([known.shifts, self.new_shifts]),
-            overall=self.overall,
-            priced=self.priced,
+        return Response(
+            self.shifts,
+            self.lam,
+            self.base.unchanged,
+            self.costs,
+            self.table,
+            self.overall,
+            self.priced,
         )
 
 
@@ -160,66 +164,57 @@ def widened(
             remedy="Correct or drop the rows that are new, or debias again.",
             unseen="overall",
         )
-    n_sensitive = schema.n_sensitive
-    attributes = fitted_attributes(
-        sensitive_features,
-        control_features,
-        schema.columns[:n_sensitive],
-        schema.columns[n_sensitive:],
-    )
-    vocabularies = [
+    columns, n = schema.columns, schema.n_sensitive
+    attributes = fitted_attributes(sensitive_features, control_features, columns[:n], columns[n:])
+    vocabularies = tuple(
         _extended(known, each.arrived, each.called)
         for known, each in zip(schema.vocabularies, attributes, strict=True)
-    ]
+    )
     codes = [
         vocabulary.encode(each.arrived, what=each.called)
         for vocabulary, each in zip(vocabularies, attributes, strict=True)
     ]
-    crossings = cross(codes, [vocabulary.n_codes for vocabulary in vocabularies])[1]
-    # A code for missing values comes last, and moves where values are added.
-    moved = [
-        np.append(np.arange(old.n_codes - old.has_missing), [new.n_codes - 1] * old.has_missing)
-        for old, new in zip(schema.vocabularies, vocabularies, strict=True)
-    ]
-    fitted = np.column_stack([new[old] for new, old in zip(moved, schema.table.T, strict=True)])
-    there = {tuple(cell) for cell in fitted.tolist()}
-    added = [cell for cell in crossings.tolist() if tuple(cell) not in there]
-    new_cells = np.array(added, np.int64).reshape(-1, len(vocabularies))
+    table = cross(codes, [vocabulary.n_codes for vocabulary in vocabularies])[1]
     # The codes of the fitted schema; -1 for values that are new.
-    known = np.full(new_cells.shape, -1)
-    for column, back in enumerate(moved):
-        row, code = np.nonzero(new_cells[:, column, None] == back)
-        known[row, column] = code
-    prices = [None if (cell < 0).any() else _shift(fair, cell) for cell in known]
-    priced = np.array([True] * len(fitted) + [each is not None for each in prices])
-    every = np.concatenate([schema.table, known])
-    classes = schema.classes
-    if y is not None:
-        classes = _extended(classes, column_of(y, what="y"), "y")
-    wide = Schema(
-        schema.columns,
-        tuple(vocabularies),
-        np.concatenate([fitted, new_cells]),
-        schema.n_control,
-        schema.kinds,
-        schema.settings,
-        classes=classes,
-        is_soft=schema.is_soft,
+    known = np.stack(
+        [
+            _fitted_codes(old, new)[column]
+            for old, new, column in zip(schema.vocabularies, vocabularies, table.T, strict=True)
+        ],
+        axis=1,
     )
-    zero = np.zeros(len(schema.classes))
+    places = {tuple(cell): place for place, cell in enumerate(schema.table.tolist())}
+    place = np.array([places.get(tuple(cell), -1) for cell in known.tolist()])
+    shifts, priced = rule.response(schema).shifts[place], place >= 0
+    if rule.table is None:
+        for new in np.flatnonzero(~priced & (known >= 0).all(axis=1)):
+            if (shift := _shift(fair, known[new])) is not None:
+                shifts[new], priced[new] = shift, True
+    classes = (
+        schema.classes if y is None else _extended(schema.classes, column_of(y, what="y"), "y")
+    )
+    parts = replace(Layout(*schema.parts), vocabularies=vocabularies, table=table).parts
     return WidenedRule(
-        wide,
+        Schema(*parts, classes=classes, is_soft=schema.is_soft),
         rule.families,
         rule.prices,
         rule.lam,
         costs=rule.costs,
+        table=None if rule.table is None else rule.table[place],
         base=rule,
-        overall=np.array([_overall(fair, cell) for cell in every]),
+        shifts=shifts,
         priced=priced,
-        new_shifts=np.array([zero if each is None else each for each in prices]).reshape(
-            -1, len(zero)
-        ),
+        overall=np.array([_overall(fair, cell) for cell in known]),
     )
+
+
+def _fitted_codes(old: Any, new: Vocabulary) -> Array:
+    """Return the code in a vocabulary of each code in its extension; -1 for new values."""
+    codes = np.full(new.n_codes, -1)
+    codes[: len(old)] = np.arange(len(old))
+    if old.has_missing:
+        codes[-1] = old.missing_code
+    return codes
 
 
 def _extended(known: Any, column: Any, called: str) -> Vocabulary:
@@ -239,8 +234,6 @@ def _extended(known: Any, column: Any, called: str) -> Vocabulary:
 
 def _shift(fair: FairLabels, cell: Array) -> Floats | None:
     """Return the shift of a new crossing of known values, or None where its groups are new too."""
-    if fair.table is not None:
-        return None
     layout = replace(Layout(*fair.schema.parts), table=cell[None, :].copy())
     groups = Cells(*layout.parts, codes=np.zeros(1, np.uint8))
     try:

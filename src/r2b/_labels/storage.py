@@ -18,7 +18,7 @@ from r2b._constraints.families import Families
 from r2b._data import Schema
 from r2b._data.arrays import Floats
 from r2b._data.values import json_value
-from r2b._labels.labels import Evidence, FairLabels
+from r2b._labels.labels import FairLabels
 from r2b._labels.rule import Rule
 from r2b._solve.certificate import Certificate
 from r2b._solve.solvers import Progress, Status
@@ -154,7 +154,7 @@ def _restored(content: dict[str, Any]) -> FairLabels:
     )
     proof = Certificate.from_json(content["certificate"], *shape)
     rule = Rule(schema, families, prices, lam, unchanged, costs, table)
-    return FairLabels(rule, Evidence(Status(content["status"]), proof, residual, history))
+    return FairLabels(rule, Status(content["status"]), proof, residual, history)
 
 
 def _array(stored: Any, shape: tuple[int, ...]) -> Floats:

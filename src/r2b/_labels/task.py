@@ -19,7 +19,7 @@ from r2b._data.compute import one_blas_thread, workers
 from r2b._data.merge import Extent, Rows, merge
 from r2b._data.numbers import read_costs
 from r2b._labels.debiasing import Settings
-from r2b._labels.labels import Evidence, FairLabels
+from r2b._labels.labels import FairLabels
 from r2b._labels.realised import means_by_cell
 from r2b._labels.rows import MemoryRows
 from r2b._labels.rule import Rule
@@ -210,9 +210,8 @@ class Task:
             self.costs,
             table,
         )
-        evidence = Evidence(status, proof, outcome.residual, tuple(outcome.history))
         rows = None if self.dataset is None else MemoryRows(self.dataset)
-        return FairLabels(rule, evidence, rows)
+        return FairLabels(rule, status, proof, outcome.residual, tuple(outcome.history), rows)
 
     @property
     def keeps_labels(self) -> bool:
