@@ -14,22 +14,12 @@ import numpy as np
 import pytest
 
 from r2b.datasets import AdultTable, adult, load_adult
-from r2b.errors import MissingExtraError, ParameterError
+from r2b.errors import MissingExtraError
 
 
 @pytest.fixture(scope="module")
 def table() -> AdultTable:
     return load_adult()
-
-
-def education_parity_by_sex(table: AdultTable) -> float:
-    """Largest gap between the sexes in the share of any class of education."""
-    women = table["sex"] == "Female"
-    shares = [
-        [(table["education"][rows] == level).mean() for level in table.education_order]
-        for rows in (women, ~women)
-    ]
-    return float(np.ptp(shares, axis=0).max())
 
 
 def original_file() -> Path:
@@ -102,32 +92,6 @@ def test_education_order_is_that_of_education_num(table: AdultTable) -> None:
     )
 
 
-def test_parity_of_education_by_sex(table: AdultTable) -> None:
-    assert round(100 * education_parity_by_sex(table), 2) == 5.28
-    assert round(100 * education_parity_by_sex(table.complete()), 2) == 5.01
-
-
-def test_numbers_are_int64_and_the_rest_is_text(table: AdultTable) -> None:
-    numbers = {name for name, values in table.columns.items() if values.dtype == np.int64}
-    assert numbers == {
-        "age",
-        "fnlwgt",
-        "education-num",
-        "capital-gain",
-        "capital-loss",
-        "hours-per-week",
-    }
-    assert all(
-        values.dtype.kind == "U" for name, values in table.columns.items() if name not in numbers
-    )
-
-
-def test_arrays_are_read_only(table: AdultTable) -> None:
-    for part in (table, table.complete()):
-        with pytest.raises(ValueError, match="read-only"):
-            part["age"][0] = 0
-
-
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_frames_hold_the_same_columns(table: AdultTable, library: adult.FrameLibrary) -> None:
     pytest.importorskip(library)
@@ -138,13 +102,6 @@ def test_frames_hold_the_same_columns(table: AdultTable, library: adult.FrameLib
     assert frame.columns == list(table.columns)
     for name in frame.columns:
         np.testing.assert_array_equal(frame[name].to_numpy().astype(table[name].dtype), table[name])
-
-
-def test_a_wrong_name_is_answered_with_the_right_ones(table: AdultTable) -> None:
-    with pytest.raises(ParameterError, match=r"no column 'gender'.*sex"):
-        table["gender"]
-    with pytest.raises(ParameterError, match=r"'spark'.*pandas, polars, pyarrow"):
-        table.to_frame("spark")  # type: ignore[arg-type]
 
 
 def test_a_library_that_is_not_installed_is_named(

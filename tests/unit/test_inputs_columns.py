@@ -14,7 +14,6 @@ from r2b._data import Vocabulary, read
 from r2b._data.arrays import (
     compact_integers,
     encode_text,
-    first_rows,
     smallest_unsigned,
 )
 from r2b._data.columns import column_of
@@ -261,12 +260,6 @@ def test_mixed_categories_are_named_with_rows_of_the_column():
     assert caught.value.facts["rows"] == (0, 2)
 
 
-def test_text_of_numpy_and_python_is_not_mixed():
-    codes, vocabulary = encoded(["a", np.str_("b"), "b"])
-    assert codes.tolist() == [0, 1, 1]
-    assert [type(value) for value in vocabulary.values.tolist()] == [str, str]
-
-
 @pytest.mark.parametrize(
     ("column", "error"),
     [
@@ -402,21 +395,6 @@ def assert_as_sorted(values):
 @given(st.sampled_from(INTEGERS).flatmap(lambda dtype: hnp.arrays(dtype, st.integers(1, 40))))
 def test_codes_are_those_of_sorting(values):
     assert_as_sorted(values)
-
-
-@pytest.mark.parametrize("dtype", INTEGERS)
-def test_ends_of_the_dtype(dtype):
-    ends = np.iinfo(dtype)
-    assert_as_sorted(np.array([ends.max, ends.min, ends.max], dtype=dtype))
-    assert_as_sorted(np.array([ends.max, ends.max - 1], dtype=dtype))
-    assert_as_sorted(np.array([ends.min + 3, ends.min], dtype=dtype))
-
-
-@given(hnp.arrays(np.uint8, st.integers(1, 60), elements=st.integers(0, 5)))
-def test_first_rows_by_definition(values):
-    codes, present = compact_integers(values)
-    found = first_rows(codes, len(present))
-    assert found.tolist() == [values.tolist().index(value) for value in present]
 
 
 LETTERS = np.array(list("abcdeéü✓ z"))

@@ -11,13 +11,11 @@ import pytest
 from r2b._data import Continuous, ContinuousSettings, Membership, Schema, read
 from r2b._data.cells import read_cells
 from r2b.errors import (
-    EmptyError,
     FileFormatError,
     InputError,
     LengthError,
     MissingValueError,
     ParameterError,
-    RowLabelError,
     ShapeError,
     UnseenError,
     WeightError,
@@ -53,30 +51,6 @@ def test_several_attributes_are_crossed_and_named(library):
     assert groups.table.tolist() == [[0, 0], [0, 1], [0, 2], [1, 0]]
     assert groups.codes.tolist() == [0, 3, 1, 3, 2]
     assert groups.codes.dtype == np.uint8
-
-
-@pytest.mark.parametrize("library", FRAMES)
-def test_one_attribute_keeps_its_name_and_values(library):
-    groups = read(Y, sensitive_features=frame(library, {"age": [30, 20, 30, 20, 40]})).cells
-    assert groups.columns == ("age",)
-    assert groups.names.tolist() == [20, 30, 40]
-    assert groups.names.dtype == np.int64
-
-
-def test_one_group_is_enough_and_one_class_is_not():
-    assert read(Y, sensitive_features=["f"] * 5).n_cells == 1
-    with pytest.raises(EmptyError, match="two classes"):
-        read([1] * 5, sensitive_features=SEX)
-
-
-@pytest.mark.parametrize("library", FRAMES)
-def test_a_missing_sensitive_value_names_its_column(library):
-    with pytest.raises(MissingValueError) as caught:
-        read(
-            Y, sensitive_features=frame(library, {"sex": SEX, "race": ["x", "y", None, None, "x"]})
-        )
-    assert "'race'" in str(caught.value)
-    assert (caught.value.facts["row"], caught.value.facts["count"]) == (2, 2)
 
 
 def test_lengths_that_differ_are_both_named():
@@ -125,30 +99,6 @@ def test_a_bad_weight_is_named(library, bad):
         read(Y, sensitive_features=SEX, sample_weight=weight)
     assert (caught.value.facts["row"], caught.value.facts["count"]) == (2, 2)
     assert caught.value.facts["value"] == bad or np.isnan(bad)
-
-
-def test_a_group_without_weight_is_named():
-    with pytest.raises(WeightError, match="'m'") as caught:
-        read(Y, sensitive_features=SEX, sample_weight=[1, 0, 1, 0, 1])
-    assert caught.value.facts["count"] == 2
-
-
-def test_pandas_rows_in_another_order_are_refused():
-    pandas = pytest.importorskip("pandas")
-    y, sex, weight = pandas.Series(Y), pandas.Series(SEX), pandas.Series(np.ones(5))
-    with pytest.raises(
-        InputError, match=r"sensitive_features.*different order.*at row 0 they are 0 and 4"
-    ):
-        read(y, sensitive_features=sex[::-1])
-    with pytest.raises(InputError, match=r"sample_weight.*different order"):
-        read(y, sensitive_features=sex, sample_weight=weight[::-1])
-    with pytest.raises(InputError, match=r"different order"):
-        read(y, sensitive_features=pandas.DataFrame({"sex": sex[::-1]}))
-    read(y[::-1], sensitive_features=sex[::-1], sample_weight=weight[::-1])
-    for index in (list("abcde"), [0, "a", 1, "b", 2]):
-        with pytest.raises(RowLabelError):
-            read(y, sensitive_features=pandas.Series(SEX, index=index))
-    read(y, sensitive_features=sex[::-1].to_numpy())
 
 
 def restored(schema):
@@ -210,22 +160,6 @@ def test_new_probabilities_are_put_in_the_fitted_order(library, again):
         schema.read(["no"], sensitive_features=["f"])
 
 
-@pytest.mark.parametrize(
-    "stored",
-    [
-        {},
-        {"columns": 3},
-        {"columns": [], "vocabularies": [], "table": [], "classes": {}, "is_soft": False},
-    ],
-)
-def test_a_damaged_schema_is_refused(stored):
-    with pytest.raises(FileFormatError):
-        Schema.from_json(stored)
-    whole = read(Y, sensitive_features=SEX).schema.to_json()
-    with pytest.raises(FileFormatError):
-        Schema.from_json({**whole, "table": [[0], [2]]})
-
-
 def test_reading_imports_no_frame_library():
     code = (
         "import sys, r2b._data, r2b.metrics\n"
@@ -242,21 +176,6 @@ AGE = [39, 50, 39, 20.5, 17]
 AGAIN = pytest.mark.parametrize(
     "again", [lambda schema: schema, restored], ids=["same", "restored"]
 )
-
-
-@pytest.mark.parametrize("library", FRAMES)
-def test_control_features_are_crossed_after_the_sensitive_ones(library):
-    data = read(
-        Y,
-        sensitive_features=frame(library, {"sex": SEX}),
-        control_features=frame(library, {"job": JOB}),
-    )
-    groups = data.cells
-    assert (groups.columns, groups.n_control, groups.n_sensitive) == (("sex", "job"), 1, 1)
-    assert groups.kinds == ("categorical", "categorical") and groups.settings == (None, None)
-    assert groups.missing_codes == (None, None)
-    assert groups.names.tolist() == ["sex=f, job=x", "sex=f, job=y", "sex=f, job=z", "sex=m, job=x"]
-    assert groups.codes.tolist() == [0, 3, 1, 3, 2]
 
 
 def test_a_name_in_both_arguments_is_refused():
@@ -462,20 +381,6 @@ def test_new_rows_may_have_new_crossings_and_new_numbers(again):
                 control_features={"job": ["x"]},
                 known_crossings=known,
             )
-
-
-@AGAIN
-@pytest.mark.parametrize("known", [True, False])
-def test_new_numbers_may_be_missing_only_where_fitted_ones_were(again, known):
-    schema = again(
-        read(Y, sensitive_features=Continuous([1, None, 2, 1, 3]), missing="exclude").schema
-    )
-    new = schema.read([0, 1], sensitive_features=[None, 2.0], known_crossings=known).cells
-    assert [new.names[code] for code in new.codes] == ["missing", 2.0]
-    assert (
-        schema.read([0], sensitive_features=[None], known_crossings=known).cells.names[-1]
-        == "missing"
-    )
 
 
 @AGAIN

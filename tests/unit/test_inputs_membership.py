@@ -305,24 +305,6 @@ def test_row_sums_are_held_to_the_tolerance(dtype, tolerance, order):
     assert np.abs(normalized.sum(axis=1, dtype=np.float64) - 1).max() < tolerance / 10
 
 
-def test_many_classes_in_single_precision_are_not_refused_for_rounding():
-    rng = np.random.default_rng(0)
-    matrix = rng.dirichlet(np.ones(5000), size=50).astype(np.float32)
-    assert read(matrix, sensitive_features=np.arange(50) % 2).labels.n_classes == 5000
-
-
-def test_normalize_divides_and_refuses_a_row_of_zeros():
-    counts = np.array([[2, 6], [5, 0]])
-    np.testing.assert_array_equal(
-        read(counts, sensitive_features=[0, 1], normalize=True).labels.matrix,
-        [[0.25, 0.75], [1, 0]],
-    )
-    assert counts.tolist() == [[2, 6], [5, 0]]
-    with pytest.raises(ProbabilityError) as caught:
-        read([[2, 6], [0, 0]], sensitive_features=[0, 1], normalize=True)
-    assert caught.value.facts["row"] == 1
-
-
 @pytest.mark.parametrize("library", ["list", "numpy", "dict", "pandas", "polars", "arrow"])
 def test_a_single_column_is_classes_unless_it_could_be_one_probability(library):
     data = read(make(library, [["b"], ["a"], ["b"], ["a"]], ["label"]), sensitive_features=GROUPS)
@@ -353,13 +335,3 @@ def test_tables_that_cannot_be_read_are_refused():
         read(np.zeros((0, 3)), sensitive_features=[])
     with pytest.raises(EmptyError):
         read({}, sensitive_features=[])
-
-
-def test_two_columns_of_one_name_are_refused():
-    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
-    frame = pandas.DataFrame(np.eye(2), columns=["a", "a"])
-    for table in (frame, arrow.table([[1.0], [0.0]], names=["a", "a"])):
-        with pytest.raises(ShapeError, match="'a'"):
-            read(table, sensitive_features=[0, 1])
-    with pytest.raises(ShapeError, match="'a'"):
-        read([0, 1], sensitive_features=frame)

@@ -109,16 +109,6 @@ def test_a_quadratic_program_finds_nothing_better(kind, pinned):
         assert weight @ np.abs(h[:, 0] - x.value) <= 1e-3
 
 
-def test_class_labels_have_the_closed_form():
-    # 1 -> rho / p where the class is too frequent, else 0 -> (rho - p) / (1 - p).
-    y = np.array([1, 1, 1, 0, 1, 0, 0, 0], float)[:, None]
-    rows = GroupedRows.of(np.repeat([0, 1], 4), None, 2)
-    for gamma in (0.001, 0.01, 0.5, 1.0):
-        _, h = solved(rows, y, gamma, 0.0, np.array([0.5]))
-        expected = np.array([2 / 3, 2 / 3, 2 / 3, 0, 1, 1 / 3, 1 / 3, 1 / 3])
-        np.testing.assert_allclose(h[:, 0], expected, atol=1e-13)
-
-
 def test_a_weight_is_a_repetition_and_weight_zero_is_absence():
     rng = np.random.default_rng(5)
     scores, groups, weight = rng.uniform(0, 1, (30, 4)), np.arange(30) % 3, rng.integers(0, 4, 30)
@@ -131,10 +121,3 @@ def test_a_weight_is_a_repetition_and_weight_zero_is_absence():
         0.02,
     )
     np.testing.assert_allclose(weighted, repeated, atol=1e-13)
-
-
-def test_classes_side_by_side_are_classes_alone():
-    rows, scores, _ = problem("signed", 2, n_classes=6)
-    together, _ = solved(rows, scores, 1.5, 0.05)
-    alone = np.hstack([solved(rows, scores[:, [k]], 1.5, 0.05)[0] for k in range(6)])
-    np.testing.assert_allclose(together, alone, atol=1e-14)

@@ -48,16 +48,6 @@ def test_soft_labels_in_any_dtype_and_in_blocks(case):
     assert np.array_equal(np.concatenate(list(fair.iter_soft())), whole)
 
 
-@pytest.mark.parametrize("case", [CLASS, SOFT], ids=lambda case: case.name)
-def test_probabilities_are_not_cut_down_to_integers(case):
-    """As integers, every probability below 1 would be 0."""
-    for dtype in (int, np.uint8, bool):
-        with pytest.raises(errors.ParameterError):
-            fair_of(case).soft(dtype)
-        with pytest.raises(errors.ParameterError):
-            next(fair_of(case).iter_soft(10, dtype))
-
-
 @every
 def test_the_channel_is_the_answer_to_every_class(case):
     fair = fair_of(case)
@@ -182,43 +172,6 @@ def test_pandas_series_keep_index_name_and_category():
         )
         assert leaving.index.equals(y.index)
     assert fair.classes.tolist() == ["no", "yes"] and fair.groups.tolist() == ["f", "m"]
-
-
-def test_polars_and_pyarrow_columns_leave_as_they_came():
-    polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
-    groups = ["f", "f", "f", "m", "m", "m"]
-    y = polars.Series(
-        "approved", ["no", "yes", "yes", "no", "no", "no"], dtype=polars.Enum(["yes", "no"])
-    )
-    rounded = r2b.debias(y, sensitive_features=polars.Series(groups)).round()
-    assert (
-        isinstance(rounded, polars.Series)
-        and rounded.dtype == y.dtype
-        and rounded.name == "approved"
-        and len(rounded) == 6
-    )
-    arrow = pyarrow.array([1, 2, 2, 1, 1, 1], pyarrow.int8())
-    rounded = r2b.debias(arrow, sensitive_features=groups).round()
-    assert isinstance(rounded, pyarrow.Array) and rounded.type == pyarrow.int8()
-
-
-@pytest.mark.parametrize(
-    "y",
-    [
-        [True, False, True, True],
-        [3, -7, 3, 3],
-        ["b", "a", "b", "b"],
-        [0.5, 1.5, 0.5, 0.5],
-        [b"x", b"y", b"x", b"x"],
-    ],
-)
-def test_lists_leave_as_arrays_of_their_type(y):
-    rounded = r2b.debias(y, sensitive_features=[0, 0, 1, 1]).round()
-    assert (
-        isinstance(rounded, np.ndarray)
-        and set(rounded.tolist()) <= set(y)
-        and type(rounded.tolist()[0]) is type(y[0])
-    )
 
 
 # --- expand ---
