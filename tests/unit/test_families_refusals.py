@@ -24,415 +24,201 @@ TOWN = {"town": list("aaaaabbbcd")}
 ABSENT = {"sex": list("ffmmffffff")}
 FREE_CLASS = np.insert(np.random.default_rng(0).dirichlet([1, 1], 10), 1, 0.0, axis=1)
 
-# What is asked: labels, arguments; then the error, words of its message, words of its remedy, and
-# names among its facts.
+
+def case(words, remedy, *facts, kind=ParameterError, y=Y, **asked):
+    """Words of the message and of its remedy, names among its facts, and what is asked."""
+    return words, remedy, facts, kind, y, {"sensitive_features": PEOPLE} | asked
+
+
 REFUSED = {
-    "no such choice of families": (
-        Y,
-        {"families": "sex x race"},
-        ParameterError,
-        "sex x race",
-        "marginal",
-        ["families"],
+    "a name instead of a list": case("sex", "['sex']", families="sex"),
+    "a family outside a list": case("Family", "[", families=Family("sex")),
+    "no such choice of families": case("sex x race", "marginal", "families", families="sex x race"),
+    "families that are nothing": case("None", "list", "families", families=None),
+    "an empty list of families": case(r"\[\]", "list", "families", families=[]),
+    "a family without columns": case("no columns", "'sex', 'race'", "columns", families=[[]]),
+    "a family of a number": case("3", "'sex'", families=[3]),
+    "a family of nothing": case("None", "'sex'", families=["sex", None]),
+    "a family of True": case("True", "'sex'", families=[True]),
+    "a column that is not there": case(
+        "'age'", "'sex', 'race'", "family", "columns", families=["age"]
     ),
-    "families that are nothing": (
-        Y,
-        {"families": None},
-        ParameterError,
-        "None",
-        "list",
-        ["families"],
+    "a column named twice": case("twice", "once", "family", families=[["sex", "sex"]]),
+    "a list in a list in a list": case("sex", "'sex', 'race'", "family", families=[[["sex"]]]),
+    "a control column as a family": case(
+        "'job'", "'sex'", "family", families=["job"], control_features={"job": JOB}
     ),
-    "an empty list of families": (
-        Y,
-        {"families": []},
-        ParameterError,
-        r"\[\]",
-        "list",
-        ["families"],
+    "columns of a frame": case(
+        "MultiIndex", "list", "families", families=pd.MultiIndex.from_tuples([("sex", "race")])
     ),
-    "a family without columns": (
-        Y,
-        {"families": [[]]},
-        ParameterError,
-        "no columns",
-        "'sex', 'race'",
-        ["columns"],
+    "a true value": case("True", "list", "families", families=np.bool_(True)),
+    "no such bound": case("difference", "to_overall", "bound", bound="difference"),
+    "no such bound of a family": case(
+        "rnge", "range", "bound", families=[Family("sex", bound="rnge")]
     ),
-    "a family of a number": (Y, {"families": [3]}, ParameterError, "3", "'sex'", []),
-    "a family of nothing": (Y, {"families": ["sex", None]}, ParameterError, "None", "'sex'", []),
-    "a family of True": (Y, {"families": [True]}, ParameterError, "True", "'sex'", []),
-    "a column that is not there": (
-        Y,
-        {"families": ["age"]},
-        ParameterError,
-        "'age'",
-        "'sex', 'race'",
-        ["family", "columns"],
+    "a negative epsilon of a family": case(
+        "-0.1", "at least 0", "epsilon", families=[Family("sex", epsilon=-0.1)]
     ),
-    "a column named twice": (
-        Y,
-        {"families": [["sex", "sex"]]},
-        ParameterError,
-        "twice",
-        "once",
-        ["family"],
+    "an epsilon for too many classes": case(
+        r"\(3,\)", "2", "shape", families=[Family("sex", epsilon=[0, 0, 0])]
     ),
-    "a list in a list in a list": (
-        Y,
-        {"families": [[["sex"]]]},
-        ParameterError,
-        "sex",
-        "'sex', 'race'",
-        ["family"],
+    "an epsilon by family": case(
+        "class", "'p', 'q'", "missing", "unknown", epsilon={"sex": 0.1, "race": 0.2}
     ),
-    "a control column as a family": (
-        Y,
-        {"families": ["job"], "control_features": {"job": JOB}},
-        ParameterError,
-        "'job'",
-        "'sex'",
-        ["family"],
+    "an epsilon that is no number": case("nan", "at least 0", "epsilon", epsilon=float("nan")),
+    "a target off the simplex": case("1.1", "sum", "total", bound="target", target=[0.5, 0.6]),
+    "a target below 0": case(
+        "'p' is 1.2", "between 0 and 1", "value", bound="target", target=[1.2, -0.2]
     ),
-    "columns of a frame": (
-        Y,
-        {"families": pd.MultiIndex.from_tuples([("sex", "race")])},
-        ParameterError,
-        "MultiIndex",
-        "list",
-        ["families"],
+    "a target of one number": case("0.5", "population", "target", bound="target", target=0.5),
+    "a target that is no word": case(
+        "overall", "population", "target", bound="target", target="overall"
     ),
-    "a true value": (Y, {"families": np.bool_(True)}, ParameterError, "True", "list", ["families"]),
-    "no such bound": (
-        Y,
-        {"bound": "difference"},
-        ParameterError,
-        "difference",
-        "to_overall",
-        ["bound"],
+    "no target": case("no target", "population", "family", bound="target"),
+    "a target for a range": case("range", "bound='target'", "bound", target="population"),
+    "a target of a family for a range": case(
+        "target", "bound", families=[Family("sex", target=[0.5, 0.5])]
     ),
-    "no such bound of a family": (
-        Y,
-        {"families": [Family("sex", bound="rnge")]},
-        ParameterError,
-        "rnge",
-        "range",
-        ["bound"],
+    "a class that no target names": case(
+        "'q'", "'p', 'q'", "missing", bound="target", target={"p": 1.0}
     ),
-    "a negative epsilon of a family": (
-        Y,
-        {"families": [Family("sex", epsilon=-0.1)]},
-        ParameterError,
-        "-0.1",
-        "at least 0",
-        ["epsilon"],
-    ),
-    "an epsilon for too many classes": (
-        Y,
-        {"families": [Family("sex", epsilon=[0, 0, 0])]},
-        ParameterError,
-        r"\(3,\)",
-        "2",
-        ["shape"],
-    ),
-    "an epsilon by family": (
-        Y,
-        {"epsilon": {"sex": 0.1, "race": 0.2}},
-        ParameterError,
-        "class",
-        "'p', 'q'",
-        ["missing", "unknown"],
-    ),
-    "an epsilon that is no number": (
-        Y,
-        {"epsilon": float("nan")},
-        ParameterError,
-        "nan",
-        "at least 0",
-        ["epsilon"],
-    ),
-    "a target off the simplex": (
-        Y,
-        {"bound": "target", "target": [0.5, 0.6]},
-        ParameterError,
-        "1.1",
-        "sum",
-        ["total"],
-    ),
-    "a target below 0": (
-        Y,
-        {"bound": "target", "target": [1.2, -0.2]},
-        ParameterError,
-        "'p' is 1.2",
-        "between 0 and 1",
-        ["value"],
-    ),
-    "a target of one number": (
-        Y,
-        {"bound": "target", "target": 0.5},
-        ParameterError,
-        "0.5",
-        "population",
-        ["target"],
-    ),
-    "a target that is no word": (
-        Y,
-        {"bound": "target", "target": "overall"},
-        ParameterError,
-        "overall",
-        "population",
-        ["target"],
-    ),
-    "no target": (Y, {"bound": "target"}, ParameterError, "no target", "population", ["family"]),
-    "a target for a range": (
-        Y,
-        {"target": "population"},
-        ParameterError,
-        "range",
-        "bound='target'",
-        ["bound"],
-    ),
-    "a target of a family for a range": (
-        Y,
-        {"families": [Family("sex", target=[0.5, 0.5])]},
-        ParameterError,
-        "target",
-        "bound",
-        [],
-    ),
-    "a class that no target names": (
-        Y,
-        {"bound": "target", "target": {"p": 1.0}},
-        ParameterError,
-        "'q'",
-        "'p', 'q'",
-        ["missing"],
-    ),
-    "targets that contradict": (
-        Y,
-        {
-            "families": [
-                Family("sex", bound="target", target=[0.9, 0.1]),
-                Family("race", bound="target", target=[0.1, 0.9]),
-            ]
-        },
-        ParameterError,
+    "targets that contradict": case(
         "contradict",
         "larger epsilon",
-        ["families", "class_name"],
+        "families",
+        "class_name",
+        families=[
+            Family("sex", bound="target", target=[0.9, 0.1]),
+            Family("race", bound="target", target=[0.1, 0.9]),
+        ],
     ),
-    "a ratio with an empty class": (
-        FREE_CLASS,
-        {"bound": "ratio", "epsilon": 0.2},
-        ParameterError,
-        "class 1 is empty",
-        "epsilon of 1",
-        ["family"],
+    "a ratio with an empty class": case(
+        "class 1 is empty", "epsilon of 1", "family", y=FREE_CLASS, bound="ratio", epsilon=0.2
     ),
-    "a ratio above 1": (
-        Y,
-        {"bound": "ratio", "epsilon": 1.5},
-        ParameterError,
-        "1.5",
-        "no percentage",
-        ["epsilon"],
+    "a ratio above 1": case("1.5", "no percentage", "epsilon", bound="ratio", epsilon=1.5),
+    "a name in both": case(
+        "'sex'", "Rename", "column", "arguments", kind=ShapeError, control_features={"sex": SEX}
     ),
-    "a name in both": (
-        Y,
-        {"control_features": {"sex": SEX}},
-        ShapeError,
-        "'sex'",
-        "Rename",
-        ["column", "arguments"],
-    ),
-    "a group absent from a stratum": (
-        Y,
-        {"sensitive_features": ABSENT, "control_features": {"job": JOB}, "absent": "error"},
-        InputError,
+    "a group absent from a stratum": case(
         "'job=y' has no rows of the group 'sex=m'",
         "absent='report'",
-        ["stratum", "group"],
+        "stratum",
+        "group",
+        kind=InputError,
+        sensitive_features=ABSENT,
+        control_features={"job": JOB},
+        absent="error",
     ),
-    "strata without a second group": (
-        Y,
-        {"sensitive_features": {"sex": list("fffffmmmmm")}, "control_features": {"job": JOB}},
-        ParameterError,
+    "strata without a second group": case(
         "nothing to compare",
         "coarser",
-        ["control_features"],
+        "control_features",
+        sensitive_features={"sex": list("fffffmmmmm")},
+        control_features={"job": JOB},
     ),
-    "no such choice for absent groups": (
-        Y,
-        {"absent": "ignore"},
-        ParameterError,
-        "ignore",
-        "'report', 'error'",
-        ["absent"],
+    "no such choice for absent groups": case(
+        "ignore", "'report', 'error'", "absent", absent="ignore"
     ),
-    "small groups": (
-        Y,
-        {"sensitive_features": TOWN, "min_group_size": 2},
-        InputError,
+    "small groups": case(
         r"'town=c' \(1 row\)",
         "merge",
-        ["groups", "counts"],
+        "groups",
+        "counts",
+        kind=InputError,
+        sensitive_features=TOWN,
+        min_group_size=2,
     ),
-    "small groups within a stratum": (
-        Y,
-        {"control_features": {"job": JOB}, "min_group_size": 2},
-        InputError,
-        "job=x",
-        "merge",
-        ["groups"],
+    "small groups within a stratum": case(
+        "job=x", "merge", "groups", kind=InputError, control_features={"job": JOB}, min_group_size=2
     ),
-    "small groups too small together": (
-        Y,
-        {"sensitive_features": TOWN, "min_group_size": 3, "small_groups": "merge"},
-        InputError,
+    "small groups too small together": case(
         "2 rows even when put together",
         "Lower",
-        ["groups"],
+        "groups",
+        kind=InputError,
+        sensitive_features=TOWN,
+        min_group_size=3,
+        small_groups="merge",
     ),
-    "a group already called other": (
-        Y,
-        {
-            "sensitive_features": ["other"] * 5 + list("abcab"),
-            "min_group_size": 3,
-            "small_groups": "merge",
-        },
-        InputError,
+    "a group already called other": case(
         "'other'",
         "Rename",
-        ["group"],
+        "group",
+        kind=InputError,
+        sensitive_features=["other"] * 5 + list("abcab"),
+        min_group_size=3,
+        small_groups="merge",
     ),
-    "half a row at least": (
-        Y,
-        {"min_group_size": 2.5},
-        ParameterError,
-        "2.5",
-        "fewest rows",
-        ["min_group_size"],
-    ),
-    "a value called missing": (
-        Y,
-        {"sensitive_features": ["missing", None, *SEX[2:]], "missing": "group"},
-        InputError,
+    "half a row at least": case("2.5", "fewest rows", "min_group_size", min_group_size=2.5),
+    "a value called missing": case(
         "'missing'",
         "Rename",
-        ["row"],
+        "row",
+        kind=InputError,
+        sensitive_features=["missing", None, *SEX[2:]],
+        missing="group",
     ),
-    "a missing value": (
-        Y,
-        {"sensitive_features": {"sex": [None, *SEX[1:]]}},
-        MissingValueError,
+    "a missing value": case(
         "'sex'",
         "exclude",
-        ["row", "count"],
+        "row",
+        "count",
+        kind=MissingValueError,
+        sensitive_features={"sex": [None, *SEX[1:]]},
     ),
-    "no value at all": (
-        Y,
-        {"sensitive_features": {"sex": [None] * 10}, "missing": "exclude"},
-        MissingValueError,
+    "no value at all": case(
         "none of the 10",
         "column",
-        ["count"],
+        "count",
+        kind=MissingValueError,
+        sensitive_features={"sex": [None] * 10},
+        missing="exclude",
     ),
-    "no row with both values": (
-        Y,
-        {"sensitive_features": {"a": [None, "u"] * 5, "b": ["v", None] * 5}, "missing": "exclude"},
-        InputError,
+    "no row with both values": case(
         "'a x b'",
         "group",
-        ["family"],
+        "family",
+        kind=InputError,
+        sensitive_features={"a": [None, "u"] * 5, "b": ["v", None] * 5},
+        missing="exclude",
     ),
-    "a group without weight": (
-        Y,
-        {"sample_weight": [0.0 if each == "f" else 1.0 for each in SEX]},
-        WeightError,
+    "a group without weight": case(
         "sex=f",
         "weight",
-        ["group"],
+        "group",
+        kind=WeightError,
+        sample_weight=[0.0 if each == "f" else 1.0 for each in SEX],
     ),
-    "costs of the wrong shape": (
-        Y,
-        {"costs": np.ones((3, 3))},
-        ParameterError,
-        r"\(3, 3\)",
-        "2 x 2",
-        ["shape"],
-    ),
-    "a change for nothing": (
-        Y,
-        {"costs": [[0, 0], [1, 0]]},
-        ParameterError,
-        "0.0",
-        "above 0",
-        ["old", "new"],
-    ),
-    "a price for keeping a label": (
-        Y,
-        {"costs": [[1, 1], [1, 1]]},
-        ParameterError,
-        "class 'p'",
-        "Keeping",
-        ["cost"],
-    ),
-    "costs that are words": (Y, {"costs": "high"}, ParameterError, "'high'", "'ordinal'", []),
-    "an infinite cost": (
-        Y,
-        {"costs": [[0, np.inf], [1, 0]]},
-        ParameterError,
-        "inf",
-        "finite",
-        ["cost"],
-    ),
-    "no such objective": (
-        Y,
-        {"objective": "agree"},
-        ParameterError,
-        "agree",
-        "'distance', 'agreement'",
-        ["objective"],
-    ),
-    "a lam of 0": (Y, {"lam": 0}, ParameterError, "lam is 0", "above 0", ["lam"]),
-    "two levels of columns": (
-        Y,
-        {"sensitive_features": pd.DataFrame({("s", "sex"): SEX, ("s", "race"): RACE})},
-        ShapeError,
+    "costs of the wrong shape": case(r"\(3, 3\)", "2 x 2", "shape", costs=np.ones((3, 3))),
+    "a change for nothing": case("0.0", "above 0", "old", "new", costs=[[0, 0], [1, 0]]),
+    "a price for keeping a label": case("class 'p'", "Keeping", "cost", costs=[[1, 1], [1, 1]]),
+    "costs that are words": case("'high'", "'ordinal'", costs="high"),
+    "an infinite cost": case("inf", "finite", "cost", costs=[[0, np.inf], [1, 0]]),
+    "no such objective": case("agree", "'distance', 'agreement'", "objective", objective="agree"),
+    "a lam of 0": case("lam is 0", "above 0", "lam", lam=0),
+    "two levels of columns": case(
         "2 levels",
         "Flatten",
-        ["argument"],
+        "argument",
+        kind=ShapeError,
+        sensitive_features=pd.DataFrame({("s", "sex"): SEX, ("s", "race"): RACE}),
     ),
-    "an index of two levels": (
-        Y,
-        {"sensitive_features": pd.MultiIndex.from_arrays([SEX, RACE])},
-        R2BError,
+    "an index of two levels": case(
         "sensitive_features",
         "",
-        [],
+        kind=R2BError,
+        sensitive_features=pd.MultiIndex.from_arrays([SEX, RACE]),
     ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused(name):
-    labels, more, kind, words, remedy, facts = REFUSED[name]
+    words, remedy, facts, kind, labels, asked = REFUSED[name]
     with pytest.raises(kind, match=words) as caught:
-        r2b.debias(labels, **({"sensitive_features": PEOPLE} | more))
+        r2b.debias(labels, **asked)
     assert remedy in caught.value.remedy and caught.value.remedy.endswith(".")
     assert set(facts) <= set(caught.value.facts)
-
-
-def test_a_name_given_as_a_string_is_answered_with_the_list_it_should_be():
-    with pytest.raises(ParameterError) as caught:
-        r2b.debias(Y, sensitive_features=PEOPLE, families="sex")
-    assert "['sex']" in caught.value.remedy
-
-
-def test_a_family_outside_a_list_is_answered_with_the_list_it_should_be():
-    with pytest.raises(ParameterError) as caught:
-        r2b.debias(Y, sensitive_features=PEOPLE, families=Family("sex"))
-    assert "[" in caught.value.remedy
 
 
 def test_targets_that_contradict_on_almost_the_same_rows_are_refused_or_said_to_be_infeasible():
