@@ -296,32 +296,3 @@ def test_the_target_of_the_population_is_what_many_rounds_of_the_published_metho
     np.testing.assert_allclose(fair.soft_labels, adult_rounds(epsilon), atol=2e-6)
     free = r2b.debias(adult["education"], sensitive_features=adult["sex"], epsilon=epsilon)
     assert fair.certificate.distance > free.certificate.distance
-
-
-@few
-@given(SEEDS, SOFT)
-def test_a_target_given_in_numbers_or_by_name_is_the_population_where_it_is_the_same(seed, soft):
-    who = people(seed, soft=soft)
-    share = who.mean()
-    named = dict(
-        zip(
-            range(len(share)) if soft else [f"c{k}" for k in range(len(share))],
-            share.tolist(),
-            strict=True,
-        )
-    )
-    more = {"bound": "target", "epsilon": 0.02, "families": "both"}
-    one, two, three = (
-        fit(who, target=target, **more).soft_labels for target in ("population", share, named)
-    )
-    np.testing.assert_allclose(two, one, atol=ATOL)
-    np.testing.assert_allclose(three, one, atol=ATOL)
-
-
-@few
-@given(SEEDS, SOFT, st.sampled_from(["range", "to_overall"]))
-def test_the_same_run_gives_the_same_bits(seed, soft, bound):
-    who = people(seed, soft=soft)
-    first, second = (fit(who, families="both", bound=bound, epsilon=0.01) for _ in range(2))
-    np.testing.assert_array_equal(first.soft_labels, second.soft_labels)
-    np.testing.assert_array_equal(first.prices, second.prices)
