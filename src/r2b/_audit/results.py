@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -206,9 +206,16 @@ class FamilyAudit:
     levels: Floats | None = None
 
     @property
-    def disparity(self) -> float:
+    def title(self) -> str:
+        """Its name in a picture."""
+        return self.name or "one attribute"
+
+    @property
+    def value(self) -> float:
         """The largest difference between two group means over all classes: paper, eq. (2)."""
         return float(self.disparity_by_class.max())
+
+    disparity = value
 
     @cached_property
     def disparity_by_class(self) -> Floats:
@@ -356,11 +363,20 @@ class ContinuousAudit:
     chance: Chance | None
     interval: Interval | None
     left_out: int
+    kind: ClassVar[str] = "continuous"
+    ratio: ClassVar[float] = np.nan
 
     @property
-    def explained(self) -> float:
+    def title(self) -> str:
+        """Its name in a picture."""
+        return f"{self.name}, variance explained"
+
+    @property
+    def value(self) -> float:
         """The largest share over the classes."""
         return float(self.explained_by_class.max())
+
+    explained = value
 
     @property
     def class_name(self) -> Any:
@@ -447,12 +463,9 @@ class Audit:
     def __str__(self) -> str:
         return format_audit(self)
 
-    def _of_every(
-        self,
-        of_groups: Callable[[FamilyAudit], Any],
-        of_continuous: Callable[[ContinuousAudit], Any],
-    ) -> list[Any]:
-        return [*map(of_groups, self.families), *map(of_continuous, self.continuous)]
+    @property
+    def _every(self) -> tuple[FamilyAudit | ContinuousAudit, ...]:
+        return (*self.families, *self.continuous)
 
     def plot(self, ax: Any = None, *, family: str | None = None) -> Any:
         """Draw one family as the means of its groups, or the disparities of several beside chance.
@@ -480,19 +493,15 @@ class Audit:
             names = [each.name for each in self.families]
             return self.families[0 if family is None else place_of(names, family)].plot(ax)
 
-        def measure(name: str, value: float, each: FamilyAudit | ContinuousAudit) -> Measure:
-            interval, chance = each.interval, each.chance
-            return Measure(
-                name,
-                value,
-                None if interval is None else (interval.low, interval.high),
-                None if chance is None else chance.quantile,
+        found = [
+            Measure(
+                each.title,
+                each.value,
+                None if each.interval is None else (each.interval.low, each.interval.high),
+                None if each.chance is None else each.chance.quantile,
             )
-
-        found = self._of_every(
-            lambda each: measure(each.name or "one attribute", each.disparity, each),
-            lambda each: measure(f"{each.name}, variance explained", each.explained, each),
-        )
+            for each in self._every
+        ]
         axis = "disparity"
         if self.continuous:
             axis += ", or largest share of variance explained"
@@ -526,44 +535,41 @@ class Audit:
         return frame_of(columns, backend, self.library)
 
     def _group_columns(self) -> dict[str, Any]:
-        n_classes, families = len(self.classes), self.families
-
-        def by_group(values: Callable[[FamilyAudit], Any]) -> Floats:
-            each = [np.broadcast_to(values(family), len(family.groups)) for family in families]
-            return np.repeat(np.concatenate([np.zeros(0), *each]), n_classes)
-
-        def by_class(values: Callable[[FamilyAudit], Floats]) -> Floats:
-            each = [np.broadcast_to(values(f), f.means.shape).ravel() for f in families]
-            return np.concatenate([np.zeros(0), *each])
-
-        pairs = [(f.name, group) for f in families for group in f.groups for _ in range(n_classes)]
+        n_classes, columns = len(self.classes), defaultdict[str, list[Any]](list)
+        for family in self.families:
+            n_groups = len(family.groups)
+            levels = np.full(n_groups, np.nan) if family.levels is None else family.levels
+            columns["family"] += [family.name] * n_groups * n_classes
+            columns["group"] += [group for group in family.groups for _ in self.classes]
+            of_groups = {"rows": family.rows, "share": family.share, "level": levels}
+            for name, values in of_groups.items():
+                columns[name] += np.repeat(values, n_classes).tolist()
+            columns["mean"] += family.means.ravel().tolist()
+            columns["overall"] += np.tile(family.overall, n_groups).tolist()
+        names = ("rows", "share", "mean", "overall", "level")
+        n_groups = len(columns["family"]) // n_classes
         return {
-            "family": [family for family, _ in pairs],
-            "group": [group for _, group in pairs],
-            "class": np.tile(self.classes, sum(len(family.groups) for family in families)),
-            "rows": by_group(lambda family: family.rows),
-            "share": by_group(lambda family: family.share),
-            "mean": by_class(lambda family: family.means),
-            "overall": by_class(lambda family: family.overall),
-            "level": by_group(lambda f: np.nan if f.levels is None else f.levels),
+            "family": columns["family"],
+            "group": columns["group"],
+            "class": np.tile(self.classes, n_groups),
+            **{name: np.array(columns[name], np.float64) for name in names},
         }
 
     def _family_columns(self) -> dict[str, Any]:
         def known(facts: str, name: str) -> Array:
-            every = (getattr(each, facts) for each in (*self.families, *self.continuous))
+            every = (getattr(each, facts) for each in self._every)
             return np.array([np.nan if each is None else getattr(each, name) for each in every])
 
-        of_every = self._of_every
         return {
-            "family": of_every(lambda each: each.name, lambda each: each.name),
-            "kind": of_every(lambda each: each.kind, lambda _: "continuous"),
-            "value": np.array(of_every(lambda each: each.disparity, lambda each: each.explained)),
-            "ratio": np.array(of_every(lambda each: each.ratio, lambda _: np.nan)),
+            "family": [each.name for each in self._every],
+            "kind": [each.kind for each in self._every],
+            "value": np.array([each.value for each in self._every]),
+            "ratio": np.array([each.ratio for each in self._every]),
             "chance": known("chance", "quantile"),
             "p_value": known("chance", "p_value"),
             "low": known("interval", "low"),
             "high": known("interval", "high"),
-            "left_out": np.array(of_every(lambda each: each.left_out, lambda each: each.left_out)),
+            "left_out": np.array([each.left_out for each in self._every]),
         }
 
     def report(
@@ -679,10 +685,10 @@ class Audit:
 
 def format_audit(found: Audit) -> str:
     """Describe in a few lines how far from parity the labels are, and how much of it is chance."""
-    n_families, worst = len(found.families) + len(found.continuous), found.worst or found.largest
+    every, worst = found._every, found.worst or found.largest
     lines = [
         f"Audit: {counted(found.n_rows, 'row')}, {counted(len(found.classes), 'class', 'classes')}"
-        f", {counted(n_families, 'family', 'families')}"
+        f", {counted(len(every), 'family', 'families')}"
     ]
 
     def note(name: str, text: str) -> None:
@@ -711,7 +717,7 @@ def format_audit(found: Audit) -> str:
         )
     if found.left_out > 0:
         note("left out", f"{100 * found.left_out:.2f} % of the weight is in no family")
-    for family in found.families + found.continuous:
+    for family in every:
         lines += _format_family(family)
     if found.ranked:
         first = "" if found.ranked[0].level is None else ", those beyond chance first"

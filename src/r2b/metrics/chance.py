@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import ceil, floor, log, log10, sqrt
+from math import ceil, floor, log10
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,7 +15,6 @@ from r2b._data.arrays import Array
 from r2b._data.compute import generator
 from r2b._data.merge import class_weights
 from r2b.errors import ParameterError
-from r2b.metrics.intervals import group_sizes
 from r2b.metrics.means import disparity_of_means, means_of, table_to_measure
 
 # a permuted disparity this near to the observed one is the same number summed in another order
@@ -38,12 +37,6 @@ class SamplingLevel:
     p_value : float
         The share of (1 + permutations) that are at least as unfair as the data, the data among
         them: valid at every size.
-    approximation : float
-        sqrt(2 V log(L R (R - 1))), V the largest variance of a difference between two groups: a
-        bound on the mean where differences are normal, without drawing.
-    sharper : float
-        The same with the variance of every difference instead of the largest; never above
-        ``approximation``.
     draws : ndarray of shape (n_permutations,)
     """
 
@@ -51,8 +44,6 @@ class SamplingLevel:
     mean: float
     quantiles: dict[float, float]
     p_value: float
-    approximation: float
-    sharper: float
     draws: Array = field(repr=False)
 
     @property
@@ -139,9 +130,7 @@ def sampling_level(
     )
     by_chance = {float(q): float(np.quantile(draws, q)) for q in quantiles}
     p_value = (1 + int((draws >= observed - _SAME).sum())) / (1 + n_permutations)
-    return SamplingLevel(
-        observed, float(draws.mean()), by_chance, p_value, *approximations(data), draws
-    )
+    return SamplingLevel(observed, float(draws.mean()), by_chance, p_value, draws)
 
 
 def disparities_of_tables(counts: Array, n_permutations: int, rng: np.random.Generator) -> Array:
@@ -215,45 +204,3 @@ def disparities_of_rows(data: Dataset, n_permutations: int, rng: np.random.Gener
         # everywhere.
         draws[draw] = disparity_of_means(sums / np.where(totals > 0, totals, 1)[:, None], totals)
     return draws
-
-
-def approximations(data: Dataset) -> tuple[float, float]:
-    """Return two bounds on the mean disparity under chance, from variances of differences alone.
-
-    There are M = L R (R - 1) signed differences, of variances V_j. For normal numbers X_j of any
-    dependence, ``E max X <= log(sum_j exp(t^2 V_j / 2)) / t`` for every t > 0. With all V_j
-    replaced by the largest, the best t gives sqrt(2 V log M), the first bound. The second keeps
-    each V_j and takes the best t of a grid: rare classes then hardly count, which matters where one
-    class is much more frequent than the rest; of two classes it counts one.
-    """
-    n_groups, n_classes = data.n_cells, data.n_classes
-    sizes = group_sizes(data.cells.codes, data.weight, n_groups)
-    one, two = np.triu_indices(n_groups, 1)
-    # Of two classes the second mirrors the first, and adds no difference of its own.
-    by_class = _class_variances(data)[: 1 if n_classes == 2 else None]
-    variances = np.outer(by_class, 1 / sizes[one] + 1 / sizes[two]).ravel()
-    largest = float(variances.max(initial=0.0))
-    if largest == 0:  # one group, or one class
-        return 0.0, 0.0
-    top = sqrt(2 * log(n_classes * n_groups * (n_groups - 1)))
-    bounds = []
-    for t in top * np.geomspace(0.25, 4, 41) / sqrt(largest):
-        # Both signs of each difference; the largest exponent is taken out, so that nothing
-        # overflows.
-        exponents = np.exp(t * t * (variances - largest) / 2).sum()
-        bounds.append((t * t * largest / 2 + log(2 * exponents)) / t)
-    return top * sqrt(largest), float(min(bounds))
-
-
-def _class_variances(data: Dataset) -> Array:
-    weight = data.weight if data.weight is not None else np.ones(data.n_rows)
-    if data.labels.matrix is None:
-        mean = np.bincount(data.labels.array, weight, data.n_classes) / weight.sum()
-        return np.asarray(mean * (1 - mean))
-    mean = weight @ data.labels.matrix / weight.sum()
-    return np.array(
-        [
-            weight @ (data.labels.matrix[:, k] - mean[k]) ** 2 / weight.sum()
-            for k in range(data.n_classes)
-        ]
-    )
