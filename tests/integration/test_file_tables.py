@@ -20,13 +20,7 @@ from r2b._files.formats import Format, format_of
 from r2b._files.text import compress, decompress
 from r2b.engines.files import FileSource
 from r2b.engines.files.reading import TextStored
-from r2b.errors import (
-    FileTooLargeError,
-    InputError,
-    MixedTypeError,
-    ParameterError,
-    R2BError,
-)
+from r2b.errors import FileTooLargeError, InputError, MixedTypeError, ParameterError, R2BError
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",

@@ -13,11 +13,7 @@ import pytest
 from file_tables import people
 
 import r2b
-from r2b.errors import (
-    InputError,
-    ParameterError,
-    WeightError,
-)
+from r2b.errors import InputError, ParameterError
 
 pa = pytest.importorskip("pyarrow")
 feather = pytest.importorskip("pyarrow.feather")
@@ -66,18 +62,6 @@ def test_files_that_lay_text_out_in_different_ways_are_one_table_and_leave_as_th
             == read(str(tmp_path / "in" / f"{number}.{kind}")).schema.field("job").type
         )
         assert form == "soft" or part.schema.field("job_fair").type == part.schema.field("job").type
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_text_in_views_gets_labels_in_every_form(form: Any) -> None:
-    table = people(300).select(["id", "job", "sex"])
-    views = laid_out(table, LAYOUTS[3])
-    found = r2b.scan(views).debias("job", sensitive_features="sex").frame(form)
-    assert (
-        found.to_pylist()
-        == r2b.scan(table).debias("job", sensitive_features="sex").frame(form).to_pylist()
-    )
-    assert form == "soft" or found.schema.field("job_fair").type == pa.string_view()
 
 
 @pytest.mark.parametrize("other", [{"z": pa.array([1, 2], pa.int32())}, {}])
@@ -131,50 +115,6 @@ def test_duckdb_classes_that_differ_in_capitals_are_not_mixed_up() -> None:
     )
 
 
-def test_duckdb_columns_that_differ_in_capitals_are_refused_by_both_names() -> None:
-    duckdb = pytest.importorskip("duckdb")
-    with (
-        duckdb.connect() as connection,
-        pytest.raises(
-            ParameterError, match="'S' differs from 's' in capitals only, which DuckDB takes"
-        ),
-    ):
-        r2b.scan(connection.sql("""SELECT 1 AS s, 2 AS "S" """))
-
-
-@pytest.mark.parametrize("library", ["polars", "duckdb"])
-def test_columns_may_be_called_what_counts_are_called_inside(library: str) -> None:
-    table = pa.table(
-        {
-            "r2b: rows": ["a", "b", "b", "a"] * 5,
-            "R2B: Rows'": ["f", "m", "f", "m"] * 5,
-            "r2b: key 0": range(20),
-        }
-    )
-    expected = (
-        r2b.scan(table)
-        .debias("r2b: rows", sensitive_features="R2B: Rows'")
-        .frame("soft")
-        .to_pylist()
-    )
-    loaded = pytest.importorskip(library)
-    if library == "polars":
-        found = (
-            r2b.scan(loaded.from_arrow(table).lazy())
-            .debias("r2b: rows", sensitive_features="R2B: Rows'")
-            .frame("soft")
-            .collect()
-        )
-        assert found.to_arrow().to_pylist() == expected
-        return
-    with loaded.connect() as connection:
-        connection.register("people", table)
-        fair = r2b.scan(connection.sql("FROM people")).debias(
-            "r2b: rows", sensitive_features="R2B: Rows'"
-        )
-        assert fair.frame("soft").order('"r2b: key 0"').to_arrow_table().to_pylist() == expected
-
-
 @pytest.mark.parametrize("name", ["*", "^s.*$"])
 def test_polars_columns_that_read_as_patterns_are_refused_and_the_remedy_works(name: str) -> None:
     polars = pytest.importorskip("polars")
@@ -210,16 +150,6 @@ def test_classes_of_bytes_leave_in_every_form_that_has_no_column_per_class() -> 
         fair.frame("soft")
     for form in ("round", "sample", "expand"):
         assert fair.frame(form).schema.field("job_fair").type == pa.binary()
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [(None, "row 1 has no weight in 'w'"), (-2.5, "row 1 has the weight -2.5 in 'w'")],
-)
-def test_a_wrong_weight_is_told_with_its_column(value: Any, said: str) -> None:
-    table = pa.table({"sex": ["f", "m"], "job": ["a", "b"], "w": [1.0, value]})
-    with pytest.raises(WeightError, match=said):
-        r2b.scan(table).debias("job", sensitive_features="sex", sample_weight="w")
 
 
 def test_a_nested_column_in_a_file_is_refused_by_its_name(tmp_path: Path) -> None:

@@ -23,16 +23,14 @@ from r2b._data.arrays import as_float, exact_sums
 from r2b._labels.draws import draws_of, key_words, row_numbers, uniforms_of
 from r2b._solve.oracle import merged as folded
 from r2b.engines import tally as tallying
-from r2b.engines.batch import Batch, in_batches, lists_to_matrix
+from r2b.engines.batch import Batch, in_batches
 from r2b.engines.lazy import HeldSource
 from r2b.engines.tally import Count
 from r2b.errors import (
-    EmptyError,
     InputError,
     MissingValueError,
     MixedTypeError,
     ParameterError,
-    ProbabilityError,
     WeightError,
 )
 
@@ -65,16 +63,6 @@ def test_a_tally_is_a_count_of_tuples_however_rows_are_cut(
     keys = zip(*(found.columns[name].to_pylist() for name in "ab"), strict=True)
     assert dict(zip(keys, found.count.tolist(), strict=True)) == Plain(rows)
     assert found.columns["b"].type == pa.int8() and found.n_rows == len(rows)
-
-
-def test_what_is_no_number_is_one_value_also_after_a_journey() -> None:
-    batch = Batch(pa.record_batch({"a": pa.array([float("nan"), 1.0, float("nan"), None])}))
-    count = Count(("a",))
-    found = count.tally(
-        folded(count, (pickle.loads(pickle.dumps(count.make(batch))) for _ in range(2)))
-    )
-    assert found.count.tolist() == [4, 2, 2]
-    assert np.isnan(found.columns["a"][0].as_py()) and found.columns["a"][2].as_py() is None
 
 
 def test_a_part_without_values_does_not_know_the_type_and_another_type_is_refused() -> None:
@@ -239,53 +227,19 @@ def test_the_labels_of_rows_elsewhere_leave_with_the_table_alone(tmp_path: Any) 
     assert "solved" in str(fair) and fair.largest_changes(3)
 
 
-REFUSED: list[tuple[str, dict[str, Any], type[Exception], str]] = [
-    ("no such label", {"label": "levle"}, ParameterError, "no column 'levle'.*'level'"),
-    (
-        "no such attribute",
-        {"sensitive_features": ["sex", "age"]},
-        ParameterError,
-        "no column 'age', which sensitive_features names",
-    ),
-    (
-        "no attribute",
-        {"sensitive_features": []},
-        ParameterError,
-        "sensitive_features names no column",
-    ),
-    (
-        "a column twice",
-        {"control_features": "sex"},
-        ParameterError,
-        "'sex' is named by sensitive_features and by control_features",
-    ),
-    (
-        "the label as attribute",
-        {"sensitive_features": "level"},
-        ParameterError,
-        "named by label and by sensitive_features",
-    ),
-    (
-        "values instead of names",
-        {"sensitive_features": np.zeros(3)},
-        ParameterError,
-        "go by their names",
-    ),
-    (
-        "weights of text",
-        {"sample_weight": "region"},
-        WeightError,
-        "'region' of weights holds string",
-    ),
-    ("a tolerance of 0", {"tol": 0}, ParameterError, "tol is 0"),
+REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"label": "levle"}, ParameterError, "no column 'levle'.*'level'"),
+    ({"sensitive_features": ["sex", "age"]}, ParameterError, "'age', which sensitive_features nam"),
+    ({"sensitive_features": []}, ParameterError, "sensitive_features names no column"),
+    ({"control_features": "sex"}, ParameterError, "'sex' is named by sensitive_features and by c"),
+    ({"sensitive_features": "level"}, ParameterError, "named by label and by sensitive_features"),
+    ({"sensitive_features": np.zeros(3)}, ParameterError, "go by their names"),
+    ({"sample_weight": "region"}, WeightError, "'region' of weights holds string"),
+    ({"tol": 0}, ParameterError, "tol is 0"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("changed", "kind", "message"),
-    [case[1:] for case in REFUSED],
-    ids=[case[0] for case in REFUSED],
-)
+@pytest.mark.parametrize(("changed", "kind", "message"), REFUSED)
 def test_what_cannot_be_asked_is_refused(
     changed: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
@@ -345,22 +299,3 @@ def test_a_wrong_row_is_named_in_the_table(
         r2b.scan(HeldSource(table, 50)).debias(
             "level", sensitive_features="sex", sample_weight="weight"
         )
-
-
-LISTS: list[tuple[Any, type[Exception], str]] = [
-    ([[0.5, 0.5], [1.0]], ProbabilityError, "Row 1 has a list of 1 probabilities in 'p', not of 2"),
-    ([[0.5, 0.5], None], ProbabilityError, "Row 1 has no list"),
-    ([[0.5, 0.5], [0.5, None]], ProbabilityError, "Row 1 has a missing probability"),
-    ([["a", "b"]], ProbabilityError, "hold string, not numbers"),
-]
-
-
-def test_lists_are_not_copied_and_may_be_whole_numbers_or_none() -> None:
-    numbers = np.arange(6.0)
-    column = pa.FixedSizeListArray.from_arrays(pa.array(numbers), 2)
-    assert np.shares_memory(lists_to_matrix(column), column.values.to_numpy())
-    assert lists_to_matrix(column.slice(1)).tolist() == [[2.0, 3.0], [4.0, 5.0]]
-    assert lists_to_matrix(pa.array([[1, 0]])).dtype == np.float64
-    assert lists_to_matrix(pa.array([], pa.list_(pa.float64())), 3).shape == (0, 3)
-    with pytest.raises(EmptyError, match="no rows"):
-        lists_to_matrix(pa.array([], pa.list_(pa.float64())))

@@ -15,7 +15,7 @@ pa, pl, duckdb = (pytest.importorskip(library) for library in ("pyarrow", "polar
 pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
 pq = pytest.importorskip("pyarrow.parquet")
 
-ODD = ("a.b", '"job"', "job ", "*", "select", "it's", "c0")
+ODD = ("a.b", '"job"', "job ", "*", "select", "it's", "c0", "r2b: rows", "r2b: key 0")
 LISTS = {pa.list_(pa.float64()): pd.ArrowDtype(pa.list_(pa.float64()))}
 
 

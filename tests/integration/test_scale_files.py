@@ -12,19 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-import scale_cases
 from file_tables import WAYS
 
 import r2b
 from r2b.engines.files import FileSource
 from r2b.engines.lazy import HeldSource
-from r2b.errors import (
-    InputError,
-    MissingValueError,
-    ProbabilityError,
-    UnseenError,
-    WeightError,
-)
+from r2b.errors import InputError, MissingValueError, ProbabilityError, UnseenError, WeightError
 
 PEOPLE = file_tables.people()
 
@@ -124,48 +117,6 @@ def test_threads_and_the_size_of_pieces_do_not_show(
     )
 
 
-@pytest.mark.parametrize("name", sorted(scale_cases.cases()))
-def test_every_case_of_the_suite_holds_for_a_folder_of_arrow_files(
-    name: str, tmp_path: Path
-) -> None:
-    def written(table: pa.Table) -> Path:
-        for part, start in enumerate((0, 5, 5, 300)):
-            stop = (5, 5, 300, len(table))[part]
-            file_tables.write(
-                table.slice(start, max(stop - start, 0)), tmp_path / "in" / f"{part}.arrow"
-            )
-        return tmp_path / "in"
-
-    scale_cases.check_everything(written, pa.Table.from_batches, name, sample_entries=None)
-
-
-def test_counts_do_not_depend_on_batches(tmp_path: Path) -> None:
-    rng = np.random.default_rng(2)
-    columns = {
-        "small": pa.array(rng.integers(-128, 128, 2_000).astype(np.int8)),
-        "unsigned": pa.array(rng.integers(2**63, 2**63 + 9, 2_000, dtype=np.uint64)),
-        "gaps": pa.array([None if k % 7 == 0 else k % 3 for k in range(2_000)]),
-        "text": pa.array([f"t{k % 4}" if k % 5 else None for k in range(2_000)]),
-        "real": pa.array([float("nan") if k % 9 == 0 else k % 2 / 3 for k in range(2_000)]),
-    }
-    table = pa.table(columns)
-    pq.write_table(table, tmp_path / "t.parquet", row_group_size=300)
-    for keys in (["small"], ["gaps", "text"], list(columns)):
-        got, wanted = (
-            FileSource.open(tmp_path / "t.parquet").tally(keys),
-            HeldSource(table, 450).tally(keys),
-        )
-        assert _counts(got) == _counts(wanted)
-        assert [got.columns[name].type for name in keys] == [
-            table.schema.field(name).type for name in keys
-        ]
-
-
-def _counts(tally: Any) -> dict[str, int]:
-    rows = zip(*(column.to_pylist() for column in tally.columns.values()), strict=True)
-    return {repr(row): int(count) for row, count in zip(rows, tally.count, strict=True)}
-
-
 def test_folders_that_tell_columns_are_columns(tmp_path: Path) -> None:
     place = file_tables.hive(PEOPLE, tmp_path)
     source = FileSource.open(place)
@@ -229,15 +180,6 @@ def test_files_may_hold_their_columns_in_another_order(tmp_path: Path) -> None:
     assert framed(fair, "round").select(PEOPLE.column_names).equals(PEOPLE)
     fair.write(tmp_path / "out", "round")
     assert pq.read_schema(tmp_path / "out" / "b.parquet").names == [*order, "job_fair"]
-
-
-def test_audits_of_files_are_those_of_tables(tmp_path: Path) -> None:
-    got = opened("csv folder", tmp_path).audit(
-        "job", sensitive_features="sex", n_boot=20, n_permutations=20
-    )
-    wanted = r2b.scan(PEOPLE).audit("job", sensitive_features="sex", n_boot=20, n_permutations=20)
-    assert got.families[0].disparity == wanted.families[0].disparity
-    assert got.families[0].chance == wanted.families[0].chance
 
 
 def test_rows_that_are_unlike_those_that_were_counted_are_refused_with_their_place(

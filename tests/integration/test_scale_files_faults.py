@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import shutil
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -157,74 +155,3 @@ def test_a_file_that_may_not_grow_leaves_nothing_and_scratch_that_may_not_is_an_
     assert [names(Path(source).parent) for source, _, _ in asked] == [
         [Path(source).name] for source, _, _ in asked
     ]
-
-
-STOPPED = """
-import ast, os, signal, sys
-from functools import partial
-import forked
-from r2b.cli import main
-from r2b.engines.files import outputs
-from r2b.engines.files.reading import TextStored
-
-TextStored.size = 4_000  # several pieces of a short file
-
-def stopped(number, kind, words):
-    owner = outputs
-    took = getattr(owner, kind).take
-    taken = 0
-
-    def take(self, piece):
-        nonlocal taken
-        took(self, piece)
-        taken += 1
-        if taken == 3:
-            os.kill(os.getpid(), number)
-
-    getattr(owner, kind).take = take
-    return main(words)
-
-first, *asked = ast.literal_eval(sys.argv[1])
-forked.prepare(partial(main, first))
-print([forked.ended(forked.child(partial(stopped, *each))) for each in asked])
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_a_run_that_is_stopped_while_it_writes_has_no_output(tmp_path: Path) -> None:
-    def words(way: str, folder: Path) -> list[str]:
-        folder.mkdir()
-        given = file_tables.WAYS[way](PEOPLE, folder)
-        target = folder / ("out" if way == "folder" else f"out.{way}")
-        return [
-            "debias",
-            str(given),
-            "--label",
-            "job",
-            "--sensitive",
-            "sex",
-            "--form",
-            "round",
-            "--output",
-            str(target),
-            "--quiet",
-        ]
-
-    codes = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
-    runs = [
-        (way, number, tmp_path / f"{way}-{number}")
-        for way in ("parquet", "csv", "folder")
-        for number in codes
-    ]
-    asked = [
-        (int(number), "TextOut" if way == "csv" else "ParquetOut", words(way, folder))
-        for way, number, folder in runs
-    ]
-    done = run_program(STOPPED, repr([words("parquet", tmp_path / "whole"), *asked]))
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    assert ast.literal_eval(done.stdout) == [codes[number] for _, number, _ in runs]
-    for (_, number, folder), (_, _, said) in zip(runs, asked, strict=True):
-        left = [name for name in names(folder) if name != Path(said[1]).name]
-        assert not [name for name in left if not name.startswith(".")], folder
-        assert bool(left) == (number == signal.SIGKILL), folder

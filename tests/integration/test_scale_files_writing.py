@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from datetime import datetime
 from decimal import Decimal
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,75 +75,6 @@ def test_a_table_is_written_as_it_would_be_framed(way: str, form: Any, tmp_path:
     )
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-@pytest.mark.parametrize("last", [True, False])
-@pytest.mark.parametrize("marked", [True, False])
-def test_the_text_of_every_record_stays(
-    end: bytes, last: bool, marked: bool, tmp_path: Path
-) -> None:
-    records = [
-        b'"x, y",f,boss',
-        b" blank ,f,clerk",
-        b'"two\n""lines""",m,boss',
-        b"=1+1,m,boss",
-        b",m,boss",
-        b'5" pipe,f,clerk',
-    ] * 400
-    raw = (
-        (b"\xef\xbb\xbf" if marked else b"")
-        + end.join([b"note,sex,job", *records])
-        + (end if last else b"")
-    )
-    (tmp_path / "p.csv").write_bytes(raw)
-    fair = fair_of(tmp_path / "p.csv", threads=2)
-    fair.write(tmp_path / "q.csv", "round")
-    labels = [label for batch in fair.frame("round") for label in batch["job_fair"].to_pylist()]
-    wanted = end.join(
-        [
-            b"note,sex,job,job_fair",
-            *(
-                record + b"," + label.encode()
-                for record, label in zip(records, labels, strict=True)
-            ),
-        ]
-    )
-    assert (tmp_path / "q.csv").read_bytes() == (b"\xef\xbb\xbf" if marked else b"") + wanted + (
-        end if last else b""
-    )
-
-
-def test_new_fields_are_those_that_the_library_of_python_writes(tmp_path: Path) -> None:
-    place = file_tables.write(PEOPLE, tmp_path / "p.csv")
-    lines = place.read_text().splitlines(keepends=True)
-    reader, ends = csv.reader(lines), [0]
-    for _ in reader:
-        ends.append(reader.line_num)
-    records = ["".join(lines[start:stop]).rstrip("\n") for start, stop in pairwise(ends)]
-    fair = fair_of(place)
-    for form in FORMS:
-        fair.write(tmp_path / f"{form}.csv", form)
-        new = pa.Table.from_batches(list(fair.frame(form))).select(
-            list(fair.rows.relabel(fair.rule, form).names)
-        )
-        rows = new["job_fair_row"].to_pylist() if form == "expand" else range(len(PEOPLE))
-        out = io.StringIO()
-        csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(
-            [
-                new.column_names,
-                *zip(*(new[name].to_pylist() for name in new.column_names), strict=True),
-            ]
-        )
-        wanted = [
-            f"{record},{tail}\n"
-            for record, tail in zip(
-                [records[0], *(records[row + 1] for row in rows)],
-                out.getvalue().splitlines(),
-                strict=True,
-            )
-        ]
-        assert (tmp_path / f"{form}.csv").read_text() == "".join(wanted)
-
-
 def rich(n: int = 900) -> pa.Table:
     """Columns of many types, with notes on the schema and on a field."""
     rng = np.random.default_rng(0)
@@ -207,20 +135,6 @@ def test_parquet_keeps_types_notes_codecs_and_row_groups(tmp_path: Path) -> None
             )
             assert ("RLE_DICTIONARY" in one.encodings) == ("RLE_DICTIONARY" in other.encodings)
     assert new.metadata.row_group(0).column(7).compression == "ZSTD"
-
-
-def test_a_row_group_that_is_too_large_to_hold_is_split(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pq.write_table(PEOPLE, tmp_path / "p.parquet")
-    monkeypatch.setattr("r2b.engines.files.outputs._HELD_BYTES", 1 << 15)
-    monkeypatch.setattr("r2b.engines.files.source._piece_rows", lambda schema, columns: 500)
-    fair = fair_of(tmp_path / "p.parquet")
-    fair.write(tmp_path / "q.parquet", "round")
-    assert pq.ParquetFile(tmp_path / "q.parquet").num_row_groups > 1
-    assert pq.read_table(tmp_path / "q.parquet").equals(
-        pa.Table.from_batches(list(fair.frame("round")))
-    )
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd", "uncompressed"])

@@ -35,15 +35,6 @@ def test_a_path_may_begin_with_the_users_folder(
     assert r2b.scan("~/my*.parquet").names == fair.rows.source.names  # type: ignore[union-attr]
 
 
-def test_a_file_whose_name_is_a_tilde_is_read_as_it_is_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("~").mkdir()
-    pq.write_table(people(50), "~/t.parquet")
-    assert r2b.scan("~/t.parquet").debias("job", **ASK).status.ok
-
-
 def test_an_address_of_a_file_on_this_machine_is_its_path(file: Path) -> None:
     fair = r2b.scan(file.as_uri()).debias("job", **ASK)
     fair.write((file.parent / "of uri.parquet").as_uri())

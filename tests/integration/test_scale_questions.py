@@ -11,12 +11,7 @@ import pytest
 from file_tables import people, scores
 
 import r2b
-from r2b.errors import (
-    MissingValueError,
-    ParameterError,
-    ProbabilityError,
-    UnseenError,
-)
+from r2b.errors import MissingValueError, ParameterError, ProbabilityError, UnseenError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -16,7 +16,6 @@ from databases import Database, open_database, quoted
 
 import r2b
 from r2b._labels.draws import draws_of, key_words
-from r2b.engines.sql.answers import _draw_borders
 from r2b.engines.sql.dialects import DIALECTS
 from r2b.engines.sql.draws import drawn
 from r2b.errors import (
@@ -333,24 +332,6 @@ def test_dialects_that_are_not_run_can_at_least_be_parsed(dialect: str) -> None:
         sqlglot.parse_one(made.create, read=dialect)
     with pytest.raises(ParameterError, match="not offered there"):
         fair.sql(dialect, table="people", form="round", label=LABEL, key=KEY)
-
-
-def test_borders_of_draws_are_where_memory_changes_class() -> None:
-    from r2b._labels.draws import uniforms_of
-    from r2b._labels.sampling import sample_table
-
-    rng = np.random.default_rng(0)
-    table = rng.dirichlet(np.full(6, 0.3), 200)
-    table[rng.random(table.shape) < 0.3] = 0.0
-    table[:, 0] += 1e-3
-    table /= table.sum(axis=1, keepdims=True)
-    ends = _draw_borders(table)
-    assert (ends[:, -1] == 2**53).all()
-    for step in (-1, 0, 1):
-        draws = np.clip(ends[:, :-1] + step, 0, 2**53 - 1)
-        index = np.repeat(np.arange(len(table)), draws.shape[1])
-        known = sample_table(index, table, uniforms_of(draws.ravel()))
-        assert (known == (ends[index] <= draws.ravel()[:, None]).sum(axis=1)).all()
 
 
 COUNTS = {"job": ["a", "b", "b", "a"], "sex": ["f", "f", "m", "m"], "count": [4, 6, 7, 3]}

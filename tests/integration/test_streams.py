@@ -58,29 +58,6 @@ def batches(table: pa.Table, cut: int = 250) -> list[pa.Table]:
     return [table.slice(start, cut) for start in range(0, table.num_rows, cut)]
 
 
-def wholes(
-    fair: r2b.FairLabels, later: pa.Table, **options: Any
-) -> dict[str, list[dict[str, Any]]]:
-    return {
-        form: in_order(
-            applied(later, fair, **options).frame(form, key=None if form != "sample" else "id")
-        )
-        for form in FORMS
-    }
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_batches_of_polars_give_the_labels_of_the_whole(stored: r2b.FairLabels, form: str) -> None:
-    pl = pytest.importorskip("polars")
-    later = people(700, seed=1)
-    known, key = wholes(stored, later), {"key": "id"} if form == "sample" else {}
-    parts = [
-        applied(pl.from_arrow(batch).lazy(), stored).frame(form, **key).collect().to_arrow()
-        for batch in batches(later)
-    ]
-    assert in_order(pa.concat_tables(parts)) == known[form]
-
-
 def test_rounding_keeps_the_counts_of_every_batch(stored: r2b.FairLabels) -> None:
     later = people(600, seed=3)
     for batch in batches(later, 200):
@@ -176,26 +153,6 @@ def test_what_is_new_gets_the_same_labels_on_every_engine(
             assert in_order(database.sql(made.select).to_arrow_table()) == known
         rounded = applied(later, stored, unseen="overall").frame("round", key="id")
         assert set(rounded["level_fair"].to_pylist()) == set(LEVELS)
-
-
-def test_a_new_group_is_in_parity_with_all_others(stored: r2b.FairLabels) -> None:
-    later = pa.concat_tables(
-        [people(400, seed=4), people(400, seed=5).set_column(2, "sex", pa.array(["x"] * 400))]
-    )
-    soft = applied(later, stored, unseen="overall").frame("soft")
-    new = np.array([sex == "x" for sex in later["sex"].to_pylist()])
-    means = np.array(
-        [soft[f"level_fair_{level}"].to_numpy()[new].mean() for level in sorted(LEVELS)]
-    )
-    assert np.abs(means - overall(stored)).max() < 1e-9
-    whole = applied(later, stored, unseen="overall").frame("round", key="id")
-    got = [
-        sum(
-            each == level for each, x in zip(whole["level_fair"].to_pylist(), new, strict=True) if x
-        )
-        for level in sorted(LEVELS)
-    ]
-    assert np.abs(np.array(got) / 400 - means).max() <= 3 / 400
 
 
 def test_a_new_crossing_of_known_values_has_their_prices_in_families_of_single_columns() -> None:

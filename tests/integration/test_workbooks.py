@@ -55,13 +55,6 @@ def test_a_column_has_the_type_that_all_its_cells_have() -> None:
     assert table["mixed"].to_pylist() == ["1", "x"] and table["gap"].to_pylist() == [None, "y"]
 
 
-def test_a_column_whose_later_rows_are_text_is_text_from_the_start(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    _, table = read_sheet(book([["x"], *([n] for n in range(9)), ["last"]]), "a.xlsx")
-    assert table["x"].to_pylist() == [*map(str, range(9)), "last"]
-
-
 @pytest.mark.parametrize(
     ("rows", "words"),
     [

@@ -70,11 +70,7 @@ class Batch:
 
     def facts_of(self, row: int) -> dict[str, Any]:
         """Return where a row of this batch is, as facts of an error."""
-        return {
-            "place": self.place,
-            "row": self.first + row,
-            "row_in_place": self.offset + row,
-        }
+        return {"place": self.place, "row": self.first + row, "row_in_place": self.offset + row}
 
     @contextmanager
     def placed(self, labels: str = "y") -> Iterator[None]:

@@ -252,11 +252,7 @@ def refuse_columns(
                 problem = f"{table} has no column {column!r}, which {argument} names."
                 remedy = did_you_mean(column, names) or f"Its columns are {listed_names(names)}."
                 raise ParameterError(
-                    problem,
-                    remedy=remedy,
-                    code="unknown-column",
-                    column=column,
-                    argument=argument,
+                    problem, remedy=remedy, code="unknown-column", column=column, argument=argument
                 )
             if list(names).count(column) > 1:
                 problem = f"{table} has {list(names).count(column)} columns named {column!r}."

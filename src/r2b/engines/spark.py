@@ -21,15 +21,7 @@ from r2b.engines.batch import PIECE_ENTRIES, RELABELLED_ROWS, Batch, one_record
 from r2b.engines.lazy import in_rows, joins, lookup
 from r2b.engines.roles import Decode, refuse_alike
 from r2b.engines.source import NO_LABEL, Relabel, Source
-from r2b.engines.spark_worker import (
-    MERGED_AT_ONCE,
-    RESULTS,
-    Beside,
-    Merge,
-    Reduce,
-    Run,
-    unpacked,
-)
+from r2b.engines.spark_worker import MERGED_AT_ONCE, RESULTS, Beside, Merge, Reduce, Run, unpacked
 from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_combinations, refuse_nested
 from r2b.errors import InputError, MissingExtraError, ParameterError
 

@@ -253,11 +253,7 @@ class FileSource(Source):
                 remedy = remedy or f"Its columns are {listed_names(self.names)}."
                 problem = f"{self.name} has no column {name!r} ({what})."
                 raise ParameterError(
-                    problem,
-                    remedy=remedy,
-                    code="unknown-column",
-                    column=name,
-                    columns=self.names,
+                    problem, remedy=remedy, code="unknown-column", column=name, columns=self.names
                 )
         self.refuse_twice(wanted)
 
