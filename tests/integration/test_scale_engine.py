@@ -84,7 +84,7 @@ def test_the_engine_of_the_page_runs_in_processes(
             for few in (0, 1 << 24)
         ]
         with pytest.raises(
-            ProbabilityError, match=r"In block 4, the probabilities of row 1 do not sum to 1\."
+            ProbabilityError, match=r"In block 4: Row 1 has probabilities that do not sum to 1\."
         ):
             wrong = [
                 *paths[:4],
@@ -170,15 +170,15 @@ def test_blocks_are_not_written_to() -> None:
 
 THIRDS = [1 / 3] * 3
 WRONG: list[tuple[Any, Any, type[InputError], str]] = [
-    (np.full((1, 4), 0.25), [0], ShapeError, "In block 1, the labels are no matrix"),
+    (np.full((1, 4), 0.25), [0], ShapeError, "In block 1: The labels are no matrix"),
     (np.empty((0, 3)), np.array([], int), ShapeError, "one row or more"),
     (np.array([[1, 0, 0]]), [0], ShapeError, "float32 or float64"),
     (np.array([THIRDS] * 2), [0], LengthError, "one per row"),
-    (np.array([THIRDS]), [0.0], LengthError, "whole numbers"),
-    (np.array([THIRDS] * 2), [0, 4], InputError, "the cell of row 1 is not one"),
-    (np.array([THIRDS] * 2), [0, -1], InputError, "the cell of row 1 is not one"),
-    (np.array([[1.5, -0.5, 0.0]]), [0], ProbabilityError, "row 0 has a probability"),
-    (np.array([[np.nan, 0.5, 0.5]]), [0], ProbabilityError, "row 0 has a probability"),
+    (np.array([THIRDS]), [0.0], LengthError, "hole numbers"),
+    (np.array([THIRDS] * 2), [0, 4], InputError, "Row 1 is of a cell that is not one"),
+    (np.array([THIRDS] * 2), [0, -1], InputError, "Row 1 is of a cell that is not one"),
+    (np.array([[1.5, -0.5, 0.0]]), [0], ProbabilityError, "Row 0 has a probability"),
+    (np.array([[np.nan, 0.5, 0.5]]), [0], ProbabilityError, "Row 0 has a probability"),
     (np.array([[1.0, 0.5, 0.5]]), [0], ProbabilityError, "do not sum to 1"),
 ]
 
@@ -204,7 +204,7 @@ def test_what_does_not_describe_the_blocks_is_refused() -> None:
         debias_blocks(Listed([]), classes=3, sensitive_features=SEX)
     labels, cells, _ = rows(50)
     wrong = Block(np.array([THIRDS]), np.array([0]), np.array([-1.0]))
-    with pytest.raises(WeightError, match="In block 0, the weight of row 0"):
+    with pytest.raises(WeightError, match="In block 0: Row 0 has a weight that"):
         debias_blocks(Listed([wrong]), classes=3, sensitive_features=SEX)
     with pytest.raises(WeightError, match="all 50 rows are zero"):
         debias_blocks(Listed(cut(labels, cells, np.zeros(50))), classes=3, sensitive_features=SEX)

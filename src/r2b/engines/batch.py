@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -89,6 +89,19 @@ class Batch:
                 where, facts = self.place_of(row - self.first), self.facts_of(row - self.first)
             problem, _ = error.render(phrase, "")
             raise error.changed(problem=f"In {where}: {problem}", **facts) from error
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction made of two functions."""
+
+    make: Callable[[Batch], Any]
+    merge: Callable[[Any, Any], Any]
+
+
+def add(one: Any, other: Any) -> Any:
+    """Add two results, or the entries of two tuples."""
+    return tuple(map(add, one, other)) if isinstance(one, tuple) else one + other
 
 
 def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -> Array:
@@ -178,8 +191,24 @@ def one_record(table: Any) -> Any:
     return pyarrow().RecordBatch.from_arrays(columns, schema=table.schema)
 
 
-def numbers_of(column: Any, name: str, *, delimited: bool = False) -> Any:
-    """Read text as numbers; of ``delimited`` text, other text may mean missing.
+def numbers_of(
+    column: Any,
+    name: str,
+    *,
+    delimited: bool = False,
+    place: Callable[[int], str] = ", row {}".format,
+) -> Any:
+    """Read text as numbers.
+
+    Parameters
+    ----------
+    column : pyarrow.Array
+    name : str
+        Of the column, for errors.
+    delimited : bool
+        Whether other text may be named as meaning missing.
+    place : callable
+        Returns what follows the name of the column: where a row is.
 
     Raises
     ------
@@ -203,22 +232,23 @@ def numbers_of(column: Any, name: str, *, delimited: bool = False) -> Any:
                 # Python reads 1_000 as a number; no other reader of the file would.
                 values.append(None if text is None else float(text if "_" not in text else ""))
             except ValueError:
-                raise _not_a_number(text, name, row, delimited) from None
+                row = row_number(row)
+                where = f"In the column {name!r}{place(row)}"
+                raise _not_a_number(text, where, delimited, column=name, row=row) from None
         return arrow.array(values, arrow.float64())
 
 
-def _not_a_number(text: str, name: str, row: int, delimited: bool) -> InputError:
-    where = f"In the column {name!r}, row {row}: "
-    facts: dict[str, Any] = {"column": name, "row": row, "value": text}
+def _not_a_number(text: str, where: str, delimited: bool, **facts: Any) -> InputError:
     if not text.strip():
         remedy = "Fill in a number, or drop the row."
-        return MissingValueError(f"{where}is empty.", remedy=remedy, **facts)
+        return MissingValueError(f"{where} is empty.", remedy=remedy, value=text, **facts)
     remedy = "Correct it."
     if delimited:
         remedy = f"Correct it, or say that it means missing: `na={text!r}`."
     if _POINTED.fullmatch(text.strip()):
         remedy = "Write numbers with a point for decimals and nothing between thousands: 1234.5."
-    return InputError(f"{where}holds {text!r}, which is not a number.", remedy=remedy, **facts)
+    problem = f"{where} holds {text!r}, which is not a number."
+    return InputError(problem, remedy=remedy, value=text, **facts)
 
 
 def weights_of(batch: Batch, name: str) -> Floats:

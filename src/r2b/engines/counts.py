@@ -15,7 +15,7 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, takes_options
 from r2b._labels.rows import MemoryRows
 from r2b._labels.rule import Rule
-from r2b.engines.batch import one_array
+from r2b.engines.batch import Batch, one_array, one_record, weights_of
 from r2b.engines.lazy import HeldSource
 from r2b.engines.roles import refuse_columns
 from r2b.engines.source import Relabel
@@ -28,7 +28,6 @@ from r2b.errors import (
     MixedTypeError,
     ParameterError,
     RowsUnavailableError,
-    WeightError,
 )
 
 _WITHOUT = ("normalize",)
@@ -122,42 +121,35 @@ class CountsSource(HeldSource):
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Return the counts of the combinations that some row has."""
-        counts = self._numbers(self.count, "count", most=2.0**53)
+        counts = self._counts()
         there = np.flatnonzero(counts)
         rows = pyarrow().array(there)
         columns = {name: one_array(self.table.column(name)).take(rows) for name in keys}
-        weights = None if weight is None else self._numbers(weight, "weight")[there]
+        weights = None
+        if weight is not None:
+            weights = weights_of(Batch(one_record(self.table.select([weight]))), weight)[there]
         return Tally(columns, counts[there].astype(np.int64), weights)
 
-    def _numbers(self, name: str, what: str, most: float = np.inf) -> Floats:
-        """Read numbers of zero or more, whatever type a database gives them; counts are whole."""
-        arrow, whole = pyarrow(), what == "count"
+    def _counts(self) -> Floats:
+        """Read whole numbers of zero or more, whatever type a database gives them."""
+        arrow, name = pyarrow(), self.count
         column = one_array(self.table.column(name))
         kinds = (arrow.types.is_integer, arrow.types.is_floating, arrow.types.is_decimal)
-        error = InputError if whole else WeightError
         if not any(kind(column.type) for kind in kinds):
-            problem = f"The column {name!r} of {what}s holds {column.type}, not numbers."
-            remedy = (
-                "Name the column of counts with `count`." if whole else "Name a column of numbers."
-            )
-            raise error(problem, remedy=remedy, column=name)
+            problem = f"The column {name!r} of counts holds {column.type}, not numbers."
+            remedy = "Name the column of counts with `count`."
+            raise InputError(problem, remedy=remedy, column=name)
         values = np.asarray(column.cast(arrow.float64()).to_numpy(zero_copy_only=False))
-        right = (values >= 0) & (values < most)
-        wrong = np.flatnonzero(~(right & (values == np.floor(values)) if whole else right))
-        if len(wrong):
-            row = int(wrong[0])
+        right = (values >= 0) & (values < 2.0**53) & (values == np.floor(values))
+        for row in np.flatnonzero(~right)[:1].tolist():
             value = column[row].as_py()
-            if value is None and whole:
-                problem, remedy = (
-                    f"Row {row} has no count in {name!r}.",
-                    "Fill in how many rows there are.",
-                )
+            if value is None:
+                problem = f"Row {row} has no count in {name!r}."
+                remedy = "Fill in how many rows there are."
                 raise MissingValueError(problem, remedy=remedy, column=name, row=row)
-            remedy = "Give every combination a finite weight of zero or more."
-            if whole:
-                remedy = "Counts are whole numbers of rows; name weights with `sample_weight`."
-            problem = f"Row {row} has the {what} {value!r} in {name!r}."
-            raise error(problem, remedy=remedy, column=name, row=row, value=value)
+            remedy = "Counts are whole numbers of rows; name weights with `sample_weight`."
+            problem = f"Row {row} has the count {value!r} in {name!r}."
+            raise InputError(problem, remedy=remedy, column=name, row=row, value=value)
         return values
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, Unpack
 
@@ -13,7 +14,7 @@ from r2b._constraints.families import Request
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import is_a
 from r2b._data import Cells, Schema, Vocabulary
-from r2b._data.arrays import Floats, Whole
+from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.cells import read_cells
 from r2b._data.merge import Extent, Rows
 from r2b._data.probabilities import TOLERANCE
@@ -21,8 +22,8 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import Task
 from r2b._solve.oracle import Block, Blocks, Oracle, Reduction
-from r2b._solve.oracle.blocks import Sums
 from r2b._solve.oracle.oracle import rescaled
+from r2b.engines.batch import Fold, add
 from r2b.engines.sample import ALL, Draw, First, share_limit
 from r2b.engines.tally import refuse_weightless
 from r2b.errors import (
@@ -119,7 +120,7 @@ def debias_blocks(
 
 @dataclass(frozen=True, eq=False)
 class BlockCheck:
-    """The first task: rows and weight by entry, and the first block with something wrong.
+    """The first task: rows and weight by entry, how many blocks, and what is wrong first.
 
     Attributes
     ----------
@@ -129,94 +130,73 @@ class BlockCheck:
     n_entries: int
     n_classes: int
 
-    def make(self, block: Block) -> Sums:
-        """Look at all rows once; the last array tells what is wrong, in which row and block."""
+    def make(self, block: Block) -> tuple[Array, Floats, int, InputError | None]:
+        """Look at all rows once."""
         wrong = self._wrong(block)
         if wrong is not None:
-            found = np.array([list(_WRONG).index(wrong[0]), wrong[1], 0])
-            return [np.zeros(self.n_entries, np.int64), np.zeros(self.n_entries), np.ones(1), found]
+            wrong = wrong.changed(block=0)
+            return np.zeros(self.n_entries, np.int64), np.zeros(self.n_entries), 1, wrong
         rows = np.bincount(block.design, minlength=self.n_entries)
         weight = np.bincount(block.design, block.weights, minlength=self.n_entries)
-        return [rows, weight, np.ones(1), np.empty(0, np.int64)]
+        return rows, weight.astype(np.float64), 1, None
 
-    def merge(self, one: Sums, other: Sums) -> Sums:
-        """Add up, and keep what is wrong first; blocks are counted for it."""
-        found = one[3]
-        if not len(found) and len(other[3]):
-            found = other[3] + np.array([0, 0, int(one[2][0])])
-        return [one[0] + other[0], one[1] + other[1], one[2] + other[2], found]
+    def merge(self, one: Any, other: Any) -> Any:
+        """Add up, and keep what is wrong first with the number of its block."""
+        *sums, wrong = map(add, one[:3], other[:3]), one[3]
+        if wrong is None and other[3] is not None:
+            wrong = other[3].changed(block=one[2] + other[3].facts["block"])
+        return (*sums[0], wrong)
 
-    def _wrong(self, block: Block) -> tuple[str, int] | None:
+    def _wrong(self, block: Block) -> InputError | None:
         labels, cells, weight = block.labels, block.design, block.weight
-        if (
-            labels.ndim != 2
-            or labels.shape[1] != self.n_classes
-            or len(labels) == 0
-            or labels.dtype not in TOLERANCE
-        ):
-            return "shape", 0
-        if (
-            len(cells) != len(labels)
-            or len(weight) not in (0, len(labels))
-            or cells.ndim != 1
-            or cells.dtype.kind not in "iu"
-        ):
-            return "length", 0
+        remedy = "See r2b.engines.Block for what a block holds."
+        shaped = labels.shape[1:] == (self.n_classes,) and len(labels) > 0
+        if not shaped or labels.dtype not in TOLERANCE:
+            problem = (
+                "The labels are no matrix of float32 or float64 with one row or more and a column "
+                "per class."
+            )
+            return ShapeError(problem, remedy=remedy)
+        lengths = cells.shape == labels.shape[:1] and len(weight) in (0, len(labels))
+        if not lengths or cells.dtype.kind not in "iu":
+            problem = "Labels, whole numbers of cells and weights are not one per row each."
+            return LengthError(problem, remedy=remedy)
         sums = labels.sum(axis=1, dtype=np.float64)
-        checks = {
-            "cell": (cells >= 0) & (cells < self.n_entries),
-            "entry": np.isfinite(sums) & (labels.min(axis=1) >= 0),
-            "sum": np.abs(sums - 1.0) <= TOLERANCE[labels.dtype],
-            "weight": (weight >= 0) & (weight < np.inf),
-        }
-        return next(
+        checks: list[tuple[Any, type[InputError], str, str]] = [
             (
-                (name, int(np.flatnonzero(~fine)[0]))
-                for name, fine in checks.items()
-                if not fine.all()
+                (cells >= 0) & (cells < self.n_entries),
+                InputError,
+                "is of a cell that is not one of the entries of sensitive_features",
+                "Number cells from 0.",
             ),
-            None,
-        )
-
-
-_WRONG: dict[str, tuple[type[InputError], str, str]] = {
-    "shape": (
-        ShapeError,
-        "the labels are no matrix of float32 or float64 "
-        "with one row or more and a column per class",
-        "",
-    ),
-    "length": (
-        LengthError,
-        "labels, whole numbers of cells and weights are not one per row each",
-        "",
-    ),
-    "cell": (
-        InputError,
-        "the cell of row {} is not one of the entries of sensitive_features",
-        "Number cells from 0.",
-    ),
-    "entry": (
-        ProbabilityError,
-        "row {} has a probability that is negative or no finite number",
-        "Correct or drop the row.",
-    ),
-    "sum": (
-        ProbabilityError,
-        "the probabilities of row {} do not sum to 1",
-        "Divide each row by its sum.",
-    ),
-    "weight": (
-        WeightError,
-        "the weight of row {} is negative or no finite number",
-        "Pass finite weights of zero or more.",
-    ),
-}
+            (
+                np.isfinite(sums) & (labels.min(axis=1) >= 0),
+                ProbabilityError,
+                "has a probability that is negative or no finite number",
+                "Correct or drop the row.",
+            ),
+            (
+                np.abs(sums - 1.0) <= TOLERANCE[labels.dtype],
+                ProbabilityError,
+                "has probabilities that do not sum to 1",
+                "Divide each row by its sum.",
+            ),
+            (
+                (weight >= 0) & (weight < np.inf),
+                WeightError,
+                "has a weight that is negative or no finite number",
+                "Pass finite weights of zero or more.",
+            ),
+        ]
+        for right, kind, found, remedy in checks:
+            for row in np.flatnonzero(~right)[:1].tolist():
+                return kind(f"Row {row} {found}.", remedy=remedy, row=row)
+        return None
 
 
 @dataclass(frozen=True, eq=False)
 class Recoded:
-    """Blocks whose cells have other codes, and the task that gives them these.
+    """Blocks whose cells have other codes.
 
     Attributes
     ----------
@@ -230,23 +210,11 @@ class Recoded:
 
     def reduce(self, task: Reduction) -> Any:
         """Make the result of every block, and merge the results."""
-        return self.blocks.reduce(RecodedTask(self.codes, task))
+        return self.blocks.reduce(Fold(partial(_with_codes, self.codes, task), task.merge))
 
 
-@dataclass(frozen=True, eq=False)
-class RecodedTask:
-    """A task on the same rows, with other codes of cells."""
-
-    codes: Whole
-    task: Reduction
-
-    def make(self, block: Block) -> Any:
-        """Make the result of a block."""
-        return self.task.make(replace(block, design=self.codes[block.design]))
-
-    def merge(self, one: Any, other: Any) -> Any:
-        """Merge results."""
-        return self.task.merge(one, other)
+def _with_codes(codes: Whole, task: Reduction, block: Block) -> Any:
+    return task.make(replace(block, design=codes[block.design]))
 
 
 def _class_names(classes: int | Sequence[Any]) -> list[Any]:
@@ -289,15 +257,8 @@ def _counted(blocks: Blocks, n_entries: int, n_classes: int) -> tuple[Whole, Flo
     if found is None:
         raise EmptyError("There are no blocks.", remedy="Pass at least one row.")
     rows, weight, _, wrong = found
-    if len(wrong):
-        kind, problem, remedy = list(_WRONG.values())[int(wrong[0])]
-        problem = f"In block {int(wrong[2])}, {problem.format(int(wrong[1]))}."
-        raise kind(
-            problem,
-            remedy=remedy or "See r2b.engines.Block for what a block holds.",
-            block=int(wrong[2]),
-            row=int(wrong[1]),
-        )
+    if wrong is not None:
+        raise wrong.changed(problem=f"In block {wrong.facts['block']}: {wrong.problem}")
     return rows, weight
 
 

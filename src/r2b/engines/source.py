@@ -33,6 +33,8 @@ from r2b.engines.batch import (
     PIECE_ENTRIES,
     RELABELLED_ROWS,
     Batch,
+    Fold,
+    add,
     lists_to_matrix,
     one_array,
     plain_type,
@@ -50,19 +52,6 @@ NO_ATTRIBUTE = (
     "or leave them out with `missing='exclude'`."
 )
 _IN_MEMORY = 1 << 28  # bytes of decoded rows from which they go to a scratch file
-
-
-@dataclass(frozen=True)
-class Fold:
-    """A reduction made of two functions."""
-
-    make: Callable[[Batch], Any]
-    merge: Callable[[Any, Any], Any]
-
-
-def add(one: Any, other: Any) -> Any:
-    """Add two results, or the entries of two tuples."""
-    return tuple(map(add, one, other)) if isinstance(one, tuple) else one + other
 
 
 class Source(ABC):

@@ -24,10 +24,10 @@ from r2b._labels.rounding import Found, Look, RowRounding, find_borders, whole_c
 from r2b._labels.rows import LabelRows, MemoryRows
 from r2b._labels.rule import Rule, applied
 from r2b._solve.certificate import Certificate
-from r2b.engines.batch import Batch
+from r2b.engines.batch import Batch, Fold, add
 from r2b.engines.gathering import read_rows
 from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns
-from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Fold, Relabel, Source, add, new_names
+from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Relabel, Source, new_names
 from r2b.engines.tally import Tally, gaps_of
 from r2b.errors import (
     DataWarning,

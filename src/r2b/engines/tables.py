@@ -25,7 +25,7 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
 from r2b._labels.rule import Rule, Unseen, widened
 from r2b._labels.task import Task
-from r2b.engines.batch import Batch
+from r2b.engines.batch import Batch, Fold, add
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.gathering import gathered
 from r2b.engines.lakes import DatasetSource, delta_source, iceberg_source, stream_source
@@ -38,7 +38,7 @@ from r2b.engines.roles import (
     refuse_lists_as_text,
     with_attributes,
 )
-from r2b.engines.source import Fold, Source, add
+from r2b.engines.source import Source
 from r2b.engines.table_rows import TableRows, classes_of, recounted, refuse_gaps, refuse_other_kind
 from r2b.engines.tally import cells_of, dataset_of
 from r2b.errors import ParameterError, UnseenError

@@ -20,9 +20,15 @@ import numpy as np
 from r2b._data.arrays import Whole
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import Dialect, Format
-from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
-from r2b.engines.files.reading import Chunk, TextStored, column_texts, n_lines, repeated_rows
+from r2b.engines.files.reading import (
+    Chunk,
+    TextStored,
+    column_texts,
+    n_lines,
+    no_columns,
+    repeated_rows,
+)
 from r2b.engines.source import NewColumns
 from r2b.errors import EmptyError, InputError
 
@@ -159,26 +165,20 @@ class DelimitedStored(TextStored):
                 raise self._blank(chunk.line)
             yield chunk
 
-    def batches(
+    def parsed(
         self,
         chunk: Chunk,
         columns: Sequence[str] | None,
-        first: int,
         coded: Collection[str],
-        rows: int,
         *,
         spelled: bool = False,
-    ) -> list[Batch]:
+    ) -> Any:
         """Parse a chunk."""
-        if not chunk.n_records:
-            return []
         names = self.schema.names
         places = range(len(names)) if columns is None else [names.index(name) for name in columns]
-        if places:
-            table = self._parsed(chunk, places, coded, () if spelled else self.na)
-        else:
-            table = pyarrow().record_batch({"": pyarrow().nulls(chunk.n_records)})
-        return list(in_batches(table, rows, first + chunk.first, self.part.name, chunk.first))
+        if not places:
+            return no_columns(chunk.n_records)
+        return self._table(chunk, places, coded, () if spelled else self.na)
 
     def extended(self, chunk: Chunk, made: Sequence[NewColumns]) -> bytes:
         """Return the records of a chunk with new fields after each."""
@@ -198,7 +198,7 @@ class DelimitedStored(TextStored):
         pieces[0::4], pieces[2::4], pieces[3::4] = bodies, tails, ends
         return b"".join(pieces)
 
-    def _parsed(
+    def _table(
         self, chunk: Chunk, places: Sequence[int], coded: Collection[str], na: Sequence[str]
     ) -> Any:
         arrow, reader, names = pyarrow(), importlib.import_module("pyarrow.csv"), self.schema.names

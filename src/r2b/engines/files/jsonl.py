@@ -11,9 +11,8 @@ from typing import Any
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import Format, as_text
 from r2b._files.text import members, parse_object
-from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
-from r2b.engines.files.reading import Chunk, TextStored, column_texts, repeated_rows
+from r2b.engines.files.reading import Chunk, TextStored, column_texts, no_columns, repeated_rows
 from r2b.engines.source import NewColumns
 from r2b.errors import EmptyError, MixedTypeError
 
@@ -59,19 +58,15 @@ class JsonStored(TextStored):
             [(name, text if kind in (None, arrow.null()) else kind) for name, kind in kinds.items()]
         )
 
-    def batches(
+    def parsed(
         self,
         chunk: Chunk,
         columns: Sequence[str] | None,
-        first: int,
         coded: Collection[str],
-        rows: int,
         *,
         spelled: bool = False,
-    ) -> list[Batch]:
+    ) -> Any:
         """Parse a chunk."""
-        if not chunk.n_records:
-            return []
         arrow, records = pyarrow(), self._records(chunk)
         for name in self.mixed.intersection(columns or ()):
             raise MixedTypeError(
@@ -87,8 +82,9 @@ class JsonStored(TextStored):
             values: list[Any] = [record.get(name) for record in records]
             values = as_text(values, name) if name in self.mixed else values
             arrays.append(arrow.array(values, self.schema.field(name).type))
-        record = arrow.RecordBatch.from_arrays(arrays or [arrow.nulls(len(records))], names or [""])
-        return list(in_batches(record, rows, first + chunk.first, self.part.name, chunk.first))
+        if not names:
+            return no_columns(len(records))
+        return arrow.RecordBatch.from_arrays(arrays, names)
 
     def extended(self, chunk: Chunk, made: Sequence[NewColumns]) -> bytes:
         """Return the objects of a chunk with new keys at the end of each."""

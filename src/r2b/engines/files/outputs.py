@@ -98,8 +98,8 @@ class ParquetOut(Out):
         self._held: list[Any] = []
         self._place = ""
         self._keep_groups = isinstance(file, ParquetStored)
-        options = _like(file.metadata(), relabel) if isinstance(file, ParquetStored) else {}
-        self._writer = parquet().ParquetWriter(self._file, schema, **options)
+        codecs = _codecs(file, relabel)
+        self._writer = parquet().ParquetWriter(self._file, schema, compression=codecs)
 
     def take(self, piece: list[tuple[str, Any]]) -> None:
         """Write some rows; those of one row group of the input stay together."""
@@ -223,34 +223,15 @@ def _decoded(schema: Any) -> Any:
     return pyarrow().schema(plain, schema.metadata)
 
 
-def _like(footer: Any, relabel: Relabel) -> dict[str, Any]:
-    """Read from a footer how a file was written."""
-    options: dict[str, Any] = {"store_schema": b"ARROW:schema" in (footer.metadata or {})}
-    if footer.num_row_groups == 0:
-        return options
-    group, roles = footer.row_group(0), relabel.decode.roles
-    columns = [group.column(place) for place in range(group.num_columns)]
-    codecs = {
-        each.path_in_schema: "NONE" if each.compression == "UNCOMPRESSED" else each.compression
-        for each in columns
-    }
-    label = next((codecs[name] for name in roles.label if name in codecs), None)
-    label = label or next(iter(codecs.values()), "snappy")
-    coded = [
-        each.path_in_schema
-        for each in columns
-        if any("DICTIONARY" in encoding for encoding in each.encodings)
-    ]
-    if relabel.form != "soft" or not roles.soft:  # new columns of few values
-        coded += relabel.names
-    version = footer.format_version
-    options |= {
-        "compression": codecs | dict.fromkeys(relabel.names, label),
-        "use_dictionary": coded,
-        "write_statistics": any(each.is_stats_set for each in columns),
-        "use_deprecated_int96_timestamps": any(each.physical_type == "INT96" for each in columns),
-        "version": version if version in ("1.0", "2.4", "2.6") else "2.6",
-    }
-    if group.sorting_columns and relabel.form != "expand":
-        options["sorting_columns"] = group.sorting_columns
-    return options
+def _codecs(file: Stored, relabel: Relabel) -> dict[str, str] | str:
+    """Return the codec of each column of a Parquet file; new columns have that of the label."""
+    footer = file.metadata() if isinstance(file, ParquetStored) else None
+    if footer is None or footer.num_row_groups == 0:
+        return "snappy"
+    group = footer.row_group(0)
+    codecs = {}
+    for column in map(group.column, range(group.num_columns)):
+        codec = "NONE" if column.compression == "UNCOMPRESSED" else column.compression
+        codecs[column.path_in_schema] = codec
+    label = next((codecs[name] for name in relabel.decode.roles.label if name in codecs), "snappy")
+    return codecs | dict.fromkeys(relabel.names, label)

@@ -23,7 +23,7 @@ from r2b._data.arrays import Whole
 from r2b._files.arrow import first_line, pyarrow
 from r2b._files.formats import Format, opened, seen_instead, settled_encoding
 from r2b._files.text import refuse_growth
-from r2b.engines.batch import Batch
+from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
 from r2b.engines.source import NewColumns
 from r2b.engines.spool import copied
@@ -44,15 +44,12 @@ class ReadJob:
     read : callable
         Reads them, in any thread. Of delimited text, ``spelled=True`` keeps text that means
         missing as it is.
-    first : int
-        Number of the first row in the table.
     chunk : Chunk or None
         Their bytes, where the file is text.
     """
 
     n_rows: int
     read: Callable[..., list[Batch]]
-    first: int = 0
     chunk: Any = None
 
 
@@ -243,16 +240,14 @@ class TextStored(Stored):
         self._header, self._header_lines = b"", 0
 
     @abstractmethod
-    def batches(
+    def parsed(
         self,
         chunk: Chunk,
         columns: Sequence[str] | None,
-        first: int,
         coded: Collection[str],
-        rows: int,
         *,
         spelled: bool = False,
-    ) -> list[Batch]:
+    ) -> Any:
         """Parse a chunk; parameters as for :meth:`jobs` and :class:`ReadJob`."""
 
     @abstractmethod
@@ -263,9 +258,16 @@ class TextStored(Stored):
         self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int
     ) -> Iterator[ReadJob]:
         """Yield one job per chunk, which parses it."""
+
+        def read(chunk: Chunk, *, spelled: bool = False) -> list[Batch]:
+            if not chunk.n_records:
+                return []
+            table = self.parsed(chunk, columns, coded, spelled=spelled)
+            start = first + chunk.first
+            return list(in_batches(table, rows, start, self.part.name, chunk.first))
+
         for chunk in self.chunks():
-            read = partial(self.batches, chunk, columns, first, coded, rows)
-            yield ReadJob(chunk.n_records, read, first + chunk.first, chunk)
+            yield ReadJob(chunk.n_records, partial(read, chunk), chunk)
 
     def start(self) -> str:
         """Return the text at the start of the file, which has its header."""
@@ -384,6 +386,11 @@ class TextStored(Stored):
 
     def _wrong(self, line: int, problem: str, remedy: str, **facts: object) -> InputError:
         return InputError(problem, remedy=remedy, path=self.part.path, line=line, **facts)
+
+
+def no_columns(n_rows: int) -> Any:
+    """Return rows of which no column is wanted."""
+    return pyarrow().record_batch({"": pyarrow().nulls(n_rows)})
 
 
 def n_lines(raw: bytes) -> int:

@@ -31,7 +31,7 @@ from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, beside
 from r2b.engines.spool import ELSEWHERE, keeping
 from r2b.engines.tally import Tally
-from r2b.errors import EmptyError, InputError, ParameterError
+from r2b.errors import EmptyError, InputError, ParameterError, part_of_a_table
 
 EMPTY = ("",)
 """Text that means missing by default: empty fields."""
@@ -410,14 +410,12 @@ class FileSource(Source):
     def _as_numbers(self, name: str, column: Any, batch: Batch) -> Any:
         if name not in self.numbers:
             return column
-        try:
-            return numbers_of(column, name, delimited=self.listing.format.kind in ("csv", "tsv"))
-        except InputError as error:
-            row = batch.first + int(str(error.facts["row"]))
-            table = "" if self.listing.many else f"{self.name}, "
-            where = f"In the column {name!r} of {table}{self.place(row)}"
-            fault = error.problem.partition(": ")[2]
-            raise error.changed(problem=f"{where} {fault}", row=row) from error
+        delimited = self.listing.format.kind in ("csv", "tsv")
+        table = "" if self.listing.many else f"{self.name}, "
+        with part_of_a_table(batch.first):
+            return numbers_of(
+                column, name, delimited=delimited, place=lambda row: f" of {table}{self.place(row)}"
+            )
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Count the rows of every combination of values; what was counted once is kept."""

@@ -20,7 +20,7 @@ from r2b._files.text import refuse_growth
 from r2b._files.workbook import read_sheet
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
-from r2b.engines.files.reading import ReadJob, Stored, reading
+from r2b.engines.files.reading import ReadJob, Stored, no_columns, reading
 
 
 class ParquetStored(Stored):
@@ -61,10 +61,10 @@ class ParquetStored(Stored):
             most = self._fitting(footer, number, plain, rows)
             batches = self._batches(footer, number, columns, codes, first, most)
             if n_rows <= most:
-                yield ReadJob(n_rows, partial(list, batches), first)
+                yield ReadJob(n_rows, partial(list, batches))
             else:
                 for batch in batches:
-                    yield ReadJob(len(batch), partial(list, [batch]), batch.first)
+                    yield ReadJob(len(batch), partial(list, [batch]))
             first += n_rows
 
     def _batches(
@@ -130,11 +130,6 @@ def parquet() -> Any:
     return importlib.import_module("pyarrow.parquet")
 
 
-def no_columns(n_rows: int) -> Any:
-    """Return rows of which no column is wanted."""
-    return pyarrow().record_batch({"": pyarrow().nulls(n_rows)})
-
-
 class ArrowStored(Stored):
     """An Arrow file, or a stream in a file.
 
@@ -183,12 +178,8 @@ class ArrowStored(Stored):
                     if record is None:
                         return
                     sound(record)
-                if columns is not None:
-                    record = record.select(list(columns)) if columns else no_columns(len(record))
                 place = f"{self.part.name}, record batch {number}"
-                for batch in in_batches(record, rows, first, place):
-                    if len(batch):
-                        yield ReadJob(len(batch), partial(list, [batch]), batch.first)
+                yield from _cut(record, columns, rows, first, place)
                 first, number = first + len(record), number + 1
 
     def _next(self, reader: Any, number: int) -> Any:
@@ -233,9 +224,15 @@ class WorkbookStored(Stored):
         self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int
     ) -> Iterator[ReadJob]:
         """Cut the table."""
-        table = self._table
-        if columns is not None:
-            table = table.select(list(columns)) if columns else no_columns(len(table))
-        for batch in in_batches(table, rows, first, self.part.name):
-            if len(batch):
-                yield ReadJob(len(batch), partial(list, [batch]), batch.first)
+        return _cut(self._table, columns, rows, first, self.part.name)
+
+
+def _cut(
+    table: Any, columns: Sequence[str] | None, rows: int, first: int, place: str
+) -> Iterator[ReadJob]:
+    """Yield jobs for rows that are in memory."""
+    if columns is not None:
+        table = table.select(list(columns)) if columns else no_columns(len(table))
+    for batch in in_batches(table, rows, first, place):
+        if len(batch):
+            yield ReadJob(len(batch), partial(list, [batch]))
