@@ -209,16 +209,41 @@ def encode_text(array: Array) -> tuple[Array, Array]:
     >>> encode_text(np.array(["pear", "fig", "pear"]))
     (array([1, 0, 1], dtype=uint8), array(['fig', 'pear'], dtype='<U4'))
     """
-    import pyarrow as pa  # here, because reading numbers does not need it
-
-    kind = pa.large_string() if array.dtype.kind == "U" else pa.large_binary()
-    native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    encoded = pa.array(native, type=kind).dictionary_encode()
-    values = np.array(encoded.dictionary.to_pylist(), dtype=array.dtype)
+    native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    codes, values = _few_texts(native) or _many_texts(native)
     order = np.argsort(values, kind="stable")
     rank = np.empty(len(order), dtype=smallest_unsigned(len(order)))
     rank[order] = np.arange(len(order), dtype=rank.dtype)
-    return rank[np.asarray(encoded.indices)], values[order]
+    return rank[codes], values[order].astype(array.dtype, copy=False)
+
+
+def _few_texts(array: Array) -> tuple[Array, Array] | None:
+    """Return codes and values by hashes of 16 bits, None where two values share one."""
+    characters = array.view(np.uint32 if array.dtype.kind == "U" else np.uint8)
+    characters = characters.reshape(len(array), -1)
+    hashes, parts = np.empty(len(array), np.uint16), parts_of(len(array), BLOCK_ROWS)
+
+    def write(rows: slice) -> None:
+        mixed = np.zeros(rows.stop - rows.start, np.uint64)
+        for column in characters[rows].T:
+            mixed += column
+            mixed *= np.uint64(0x9E3779B97F4A7C15)
+        hashes[rows] = mixed >> np.uint64(48)
+
+    list(in_order(write, parts))
+    codes, distinct = compact_integers(hashes)
+    values = array[first_rows(codes, len(distinct))]
+    same = (np.array_equal(values[codes[rows]], array[rows]) for rows in parts)
+    return (codes, values) if all(same) else None
+
+
+def _many_texts(array: Array) -> tuple[Array, Array]:
+    import pyarrow as pa  # here, because reading numbers does not need it
+
+    kind = pa.large_string() if array.dtype.kind == "U" else pa.large_binary()
+    encoded = pa.array(array, type=kind).dictionary_encode()
+    values = np.array(encoded.dictionary.to_pylist(), dtype=array.dtype)
+    return np.asarray(encoded.indices), values
 
 
 def row_hashes(matrix: Array, groups: Array | None = None) -> NDArray[np.uint64]:

@@ -19,10 +19,10 @@ from r2b._data.arrays import Floats
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
 from r2b._solve.solvers.linear import entries_of
+from r2b._solve.solvers.settings import TOLERANCE
 
 # What SciPy's numbers mean: a limit is only ever met because a time limit was given.
 _ENDS = {0: Status.SOLVED, 1: Status.OUT_OF_TIME, 2: Status.INFEASIBLE}
-_TOLERANCE = 1e-10  # the smallest that HiGHS takes
 # Units of the constraints on means, and whether HiGHS simplifies first. It takes entries below
 # 1e-9 for 0, such as those of rows of little weight; larger units keep them, smaller ones forgive
 # more rounding.
@@ -194,8 +194,8 @@ class _Programme:
             bounds=np.column_stack([low, np.full(len(cost), np.inf)]),
             method="highs",
             options={
-                "primal_feasibility_tolerance": _TOLERANCE,
-                "dual_feasibility_tolerance": _TOLERANCE,
+                "primal_feasibility_tolerance": TOLERANCE,  # the smallest that HiGHS takes
+                "dual_feasibility_tolerance": TOLERANCE,
                 "presolve": presolve,
                 **self.limit,
             },
