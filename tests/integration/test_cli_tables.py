@@ -47,13 +47,11 @@ def failed(ended: Ended) -> set[str]:
 def test_what_is_written_part_by_part_is_verified(way: str, form: str, shell: Shell) -> None:
     place = given(way, shell.folder)
     out = out_of(way, place, shell.folder)
-    made = shell(
-        "debias", place, *ASK, "--epsilon", "0.02", "--form", form, "--output", out, "--json"
-    )
+    made = shell(f"debias {place} --epsilon 0.02 --form {form} --output {out} --json", *ASK)
     assert made.code == 0, made.err
     assert made.facts["status"] == "solved"
     assert (shell.folder / f"{out.name}.r2b.json").exists()
-    checked = shell("verify", out, "--json")
+    checked = shell(f"verify {out} --json")
     assert failed(checked) == set()
     assert checked.code == 0
 
@@ -61,12 +59,7 @@ def test_what_is_written_part_by_part_is_verified(way: str, form: str, shell: Sh
 def test_labels_swapped_between_two_rows_alike_are_seen_by_drawing_again(shell: Shell) -> None:
     place = given("parquet", shell.folder)
     out = shell.folder / "out.parquet"
-    assert (
-        shell(
-            "debias", place, *ASK, "--form", "round", "--output", out, "--key", "id", "--quiet"
-        ).code
-        == 0
-    )
+    assert shell(f"debias {place} --form round --output {out} --key id --quiet", *ASK).code == 0
     table = pq.read_table(out)
     keys = list(zip(table["job"].to_pylist(), table["sex"].to_pylist(), strict=True))
     labels = table["job_fair"].to_pylist()
@@ -78,7 +71,7 @@ def test_labels_swapped_between_two_rows_alike_are_seen_by_drawing_again(shell: 
     )
     labels[one], labels[other] = labels[other], labels[one]
     pq.write_table(table.set_column(table.num_columns - 1, "job_fair", pa.array(labels)), out)
-    seen = failed(shell("verify", out, "--json"))
+    seen = failed(shell(f"verify {out} --json"))
     assert seen == {"labels are those that were written", "labels follow from the prices"}
 
 
@@ -95,7 +88,7 @@ def test_probabilities_are_written_and_verified_part_by_part(
         "debias", place, *columns, "--epsilon", "0.01", "--form", form, "--output", out, "--json"
     )
     assert made.code == 0, made.err
-    checked = shell("verify", out, "--json")
+    checked = shell(f"verify {out} --json")
     assert failed(checked) == set()
     if suffix == ".parquet":
         written = pq.read_table(out)
@@ -113,7 +106,7 @@ def test_probabilities_are_written_and_verified_part_by_part(
         pq.write_table(
             written.set_column(written.schema.get_field_index(name), name, pa.array(column)), out
         )
-        assert shell("verify", out).code == 1
+        assert shell(f"verify {out}").code == 1
 
 
 def test_folders_with_columns_in_their_names_are_debiased_and_verified(shell: Shell) -> None:
@@ -148,7 +141,7 @@ def test_weights_and_missing_values_go_through(way: str, shell: Shell) -> None:
         out = shell.folder / f"{form}{'' if 'folder' in way else '.parquet'}"
         words = (*ASK, "--weight", "w", "--missing", "group", "--output", out, "--form", form)
         assert shell("debias", place, *words).code == 0
-        assert failed(shell("verify", out, "--json")) == set()
+        assert failed(shell(f"verify {out} --json")) == set()
     refused = shell(
         "debias",
         place,
@@ -230,16 +223,14 @@ def test_rows_are_counted_on_a_terminal_and_nowhere_else(
 
 def test_nothing_is_written_over_and_the_input_never(shell: Shell) -> None:
     place = given("folder", shell.folder)
-    assert shell("debias", place, *ASK, "--output", shell.folder / "out").code == 0
-    again = shell("debias", place, *ASK, "--output", shell.folder / "out")
+    assert shell(f"debias {place} --output {shell.folder / 'out'}", *ASK).code == 0
+    again = shell(f"debias {place} --output {shell.folder / 'out'}", *ASK)
     assert (again.code, "there already" in again.err) == (2, True)
     assert (
-        shell(
-            "debias", place, *ASK, "--form", "round", "--output", shell.folder / "out", "--force"
-        ).code
+        shell(f"debias {place} --form round --output {shell.folder / 'out'} --force", *ASK).code
         == 0
     )
-    assert shell("verify", shell.folder / "out").code == 0
+    assert shell(f"verify {shell.folder / 'out'}").code == 0
     for where in (place, place / "in"):
         assert shell("debias", place, *ASK, "--output", where, "--force").code == 2
     assert r2b.scan(place).names == tuple(PEOPLE.column_names)

@@ -31,7 +31,7 @@ def shell(
 
 
 def debiased(shell: Shell, form: str) -> None:
-    assert shell("debias", "people.csv", *ASK, "--form", form, "-o", "fair.csv", "-q").code == 0
+    assert shell(f"debias people.csv --form {form} -o fair.csv -q", *ASK).code == 0
 
 
 def failing(shell: Shell, *words: str) -> set[str]:
@@ -77,11 +77,11 @@ def with_new_checksums() -> None:
 def test_an_untouched_output_is_verified(shell: Shell, form: str) -> None:
     debiased(shell, form)
     assert failing(shell) == set()
-    done = shell("verify", "fair.csv")
+    done = shell("verify fair.csv")
     assert done.out.startswith(
         f"Verified: fair.csv, {form}\n  label             job\n  sensitive         sex\n"
     )
-    assert shell("verify", "fair.csv", "-q").out == ""
+    assert shell("verify fair.csv -q").out == ""
 
 
 def other_class(old: str) -> str:
@@ -131,7 +131,7 @@ def test_one_edit_fails_even_with_new_checksums(shell: Shell, name: str) -> None
     with suppress(R2BError):  # what cannot be read has no checksum
         with_new_checksums()
     assert wanted <= failing(shell)
-    assert "NOT VERIFIED" in shell("verify", "fair.csv", "-q").out
+    assert "NOT VERIFIED" in shell("verify fair.csv -q").out
 
 
 def test_edited_prices_fail(shell: Shell) -> None:
@@ -142,7 +142,7 @@ def test_edited_prices_fail(shell: Shell) -> None:
 
 def test_a_claim_can_be_insisted_on(shell: Shell) -> None:
     debiased(shell, "round")
-    assert shell("verify", "fair.csv", *ASK).code == 0
+    assert shell("verify fair.csv", *ASK).code == 0
     for words in (("--label", "income"), ("--sensitive", "sex,race"), ("--epsilon", "0.01")):
         assert shell("verify", "fair.csv", *words).code == 1
 
@@ -161,8 +161,8 @@ def test_an_epsilon_that_was_not_asked_for_fails(shell: Shell, claimed: float) -
 
 
 def test_stored_measurements_are_not_believed(shell: Shell) -> None:
-    assert shell("debias", "people.csv", *ASK, "--max-iter", 0, "-o", "fair.csv", "-q").code == 1
-    fair = shell("debias", "people.csv", *ASK, "-o", "other.csv", "-q")
+    assert shell("debias people.csv --max-iter 0 -o fair.csv -q", *ASK).code == 1
+    fair = shell("debias people.csv -o other.csv -q", *ASK)
     assert fair.code == 0
     good = json.loads(Path("other.csv.r2b.json").read_text())
 
@@ -200,13 +200,13 @@ def test_labels_alone_are_verified_against_the_data_they_came_from(shell: Shell)
 def test_a_file_that_is_no_certificate_is_bad_data(shell: Shell, content: str) -> None:
     debiased(shell, "soft")
     shell.write("other.json", content)
-    assert shell("verify", "fair.csv", "--certificate", "other.json").code == 3
+    assert shell("verify fair.csv --certificate other.json").code == 3
 
 
 def test_a_saved_solution_without_the_record_of_a_file_is_refused(shell: Shell) -> None:
     debiased(shell, "soft")
     certificate(lambda content: content.pop("file"))
-    done = shell("verify", "fair.csv")
+    done = shell("verify fair.csv")
     assert done.code == 3
     assert "does not say how the labels were made" in done.err
 
@@ -216,5 +216,5 @@ def test_the_certificate_records_the_command_as_it_was_typed(shell: Shell) -> No
     command = json.loads(Path("fair.csv.r2b.json").read_text())["file"]["command"]
     assert (
         command
-        == "r2b debias people.csv --label job --sensitive sex --epsilon 0.05 --form round -o fair.csv -q"
+        == "r2b debias people.csv --form round -o fair.csv -q --label job --sensitive sex --epsilon 0.05"
     )

@@ -184,7 +184,7 @@ def test_values_that_look_alike_are_told_and_kept_apart(
         ).err
         == ""
     )
-    assert "3 groups" in shell("audit", "alike.csv", *ASK).out
+    assert "3 groups" in shell("audit alike.csv", *ASK).out
 
 
 def test_probabilities_that_do_not_add_up_can_be_audited_as_the_error_says(shell: Shell) -> None:
@@ -204,24 +204,21 @@ def test_probabilities_that_do_not_add_up_can_be_audited_as_the_error_says(shell
 
 def test_a_sentence_about_use_ends_like_one(shell: Shell) -> None:
     assert (
-        shell("audit", "people.csv", "other.csv", *ASK).err
+        shell("audit people.csv other.csv", *ASK).err
         == "Error: Got unexpected extra argument (other.csv). See: r2b audit --help\n"
     )
-    assert (
-        "'--points': 0 is not in the range"
-        in shell("frontier", "people.csv", *ASK, "--points", "0").err
-    )
+    assert "'--points': 0 is not in the range" in shell("frontier people.csv --points 0", *ASK).err
 
 
 def test_what_was_checked_is_green_or_red_on_a_terminal_alone(folder: Path, shell: Shell) -> None:
-    shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv")
+    shell("debias people.csv --form round -o fair.csv", *ASK)
     shown = on_a_terminal(folder, called(["verify", "fair.csv"]))
     assert (
         b"\x1b[32mok\x1b[39m" in shown
         and b"\x1b[32mVerified\x1b[39m" in shown
         and b"\x1b[31m" not in shown
     )
-    assert "\x1b" not in shell("verify", "fair.csv").out
+    assert "\x1b" not in shell("verify fair.csv").out
     Path("fair.csv").write_text(Path("fair.csv").read_text().replace("boss\n", "clerk\n"))
     wrong = on_a_terminal(folder, called(["verify", "fair.csv"]))
     assert (
@@ -256,7 +253,7 @@ def test_an_order_of_the_classes_is_typed_instead_of_a_table_of_costs(shell: She
     )
     assert (
         shell(*words, "--costs", "ordinal=Fail,Pass,Top", "--html", "r.html").code == 0
-        and shell("verify", "fair.csv").code == 0
+        and shell("verify fair.csv").code == 0
     )
     costs = json.loads(Path("fair.csv.r2b.json").read_text())["costs"]
     assert costs == [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]

@@ -85,9 +85,9 @@ def test_what_is_printed_is_the_parity_of_the_labels_in_the_file(
         done.facts["realised"]["disparity_by_class"], abs=1e-12
     )
     assert done.facts["probabilities"]["disparity"] <= (0.01 if soft else 0.05) + 1e-9
-    seen = shell("verify", "fair.csv", "--json")
+    seen = shell("verify fair.csv --json")
     assert seen.code == 0 and seen.facts["disparity"]["file"] == pytest.approx(wanted, abs=1e-12)
-    assert f"{wanted:.4f} in the file" in shell("verify", "fair.csv").out
+    assert f"{wanted:.4f} in the file" in shell("verify fair.csv").out
     said = shell("debias", data, *ask, "--form", form, "-o", "fair.csv", "--force").out
     assert f"-> {wanted:.4f} in these labels" in said
     if wanted > (0.01 if soft else 0.05):
@@ -130,19 +130,7 @@ def test_the_command_writes_the_labels_that_memory_gives(
 def test_a_weighted_rounding_that_misses_the_bound_says_so_with_what_is_promised(
     shell: Shell,
 ) -> None:
-    done = shell(
-        "debias",
-        "scores.csv",
-        *SOFT,
-        "--weight",
-        "w",
-        "--form",
-        "round",
-        "-o",
-        "fair.csv",
-        "--random-state",
-        1,
-    )
+    done = shell("debias scores.csv --weight w --form round -o fair.csv --random-state 1", *SOFT)
     found = parity_of("fair.csv", "label_fair", "w")
     assert found > 0.01 and f"{found:.4f} in these labels" in done.out
     promised = float(done.out.split("parity up to ")[1].split(" ")[0])
@@ -180,7 +168,7 @@ def certificate(change: Callable[[dict[str, Any]], Any]) -> None:
 def test_the_biased_labels_put_back_fail_whatever_the_certificate_says(
     shell: Shell, form: str
 ) -> None:
-    assert shell("debias", "people.csv", *ASK, "--form", form, "-o", "fair.csv", "-q").code == 0
+    assert shell(f"debias people.csv --form {form} -o fair.csv -q", *ASK).code == 0
     columns = read_columns("fair.csv")
     columns["job_fair"] = columns["job"]
     shell.write("fair.csv", csv_of(columns))
@@ -194,7 +182,7 @@ def test_the_biased_labels_put_back_fail_whatever_the_certificate_says(
         }
 
     certificate(change)
-    done = shell("verify", "fair.csv", "--json")
+    done = shell("verify fair.csv --json")
     assert done.code == 1 and not done.facts["verified"]
     assert "labels follow from the prices" in {
         check["name"] for check in done.facts["checks"] if not check["ok"]
@@ -225,9 +213,9 @@ MALFORMED = {
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_certificate_proves_nothing(shell: Shell, name: str) -> None:
-    assert shell("debias", "people.csv", *ASK, "--form", "round", "-o", "fair.csv", "-q").code == 0
+    assert shell("debias people.csv --form round -o fair.csv -q", *ASK).code == 0
     certificate(lambda content: MALFORMED[name](content["file"]))
-    done = shell("verify", "fair.csv")
+    done = shell("verify fair.csv")
     assert done.code == 1, done.err
     assert "NOT VERIFIED" in done.out
 
@@ -312,7 +300,7 @@ def test_random_edits_are_caught(shell: Shell, form: str, edits: int = 250) -> N
     columns = people()
     columns["job"] = ["idle" if job == "none, yet" else job for job in columns["job"]]
     shell.write("people.csv", csv_of({name: columns[name] for name in ("job", "sex")}))
-    assert shell("debias", "people.csv", *ASK, "--form", form, "-o", "fair.csv", "-q").code == 0
+    assert shell(f"debias people.csv --form {form} -o fair.csv -q", *ASK).code == 0
     output, proof = Path("fair.csv").read_bytes(), Path("fair.csv.r2b.json").read_text()
     # the attack knows how checksums are made
     assert checksums() == json.loads(proof)["file"]["fingerprints"]
@@ -325,6 +313,6 @@ def test_random_edits_are_caught(shell: Shell, form: str, edits: int = 250) -> N
         if edit is None:
             continue
         Path("fair.csv.r2b.json").write_text(json.dumps(content))
-        done = shell("verify", "fair.csv")
+        done = shell("verify fair.csv")
         assert done.code in (1, 2, 3), f"{edit}: {done.code} {done.out}"
         tried += 1

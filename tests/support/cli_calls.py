@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -47,15 +48,15 @@ class Ended:
 
 
 class Shell:
-    """Runs commands in a folder."""
+    """Runs commands in a folder; the first word may be a line of several, as it is typed."""
 
     def __init__(self, capture: pytest.CaptureFixture[str], folder: Path) -> None:
         self.capture = capture
         self.folder = folder
 
-    def __call__(self, *words: object) -> Ended:
+    def __call__(self, line: object, *words: object) -> Ended:
         self.capture.readouterr()
-        code = main([str(word) for word in words])
+        code = main([*shlex.split(str(line)), *map(str, words)])
         seen = self.capture.readouterr()
         return Ended(code, seen.out, seen.err)
 

@@ -468,90 +468,94 @@ def _flows(fair: FairLabels) -> dict[str, Any]:
     ``summary`` has all moves between the few classes that lose and gain most; -1 stands for the
     other classes. ``flows_note`` says what is left out.
     """
-    data = fair.dataset
+    data, pairs = fair.dataset, _groups(fair.families)
     assert data is not None
-    entries, note = [], None
+    note, tables, entries = None, [], []
     if data.labels.is_soft:
-        entries = _mean_flows(fair)
         note = "Labels are probabilities: a row has no one class that it leaves."
+        proof, total = (
+            fair.certificate,
+            float(data.size if data.weight is None else data.weight.sum()),
+        )
+        weight = fair.families.share[:, None] * total
+        before, after = proof.means_before * weight, proof.means * weight
+        entries = [
+            _flow(member.name, fair.groups[place], before[place], after[place])
+            for member, _ in pairs
+            for place in range(member.groups.start, member.groups.stop)
+        ]
     elif data.n_cells * data.n_classes**2 > _CHANNEL:
         note = f"There are too many cells ({data.n_cells:,}) to list where labels go."
     else:
         flow = channel_of(fair) * class_weights(data)[:, :, None]
-        for member, counting in _groups(fair.families):
-            by_group = counting.sums(data.cells, flow)
-            names = fair.groups[member.groups]
-            entries += [
-                _flow(member.name, str(plain_value(name)), table)
-                for name, table in zip(names, by_group, strict=True)
+        tables = [("", ["all rows"], flow.sum(axis=0)[None])]
+        if pairs:
+            tables = [
+                (
+                    member.name,
+                    fair.groups[member.groups],
+                    flow
+                    if fair.families.by_cell
+                    else np.tensordot(counting.design(data.cells).T, flow, axes=1),
+                )
+                for member, counting in pairs
             ]
-        entries = entries or [_flow("", "all rows", flow.sum(axis=0))]
+        entries = [
+            _flow(family, name, table.sum(axis=1), table.sum(axis=0), table)
+            for family, names, several in tables
+            for name, table in zip(names, several, strict=True)
+        ]
         if len(entries) > 200:
             note = f"{len(entries) - 200:,} groups with fewer changes are not listed."
     entries.sort(key=lambda entry: -entry["changed"])
     return {"flows": entries[:200], "flows_note": note}
 
 
-def _flow(family: str, group: str, table: Floats) -> dict[str, Any]:
+def _flow(
+    family: str, group: Any, before: Floats, after: Floats, table: Floats | None = None
+) -> dict[str, Any]:
+    """Describe how the weight of each class changes in a group, and its moves if they are known."""
+    entry = {
+        "family": family,
+        "group": str(plain_value(group)),
+        "weight": float(before.sum()),
+        "changed": float(np.abs(after - before).sum() / 2),
+        "before": before,
+        "after": after,
+        "moves": None,
+        "moves_left_out": 0,
+        "summary": None,
+    }
+    if table is None:
+        return entry
     moved = table.copy()
     np.fill_diagonal(moved, 0.0)
-    order = np.argsort(-moved, axis=None, kind="stable")
     # less than this is a rounding error of the group's weight
-    order = order[moved.ravel()[order] > 1e-12 * max(float(table.sum()), 1e-300)]
+    moved[moved <= 1e-12 * max(float(table.sum()), 1e-300)] = 0.0
+    order = np.argsort(-moved, axis=None, kind="stable")[: np.count_nonzero(moved)]
     olds, news = np.unravel_index(order[:40], table.shape)
-    return {
-        "family": family,
-        "group": group,
-        "weight": float(table.sum()),
-        "changed": float(moved.sum()) if len(order) else 0.0,
-        "before": table.sum(axis=1),
-        "after": table.sum(axis=0),
+    return entry | {
+        "changed": float(moved.sum()),
         "moves": [(old, new, moved[old, new]) for old, new in zip(olds, news, strict=True)],
         "moves_left_out": len(order) - len(olds),
-        "summary": _summary(moved) if len(order) else [],
+        "summary": _summary(moved),
     }
 
 
 def _summary(moved: Floats) -> list[tuple[Any, ...]]:
-    """Add up the moves between the classes that lose and gain most, and all others."""
+    """Add up the moves between the classes that lose and gain most, and all others (-1)."""
     sides = []
     for totals in (moved.sum(axis=1), moved.sum(axis=0)):
-        order = np.argsort(-totals, kind="stable")
-        order = order[totals[order] > 0]
-        kept = order if len(order) <= 8 else order[:7]
-        place = np.full(len(moved), len(kept))
-        place[kept] = np.arange(len(kept))
-        sides.append(([*kept.tolist(), -1], place))
-    (olds, of_old), (news, of_new) = sides
-    joined = np.zeros((len(olds), len(news)))
-    np.add.at(joined, (of_old[:, None], of_new[None, :]), moved)
-    there = np.argwhere(joined > 1e-9 * moved.sum())
-    return [(olds[old], news[new], joined[old, new]) for old, new in there]
-
-
-def _mean_flows(fair: FairLabels) -> list[dict[str, Any]]:
-    """Return the weights of each class before and after, of every group, for probabilities."""
-    proof, data, entries = fair.certificate, fair.dataset, []
-    assert data is not None
-    total = float(data.size if data.weight is None else data.weight.sum())
-    for member, _ in _groups(fair.families):
-        for place in range(member.groups.start, member.groups.stop):
-            weight = float(fair.families.share[place]) * total
-            before, after = proof.means_before[place] * weight, proof.means[place] * weight
-            entries.append(
-                {
-                    "family": member.name,
-                    "group": str(plain_value(fair.groups[place])),
-                    "weight": weight,
-                    "changed": float(np.abs(after - before).sum() / 2),
-                    "before": before,
-                    "after": after,
-                    "moves": None,
-                    "moves_left_out": 0,
-                    "summary": None,
-                }
-            )
-    return entries
+        kept = np.argsort(-totals, kind="stable")[: 8 if np.count_nonzero(totals) <= 8 else 7]
+        side = np.full(len(moved), -1)
+        side[kept] = kept
+        sides.append(side)
+    olds, news = np.nonzero(moved)
+    ends = np.stack([sides[0][olds], sides[1][news]], axis=1)
+    pairs, place = np.unique(ends, axis=0, return_inverse=True)
+    much = np.bincount(place.ravel(), moved[olds, news])
+    there = zip(pairs.tolist(), much.tolist(), strict=True)
+    return [(*pair, weight) for pair, weight in there if weight > 1e-9 * moved.sum()]
 
 
 def _families_after(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
@@ -18,8 +17,8 @@ from r2b.errors import ParameterError
 from r2b.report.words import limits_of
 
 Facts = dict[str, Any]
-Key = tuple[str, str]
-"""A family and a group."""
+Masks = dict[tuple[str, str], Array]
+"""Which classes of a group, named with its family, are hidden."""
 
 
 def suppressed(facts: Facts, below: int, found: Audit) -> Facts:
@@ -56,175 +55,23 @@ def suppressed(facts: Facts, below: int, found: Audit) -> Facts:
             remedy="Pass a whole number such as `suppress_below=10`, or 0.",
             suppress_below=below,
         )
-    return _Hiding(copy.deepcopy(facts), int(below)).run(found) if below else facts
-
-
-@dataclass
-class _Hiding:
-    facts: Facts
-    below: int
-    hidden_classes: dict[Key, Array] = field(default_factory=dict)
-    sizes: dict[Key, Any] = field(default_factory=dict)
-
-    @property
-    def mark(self) -> str:
-        return f"<{self.below}"
-
-    def run(self, found: Audit) -> Facts:
-        facts, cells, hidden = self.facts, 0, 0
-        for place, (rows, counts) in enumerate(_sizes(found)):
-            family = facts["audit"]["families"][place]
-            mask = _mask(rows, counts, len(found.classes), self.below)
-            cells, hidden = cells + mask.size, hidden + int(mask.sum())
-            self._hide_family(family, mask)
-            if facts["after"] is not None:
-                self._hide_means(facts["after"][place], mask)
-            keys = [(family["name"], group) for group in family["groups"]]
-            self.hidden_classes |= dict(zip(keys, mask, strict=True))
-            self.sizes |= dict(zip(keys, family["rows"], strict=True))
-        self._hide_findings()
-        if facts["change"] is not None:
-            self._hide_change()
-        facts["suppressed"] = {"below": self.below, "cells": hidden, "of": cells}
-        facts["limits"] = limits_of(facts)
+    if below == 0:
         return facts
-
-    def _is_hidden(self, family: str, group: str, *names: Any) -> bool:
-        """Tell whether a cell is hidden; groups that the audit does not have are."""
-        mask = self.hidden_classes.get((family, group))
-        classes = [str(name) for name in self.facts["data"]["classes"]]
-        return mask is None or any(bool(mask[classes.index(str(name))]) for name in names)
-
-    def _hide_few(self, counts: list[Any]) -> list[int]:
-        """Mark counts below the limit and, if it is one, the next smallest; return the places."""
-        order = sorted(range(len(counts)), key=lambda place: float(counts[place]))
-        few = [place for place in order if counts[place] < self.below]
-        few = order[:2] if len(few) == 1 else few
-        for place in few:
-            counts[place] = self.mark
-        return few
-
-    def _hide_family(self, family: Facts, mask: Array) -> None:
-        for group in self._hide_few(family["rows"]):
-            family["share"][group] = self.mark
-        family["levels"] = None  # what chance explains of a group tells its size
-        if 0 < family["left_out"] < self.below:
-            family["left_out"] = self.mark
-        self._hide_means(family, mask)
-        shown = [value for value in family["ratio_by_class"] if isinstance(value, float)]
-        family["ratio"] = min(shown) if shown else self.mark
-        del family["to_overall"], family["to_overall_by_class"]
-        family["largest"] = family["worst"] = _largest(family)
-
-    def _hide_means(self, family: Facts, mask: Array) -> None:
-        """Hide the means of cells, and compare groups in a class over the others."""
-        means = np.asarray(family["means"], np.float64)
-        family["means"] = _marked(means, mask, self.mark)
-        for k in range(means.shape[1]):
-            left = means[~mask[:, k], k]
-            difference: Any = self.mark
-            ratio: Any = self.mark
-            if len(left) > 1:
-                difference = float(np.ptp(left))
-                ratio = float(left.min() / left.max()) if left.max() > 0 else None
-            family["disparity_by_class"][k], family["ratio_by_class"][k] = difference, ratio
-
-    def _hide_findings(self) -> None:
-        facts, audit, headline = self.facts, self.facts["audit"], self.facts["headline"]
-        audit["ranked"] = [
-            each
-            for each in audit["ranked"]
-            if not self._is_hidden(each["family"], each["group"], each["class_name"])
-        ]
-        for each in audit["ranked"]:
-            each["rows"] = self.sizes[each["family"], each["group"]]
-            each["level"] = None if isinstance(each["rows"], str) else each["level"]
-        audit["small"] = [
-            [family, group, self.mark if rows < self.below else rows]
-            for family, group, rows in audit["small"]
-        ]
-        shown = [family["largest"] for family in audit["families"] if family["largest"]]
-        largest = max(shown, key=lambda each: float(each["value"]), default=None)
-        audit["largest"] = audit["worst"] = largest
-        # A doubt that counts rows may count those of a small cell.
-        facts["doubts"] = [
-            each for each in facts["doubts"] if not re.search(r"\d", each["problem"])
-        ]
-        if headline is not None:
-            self._hide_headline(headline, largest)
-        if facts["data"]["class_rows"] is not None:
-            self._hide_few(facts["data"]["class_rows"])
-
-    def _hide_headline(self, headline: Facts, largest: Facts | None) -> None:
-        family, name = headline["family"], headline["class"]
-        if any(self._is_hidden(family, group, name) for group in headline["groups"]):
-            headline |= {"interval": None, "chance": None, "after": None, "verdict": "not tested"}
-            if largest is None:
-                families = self.facts["audit"]["families"]
-                headline["difference"] = max(float(each["disparity"]) for each in families)
-                headline |= dict.fromkeys(("class", "groups", "means", "rows"))
-                return
-            headline |= {part: largest[part] for part in ("family", "groups", "means")}
-            headline |= {"class": largest["class_name"], "difference": largest["value"]}
-        headline["rows"] = [self.sizes[headline["family"], group] for group in headline["groups"]]
-
-    def _hide_change(self) -> None:
-        change, below = self.facts["change"], self.below
-        flows = [
-            each
-            for each in change["flows"]
-            if min(each["weight"], each["changed"]) >= below
-            and not isinstance(self.sizes.get((each["family"], each["group"]), ""), str)
-        ]
-        if len(flows) < len(change["flows"]):
-            less = len(change["flows"]) - len(flows)
-            note = f"{less:,} groups of which fewer than {below} rows change are not listed."
-            change["flows_note"] = " ".join(filter(None, [change["flows_note"], note]))
-        for each in flows:
-            mask = self.hidden_classes[each["family"], each["group"]]
-            for when in ("before", "after"):
-                each[when] = _marked(np.asarray([each[when]], np.float64), mask[None], self.mark)[0]
-            if each["moves"] is not None:
-                kept = [move for move in each["moves"] if _is_shown(move, mask, below)]
-                each["moves_left_out"] += len(each["moves"]) - len(kept)
-                each["moves"] = kept
-                each["summary"] = [m for m in each["summary"] if _is_shown(m, mask, below)]
-        change["flows"], change["share"] = flows, None
-        change["largest"] = [
-            each
-            for each in change["largest"]
-            if each["weight"] >= below and self._alone(each["group"], each["old"], each["new"])
-        ]
-        change["means"] = [
-            each for each in change["means"] if self._alone(each["group"], each["label"])
-        ]
-        # By group and class these are the means themselves; what is kept is over all of them.
-        for part in filter(None, (self.facts["certificate"], self.facts["leaving"])):
-            for name in ("means", "means_before", "disparity_by_class"):
-                if name in part:
-                    part[name] = None
-            for family in part["families"]:
-                for name in ("measure", "measure_before"):
-                    family[name] = [max(family[name])]
-
-    def _alone(self, group: str, *names: Any) -> bool:
-        """Tell whether cells of a group, known by its name alone, are shown."""
-        keys = [key for key in self.sizes if key[1] == group]
-        if len(keys) != 1 or isinstance(self.sizes[keys[0]], str):
-            return False
-        return not self._is_hidden(*keys[0], *names)
-
-
-def _marked(values: Floats, mask: Array, mark: str) -> list[list[Any]]:
-    return [
-        [mark if hide else value for value, hide in zip(row, hidden, strict=True)]
-        for row, hidden in zip(values.tolist(), mask, strict=True)
-    ]
-
-
-def _is_shown(move: list[Any], mask: Array, below: int) -> bool:
-    places = [place for place in move[:2] if place >= 0]
-    return bool(move[2] >= below) and not mask[places].any()
+    facts, masks, below = copy.deepcopy(facts), {}, int(below)
+    families = facts["audit"]["families"]
+    for place, (rows, counts) in enumerate(_sizes(found)):
+        family, mask = families[place], _mask(rows, counts, len(found.classes), below)
+        masks |= {(family["name"], group): mask[g] for g, group in enumerate(family["groups"])}
+        _hide_family(family, mask, below)
+        if facts["after"] is not None:
+            _hide_means(facts["after"][place], mask, below)
+    _hide_findings(facts, masks, below)
+    if facts["change"] is not None:
+        _hide_change(facts, masks, below)
+    cells = np.concatenate([*masks.values(), np.zeros(0, bool)])
+    facts["suppressed"] = {"below": below, "cells": int(cells.sum()), "of": cells.size}
+    facts["limits"] = limits_of(facts)
+    return facts
 
 
 def _sizes(found: Audit) -> list[tuple[Floats, Floats | None]]:
@@ -232,14 +79,13 @@ def _sizes(found: Audit) -> list[tuple[Floats, Floats | None]]:
     assert found.data is not None and found.fitted is not None
     data, families = found.data, found.fitted
     cells = None if data.labels.is_soft else class_weights(data, ignore_weight=True)
-    counting = [
-        counting
-        for member, counting in families.pairs()
-        if not isinstance(member.bound, MomentBound)
-    ]
+    pairs = zip(families.members, families.counting, strict=True)
+    compared = [counting for each, counting in pairs if not isinstance(each.bound, MomentBound)]
     sizes = []
-    for family, each in zip(found.families, counting, strict=True):
-        counts = None if cells is None else each.sums(data.cells, cells)
+    for family, each in zip(found.families, compared, strict=True):
+        counts = cells
+        if cells is not None and not families.by_cell:
+            counts = each.design(data.cells).T @ cells
         sizes.append((family.rows, counts))
     return sizes
 
@@ -260,24 +106,131 @@ def _mask(rows: Floats, counts: Floats | None, n_classes: int, below: int) -> Ar
     return mask
 
 
+def _hide_few(counts: list[Any], below: int) -> list[int]:
+    """Mark counts below the limit and, if it is one, the next smallest; return the places."""
+    order = sorted(range(len(counts)), key=lambda place: float(counts[place]))
+    few = [place for place in order if counts[place] < below]
+    few = order[:2] if len(few) == 1 else few
+    for place in few:
+        counts[place] = f"<{below}"
+    return few
+
+
+def _hide_family(family: Facts, mask: Array, below: int) -> None:
+    for group in _hide_few(family["rows"], below):
+        family["share"][group] = f"<{below}"
+    family["levels"] = None  # what chance explains of a group tells its size
+    if 0 < family["left_out"] < below:
+        family["left_out"] = f"<{below}"
+    _hide_means(family, mask, below)
+    shown = [value for value in family["ratio_by_class"] if isinstance(value, float)]
+    family["ratio"] = min(shown, default=f"<{below}")
+    del family["to_overall"], family["to_overall_by_class"]
+    family["largest"] = family["worst"] = _largest(family)
+
+
+def _hide_means(family: Facts, mask: Array, below: int) -> None:
+    """Hide the means of cells, and compare groups in a class over the others."""
+    means = np.asarray(family["means"], np.float64)
+    family["means"] = np.where(mask, f"<{below}", means.astype(object)).tolist()
+    for k in range(means.shape[1]):
+        left = means[~mask[:, k], k]
+        difference: Any = f"<{below}"
+        ratio: Any = difference
+        if len(left) > 1:
+            difference = float(np.ptp(left))
+            ratio = float(left.min() / left.max()) if left.max() > 0 else None
+        family["disparity_by_class"][k], family["ratio_by_class"][k] = difference, ratio
+
+
 def _largest(family: Facts) -> Facts | None:
     """Return the largest difference between two groups among the cells that are shown."""
-    differences = family["disparity_by_class"]
-    shown = [k for k, value in enumerate(differences) if isinstance(value, float)]
+    shown = [
+        (value, k)
+        for k, value in enumerate(family["disparity_by_class"])
+        if isinstance(value, float)
+    ]
     if not shown:
         return None
-    k = max(shown, key=lambda place: float(differences[place]))
-    means = [row[k] for row in family["means"]]
-    order = sorted(
-        (g for g, mean in enumerate(means) if isinstance(mean, float)), key=lambda g: -means[g]
-    )
-    ends = order[0], order[-1]
+    value, k = max(shown, key=lambda pair: pair[0])
+    means = [(row[k], -g) for g, row in enumerate(family["means"]) if isinstance(row[k], float)]
+    ends = [-max(means)[1], -min(means)[1]]
     return {
         "family": family["name"],
         "class_name": family["classes"][k],
         "groups": [family["groups"][g] for g in ends],
-        "means": [means[g] for g in ends],
-        "value": differences[k],
+        "means": [family["means"][g][k] for g in ends],
+        "value": value,
         "rows": [family["rows"][g] for g in ends],
         "level": None,
     }
+
+
+def _hide_findings(facts: Facts, masks: Masks, below: int) -> None:
+    audit, data, headline = facts["audit"], facts["data"], facts["headline"]
+    sizes = {
+        (family["name"], group): rows
+        for family in audit["families"]
+        for group, rows in zip(family["groups"], family["rows"], strict=True)
+    }
+    places = {str(name): place for place, name in enumerate(data["classes"])}
+
+    def is_hidden(each: Facts, group: str, name: str) -> bool:
+        mask = masks.get((each["family"], group))
+        return mask is None or bool(mask[places[str(each[name])]])
+
+    ranked = [each for each in audit["ranked"] if not is_hidden(each, each["group"], "class_name")]
+    for each in ranked:
+        each["rows"] = sizes[each["family"], each["group"]]
+        each["level"] = None if isinstance(each["rows"], str) else each["level"]
+    audit["ranked"] = ranked
+    audit["small"] = [
+        [family, group, f"<{below}" if rows < below else rows]
+        for family, group, rows in audit["small"]
+    ]
+    shown = [family["largest"] for family in audit["families"] if family["largest"]]
+    largest = max(shown, key=lambda each: float(each["value"]), default=None)
+    audit["largest"] = audit["worst"] = largest
+    # A doubt that counts rows may count those of a small cell.
+    facts["doubts"] = [each for each in facts["doubts"] if not re.search(r"\d", each["problem"])]
+    if data["class_rows"] is not None:
+        _hide_few(data["class_rows"], below)
+    if headline is None:
+        return
+    if any(is_hidden(headline, group, "class") for group in headline["groups"]):
+        headline |= {"interval": None, "chance": None, "after": None, "verdict": "not tested"}
+        if largest is None:
+            headline["difference"] = max(float(each["disparity"]) for each in audit["families"])
+            headline |= dict.fromkeys(("class", "groups", "means", "rows"))
+            return
+        headline |= {part: largest[part] for part in ("family", "groups", "means")}
+        headline |= {"class": largest["class_name"], "difference": largest["value"]}
+    headline["rows"] = [sizes[headline["family"], group] for group in headline["groups"]]
+
+
+def _hide_change(facts: Facts, masks: Masks, below: int) -> None:
+    """Keep the flows of groups of which no cell is hidden, and of the rest what is over all."""
+    change = facts["change"]
+    whole = {key for key, mask in masks.items() if not mask.any()}
+    flows = [
+        each
+        for each in change["flows"]
+        if each["changed"] >= below and (each["family"], each["group"]) in whole
+    ]
+    for each in flows:
+        moves = [move for move in each["moves"] or () if move[2] >= below]
+        if each["moves"] is not None:
+            each["moves_left_out"] += len(each["moves"]) - len(moves)
+            each["moves"] = moves
+            each["summary"] = [move for move in each["summary"] if move[2] >= below]
+    if len(flows) < len(change["flows"]):
+        less = len(change["flows"]) - len(flows)
+        note = f"{less:,} groups with small cells, or of which fewer than {below} rows change, are "
+        change["flows_note"] = " ".join(filter(None, [change["flows_note"], f"{note}not listed."]))
+    change |= {"flows": flows, "share": None, "largest": [], "means": []}
+    # By group and class these are the means themselves; what is kept is over all of them.
+    for part in filter(None, (facts["certificate"], facts["leaving"])):
+        part |= dict.fromkeys({"means", "means_before", "disparity_by_class"} & part.keys())
+        for family in part["families"]:
+            for name in ("measure", "measure_before"):
+                family[name] = [max(family[name])]

@@ -114,17 +114,14 @@ def flow(entry: dict[str, Any], classes: list[Any], number_of: int) -> Markup:
         k: "other classes" if k < 0 else directions_shown(str(classes[k])) for k in (*left, *right)
     }
     scale = 180.0 / sum(weight for _, _, weight in moves)
-    slots = [[_slot(scale * weight) for weight in side.values()] for side in (left, right)]
-    height = max(map(sum, slots)) + 12.0
+    height = max(sum(_slot(scale * each) for each in side.values()) for side in (left, right)) + 12
     olds, news = _stacked(left, scale, height), _stacked(right, scale, height)
-    stops = Markup("").join(
-        [tag("stop", offset=0, class_="from"), tag("stop", offset=1, class_="to")]
-    )
     fade = f"fade{number_of}"
+    stops = tag("stop", offset=0, class_="from") + tag("stop", offset=1, class_="to")
     body = [tag("defs", tag("linearGradient", stops, id=fade))]
     body += _ribbons(moves, dict(olds), dict(news), scale, names, f"url(#{fade})")
-    body += _classes(left, names, olds, scale, (144, 138), "end", MINUS)
-    body += _classes(right, names, news, scale, (250, 262), "start", "+")
+    body += _classes(left, names, olds, scale)
+    body += _classes(right, names, news, scale, gains=True)
     title = (
         f"Labels of {isolated(entry['group'])} that change: from the class on the left to the "
         "class on the right. The table below has the numbers."
@@ -147,12 +144,12 @@ def _slot(size: float) -> float:
 
 def _stacked(side: dict[int, float], scale: float, height: float) -> dict[int, float]:
     """Place the classes of one side under each other, with even gaps."""
-    sizes = {k: scale * weight for k, weight in side.items()}
-    gap = max(0.0, (height - sum(map(_slot, sizes.values()))) / (len(sizes) + 1))
-    places, top = {}, gap
-    for k, size in sizes.items():
-        places[k] = top + (_slot(size) - size) / 2
-        top += _slot(size) + gap
+    slots = {k: _slot(scale * weight) for k, weight in side.items()}
+    gap = top = max(0.0, (height - sum(slots.values())) / (len(slots) + 1))
+    places = {}
+    for k, slot in slots.items():
+        places[k] = top + (slot - scale * side[k]) / 2
+        top += slot + gap
     return places
 
 
@@ -185,22 +182,23 @@ def _classes(
     names: dict[int, str],
     places: dict[int, float],
     scale: float,
-    at: tuple[int, int],
-    anchor: str,
-    sign: str,
+    *,
+    gains: bool = False,
 ) -> list[Markup]:
     """Draw the bars of one side, with the name and the amount of each class."""
-    body, kind = [], "loses" if sign == MINUS else "gains"
+    kind, sign, bar, at = ("gains", "+", 250, 262) if gains else ("loses", MINUS, 144, 138)
+    body = []
     for k, weight in side.items():
         name, y, size, much = names[k], places[k], max(1.5, scale * weight), moved(weight)
-        body.append(tag("rect", x=at[0], y=y, width=6, height=size, class_=kind))
+        body.append(tag("rect", x=bar, y=y, width=6, height=size, class_=kind))
         written = much if much.startswith("<") else sign + much
         # There are 11 widths of a wide character for the name, a blank and the amount.
         short = name if k < 0 else _fitted(name, 10.4 - 0.635 * len(written))
         full = tag("title", name) if short != name else Markup("")
         amount = tag("tspan", written, class_="much")
         label = Markup("{} {}").format(full + escape(isolated(short)), amount)
-        body.append(tag("text", label, x=at[1], y=y + size / 2 + 4, text_anchor=anchor))
+        anchor = "start" if gains else "end"
+        body.append(tag("text", label, x=at, y=y + size / 2 + 4, text_anchor=anchor))
     return body
 
 
