@@ -178,12 +178,11 @@ def test_prices_on_the_active_set_are_exact_long_before_the_iteration_is(case):
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-def test_newton_with_the_curvature_of_a_sample(bound):
+def test_newton_by_steps_on_a_sample(bound):
     case = Small(bound, 0.02, 0.5, soft=True, rows=900, weighted=False)
     sample = Oracle.of(case.problem.rows_in_memory).sample(300)
     outcome = alone(case, case.newton(sample=sample), 40)
     assert outcome.status.ok and case.judged(outcome.prices) <= CERTIFIED
-    assert len(outcome.history) > len(alone(case, case.newton(), 40).history)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.01])

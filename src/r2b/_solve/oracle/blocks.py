@@ -228,16 +228,9 @@ class Pass:
 
     def make(self, block: Block) -> Sums:
         """Make the sums of one block."""
-        n_columns, n_classes = self.shape
-        kernel = choose_kernel(self.kernel, len(block) * n_classes)
+        kernel = choose_kernel(self.kernel, len(block) * self.shape[1])
         if self.wanted == "labels":
-            sums = np.zeros(self.shape)
-            for part in block.parts(n_classes):
-                labels = part.labels if part.truth is None else part.truth
-                sums += part.totals(
-                    as_matrix(labels, n_classes).astype(np.float64, copy=False), n_columns
-                )
-            return [sums, block.totals(np.ones((len(block), 1)), n_columns)[:, 0]]
+            return list(kernel.label_sums(block, self.shape))
         assert self.prices is not None
         if self.wanted == "responses":
             return list(kernel.evaluate(block, self.prices, self.lam))

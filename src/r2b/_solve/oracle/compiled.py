@@ -7,6 +7,7 @@ Newton's method from those of the last pass; near the answer one step does.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,22 +39,24 @@ def _spread(labels: Array, design: Array, prices: Array, first: int, tile: Array
             if labels.ndim == 1:
                 for k in range(n_classes):
                     tile[row, k] = -prices[cell, k]
-                tile[row, labels[i]] += 1.0
             else:
                 for k in range(n_classes):
                     tile[row, k] = labels[i, k] - prices[cell, k]
         else:
-            if labels.ndim == 1:
-                for k in range(n_classes):
-                    tile[row, k] = 0.0
-                tile[row, labels[i]] = 1.0
-            else:
-                for k in range(n_classes):
-                    tile[row, k] = labels[i, k]
-            for g in range(prices.shape[0]):
-                part = design[i, g]
-                for k in range(n_classes):
-                    tile[row, k] -= part * prices[g, k]
+            for g in range(0, prices.shape[0], 2):
+                h = min(g + 1, prices.shape[0] - 1)  # two groups at a time, the last perhaps alone
+                one, two = design[i, g], design[i, h] if h > g else 0.0
+                if g > 0:
+                    for k in range(n_classes):
+                        tile[row, k] -= one * prices[g, k] + two * prices[h, k]
+                elif labels.ndim == 1:
+                    for k in range(n_classes):
+                        tile[row, k] = -(one * prices[g, k] + two * prices[h, k])
+                else:
+                    for k in range(n_classes):
+                        tile[row, k] = labels[i, k] - (one * prices[g, k] + two * prices[h, k])
+        if labels.ndim == 1:
+            tile[row, labels[i]] += 1.0
 
 
 @compiled
@@ -92,17 +95,62 @@ def _settle(tile: Array, n_rows: int, n_classes: int, levels: Array, lam: float)
 
 
 @compiled_kernel
-def _gather(design: Array, i: int, own: float, x: Array, sums: Array) -> None:
-    """Add numbers of a row, times its weight, to the sums of its cell or its groups."""
+def _gather(design: Array, weight: Array, x: Array, n_classes: int, sums: Array) -> None:
+    """Add rows, times their weights, to the sums of their cells or groups."""
+    n = len(design)
     if design.ndim == 1:
-        cell = design[i]
-        for k in range(x.shape[0]):
-            sums[cell, k] += own * x[k]
+        for i in range(n):
+            cell, own = design[i], weight[i] if weight.shape[0] > 0 else 1.0
+            for k in range(n_classes):
+                sums[cell, k] += own * x[i, k]
     else:
-        for g in range(design.shape[1]):
-            part = own * design[i, g]
-            for k in range(x.shape[0]):
-                sums[g, k] += part * x[k]
+        for i in range(0, n, 4):  # four rows at a time: sums are read and written once for them
+            second, third, fourth = min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
+            for g in range(design.shape[1]):
+                a = _counted(design, weight, i, g)
+                b = _counted(design, weight, i + 1, g)
+                c = _counted(design, weight, i + 2, g)
+                d = _counted(design, weight, i + 3, g)
+                for k in range(n_classes):
+                    sums[g, k] += (a * x[i, k] + b * x[second, k]) + (
+                        c * x[third, k] + d * x[fourth, k]
+                    )
+
+
+@compiled_kernel
+def _counted(design: Array, weight: Array, i: int, g: int) -> float:
+    """Return how much a row counts in a group, times its weight; 0 past the last row."""
+    if i >= len(design):
+        return 0.0
+    own: float = weight[i] if weight.shape[0] > 0 else 1.0
+    return own * float(design[i, g])
+
+
+@compiled_kernel
+def _add_labels(labels: Array, design: Array, weight: Array, sums: Array, mass: Array) -> None:
+    if labels.ndim == 2:
+        _gather(design, weight, labels, labels.shape[1], sums)
+    for i in range(len(labels)):
+        if design.ndim == 1:
+            own = weight[i] if weight.shape[0] > 0 else 1.0
+            mass[design[i]] += own
+            if labels.ndim == 1:
+                sums[design[i], labels[i]] += own
+        else:
+            for g in range(design.shape[1]):
+                part = _counted(design, weight, i, g)
+                mass[g] += part
+                if labels.ndim == 1:
+                    sums[g, labels[i]] += part
+
+
+def label_sums(block: Block, shape: tuple[int, int]) -> tuple[Floats, Floats]:
+    """Return the sums of the labels that came in, and the weights, by cell or group."""
+    sums, mass = np.zeros(shape), np.zeros(shape[0])
+    block = replace(block, labels=block.labels if block.truth is None else block.truth)
+    for labels, design, weight, _ in _arrays(block):
+        _add_labels(labels, design, weight, sums, mass)
+    return sums, mass
 
 
 @compiled_kernel
@@ -115,41 +163,32 @@ def _evaluate(
     lam: float,
     tile: Array,
     sums: Array,
-    squares: Array,
 ) -> float:
-    size, n_classes, lifted = len(tile), prices.shape[1], 0.0
-    x = np.empty(tile.shape[1])
+    size, n_classes, value = len(tile), prices.shape[1], 0.0
     for first in range(0, len(levels), size):
         n = min(size, len(levels) - first)
         _spread(labels, design, prices, first, tile, n)
         _settle(tile, n, n_classes, levels[first : first + n], lam)
         for row in range(n):
-            level = levels[first + row]
+            level, square = levels[first + row], 0.0
+            for k in range(n_classes):
+                above = max(tile[row, k] - level, 0.0)
+                square += above * above
+                tile[row, k] = above
             own = weight[first + row] if weight.shape[0] > 0 else 1.0
-            lifted += own * level
-            if design.ndim == 1:  # in one loop, which is faster
-                cell = design[first + row]
-                for k in range(tile.shape[1]):
-                    above = max(tile[row, k] - level, 0.0)
-                    squares[k] += own * above * above
-                    sums[cell, k] += own * above
-            else:
-                for k in range(tile.shape[1]):
-                    x[k] = max(tile[row, k] - level, 0.0)
-                    squares[k] += own * x[k] * x[k]
-                _gather(design, first + row, own, x, sums)
-    return lifted
+            # lam/2 |x|^2 - <x, v> with x = above / lam, hence <x, v> = |above|^2 / lam + level
+            value -= own * (0.5 * square / lam + level)
+        some = slice(first, first + n)
+        _gather(design[some], weight[some], tile, n_classes, sums)
+    return value
 
 
 def evaluate(block: Block, prices: Floats, lam: float) -> tuple[Floats, Floats]:
     """Return the sums of the responses by cell or group, and the sum of their values."""
-    tile, lifted = _tile(prices), 0.0
-    sums, squares = np.zeros((len(prices), tile.shape[1])), np.zeros(tile.shape[1])
+    sums, value = np.zeros(prices.shape), np.zeros(1)
     for part in _arrays(block):
-        lifted += _evaluate(*part, prices, float(lam), tile, sums, squares)
-    # lam/2 |x|^2 - <x, v> with x = above / lam, hence <x, v> = |above|^2 / lam + level
-    value = -(0.5 * squares.sum() / lam + lifted)
-    return sums[:, : prices.shape[1]] / lam, np.array([value])
+        value += _evaluate(*part, prices, float(lam), _tile(prices), sums)
+    return sums / lam, value
 
 
 @compiled_kernel
@@ -194,7 +233,7 @@ def _inspect(
     sums: Array,
     totals: Array,
 ) -> None:
-    n_classes, answer = prices.shape[1], np.zeros(tile.shape[1])
+    n_classes = prices.shape[1]
     for first in range(0, len(levels), len(tile)):
         n = min(len(tile), len(levels) - first)
         _spread(labels, design, prices, first, tile, n)
@@ -202,8 +241,9 @@ def _inspect(
         for row in range(n):
             i = first + row
             level, own = levels[i], weight[i] if weight.shape[0] > 0 else 1.0
-            paid, square, inner, apart, moved, whole = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-            lowest = np.inf
+            # Compilers make vector instructions of sums alone. The least entry of the gradient is at
+            # least -level less the sum of what entries fall short of that, which is rounding.
+            slack, square, inner, apart, moved, whole = level, 0.0, 0.0, 0.0, 0.0, 0.0
             for k in range(n_classes):
                 v = tile[row, k]
                 x = max(v - level, 0.0) / lam
@@ -212,32 +252,31 @@ def _inspect(
                 else:
                     y = float(labels[i, k])
                 gradient = lam * x - v
-                paid += x * gradient
-                lowest = min(lowest, gradient)
+                slack += x * gradient + max(-level - gradient, 0.0)
                 square += x * x
                 inner += x * y
                 apart += (x - y) * (x - y)
                 moved += abs(x - y)
                 whole += x
-                answer[k] = x
-            totals[0] += own * (paid - lowest)
+                tile[row, k] = x
+            totals[0] += own * slack
             totals[1] += own * square
             totals[2] += own * inner
             totals[3] += own * apart
             totals[4] += own * 0.5 * moved
             totals[5] = max(totals[5], abs(whole - 1.0))
-            _gather(design, i, own, answer, sums)
+        some = slice(first, first + n)
+        _gather(design[some], weight[some], tile, n_classes, sums)
 
 
 def inspect(block: Block, prices: Floats, lam: float) -> tuple[Floats, Floats, Floats]:
     """Return the evidence about the returned labels; other labels than responses are rare."""
     if block.answers is not None or block.truth is not None:
         return reference.inspect(block, prices, lam)
-    tile, totals = _tile(prices), np.zeros(6)
-    sums = np.zeros((len(prices), tile.shape[1]))
+    sums, totals = np.zeros(prices.shape), np.zeros(6)
     for part in _arrays(block):
-        _inspect(*part, prices, float(lam), tile, sums, totals)
-    return sums[:, : prices.shape[1]], totals[:5], totals[5:]
+        _inspect(*part, prices, float(lam), _tile(prices), sums, totals)
+    return sums, totals[:5], totals[5:]
 
 
 @compiled_kernel

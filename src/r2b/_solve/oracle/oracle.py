@@ -318,15 +318,17 @@ class Oracle:
                 return None
         else:
             chosen, own = sample_of_cells(rows, n_rows)
+        labels, cells = table.labels[chosen], rows.cells[chosen]
+        matrix, classes = (labels, None) if labels.ndim == 2 else (None, labels)
         taken = replace(
             rows,
-            matrix=None if rows.matrix is None else rows.matrix[chosen],
-            classes=None if rows.classes is None else rows.classes[chosen],
-            cells=rows.cells[chosen],
+            matrix=matrix,
+            classes=classes,
+            cells=cells,
             weight=own,
             width=rows.n_classes,
         )
-        block = Block(table.labels[chosen], table.design[chosen], own)
+        block = Block(labels, table.design[chosen], own)
         return Oracle._of(taken, block, share, self._threads, self.kernel_choice)
 
     @property

@@ -55,6 +55,15 @@ def answer(block: Block, prices: Floats, lam: float) -> Floats:
     return project(shifted if lam == 1.0 else shifted / lam)
 
 
+def label_sums(block: Block, shape: tuple[int, int]) -> tuple[Floats, Floats]:
+    """Return the sums of the labels that came in, and the weights, by cell or group."""
+    sums = np.zeros(shape)
+    for part in block.parts(shape[1]):
+        labels = as_matrix(part.labels if part.truth is None else part.truth, shape[1])
+        sums += part.totals(labels.astype(np.float64, copy=False), shape[0])
+    return sums, block.totals(np.ones((len(block), 1)), shape[0])[:, 0]
+
+
 def evaluate(block: Block, prices: Floats, lam: float) -> tuple[Floats, Floats]:
     """Return the sums of the responses by cell or group, and the sum of their values.
 

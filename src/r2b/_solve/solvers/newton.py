@@ -19,7 +19,7 @@ from r2b._constraints.bounds import Projected
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Floats
 from r2b._data.compute import products
-from r2b._solve.oracle import Oracle, evaluated, folded_curvature
+from r2b._solve.oracle import Evaluation, Oracle, evaluated, folded_curvature
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.linear import BlockSystem, Entries, Held, entries_of
 from r2b._solve.solvers.settings import SETTINGS, SolverSettings
@@ -71,7 +71,9 @@ class Newton:
     parity : Parity
     lam : float
     sample : Oracle, optional
-        Rows whose curvature stands for that of all rows. The residual always comes from all rows.
+        Rows that stand for all of them between two passes. The residual always comes from all rows.
+    lean : ndarray of shape (n_groups, n_classes), optional
+        What the means of a sample are off by: it is added to them, and to the value accordingly.
     name : str
     settings : SolverSettings
     """
@@ -80,6 +82,7 @@ class Newton:
     parity: Parity
     lam: float
     sample: Oracle | None = None
+    lean: Floats | None = None
     name: str = "newton"
     settings: SolverSettings = SETTINGS
 
@@ -103,6 +106,8 @@ class Newton:
 
     def step(self, state: NewtonState) -> NewtonState:
         """Take one accepted step; damping grows on a rejection and shrinks on success."""
+        if self.sample is not None:
+            return self._step_on_sample(state, self.sample)
         if state.curvature is None:
             state = replace(state, curvature=self._curvature(state.prices))
         damping = max(state.damping, 1e-13)
@@ -113,8 +118,8 @@ class Newton:
             except np.linalg.LinAlgError:  # singular to the last bit: more damping will do
                 candidate = None
             if candidate is not None and self._accepts(state, candidate):
-                # An estimated curvature is kept as long as it serves.
-                serves = self.sample is not None and candidate.residual <= 0.1 * state.residual
+                # The curvature of a sample is an estimate, and kept as long as it serves.
+                serves = self.lean is not None and candidate.residual <= 0.1 * state.residual
                 return replace(candidate, curvature=state.curvature) if serves else candidate
             damping *= 8
         # A proximal-gradient step never increases the envelope; where rounding hides even that,
@@ -123,6 +128,25 @@ class Newton:
         if safe.merit <= state.merit or safe.residual < state.residual:
             return safe
         return replace(state, stalled=True)
+
+    def _step_on_sample(self, state: NewtonState, sample: Oracle) -> NewtonState:
+        """Step to the answer of the sample, corrected to have the means of all rows here.
+
+        Stalled where that gains little: what is left is the change of the sample's error on the
+        way.
+        """
+        seen = evaluated(sample, self.parity, state.prices, self.lam)
+        lean = state.means - seen.means
+        small = replace(self, oracle=sample, sample=None, lean=lean)
+        here = replace(small._judged(state.prices, seen, state.damping), curvature=state.curvature)
+        for _ in range(10):
+            here = small.step(here)
+            if here.stalled or here.residual <= 1e-3 * state.residual:
+                break
+        found = replace(self._at(here.prices, here.damping), curvature=here.curvature)
+        if not self._accepts(state, found):
+            return replace(state, stalled=True)
+        return replace(found, stalled=found.residual > 0.3 * state.residual)
 
     def direction(self, state: NewtonState, damping: float) -> Floats:
         """Solve the system: entries inside their band get price 0, the others share levels."""
@@ -167,7 +191,7 @@ class Newton:
 
     def _curvature(self, prices: Floats) -> Floats:
         """Return -dm/dnu: blocks where groups share no rows, else times share for all pairs."""
-        oracle, parity = self.sample or self.oracle, self.parity
+        oracle, parity = self.oracle, self.parity
         if parity.design is None and self._entries.disjoint and not oracle.by_group:
             seen = oracle.evaluate(parity.shifts(prices), self.lam, curvature=True)
             assert seen.curvature is not None
@@ -195,8 +219,14 @@ class Newton:
         return new.residual <= (1 + 1e-6) * old.residual and new.unpaid <= 0.9 * old.unpaid
 
     def _at(self, prices: Floats, damping: float) -> NewtonState:
+        seen = evaluated(self.oracle, self.parity, prices, self.lam)
+        return self._judged(prices, seen, damping)
+
+    def _judged(self, prices: Floats, seen: Evaluation, damping: float) -> NewtonState:
         parity, gamma = self.parity, self.gamma
-        seen = evaluated(self.oracle, parity, prices, self.lam)
+        if self.lean is not None:
+            value = seen.value + parity.product(prices, self.lean)
+            seen = replace(seen, means=seen.means + self.lean, value=value)
         target = parity.project(seen.means + prices / gamma)
         gap = seen.means - target.means
         merit = (

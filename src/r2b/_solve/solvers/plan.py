@@ -71,7 +71,7 @@ def _by_newton(
     if samples is not None:
         sampled = replace(small, name="newton, sample")
         yield Stage(sampled, SETTINGS.near, steps // 3, final=False)
-        estimated = replace(newton, sample=samples.large, name="newton, sampled curvature")
+        estimated = replace(newton, sample=samples.large, name="newton, sampled steps")
         yield Stage(estimated, tol, steps // 4)
     yield Stage(newton, tol, steps)
 
