@@ -241,8 +241,8 @@ def _inspect(
         for row in range(n):
             i = first + row
             level, own = levels[i], weight[i] if weight.shape[0] > 0 else 1.0
-            # Compilers make vector instructions of sums alone. The least entry of the gradient is at
-            # least -level less the sum of what entries fall short of that, which is rounding.
+            # Compilers make vector instructions of sums alone, so instead of the least entry of the
+            # gradient: -level less the sum of what entries fall short of it, which is rounding.
             slack, square, inner, apart, moved, whole = level, 0.0, 0.0, 0.0, 0.0, 0.0
             for k in range(n_classes):
                 v = tile[row, k]
