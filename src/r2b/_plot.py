@@ -397,6 +397,42 @@ def measures(
     return ax
 
 
+def curves(
+    ax: Any,
+    what: str,
+    lines: Sequence[str],
+    scales: tuple[str, str],
+    found: Sequence[tuple[str, Floats, Floats, dict[str, Any]]],
+    chance: float | None,
+) -> Any:
+    """Draw points against each other, in a shade what chance explains of the first measure.
+
+    Parameters
+    ----------
+    ax, what, lines
+        As for :func:`group_means`.
+    scales : tuple of two str
+        What is measured along each axis.
+    found : sequence of (str, ndarray, ndarray, dict)
+        Name, both measures and look of each curve; one without a name is not in the legend.
+    chance : float, optional
+    """
+    ax = axes(ax, what)
+    keys: list[Key] = []
+    for name, x, y, look in found:
+        if np.isfinite(y).any():
+            ax.plot(x, y, **look, clip_on=False, zorder=3)
+            keys += [(name, look)] * bool(name)
+    if chance is not None:
+        ax.axvspan(0, chance, color=SHADE, zorder=0)
+        keys.append(CHANCE_KEY)
+    draw_legend(ax, keys)
+    for axis, title in zip((ax.xaxis, ax.yaxis), scales, strict=True):
+        set_scale(axis, title)
+    set_title(ax, *lines)
+    return ax
+
+
 def _write_beside(ax: Any, shown: Sequence[Measure]) -> None:
     """Write words beside dots, and make the axis long enough to hold them."""
     texts, room = [each.beside for each in shown], _room(ax)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from numbers import Integral, Real
+from functools import cached_property, partial
+from numbers import Integral
+from operator import le
 from zlib import crc32
 
 import numpy as np
 
 from r2b._audit.results import RARE, SAME, Chance
-from r2b._constraints.families.request import is_a
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
-from r2b.errors import ParameterError
+from r2b._data.numbers import refuse_other_number
 from r2b.metrics.chance import LARGEST_HYPERGEOMETRIC, tables_by_chance
 from r2b.metrics.intervals import Interval
 
@@ -333,11 +333,9 @@ class Draws:
         for name, remedy in remedies.items():
             value = getattr(self, name)
             least = 2 if name == "n_boot" and value else 0
-            if not is_a(Integral, value) or int(value) < least:
-                raise ParameterError(f"{name} is {value!r}.", remedy=remedy, **{name: value})
-        if not isinstance(self.level, Real) or not 0 < float(self.level) < 1:
-            remedy = "Pass a number between 0 and 1, such as 0.95."
-            raise ParameterError(f"level is {self.level!r}.", remedy=remedy, level=self.level)
+            refuse_other_number(name, value, remedy, partial(le, least), Integral)
+        remedy = "Pass a number between 0 and 1, such as 0.95."
+        refuse_other_number("level", self.level, remedy, lambda value: 0 < value < 1)
 
     def seed(self, family: str) -> int:
         """Return a family's own seed, so that its draws do not depend on the other families."""

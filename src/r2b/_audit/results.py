@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -14,15 +13,15 @@ import numpy as np
 from r2b._constraints.epsilon import refuse_percentages
 from r2b._constraints.families import Absent, Families
 from r2b._constraints.families.doubts import FEWEST
-from r2b._constraints.families.request import is_a, one_of
+from r2b._constraints.families.request import one_of
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.frames import Backend, frame_of
+from r2b._data.numbers import refuse_other_number
 from r2b._data.values import json_value, written
 from r2b._labels.summary import counted
 from r2b._plot import Measure, group_means, measures, percent, shorten
 from r2b._plot import one_of as place_of
-from r2b.errors import ParameterError
 from r2b.metrics.chance import format_p_value
 from r2b.metrics.intervals import Interval
 
@@ -650,12 +649,8 @@ class Audit:
 
     def exceeds(self, epsilon: float) -> tuple[Difference, ...]:
         """List every family and class whose disparity is larger than epsilon, the largest first."""
-        if not is_a(Real, epsilon) or not float(epsilon) >= 0:
-            raise ParameterError(
-                f"epsilon is {epsilon!r}.",
-                remedy="Pass a number of 0 or more, such as 0.05.",
-                epsilon=epsilon,
-            )
+        remedy = "Pass a number of 0 or more, such as 0.05."
+        refuse_other_number("epsilon", epsilon, remedy, lambda value: value >= 0)
         refuse_percentages("epsilon", epsilon, 1.0)
         each = (family.difference(k) for family in self.families for k in range(len(self.classes)))
         larger = (one for one in each if one.value > float(epsilon) + SAME)

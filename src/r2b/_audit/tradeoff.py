@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +19,12 @@ from r2b._constraints.families.fitted import Crossings
 from r2b._constraints.families.request import is_a
 from r2b._data.arrays import Floats
 from r2b._data.frames import Backend, frame_of, records
+from r2b._data.numbers import refuse_other_number
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.summary import counted
 from r2b._labels.task import Task, open_job
-from r2b._plot import CHANCE_KEY, COLOURS, SHADE, axes, draw_legend, percent, set_scale, set_title
+from r2b._plot import COLOURS, curves, percent
 from r2b.errors import ParameterError
 
 
@@ -173,34 +174,21 @@ class Frontier(Sequence[FrontierPoint]):
         >>> ax.get_ylabel(), ax.lines[0].get_ydata().round(1)
         ('labels expected to change (%)', array([33.3, 23.3, 13.3]))
         """
-        ax = axes(ax, "Frontier")
-        points = {"color": COLOURS[0], "markersize": 5}
-        changes, style = 100 * self.expected_changes, {"clip_on": False, "zorder": 3}
-        ax.plot(self.epsilon, changes, "o-", **points, **style)
+        changes = 100 * self.expected_changes
+        look = {"marker": "o", "color": COLOURS[0], "markersize": 5}
+        found = [("", self.epsilon, changes, look)]
         unproven = np.array([not point.solved for point in self], bool)
-        shown: list[tuple[str, dict[str, object]]] = []
-        if self.chance is not None:
-            ax.axvspan(0, self.chance, color=SHADE, zorder=0)
-            shown.append(CHANCE_KEY)
+        hollow = {**look, "markerfacecolor": "white", "linestyle": ""}
         if unproven.any():
-            hollow: dict[str, object] = {
-                "marker": "o",
-                "color": COLOURS[0],
-                "markerfacecolor": "white",
-            }
-            line = {"linestyle": "", "markersize": 5, "zorder": 4}
-            ax.plot(self.epsilon[unproven], changes[unproven], **hollow, **line)
-            shown.append(("not proven", hollow))
-        if shown:
-            draw_legend(ax, shown)
-        set_scale(ax.xaxis, "epsilon")
-        set_scale(ax.yaxis, "labels expected to change (%)")
-        ax.set_ylim(bottom=0)
+            found.append(("not proven", self.epsilon[unproven], changes[unproven], hollow))
         ends = [
             f"{percent(point.expected_changes)} at epsilon {point.epsilon:.4g}"
             for point in (*self[:1], *self[1:][-1:])
         ]
-        set_title(ax, "What parity costs", f"labels that change: {', '.join(ends)}" if ends else "")
+        lines = ["What parity costs", f"labels that change: {', '.join(ends)}" if ends else ""]
+        scales = "epsilon", "labels expected to change (%)"
+        ax = curves(ax, "Frontier", lines, scales, found, self.chance)
+        ax.set_ylim(bottom=0)
         return ax
 
 
@@ -399,12 +387,8 @@ def smallest_epsilon(
             remedy="Pass `distance=0.01`, or `changes=0.05`.",
         )
     name, budget = ("distance", distance) if distance is not None else ("changes", changes)
-    if not is_a(Real, budget) or not 0 <= float(budget) < np.inf:  # type: ignore[arg-type]
-        raise ParameterError(
-            f"The budget of {name} is {budget!r}.",
-            remedy="Pass a number of at least 0.",
-            **{name: budget},
-        )
+    remedy = "Pass a budget of at least 0."
+    refuse_other_number(name, budget, remedy, lambda value: 0 <= value < np.inf)
     task = task_of(y, {"sensitive_features": sensitive_features, **options}, decided=("epsilon",))
     warn_of_doubts(task)
     return _search(task, name, float(budget))  # type: ignore[arg-type]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,6 +131,19 @@ def refuse_weightless_cells(weight: Array, groups: Cells) -> None:
         remedy = "Give at least one of its rows a positive weight, or drop the group."
         raise WeightError(problem, remedy=remedy, group=name, count=count)
     refuse_weightless_table(weight)
+
+
+def refuse_other_number(
+    name: str, value: object, remedy: str, inside: Callable[[Any], bool], kind: type = Real
+) -> None:
+    """Raise where a parameter is not a number of a kind inside its range; True is no number.
+
+    Examples
+    --------
+    >>> refuse_other_number("level", 0.95, "Pass a number between 0 and 1.", lambda x: 0 < x < 1)
+    """
+    if isinstance(value, bool) or not isinstance(value, kind) or not inside(value):
+        raise ParameterError(f"{name} is {value!r}.", remedy=remedy, **{name: value})
 
 
 def refuse_weightless_groups(

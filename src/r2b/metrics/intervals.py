@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from r2b._data.arrays import Array
-from r2b.errors import ParameterError
+from r2b._data.numbers import refuse_other_number
 from r2b.metrics.binomial import difference_bounds, mean_bounds, variance_of_means
 from r2b.metrics.means import means_of, table_to_measure
 
@@ -46,9 +45,8 @@ class Interval:
 
 
 def _refuse_level(level: float) -> None:
-    if not isinstance(level, Real) or not 0 < level < 1:
-        problem = f"The level {level!r} is not between 0 and 1."
-        raise ParameterError(problem, remedy="Pass a level such as 0.99.", level=level)
+    remedy = "Pass a number between 0 and 1, such as 0.99."
+    refuse_other_number("level", level, remedy, lambda value: 0 < value < 1)
 
 
 def mean_interval(values: Array, weight: Array | None, level: float) -> Interval:

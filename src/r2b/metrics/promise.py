@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import ceil, floor, inf, isinf, log, log10
-from numbers import Real
 from statistics import NormalDist
 from typing import Any
 
@@ -24,6 +23,7 @@ from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import generator
+from r2b._data.numbers import refuse_other_number
 from r2b._data.values import written
 from r2b.errors import InputError, ParameterError, WeightError
 from r2b.metrics.betting import block_means, n_pairs, narrowed, ruled_out
@@ -221,7 +221,11 @@ def parity_promise(
     0 on 2,000 rows held back; betting on paired rows, 4 differences). It comes from ... These rows
     cannot support epsilon 0.01; about ... would.
     """
-    _refuse_numbers(confidence, epsilon)
+    remedy = "Pass a number between 0 and 1, such as 0.95."
+    refuse_other_number("confidence", confidence, remedy, lambda value: 0 < value < 1)
+    if epsilon is not None:
+        remedy = "Pass one number from 0 to 1, or leave it out."
+        refuse_other_number("epsilon", epsilon, remedy, lambda value: 0 <= value <= 1)
     table = _read(
         criterion,
         y_true,
@@ -340,23 +344,6 @@ class _Pair:
             self.where,
             float(self.measured[place]),
             float(self.high[place]),
-        )
-
-
-def _refuse_numbers(confidence: float, epsilon: float | None) -> None:
-    if isinstance(confidence, bool) or not (isinstance(confidence, Real) and 0 < confidence < 1):
-        raise ParameterError(
-            f"confidence is {confidence!r}.",
-            remedy="Pass a number between 0 and 1, such as 0.95.",
-            confidence=confidence,
-        )
-    if epsilon is not None and (
-        isinstance(epsilon, bool) or not (isinstance(epsilon, Real) and 0 <= epsilon <= 1)
-    ):
-        raise ParameterError(
-            f"epsilon is {epsilon!r}.",
-            remedy="Pass one number from 0 to 1, or leave it out.",
-            epsilon=epsilon,
         )
 
 

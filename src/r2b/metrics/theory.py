@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import log, sqrt
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from r2b._data.arrays import Array
 from r2b._data.columns import Column, recognise, refuse_other_index
+from r2b._data.numbers import refuse_other_number
 from r2b.errors import ParameterError, ShapeError
 from r2b.metrics.intervals import group_sizes
 from r2b.metrics.means import disparity_of_means, means_of, table_to_measure
@@ -73,21 +73,12 @@ class GeneralizationBound:
             raise ParameterError(
                 f"There is nothing to bound: {sizes}.", remedy="Pass sizes above 0.", **sizes
             )
-        if isinstance(self.delta, bool) or not (
-            isinstance(self.delta, Real) and 0 < self.delta < 1
-        ):
-            raise ParameterError(
-                f"delta is {self.delta!r}.",
-                remedy="Pass a number between 0 and 1, such as 0.05.",
-                delta=self.delta,
-            )
-        if isinstance(self.complexity, bool) or not (
-            isinstance(self.complexity, Real) and 0 <= self.complexity < np.inf
-        ):
-            remedy = "Pass a finite number of zero or more; rademacher_complexity estimates it."
-            raise ParameterError(
-                f"The complexity is {self.complexity!r}.", remedy=remedy, complexity=self.complexity
-            )
+        remedy = "Pass a number between 0 and 1, such as 0.05."
+        refuse_other_number("delta", self.delta, remedy, lambda value: 0 < value < 1)
+        remedy = "Pass a finite number of zero or more; rademacher_complexity estimates it."
+        refuse_other_number(
+            "complexity", self.complexity, remedy, lambda value: 0 <= value < np.inf
+        )
 
     @property
     def confidence(self) -> float:

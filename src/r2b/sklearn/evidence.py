@@ -11,20 +11,7 @@ import numpy as np
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.frames import Backend, frame_of
-from r2b._plot import (
-    CHANCE_KEY,
-    COLOURS,
-    INK,
-    SHADE,
-    Key,
-    Measure,
-    axes,
-    draw_legend,
-    measures,
-    percent,
-    set_scale,
-    set_title,
-)
+from r2b._plot import COLOURS, INK, Measure, curves, measures, percent
 from r2b.errors import InputError, ShapeError
 from r2b.metrics.chance import SamplingLevel, format_p_value, sampling_level
 from r2b.metrics.criteria import demographic_parity_difference
@@ -128,24 +115,24 @@ class ModelFrontier:
         >>> ax.get_xlabel()
         'disparity of decisions, by true group (%)'
         """
-        ax = axes(ax, "ModelFrontier")
         plain = np.array([self.plain_disparity]), np.array([self.plain_accuracy])
-        keys: list[Key] = []
-        for name, (x, y), marker, colour, line in (
-            ("attribute predicted", (self.disparity, self.accuracy), "o", COLOURS[0], "-"),
-            ("attribute known", (self.disparity_given, self.accuracy_given), "s", COLOURS[1], "--"),
-            ("plain model", plain, "^", INK, "none"),
-        ):
-            if np.isfinite(y).any():
-                look = {"marker": marker, "color": colour, "linestyle": line}
-                ax.plot(100 * x, 100 * y, **look, markersize=6, clip_on=False, zorder=3)
-                keys.append((name, look))
-        ax.axvspan(0, 100 * self.chance, color=SHADE, zorder=0)
-        draw_legend(ax, [*keys, CHANCE_KEY])
-        set_scale(ax.xaxis, "disparity of decisions, by true group (%)")
-        set_scale(ax.yaxis, "accuracy (%)")
+        given = self.disparity_given, self.accuracy_given
+        found = [
+            (
+                name,
+                100 * x,
+                100 * y,
+                {"marker": marker, "color": colour, "linestyle": line, "markersize": 6},
+            )
+            for name, (x, y), marker, colour, line in (
+                ("attribute predicted", (self.disparity, self.accuracy), "o", COLOURS[0], "-"),
+                ("attribute known", given, "s", COLOURS[1], "--"),
+                ("plain model", plain, "^", INK, "none"),
+            )
+        ]
+        scales = "disparity of decisions, by true group (%)", "accuracy (%)"
+        ax = curves(ax, "ModelFrontier", [self.cost], scales, found, 100 * self.chance)
         ax.set_xlim(left=0)
-        set_title(ax, self.cost)
         return ax
 
 

@@ -14,6 +14,7 @@ from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.offsets import Offsets
 from r2b._data.cells import Cells
 from r2b._data.families import FamilyChoice, family_columns
+from r2b._data.numbers import refuse_other_number
 from r2b.errors import ParameterError
 
 Target = str | ArrayLike | Mapping[Any, float]
@@ -96,10 +97,8 @@ class Request:
 
     def __post_init__(self) -> None:
         fewest = self.min_group_size
-        if not (is_a(Integral, fewest) and fewest >= 0):
-            remedy = "Pass the fewest rows a group may have, such as 30; 0 accepts all."
-            problem = f"min_group_size is {fewest!r}."
-            raise ParameterError(problem, remedy=remedy, min_group_size=fewest)
+        remedy = "Pass the fewest rows a group may have, such as 30; 0 accepts all."
+        refuse_other_number("min_group_size", fewest, remedy, lambda n: n >= 0, Integral)
         for name, choice in CHOICES.items():
             one_of(name, getattr(self, name), get_args(choice))
         if self.small_groups == "exclude" and not fewest:
