@@ -113,7 +113,7 @@ def test_a_frontier_is_that_of_the_function_and_can_be_written(shell: Shell) -> 
         (
             "audit people.csv --label jbo --sensitive sex",
             2,
-            "no column 'jbo' (--label). Did you mean 'job'?",
+            "no column 'jbo', which --label names. Did you mean 'job'?",
         ),
         (
             "audit people.csv --label qqqqq --sensitive sex",
@@ -123,7 +123,7 @@ def test_a_frontier_is_that_of_the_function_and_can_be_written(shell: Shell) -> 
         (
             "audit people.csv --label job --sensitive sex,raze",
             2,
-            "no column 'raze' (--sensitive). Did you mean 'race'?",
+            "no column 'raze', which --sensitive names. Did you mean 'race'?",
         ),
         ("audit people.csv --label job --sensitve sex", 2, "'--sensitive'"),
         ("adit people.csv", 2, "Did you mean 'audit'?"),

@@ -197,10 +197,10 @@ def test_a_delimited_file_that_is_not_whole_is_refused_with_the_line(text: str, 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 def test_a_column_that_is_there_twice_is_refused_only_where_it_is_asked_for(kind: str) -> None:
     source = of("a,b,a\n1,2,3\n")
-    source.check(["b"], "--label")
+    source.check([("--label", ["b"])])
     assert column(source, "b") == ["2"]
     assert encoded(source, {"c": ["4"]}) == b"a,b,a,c\n1,2,3,4\n"
-    for asked in (lambda: source.check(["a"], "--label"), lambda: source.columns(["a"])):
+    for asked in (lambda: source.check([("--label", ["a"])]), lambda: source.columns(["a"])):
         with pytest.raises(InputError, match=r"2 columns called 'a' \(columns 1, 3\)"):
             asked()
     with pytest.raises(InputError, match="2 columns called 'a'"):

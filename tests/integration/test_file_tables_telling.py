@@ -73,7 +73,7 @@ def test_a_header_split_at_the_wrong_mark_is_told_the_right_one(
 ) -> None:
     spelled = {"\t": "\\t"}.get(mark, mark)
     with pytest.raises(ParameterError, match="has no column 'sex'") as refused:
-        of(text, name).check(["sex"], "--sensitive")
+        of(text, name).check([("--sensitive", ["sex"])])
     assert (
         refused.value.remedy
         == f"Fields seem to be separated by '{spelled}': pass `delimiter='{spelled}'`."

@@ -259,7 +259,7 @@ def test_forms_and_names_that_cannot_be_are_refused() -> None:
     with pytest.raises(ParameterError, match="no column 'key', which key names"):
         fair.frame("round", key="key")
     twice = table.append_column("sex", table["sex"])
-    with pytest.raises(ParameterError, match="has 2 columns named 'sex'"):
+    with pytest.raises(InputError, match="has 2 columns called 'sex'"):
         r2b.scan(twice).debias("level", sensitive_features="sex")
     assert r2b.scan(
         table.append_column("junk", table["id"]).append_column("junk", table["id"])

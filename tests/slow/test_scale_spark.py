@@ -247,7 +247,7 @@ def stream(frame: Any) -> Any:
     [
         (lambda frame: frame.where("false"), EmptyError, "no rows"),
         (lambda frame: frame.selectExpr("array(y) as p", "sex"), InputError, "lists of string"),
-        (lambda frame: frame.selectExpr("p", "sex", "w as sex"), ParameterError, "2 columns named"),
+        (lambda frame: frame.selectExpr("p", "sex", "w as sex"), InputError, "2 columns called"),
         (vectors, ParameterError, "vector_to_array"),
         (stream, ParameterError, "a stream"),
     ],

@@ -29,7 +29,7 @@ from r2b._verify.output import ROWS, Fingerprints, Output, RowSums, spelled_sche
 from r2b._verify.record import UNREADABLE, Record, beside, read_record
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.gathering import held_rows
-from r2b.engines.roles import ColumnRoles, names_of, refuse_columns
+from r2b.engines.roles import ColumnRoles, names_of
 from r2b.engines.source import Relabel
 from r2b.engines.table_rows import TableRows, recounted
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
@@ -236,8 +236,8 @@ def _opened(
         remedy = "Pass the table that was debiased with `data=...`."
         problem = f"{own.name} no longer has the column {gone!r}, which was read."
         raise ParameterError(problem, remedy=remedy, column=gone)
-    refuse_columns(own.names, [("the certificate", record.new)], own.subject)
-    refuse_columns(table.names, [("the certificate", old)], table.subject)
+    own.check([("the certificate", record.new)])
+    table.check([("the certificate", old)])
     return _Checking(own, table, fair, record)
 
 

@@ -163,7 +163,7 @@ def _refuse_columns(table: FileSource, parts: dict[str, tuple[str, ...]]) -> Non
     """Refuse columns that are not there, or play two parts; a weight may play another."""
     for part, names in parts.items():
         try:
-            table.check(names, part)
+            table.check([(part, names)])
         except ParameterError as error:
             raise error.changed(control=part) from None
     seen: set[str] = set()

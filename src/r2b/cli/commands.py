@@ -187,7 +187,7 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
             writer.check(path)
         columns = columns_of(source, given)
         given["families"] = families_of(source.names, given, "both")
-        source.check([*filter(None, [draws["clusters"]])], "--clusters")
+        source.check([("--clusters", [*filter(None, [draws["clusters"]])])])
         scan = Scan(source)
         with on_lines(source):
             found = scan.audit(**columns, **given, **draws, n_largest=largest)
@@ -257,7 +257,7 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
             classes = class_names(source, roles, given["missing"])
             asked = options_of(source.names, given, classes)
             keys = named(source.names, keys)
-            source.check(keys, "--key")
+            source.check([("--key", keys)])
             refuse_taken(new_names(form, new_column, roles, classes, ordered=True), source)
             progress = meter if meter.shown else None
             fair = scan.debias(**columns, **asked, progress=progress)

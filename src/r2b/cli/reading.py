@@ -22,7 +22,6 @@ from r2b.cli.options import READING, ROLES
 from r2b.cli.output import spelled
 from r2b.engines.batch import numbers_of
 from r2b.engines.files import EMPTY, FileSource, PassProgress
-from r2b.engines.roles import refuse_columns
 from r2b.errors import InputError, ParameterError
 
 
@@ -109,9 +108,7 @@ def columns_of(source: FileSource, given: dict[str, Any]) -> dict[str, Any]:
         ("--control", controls),
         ("--weight", [] if role["weight"] is None else [role["weight"]]),
     ]
-    for option, columns in chosen:
-        source.check(columns, option)
-    refuse_columns(names, chosen, source.name)
+    source.check(chosen)
     if label is None and len(labels) < 2:
         raise ParameterError(
             f"--label-columns names one column, {labels[0]!r}; probabilities need one per class.",

@@ -17,7 +17,6 @@ from r2b._labels.rows import MemoryRows
 from r2b._labels.rule import Rule
 from r2b.engines.batch import Batch, one_array, one_record, weights_of
 from r2b.engines.lazy import HeldSource
-from r2b.engines.roles import refuse_columns
 from r2b.engines.source import Relabel
 from r2b.engines.table_rows import TableRows
 from r2b.engines.tables import Scan, roles_of
@@ -92,11 +91,7 @@ def debias_counts(
         "sample_weight": sample_weight,
     }
     roles = roles_of(source, label, **named)
-    refuse_columns(
-        source.names,
-        [("the labels, attributes and weights", roles.used), ("count", [count])],
-        source.subject,
-    )
+    source.check([("the labels, attributes and weights", roles.used), ("count", [count])])
     if not roles.categorical or roles.soft:
         odd = roles.called if roles.soft else f"the column {roles.measured[0]!r}"
         raise ParameterError(

@@ -11,7 +11,7 @@ import numpy as np
 
 from r2b._data import Continuous, ContinuousSettings, Dataset, Membership, Schema
 from r2b._data.arrays import Array, Whole
-from r2b._files.text import did_you_mean, listed_names
+from r2b._files.text import listed_names
 from r2b._labels.draws import draws_of, key_words, row_numbers
 from r2b._solve.oracle import Block
 from r2b.engines.batch import Batch, lists_to_matrix, one_array, weights_of
@@ -233,37 +233,6 @@ def refuse_alike(names: Sequence[str], new: Sequence[str], engine: str, remedy: 
                 column=name,
             )
         known[name.lower()] = name
-
-
-def refuse_columns(
-    names: Sequence[str], chosen: Sequence[tuple[str, Sequence[str]]], table: str
-) -> None:
-    """Refuse columns that are not there, twice in the table, or asked to be two things.
-
-    Raises
-    ------
-    ParameterError
-        Names the column and, where it is not there, one that is much like it.
-    """
-    role: dict[str, str] = {}
-    for argument, columns in chosen:
-        for column in columns:
-            if column not in names:
-                problem = f"{table} has no column {column!r}, which {argument} names."
-                remedy = did_you_mean(column, names) or f"Its columns are {listed_names(names)}."
-                raise ParameterError(
-                    problem, remedy=remedy, code="unknown-column", column=column, argument=argument
-                )
-            if list(names).count(column) > 1:
-                problem = f"{table} has {list(names).count(column)} columns named {column!r}."
-                raise ParameterError(problem, remedy="Rename all but one of them.", column=column)
-            if column in role and "key" not in (argument, role[column]):
-                raise ParameterError(
-                    f"The column {column!r} is named by {role[column]} and by {argument}.",
-                    remedy="Name each column once.",
-                    column=column,
-                )
-            role[column] = argument
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ from r2b._data.compute import work_ahead
 from r2b._data.merge import joint_codes
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import as_text
+from r2b._files.text import did_you_mean, listed_names
 from r2b._labels.forms import FairRows, Response
 from r2b._labels.labels import Form
 from r2b._labels.rounding import classes_after, padded, round_rows
@@ -157,6 +158,52 @@ class Source(ABC):
             f"{self.subject} is not a file, so there is nothing that says how to write it.",
             remedy="Take frame(...), which is of the kind that came in, and write that.",
         )
+
+    def check(self, chosen: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Refuse columns that are not there, twice in the table, or asked to be two things.
+
+        Parameters
+        ----------
+        chosen : sequence of (str, sequence of str)
+            What names columns, such as an argument, and the columns that it names.
+
+        Raises
+        ------
+        ParameterError
+            Names the column and, where it is not there, one that is much like it.
+        """
+        role: dict[str, str] = {}
+        for argument, columns in chosen:
+            for column in columns:
+                if column not in self.names:
+                    problem = f"{self.subject} has no column {column!r}, which {argument} names."
+                    facts = {"code": "unknown-column", "column": column, "argument": argument}
+                    raise ParameterError(problem, remedy=self.remedy_for(column), **facts)
+                self.refuse_twice([column])
+                if column in role and "key" not in (argument, role[column]):
+                    raise ParameterError(
+                        f"The column {column!r} is named by {role[column]} and by {argument}.",
+                        remedy="Name each column once.",
+                        column=column,
+                    )
+                role[column] = argument
+
+    def remedy_for(self, column: str) -> str:
+        """Return a remedy for a column that is not there."""
+        close = did_you_mean(column, self.names)
+        return close or f"Its columns are {listed_names(self.names)}."
+
+    def refuse_twice(self, wanted: Sequence[str]) -> None:
+        """Refuse names that several columns share."""
+        for name in wanted:
+            places = [place + 1 for place, each in enumerate(self.names) if each == name]
+            if len(places) > 1:
+                problem = (
+                    f"{self.subject} has {len(places)} columns called {name!r} (columns "
+                    f"{', '.join(map(str, places))})."
+                )
+                remedy = "Give each a name of its own."
+                raise InputError(problem, remedy=remedy, column=name, places=places)
 
     def with_numbers(self, wanted: Sequence[str]) -> Source:
         """Return the table with some columns as numbers; files of text read them so on request."""

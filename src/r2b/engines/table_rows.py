@@ -26,7 +26,7 @@ from r2b._labels.rule import Rule, applied
 from r2b._solve.certificate import Certificate
 from r2b.engines.batch import Batch, Fold, add
 from r2b.engines.gathering import read_rows
-from r2b.engines.roles import ColumnRoles, Decode, names_of, refuse_columns
+from r2b.engines.roles import ColumnRoles, Decode, names_of
 from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Relabel, Source, new_names
 from r2b.engines.tally import Tally, gaps_of
 from r2b.errors import (
@@ -190,7 +190,7 @@ class TableRows(LabelRows):
                 "the same labels.",
                 form=form,
             )
-        refuse_columns(source.names, [("key", keys)], source.subject)
+        source.check([("key", keys)])
         names = new_names(form, new_column, roles, rule.classes.tolist(), ordered=source.ordered)
         refuse_taken(names, source)
         return self.relabelled(rule, form, names, random_state, keys if drawn else ())

@@ -34,7 +34,6 @@ from r2b.engines.roles import (
     ColumnRoles,
     Decode,
     names_of,
-    refuse_columns,
     refuse_lists_as_text,
     with_attributes,
 )
@@ -301,7 +300,7 @@ class Scan:
         )
         codes = None
         if clusters is not None:
-            refuse_columns(self.names, [("clusters", [clusters])], self.source.subject)
+            self.source.check([("clusters", [clusters])])
             codes = cluster_codes(self.source.columns([clusters])[clusters], data)
         return audit_dataset(data, request, draws, codes, self.source.library)
 
@@ -369,7 +368,7 @@ def roles_of(
         if not names:
             problem = f"{argument} names no column."
             raise ParameterError(problem, remedy="Name at least one.", argument=argument)
-    refuse_columns(source.names, chosen, source.subject)
+    source.check(chosen)
     return replace(roles, soft=len(labels) > 1 or source.list_length(labels[0]) is not None)
 
 

@@ -15,7 +15,7 @@ from r2b._constraints.families.request import is_a
 from r2b._data.compute import release_memory, work_ahead
 from r2b._files.arrow import pyarrow, unfolded_bytes
 from r2b._files.paths import local_path, refuse_little_room
-from r2b._files.text import did_you_mean, listed_names, refuse_growth
+from r2b._files.text import refuse_growth
 from r2b._solve.oracle import Block, Blocks
 from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS, Batch, evened, numbers_of
 from r2b.engines.files.delimited import DelimitedStored
@@ -243,31 +243,11 @@ class FileSource(Source):
         none = [pyarrow().array([], self.kind_of(name)) for name in columns]
         return pyarrow().record_batch(none, names=list(columns))
 
-    def check(self, wanted: Sequence[str], what: str) -> None:
-        """Refuse columns that are not there, or more than once."""
-        for name in wanted:
-            if name not in self.names:
-                file = self.files[0]
-                remedy = file.header.remedy_for(name) if isinstance(file, DelimitedStored) else ""
-                remedy = remedy or did_you_mean(name, self.names)
-                remedy = remedy or f"Its columns are {listed_names(self.names)}."
-                problem = f"{self.name} has no column {name!r} ({what})."
-                raise ParameterError(
-                    problem, remedy=remedy, code="unknown-column", column=name, columns=self.names
-                )
-        self.refuse_twice(wanted)
-
-    def refuse_twice(self, wanted: Sequence[str]) -> None:
-        """Refuse names that several columns share."""
-        for name in wanted:
-            places = [place + 1 for place, each in enumerate(self.names) if each == name]
-            if len(places) > 1:
-                problem = (
-                    f"{self.name} has {len(places)} columns called {name!r} (columns "
-                    f"{', '.join(map(str, places))})."
-                )
-                remedy = "Give each a name of its own."
-                raise InputError(problem, remedy=remedy, column=name, places=places)
+    def remedy_for(self, column: str) -> str:
+        """Return a remedy for a column that is not there."""
+        file = self.files[0]
+        seen = file.header.remedy_for(column) if isinstance(file, DelimitedStored) else ""
+        return seen or super().remedy_for(column)
 
     def place(self, row: int) -> str:
         """Return where a row is, for errors: its file, its number and, in text, its line.
