@@ -76,7 +76,7 @@ class DuckDBSource(LazySource):
     def _joined(self, relabel: Relabel) -> Any:
         """Join the new columns of each combination of label and attributes."""
         keys, weight = relabel.decode.roles.described, relabel.decode.roles.weight
-        r2b_new_labels, own = lookup(self.counted(keys), relabel)
+        r2b_new_labels, own = lookup(self.tally(keys).columns, relabel)
         kind = dict(zip(self.names, self.table.types, strict=True))[keys[0]]
         new = []
         for name in r2b_new_labels.schema.names[len(own) :]:

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-import numpy as np
-
 from r2b._data.compute import work_ahead
 from r2b._files.arrow import pyarrow
 from r2b._solve.oracle import Block
@@ -21,7 +19,7 @@ from r2b.engines.batch import PIECE_ROWS, Batch, in_batches, one_record, taken_r
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source
 from r2b.engines.spool import keeping
-from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_combinations
+from r2b.engines.tally import MOST_COMBINATIONS, Tally, tally_of
 from r2b.errors import EmptyError, UnseenError
 
 
@@ -130,16 +128,7 @@ class LazySource(StreamSource):
         """Count with a group-by; weights are added exactly, batch by batch."""
         if weight is not None:
             return super().tally(keys, weight)
-        found = self.counted(keys)
-        columns = {name: found.column(name).combine_chunks() for name in keys}
-        return Tally(columns, found.column(found.num_columns - 1).to_numpy().astype(np.int64))
-
-    def counted(self, keys: Sequence[str]) -> Any:
-        """Return a ``pyarrow.Table`` of every combination of values, and last their counts."""
-        found = self.grouped(keys, MOST_COMBINATIONS + 1)
-        if found.num_rows > MOST_COMBINATIONS:
-            refuse_combinations({name: len(found.column(name).unique()) for name in keys})
-        return found
+        return tally_of(self.grouped(keys, MOST_COMBINATIONS + 1), keys)
 
 
 def in_rows(records: Iterable[Any], size: int | None, place: str = "") -> Iterator[Batch]:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from r2b._data import Dataset
-from r2b._data.arrays import Array, Whole, smallest_unsigned
+from r2b._data.arrays import Array, Whole
 from r2b._data.compute import work_ahead
 from r2b._data.merge import joint_codes
 from r2b._files.arrow import pyarrow
@@ -27,7 +27,7 @@ from r2b._files.formats import as_text
 from r2b._files.text import did_you_mean, listed_names
 from r2b._labels.forms import FairRows, Response
 from r2b._labels.labels import Form
-from r2b._labels.rounding import classes_after, padded, round_rows
+from r2b._labels.rounding import classes_after, padded
 from r2b._labels.rule import Rule
 from r2b._solve.oracle import Block, Blocks, Reduction, merged
 from r2b.engines.batch import (
@@ -375,19 +375,8 @@ class Relabel:
             if self.draws is not None:
                 return self.decided[np.searchsorted(self.draws, draws)]
             return self.decided[batch.first : batch.first + len(batch)]
-        weight = self.decode.weight(batch)
-        if not self.decode.roles.categorical:
-            rows = self.rows(replace(data, weight=weight))
-            return rows.round(draws, self.random_state, keyed=True)
-        # In the order of their draws, so that the order of rows in a batch does not matter.
-        matrix, cells = self.rows(data).matrix(np.float64), data.cells.codes
-        codes = np.empty(len(matrix), smallest_unsigned(data.n_classes))
-        order = np.lexsort((draws, cells))
-        starts = np.flatnonzero(np.diff(cells[order].astype(np.int64))) + 1
-        for mine in np.split(order, starts):
-            own = None if weight is None else weight[mine]
-            codes[mine] = round_rows(matrix[mine], draws[mine], own)
-        return codes
+        rows = self.rows(replace(data, weight=self.decode.weight(batch)))
+        return rows.round(draws, self.random_state, keyed=True)
 
     def _classes(self, batch: Batch, codes: Array) -> Any:
         """Return classes with the type of the column they come from."""

@@ -17,12 +17,12 @@ from operator import and_
 from typing import Any
 
 from r2b._solve.oracle import Reduction, merged
-from r2b.engines.batch import PIECE_ENTRIES, RELABELLED_ROWS, Batch, one_record
+from r2b.engines.batch import PIECE_ENTRIES, RELABELLED_ROWS, Batch
 from r2b.engines.lazy import in_rows, joins, lookup
 from r2b.engines.roles import Decode, refuse_alike
 from r2b.engines.source import NO_LABEL, Relabel, Source
 from r2b.engines.spark_worker import MERGED_AT_ONCE, RESULTS, Beside, Merge, Reduce, Run, unpacked
-from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_combinations, refuse_nested
+from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_nested, tally_of
 from r2b.errors import InputError, MissingExtraError, ParameterError
 
 
@@ -125,15 +125,10 @@ class SparkSource(Source):
     def _grouped(self, keys: tuple[str, ...]) -> Tally:
         frame, names = self.select(keys)
         counted = frame.groupBy(*frame.columns).count().limit(MOST_COMBINATIONS + 1).toArrow()
-        for column, name in zip(one_record(counted).columns, names, strict=False):
+        for column, name in zip(counted.columns, names, strict=False):
             refuse_nested(column, name)
-        if len(counted) > MOST_COMBINATIONS:
-            columns = zip(names, counted.columns, strict=False)
-            refuse_combinations({name: len(column.unique()) for name, column in columns})
         # Groups arrive in any order, and sums that follow must not depend on it.
-        rows = counted.sort_by([(name, "ascending") for name in frame.columns])
-        *columns, count = one_record(rows).columns
-        return Tally(dict(zip(names, columns, strict=True)), count.to_numpy())
+        return tally_of(counted.sort_by([(name, "ascending") for name in frame.columns]), names)
 
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[SparkBlocks]:

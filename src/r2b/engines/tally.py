@@ -13,7 +13,7 @@ from r2b._data.arrays import Array, Floats, Whole, as_float, exact_sums
 from r2b._data.cells import read_cells
 from r2b._data.numbers import refuse_weightless_table
 from r2b._files.arrow import pyarrow
-from r2b.engines.batch import Batch, plain_type, taken, weights_of
+from r2b.engines.batch import Batch, one_record, plain_type, taken, weights_of
 from r2b.engines.roles import ColumnRoles
 from r2b.errors import EmptyError, InputError, MixedTypeError, WeightError
 
@@ -164,6 +164,15 @@ class Count:
         if len(count) > MOST_COMBINATIONS:
             refuse_combinations({name: len(each.unique()) for name, each in columns.items()})
         return Tally(columns, count, weight)
+
+
+def tally_of(found: Any, keys: Sequence[str]) -> Tally:
+    """Read the table of a group-by: the values of keys, and last the counts."""
+    if len(found) > MOST_COMBINATIONS:
+        columns = zip(keys, found.columns, strict=False)
+        refuse_combinations({name: len(column.unique()) for name, column in columns})
+    *values, count = one_record(found).columns
+    return Tally(dict(zip(keys, values, strict=True)), count.to_numpy().astype(np.int64))
 
 
 def _cast(column: Any, kind: Any) -> Any:
