@@ -185,10 +185,7 @@ def test_a_mistake_is_one_paragraph_with_its_remedy_and_the_right_code(
             "sex,job\nf,x\n,y\n",
             "row 1 has no value in 'sex'. Row 1 is on line 3. 1 of 2 rows has none.",
         ),
-        (
-            'sex,job\n"f\n\n",z\nf,\nm,y\n',
-            "Row 1 is on line 5.",
-        ),
+        ('sex,job\n"f\n\n",z\nf,\nm,y\n', "Row 1 is on line 5."),
         (b"sex,job\nf,\xff\n", "byte 10"),
     ],
 )

@@ -177,10 +177,7 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
     force, epsilon, largest, limit = taken(given, names).values()
     draws = taken(given, ("level", "random_state", "clusters"))
     draws |= {"n_permutations": given.pop("permutations"), "n_boot": given.pop("bootstrap")}
-    with (
-        AtomicWriter(force=force) as writer,
-        Meter(quiet=quiet or as_json) as meter,
-    ):
+    with AtomicWriter(force=force) as writer, Meter(quiet=quiet or as_json) as meter:
         source = open_table(data, given, meter)
         writer.keep = kept_files(source)
         for path in wanted.values():

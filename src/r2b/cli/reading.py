@@ -36,9 +36,7 @@ def taken(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def open_table(
-    data: Any,
-    given: dict[str, Any],
-    watch: Callable[[PassProgress], object] | None = None,
+    data: Any, given: dict[str, Any], watch: Callable[[PassProgress], object] | None = None
 ) -> FileSource:
     """Open a file, a folder, a pattern or standard input, with the options for reading."""
     reading = taken(given, READING)

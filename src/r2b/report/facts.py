@@ -130,12 +130,7 @@ def gather(
 
 
 def gathered(
-    task: Task,
-    found: Audit,
-    *,
-    options: Mapping[str, Any],
-    draws: Mapping[str, Any],
-    **shown: Any,
+    task: Task, found: Audit, *, options: Mapping[str, Any], draws: Mapping[str, Any], **shown: Any
 ) -> dict[str, Any]:
     """Solve a task that is open and its frontier, and return the facts with an audit of its rows.
 
