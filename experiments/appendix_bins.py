@@ -8,6 +8,7 @@ the modes, and each mode falls into one bin.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,9 @@ from numpy.typing import NDArray
 from experiments.experiment import Configuration, Experiment, Row
 from experiments.figures import Axis, Panel, Picture, Series, points
 from experiments.tables import MISSING, cell, chosen, markdown
+from r2b._data.arrays import Floats
 from r2b.methods import DPRemover
+from r2b.methods.quantiles import RankCdf
 
 SPREADS: Final = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
 SIZES: Final = (500, 4_000)
@@ -39,6 +42,66 @@ def distance(one: NDArray[Any], other: NDArray[Any]) -> float:
     return float(np.abs(shares[0] - shares[1]).max())
 
 
+@dataclass(frozen=True, eq=False)
+class WidthCdf(RankCdf):
+    """A distribution as a histogram of equal widths, which shows how that rule fails.
+
+    The widths are those of Freedman and Diaconis.
+
+    The CDF is a staircase: all rows of a bin get the share up to the bin's end, as in the paper's
+    appendix. Where a group has two far modes, its quartiles lie in different modes, the width ``2
+    IQR n^(-1/3)`` swallows each mode whole, and the group has two ranks left.
+
+    Attributes
+    ----------
+    start, width : float
+    bins : ndarray of shape (m,)
+        The bins that hold rows, ascending.
+    upto : ndarray of shape (m,)
+        Share of the weight up to the end of each bin.
+    """
+
+    start: float
+    width: float
+    bins: Floats
+    upto: Floats
+
+    @classmethod
+    def fit(cls, values: Floats, weight: Floats) -> WidthCdf:
+        """Learn from training values; if the quartiles are equal there is one bin."""
+        exact = RankCdf.fit(values, weight)
+        low, high = exact.quantiles(np.array([0.25, 0.75]))
+        start, reach = float(exact.values[0]), float(exact.values[-1] - exact.values[0])
+        width = 2 * float(high - low) * exact.n_rows ** (-1 / 3)
+        if width <= 0:
+            # Slightly more than the range, so that the largest value is in the same bin.
+            width = reach * (1 + 1e-9) if reach > 0 else 1.0
+        bins, inverse = np.unique(np.floor((exact.values - start) / width), return_inverse=True)
+        upto = np.cumsum(np.bincount(inverse, weights=np.diff(exact.below)))
+        whole = exact.values, exact.below, exact.n_rows
+        return cls(*whole, start, width, bins, upto / upto[-1])
+
+    def ranks(self, values: Floats, rng: np.random.Generator) -> Floats:
+        """Return the share up to the end of each value's bin; nothing is random here."""
+        bins = np.floor((values - self.start) / self.width)
+        return np.asarray(
+            np.concatenate([[0.0], self.upto])[np.searchsorted(self.bins, bins, side="right")]
+        )
+
+    def quantiles(self, u: Floats) -> Floats:
+        """Invert the histogram's CDF, linear inside a bin."""
+        left = self.start + self.width * self.bins
+        edges = np.column_stack([left, left + self.width]).ravel()
+        shares = np.column_stack([np.concatenate([[0.0], self.upto[:-1]]), self.upto]).ravel()
+        return np.interp(u, shares, edges)
+
+
+class EqualWidthRemover(DPRemover):
+    """The DP remover with bins of equal width."""
+
+    cdf = WidthCdf
+
+
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Repair one sample, and a second one of the same distribution, and see how far the groups lie apart."""
     spread, size = configuration["spread"], configuration["size"]
@@ -51,9 +114,10 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         return x[:, None]
 
     x, new = drawn(), drawn()
-    remover = DPRemover(bins=configuration["bins"], random_state=seed).fit(
-        x, sensitive_features=groups
-    )
+    wide = configuration["bins"] == "equal_width"
+    remover = (
+        EqualWidthRemover(n_bins=None, random_state=seed) if wide else DPRemover(random_state=seed)
+    ).fit(x, sensitive_features=groups)
     moved, moved_new = (
         remover.transform(each, sensitive_features=groups).ravel() for each in (x, new)
     )

@@ -104,20 +104,6 @@ def test_names_of_every_type_survive(names, tmp_path):
     )
 
 
-def test_crossed_groups_and_frames_survive(tmp_path):
-    pandas = pytest.importorskip("pandas")
-    sensitive = pandas.DataFrame(
-        {"sex": np.where(CLASS.groups % 2, "f", "m"), "over 40": CLASS.groups > 1}
-    )
-    y = pandas.Series(pandas.Categorical.from_codes(CLASS.y, list("abcde")))
-    fair = r2b.debias(y, sensitive_features=sensitive)
-    again = stored(tmp_path, fair)
-    assert again.groups.tolist() == fair.groups.tolist() and "sex=f" in again.groups.tolist()[0]
-    assert np.array_equal(
-        again.transform(y, sensitive_features=sensitive[["over 40", "sex"]]), fair.soft_labels
-    )
-
-
 def test_what_needs_rows_says_so(tmp_path):
     again = stored(tmp_path, r2b.debias(CLASS.y, **CLASS.arguments))
     uses = [

@@ -43,22 +43,6 @@ def test_column_names_of_a_frame_are_classes_of_their_type(names, kind, given_ba
     )
 
 
-def test_classes_survive_a_file(tmp_path):
-    for names in ([1.0, 2.0, 3.0], DAYS, [False, True]):
-        given = P[:, : len(names)] / P[:, : len(names)].sum(axis=1, keepdims=True)
-        fair = r2b.debias(pd.DataFrame(given, columns=names), sensitive_features=SEX, epsilon=0.01)
-        fair.save(tmp_path / "fair.json")
-        again = r2b.load(tmp_path / "fair.json")
-        assert (
-            again.classes.dtype == fair.classes.dtype
-            and again.classes.tolist() == fair.classes.tolist()
-        )
-        columns = pd.DataFrame(given, columns=names).iloc[:, ::-1]
-        np.testing.assert_allclose(
-            again.transform(columns, sensitive_features=SEX), fair.soft_labels, atol=1e-12
-        )
-
-
 def test_columns_that_can_only_be_text_match_as_they_are_written():
     fair = r2b.debias(
         pd.DataFrame(P, columns=[1.0, 2.0, 3.0]), sensitive_features=SEX, epsilon=0.01

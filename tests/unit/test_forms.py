@@ -26,7 +26,7 @@ from r2b._labels.rounding import (
     round_table,
     whole_counts,
 )
-from r2b._labels.sampling import expanded, sample_rows, sample_table
+from r2b._labels.sampling import expanded, sample_rows
 from r2b.errors import InputError, ProbabilityError
 
 KINDS = ["dirichlet", "ties", "thirds", "sparse", "onehot", "near", "tiny", "copies"]
@@ -174,13 +174,6 @@ def test_class_counts_are_column_sums_rounded(
     assert_counts(codes, rows.astype(np.float64))
 
 
-def test_many_rows_and_many_classes() -> None:
-    rows = make_rows("sparse", 3000, 300, 1)
-    codes = round_rows(rows, draws_for(len(rows), 1))
-    assert codes.dtype == np.uint16
-    assert_counts(codes, rows)
-
-
 MIXED = np.array(
     [
         [0.2, 0.3, 0.5],
@@ -316,7 +309,7 @@ def test_rows_that_are_no_distributions_are_refused_by_number(rows: Any) -> None
     for refuse in (
         lambda: round_rows(rows, draws_for(2, 0)),
         lambda: sample_rows(rows, [0.1, 0.1]),
-        lambda: sample_table([0], rows, [0.1]),
+        lambda: sample_rows(rows, [0.1], [0]),
         lambda: expanded(rows),
     ):
         with pytest.raises(ProbabilityError, match="Row 1 "):
@@ -405,16 +398,6 @@ def test_rows_of_one_draw_get_one_class_and_many_are_refused() -> None:
         assign_in_order(np.array([[50, 50]]), np.zeros(100, int), np.arange(100) // 2)
 
 
-def test_every_row_of_an_old_class_has_the_same_chance() -> None:
-    old = np.array([0, 1, 0, 0, 1, 0], dtype=np.int8)
-    table = np.array([[1, 3, 0], [0, 1, 1]])
-    rng = np.random.default_rng(3)
-    drawn = (table / table.sum(axis=1, keepdims=True))[old]
-    assert_frequencies(
-        drawn, 5000, lambda: assign_in_order(table, old, rng.integers(2**53, size=6))
-    )
-
-
 HIGHEST = 1 - 2.0**-53  # The largest float64 below 1.
 
 
@@ -461,7 +444,7 @@ def test_sampled_table_gives_what_its_rows_give(
     uniforms = rng.random(n)
     uniforms[::5] = HIGHEST
     uniforms[1::5] = 0.0
-    assert np.array_equal(sample_table(index, table, uniforms), sample_rows(table[index], uniforms))
+    assert np.array_equal(sample_rows(table, uniforms, index), sample_rows(table[index], uniforms))
 
 
 @pytest.mark.parametrize("scale", [1.0, 1 - 1e-16, 1 - 1e-6, 1 + 1e-6])
@@ -470,14 +453,14 @@ def test_sums_off_one_never_reach_an_impossible_class(scale: float) -> None:
     uniforms = np.array([0.0, np.nextafter(0.1, 0), 0.11, 0.299, 0.31, HIGHEST])
     expected = [1, 1, 3, 3, 4, 4]
     assert sample_rows(np.tile(row, (6, 1)), uniforms).tolist() == expected
-    assert sample_table(np.zeros(6, np.int64), row[None], uniforms).tolist() == expected
+    assert sample_rows(row[None], uniforms, np.zeros(6, np.int64)).tolist() == expected
 
 
 def test_large_tables_keep_the_last_digits_of_the_uniforms() -> None:
     # Searching index + uniform in one long list would lose 1e-14 of 0.5 at row 5,000 and answer 1.
     table = np.full((5001, 2), 0.5)
-    assert sample_table([5000], table, [np.nextafter(0.5, 0)]).tolist() == [0]
-    assert sample_table([5000], table, [HIGHEST]).tolist() == [1]
+    assert sample_rows(table, [np.nextafter(0.5, 0)], [5000]).tolist() == [0]
+    assert sample_rows(table, [HIGHEST], [5000]).tolist() == [1]
 
 
 def by_definition(rows: np.ndarray, weight: np.ndarray) -> list[tuple[int, int, float]]:

@@ -253,13 +253,6 @@ def test_mixed_types_are_named_with_two_rows(values, rows, types, library):
     assert caught.value.facts["types"] == types
 
 
-def test_mixed_categories_are_named_with_rows_of_the_column():
-    pandas = pytest.importorskip("pandas")
-    with pytest.raises(MixedTypeError) as caught:
-        encoded(pandas.Series(pandas.Categorical([7, 7, "a"], categories=["a", "b", 7])))
-    assert caught.value.facts["rows"] == (0, 2)
-
-
 @pytest.mark.parametrize(
     ("column", "error"),
     [

@@ -206,38 +206,6 @@ def test_a_name_in_both_arguments_is_refused():
         assert caught.value.facts["column"] == "1"
 
 
-def test_rows_of_control_features_must_be_those_of_the_labels():
-    pandas = pytest.importorskip("pandas")
-    with pytest.raises(
-        LengthError, match=r".sensitive_features. has 5 rows, but .control_features. has 4"
-    ):
-        read(Y, sensitive_features=SEX, control_features=JOB[:4])
-    with pytest.raises(
-        LengthError,
-        match=r"sensitive_features\['sex'\]. has 5 rows, but .sensitive_features\['age'\]. has 3",
-    ):
-        read(Y, sensitive_features={"sex": SEX, "age": Continuous(AGE[:3])})
-    turned = pandas.Series(JOB, name="job")[::-1]
-    with pytest.raises(
-        InputError, match=r"y. and .control_features. have the same row labels in a different order"
-    ):
-        read(pandas.Series(Y), sensitive_features=SEX, control_features=turned)
-    with pytest.raises(
-        InputError, match=r"sensitive_features. and .control_features. .* different order"
-    ):
-        read(Y, sensitive_features=pandas.Series(SEX), control_features=turned)
-    for second in (
-        turned,
-        Continuous(pandas.Series(AGE)[::-1]),
-        Membership(pandas.DataFrame(np.eye(5))[::-1]),
-    ):
-        with pytest.raises(InputError, match=r"sensitive_features\['second'\].* different order"):
-            read(pandas.Series(Y), sensitive_features={"sex": SEX, "second": second})
-    read(
-        pandas.Series(Y), sensitive_features=pandas.Series(SEX), control_features=pandas.Series(JOB)
-    )
-
-
 @pytest.mark.parametrize(
     "library",
     [

@@ -1,5 +1,5 @@
-"""The DP remover: groups coincide after repair, ties do not leak, equal width fails where the
-paper says so, tables keep their form.
+"""The DP remover: groups coincide after repair, ties do not leak, tables keep their
+form.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from r2b.errors import (
     ShapeError,
     WeightError,
 )
-from r2b.methods.quantiles import WidthCdf
 from r2b.methods.remover import DPRemover
 
 pd = pytest.importorskip("pandas")
@@ -43,17 +42,6 @@ def sampling_level(s: Array) -> float:
     """
     small = np.sort(np.unique(s, return_counts=True)[1])[:2]
     return float(1.95 * np.sqrt((1 / small).sum()))
-
-
-def giveaway(x: Array, s: Array) -> float:
-    """How much better than the larger group one guesses the group from the exact value (rounded to
-    nine digits).
-    """
-    _, value = np.unique(np.round(x, 9), return_inverse=True)
-    _, group = np.unique(s, return_inverse=True)
-    counts = np.zeros((value.max() + 1, group.max() + 1))
-    np.add.at(counts, (value, group), 1)
-    return float((counts.max(axis=1).sum() - counts.sum(axis=0).max()) / len(x))
 
 
 def proportions(column: Any, s: Array) -> Array:
@@ -140,24 +128,6 @@ def test_random_ties_at_zero_leave_nothing_to_tell_groups_apart() -> None:
     assert distance(new, new_s) < np.sqrt(2) * sampling_level(new_s)
 
 
-def appendix(rng: np.random.Generator, n: int = 4000, epsilon: float = 1e-3) -> tuple[Array, Array]:
-    """The paper's example: one narrow mode in group 0, two far narrow modes in group 1."""
-    s = np.arange(n) % 2
-    return rng.normal(0, epsilon, n) + s * (rng.random(n) < 0.5), s
-
-
-def test_equal_width_fails_on_two_far_modes_and_equal_mass_does_not() -> None:
-    x, s = appendix(np.random.default_rng(6))
-    bins = [WidthCdf.fit(x[s == g], np.ones((s == g).sum())) for g in (0, 1)]
-    shares = np.diff(np.concatenate([[0], bins[1].upto]))
-    assert np.sort(shares)[-2:].sum() > 0.99 and len(bins[0].bins) > 30
-    wide, mass = repaired(x, s, bins="equal_width"), repaired(x, s)
-    assert len(np.unique(wide[s == 1])) <= 4 < 30 < len(np.unique(wide[s == 0]))
-    assert distance(wide, s) > 0.4
-    assert distance(mass, s) < 0.002
-    assert giveaway(wide, s) > 0.4
-
-
 @pytest.mark.parametrize("n_groups", [2, 5])
 def test_categories_come_together_with_the_least_moved_rows(n_groups: int) -> None:
     rng = np.random.default_rng(8)
@@ -212,7 +182,7 @@ def test_training_cdfs_are_used_on_new_rows() -> None:
     assert remover.transform([[1050.0]], sensitive_features=["b"])[0, 0] == 550
 
 
-@pytest.mark.parametrize("settings", [{}, {"bins": "equal_width"}, {"n_bins": None}])
+@pytest.mark.parametrize("settings", [{}, {"n_bins": None}])
 def test_one_group_stays_as_it_is(settings: dict[str, Any]) -> None:
     rng = np.random.default_rng(11)
     frame = pd.DataFrame(
@@ -332,7 +302,6 @@ def test_refusals_at_fit() -> None:
     [
         {"amount": 1.5},
         {"amount": float("nan")},
-        {"bins": "fd"},
         {"n_bins": 0},
         {"random_state": -1},
     ],

@@ -233,7 +233,9 @@ def fit_basis(
         kind, names, raw = "linear", (named(name, "linear"),), numbers[:, None]
     elif basis == "spline":
         used, asked = knots_of(knots, numbers, share, name)
-        kind, raw, names = "spline", natural_splines(used, numbers), spline_names(name, len(used))
+        kind, raw = "spline", natural_splines(used, numbers)
+        places = ["linear", *(f"spline {j}" for j in range(2, len(used)))]
+        names = tuple(named(name, place) for place in places)
     else:
         remedy = 'Choose "linear", "spline", or pass functions of your own.'
         raise ParameterError(f"The basis {basis!r} is not known.", remedy=remedy, basis=basis)
@@ -249,11 +251,6 @@ def fit_basis(
 def named(name: str, function: str) -> str:
     """Name a function of an attribute."""
     return f"{name}, {function}" if name else function
-
-
-def spline_names(name: str, n_knots: int) -> tuple[str, ...]:
-    """Name the functions of a spline."""
-    return (named(name, "linear"), *(named(name, f"spline {j}") for j in range(2, n_knots)))
 
 
 def _attribute(name: str) -> str:
@@ -402,14 +399,6 @@ def refuse_batchwise(
         raise _error(names[wrong[0]], problem, remedy, difference=float(off[wrong[0]]))
 
 
-def knot_shares(n_knots: int) -> Floats:
-    """Return the shares of the weight up to each of so many knots."""
-    # The outermost knots leave a twentieth of the weight on either side: beyond them a spline is a
-    # straight line, so that a few far values cannot bend it. Sums of shares carry rounding, and a
-    # quantile that equals one must not slip over it.
-    return np.linspace(0.05, 1 - 0.05, n_knots) - 1e-12
-
-
 def knots_of(
     knots: int | ArrayLike, numbers: Floats, share: Floats, name: str
 ) -> tuple[Floats, int]:
@@ -422,7 +411,11 @@ def knots_of(
         raise ParameterError(f"The knots are {given.tolist()!r}.", remedy=remedy, knots=knots)
     used = given.astype(np.float64)
     if number:
-        place = np.searchsorted(np.cumsum(share), knot_shares(int(given)))
+        # The outermost knots leave a twentieth of the weight on either side: beyond them a spline
+        # is a straight line, so that a few far values cannot bend it. Sums of shares carry
+        # rounding, and a quantile that equals one must not slip over it.
+        quantiles = np.linspace(0.05, 1 - 0.05, int(given)) - 1e-12
+        place = np.searchsorted(np.cumsum(share), quantiles)
         used = np.unique(numbers[np.minimum(place, len(numbers) - 1)])
         if len(used) < 2:
             problem = f"All {int(given)} knots of {_attribute(name)} fall on {float(used[0])!r}."

@@ -28,7 +28,7 @@ from r2b._labels.rounding import (
     rows_by_code,
     whole_counts_of_cell,
 )
-from r2b._labels.sampling import Expansion, block_length, expanded, sample_rows, sample_table
+from r2b._labels.sampling import Expansion, block_length, expanded, sample_rows
 from r2b._solve.oracle import respond
 
 HELD_ENTRIES = 1 << 26  # most entries of a table of answers: 512 MB
@@ -215,10 +215,7 @@ class FairRows:
         data, uniforms = self.dataset, uniforms_of(draws)
         drawn = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
         for mine, index, table in self._parts():
-            own = uniforms[mine]
-            drawn[mine] = (
-                sample_rows(table, own) if index is None else sample_table(index, table, own)
-            )
+            drawn[mine] = sample_rows(table, uniforms[mine], index)
         return drawn
 
     def expand(self) -> Expansion:

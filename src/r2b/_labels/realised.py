@@ -80,13 +80,7 @@ def realised(
         Weighted sums of the labels of each cell.
     weight : ndarray of shape (n_cells,)
     """
-    return realised_means(families, proof, families.means(cells, sums, weight), sums)
-
-
-def realised_means(
-    families: Families, proof: Certificate, means: Floats, sums: Floats | None = None
-) -> Realised:
-    """Measure labels by their means in the groups."""
+    means = families.means(cells, sums, weight)
     by_class = between_groups(families.members, means)
     found = measured(families.members, families.share, means, proof.means_before)
     return Realised(

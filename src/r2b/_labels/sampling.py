@@ -13,6 +13,7 @@ from narwhals import dependencies as libraries
 from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Array, Floats, Whole, count_ends, smallest_unsigned
+from r2b._data.compute import parts_of
 from r2b.errors import ProbabilityError
 
 BLOCK_ENTRIES = 131_072  # entries per block: 1 MB of float64, which stays in the processor's cache
@@ -42,17 +43,19 @@ def check_distributions(block: Array, totals: Floats, first: int = 0) -> None:
     )
 
 
-def sample_rows(rows: ArrayLike, uniforms: ArrayLike) -> Array:
+def sample_rows(rows: ArrayLike, uniforms: ArrayLike, index: ArrayLike | None = None) -> Array:
     """Draw one class per row by inverting its cumulative distribution.
 
     Rows are rescaled to their own sum, and a class of probability zero is never drawn.
 
     Parameters
     ----------
-    rows : array of shape (n, L)
+    rows : array of shape (m, L)
         Distributions; float32 rows and rows off by rounding are fine.
     uniforms : array of shape (n,)
         Numbers in [0, 1).
+    index : integer array of shape (n,), optional
+        Which of the distributions each row has; by default each its own.
 
     Returns
     -------
@@ -68,46 +71,11 @@ def sample_rows(rows: ArrayLike, uniforms: ArrayLike) -> Array:
     --------
     >>> sample_rows([[0.5, 0.0, 0.5], [0.25, 0.75, 0.0]], [0.5, 0.2])
     array([2, 0], dtype=uint8)
-    """
-    matrix, draws = np.asarray(rows), np.asarray(uniforms)
-    codes = np.empty(len(matrix), dtype=smallest_unsigned(matrix.shape[1]))
-    step = block_length(matrix.shape[1])
-    for low in range(0, len(matrix), step):
-        block = matrix[low : low + step]
-        reached = np.cumsum(block, axis=1, dtype=np.float64)
-        totals = reached[:, -1]
-        check_distributions(block, totals, low)
-        # A float64 u < 1 is at most 1 - 2**-53, so u * total rounds to a number below total. The
-        # count stays below L, and only classes of positive probability are drawn.
-        aims = draws[low : low + step] * totals
-        codes[low : low + step] = np.count_nonzero(reached <= aims[:, None], axis=1)
-    return codes
-
-
-def sample_table(index: ArrayLike, table: ArrayLike, uniforms: ArrayLike) -> Array:
-    """Draw one class per row where row i has the distribution ``table[index[i]]``.
-
-    The result is that of ``sample_rows(table[index], uniforms)``, without building those rows.
-
-    Parameters
-    ----------
-    index : integer array of shape (n,)
-    table : array of shape (M, L)
-        Distributions.
-    uniforms : array of shape (n,)
-        Numbers in [0, 1).
-
-    Returns
-    -------
-    codes : array of shape (n,)
-        Class of each row, in the smallest unsigned integer type.
-
-    Examples
-    --------
-    >>> sample_table([1, 1, 0], [[0.0, 1.0], [0.5, 0.5]], [0.1, 0.6, 0.0])
+    >>> sample_rows([[0.0, 1.0], [0.5, 0.5]], [0.1, 0.6, 0.0], index=[1, 1, 0])
     array([0, 1, 1], dtype=uint8)
     """
-    matrix, chosen, draws = np.asarray(table), np.asarray(index), np.asarray(uniforms)
+    matrix, draws = np.asarray(rows), np.asarray(uniforms)
+    chosen = np.arange(len(matrix)) if index is None else np.asarray(index)
     n_classes = matrix.shape[1]
     # Padded with infinity to a power of two, so that every search takes the same steps.
     reached = np.full((len(matrix), 1 << (n_classes - 1).bit_length()), np.inf)
@@ -115,10 +83,11 @@ def sample_table(index: ArrayLike, table: ArrayLike, uniforms: ArrayLike) -> Arr
     totals = reached[:, n_classes - 1].copy()
     check_distributions(matrix, totals)
     codes = np.empty(len(chosen), dtype=smallest_unsigned(n_classes))
-    step = BLOCK_ENTRIES // 4
-    for low in range(0, len(chosen), step):
-        part = chosen[low : low + step].astype(np.intp)
-        codes[low : low + step] = count_ends(reached, part, draws[low : low + step] * totals[part])
+    for rows_of in parts_of(len(chosen), BLOCK_ENTRIES // 4):
+        part = chosen[rows_of].astype(np.intp)
+        # A float64 u < 1 is at most 1 - 2**-53, so u * total rounds to a number below total: only
+        # classes of positive probability are drawn.
+        codes[rows_of] = count_ends(reached, part, draws[rows_of] * totals[part])
     return codes
 
 

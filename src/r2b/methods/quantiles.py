@@ -108,70 +108,17 @@ class RankCdf:
 
 
 @dataclass(frozen=True, eq=False)
-class WidthCdf:
-    """The same distribution as a histogram of equal widths, which shows how that rule fails.
-
-    The widths are those of Freedman and Diaconis.
-
-    The CDF is a staircase: all rows of a bin get the share up to the bin's end, as in the paper's
-    appendix. Where a group has two far modes, its quartiles lie in different modes, the width ``2
-    IQR n^(-1/3)`` swallows each mode whole, and the group has two ranks left.
-
-    Attributes
-    ----------
-    start, width : float
-    bins : ndarray of shape (m,)
-        The bins that hold rows, ascending.
-    upto : ndarray of shape (m,)
-        Share of the weight up to the end of each bin.
-    """
-
-    start: float
-    width: float
-    bins: Floats
-    upto: Floats
-
-    @classmethod
-    def fit(cls, values: Floats, weight: Floats) -> WidthCdf:
-        """Learn from training values; if the quartiles are equal there is one bin."""
-        exact = RankCdf.fit(values, weight)
-        low, high = exact.quantiles(np.array([0.25, 0.75]))
-        start, reach = float(exact.values[0]), float(exact.values[-1] - exact.values[0])
-        width = 2 * float(high - low) * exact.n_rows ** (-1 / 3)
-        if width <= 0:
-            # Slightly more than the range, so that the largest value is in the same bin.
-            width = reach * (1 + 1e-9) if reach > 0 else 1.0
-        bins, inverse = np.unique(np.floor((exact.values - start) / width), return_inverse=True)
-        upto = np.cumsum(np.bincount(inverse, weights=np.diff(exact.below)))
-        return cls(start, width, bins, upto / upto[-1])
-
-    def ranks(self, values: Floats, rng: np.random.Generator) -> Floats:
-        """Return the share up to the end of each value's bin; nothing is random here."""
-        bins = np.floor((values - self.start) / self.width)
-        return np.asarray(
-            np.concatenate([[0.0], self.upto])[np.searchsorted(self.bins, bins, side="right")]
-        )
-
-    def quantiles(self, u: Floats) -> Floats:
-        """Invert the histogram's CDF, linear inside a bin."""
-        left = self.start + self.width * self.bins
-        edges = np.column_stack([left, left + self.width]).ravel()
-        shares = np.column_stack([np.concatenate([[0.0], self.upto[:-1]]), self.upto]).ravel()
-        return np.interp(u, shares, edges)
-
-
-@dataclass(frozen=True, eq=False)
 class NumericRepair:
     """How one numeric feature is moved: the CDF of each group, and the shared quantiles.
 
     Attributes
     ----------
-    groups : tuple of RankCdf or WidthCdf
+    groups : tuple of RankCdf
     grid : ndarray of shape (B + 1,) or None
         The shared quantile function at ``j / B``, linear in between; None evaluates it exactly.
     """
 
-    groups: tuple[RankCdf | WidthCdf, ...]
+    groups: tuple[RankCdf, ...]
     grid: Floats | None
 
     @classmethod
@@ -182,16 +129,15 @@ class NumericRepair:
         weight: Floats,
         *,
         n_groups: int,
-        bins: str,
+        cdf: type[RankCdf],
         n_bins: int | None,
     ) -> NumericRepair:
         """Learn the CDF of every group."""
-        kind: type[RankCdf] | type[WidthCdf] = WidthCdf if bins == "equal_width" else RankCdf
         groups = tuple(
-            kind.fit(values[codes == group], weight[codes == group]) for group in range(n_groups)
+            cdf.fit(values[codes == group], weight[codes == group]) for group in range(n_groups)
         )
         exact = cls(groups, None)
-        if n_bins is None or bins == "equal_width":
+        if n_bins is None:
             return exact
         return cls(groups, exact.shared(np.arange(n_bins + 1) / n_bins))
 

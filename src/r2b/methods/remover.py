@@ -7,13 +7,12 @@ in its own group.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Self
 
 import narwhals as nw
 import numpy as np
 from narwhals import dependencies as libraries
 
-from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats
 from r2b._data.cells import Cells, read_cells, read_known_cells
 from r2b._data.columns import Column, Frame, Matrix, argument_error, recognise
@@ -22,11 +21,9 @@ from r2b._data.values import family_of, is_missing
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, MixedTypeError
 from r2b.methods.base import at_least, read_numbers, read_weight_beside, refuse_unfitted
-from r2b.methods.quantiles import CategoryRepair, NumericRepair
+from r2b.methods.quantiles import CategoryRepair, NumericRepair, RankCdf
 
 WHAT = "X"
-
-Bins = Literal["equal_mass", "equal_width"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +54,6 @@ class DPRemover:
     amount : float, default 1.0
         From 0 (nothing moves) to 1 (full repair): ``(1 - amount) * x + amount * repaired``; of
         categories, that share of the moves is made.
-    bins : {"equal_mass", "equal_width"}, default "equal_mass"
-        How distributions are estimated. "equal_width" takes the rule of Freedman and Diaconis, ``2
-        IQR n^(-1/3)``, per group (one bin where the IQR is 0) with one rank per bin. It is kept to
-        show how it fails: with two far modes, or a large tie, most rows share a rank.
     n_bins : int or None, default 100
         Steps of the shared quantile function under "equal_mass", linear in between; None evaluates
         it exactly. Ranks are always exact.
@@ -99,9 +92,11 @@ class DPRemover:
     """
 
     amount: float = 1.0
-    bins: Bins = "equal_mass"
     n_bins: int | None = 100
     random_state: int | np.random.Generator | None = 0
+
+    # how the distribution of a number in one group is estimated
+    cdf: ClassVar[type[RankCdf]] = RankCdf
 
     def fit(self, X: Any, *, sensitive_features: Any, sample_weight: Any = None) -> Self:
         """Learn the distribution of every column in every group.
@@ -180,7 +175,6 @@ class DPRemover:
 
     def _check_parameters(self) -> None:
         generator(self.random_state)
-        one_of("bins", self.bins, get_args(Bins))
         if self.n_bins is not None:
             at_least("n_bins", self.n_bins, 1, integer=True)
         at_least("amount", self.amount, 0, most=1)
@@ -193,7 +187,7 @@ class DPRemover:
                 groups.codes,
                 weight,
                 n_groups=groups.n_cells,
-                bins=self.bins,
+                cdf=self.cdf,
                 n_bins=self.n_bins,
             )
             return _Feature(column.name, repair, None)

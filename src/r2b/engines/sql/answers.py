@@ -109,7 +109,7 @@ def answers_of(
 def _draw_borders(table: Array) -> Whole:
     """Return the first draw of the next class, for every class of every distribution.
 
-    Draws are whole numbers and the test of :func:`r2b._labels.sampling.sample_table` rises with
+    Draws are whole numbers and the test of :func:`r2b._labels.sampling.sample_rows` rises with
     them, so that the border is found by bisection: a database then compares whole numbers, and
     rounds nothing.
     """
