@@ -214,7 +214,7 @@ def test_other_files_are_refused(content, tmp_path):
     assert str(path) in str(raised.value) and raised.value.remedy.endswith(".")
 
 
-@pytest.mark.parametrize("version", [2, 0, None, "1", 1.5, True])
+@pytest.mark.parametrize("version", [2, "1", True])
 def test_another_version_is_named(version, tmp_path):
     path = tmp_path / "fair.json"
     r2b.debias(CLASS.y, **CLASS.arguments).save(path)

@@ -171,11 +171,6 @@ def test_neither_pandas_nor_polars_names_the_extra(monkeypatch: pytest.MonkeyPat
     assert type(fair.to_frame(backend="pyarrow")) is pa.Table
 
 
-def test_dir_shows_public_names_only() -> None:
-    # those two where something imported them
-    assert {*dir(r2b)} - {"models", "sklearn"} == {*r2b.__all__, "__version__"}
-
-
 def documented(kind: type) -> set[str]:
     """Names in the sections of attributes and parameters of a class and its bases, which editors show."""
     texts = [

@@ -315,15 +315,6 @@ def test_a_single_column_is_classes_unless_it_could_be_one_probability(library):
         read(make(library, [[0.3], [0.1], [0.2], [0.9]], ["label"]), sensitive_features=GROUPS)
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_text_in_a_table_of_probabilities_is_refused(library):
-    with pytest.raises(InputError, match="probabilit"):
-        read(
-            make(library, [["b", "c"], ["a", "d"], ["a", "d"], ["a", "d"]], ["p", "q"]),
-            sensitive_features=GROUPS,
-        )
-
-
 def test_tables_that_cannot_be_read_are_refused():
     with pytest.raises(InputError, match="complex"):
         read(np.array(ROWS) + 1j, sensitive_features=GROUPS)

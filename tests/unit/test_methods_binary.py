@@ -80,35 +80,6 @@ def test_pinned_mean_meets_the_optimality_conditions(kind, gamma, epsilon):
         assert np.abs(means - wanted)[thresholds != 0].max(initial=0.0) <= unit
 
 
-@pytest.mark.parametrize("pinned", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_quadratic_program_finds_nothing_better(kind, pinned):
-    cp = pytest.importorskip("cvxpy")
-    pytest.importorskip("clarabel")
-    for seed, (gamma, epsilon) in enumerate([(1.0, 0.0), (1.5, 0.1), (0.1, 0.02)]):
-        rows, scores, _ = problem(kind, seed, n_classes=1)
-        rho = np.array([0.4]) if pinned else None
-        _, h = solved(rows, scores, gamma, epsilon, rho)
-        weight = rows.row_weight / rows.weight.sum()
-        f = scores[rows.order, 0]
-        x = cp.Variable(len(f))
-        means = np.where(rows.groups == np.arange(len(rows.weight))[:, None], rows.share, 0.0) @ x
-        fair = (
-            [cp.abs(means - 0.4) <= epsilon / 2]
-            if pinned
-            else [cp.max(means) - cp.min(means) <= epsilon]
-        )
-        target = cp.Minimize(
-            gamma / 2 * cp.sum(cp.multiply(weight, cp.square(x))) - (weight * f) @ x
-        )
-        cp.Problem(target, [x >= 0, x <= 1, *fair]).solve(
-            solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
-        )
-        ours = weight @ (gamma / 2 * h[:, 0] ** 2 - f * h[:, 0])
-        assert ours <= target.value + 1e-8
-        assert weight @ np.abs(h[:, 0] - x.value) <= 1e-3
-
-
 def test_a_weight_is_a_repetition_and_weight_zero_is_absence():
     rng = np.random.default_rng(5)
     scores, groups, weight = rng.uniform(0, 1, (30, 4)), np.arange(30) % 3, rng.integers(0, 4, 30)

@@ -140,34 +140,6 @@ def test_no_gap_to_the_dual(seed, kind, epsilon):
     assert dual + epsilon * np.abs(multiplier).sum() - primal == pytest.approx(0, abs=1e-11)
 
 
-# of the other solver, whose value is then compared all the same
-@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
-@pytest.mark.parametrize("epsilon", [0.0, 0.05])
-@pytest.mark.parametrize("kind", ["soft", "hard", "mixed"])
-def test_an_independent_convex_solver_agrees(kind, epsilon):
-    cp = pytest.importorskip("cvxpy")
-    r, groups, weight = table(11, kind, n_rows=60)
-    share, _ = shares_and_means(r, groups, weight)
-    new = cp.Variable(60)
-    average = np.stack(
-        [np.where(groups == s, weight, 0) / weight[groups == s].sum() for s in range(3)]
-    )
-    value = (
-        cp.sum(
-            cp.multiply(weight * r, cp.log(new)) + cp.multiply(weight * (1 - r), cp.log(1 - new))
-        )
-        / weight.sum()
-    )
-    means = average @ new
-    problem = cp.Problem(
-        cp.Maximize(value), [cp.abs(means - share @ average @ new) <= epsilon, new >= 0, new <= 1]
-    )
-    problem.solve(solver="CLARABEL")
-    ours = transform_scores(r, fit_scores(r, groups, 3, weight, epsilon).prices[groups])
-    assert problem.value == pytest.approx(weight @ log_likelihood(r, ours) / weight.sum(), abs=1e-6)
-    np.testing.assert_allclose(ours, new.value, atol=1e-3)
-
-
 @pytest.mark.parametrize("kind", ["soft", "hard", "mixed"])
 def test_a_weight_is_a_repetition_and_names_do_not_matter(kind):
     r, groups, _ = table(6, kind)

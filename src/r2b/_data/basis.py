@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Array, Floats
-from r2b._data.values import listed, stored_as
+from r2b._data.values import json_value, listed, stored_as
 from r2b.errors import InputError, ParameterError
 
 Function = Callable[[Floats], ArrayLike]
@@ -136,11 +136,9 @@ class Basis:
             problem = f"A file cannot hold the functions {listed(self.names)} of your own."
             remedy = 'Choose `basis="linear"` or `basis="spline"`, or keep this object in memory.'
             raise ParameterError(problem, remedy=remedy, kind=self.kind, names=self.names)
-        plain: dict[str, Any] = {
-            key: getattr(self, key) for key in ("kind", "names", "knots_asked", "fitted_range")
-        }
-        plain |= {"names": list(self.names), "fitted_range": list(self.fitted_range)}
-        return plain | {key: getattr(self, key).tolist() for key in _ARRAYS}
+        kept = (field.name for field in fields(self) if field.name != "functions")
+        plain: dict[str, Any] = json_value({name: getattr(self, name) for name in kept})
+        return plain
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Basis:

@@ -135,22 +135,6 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
     ShapeError, UnseenError
         Group names are not distinct, not as many as columns, or not those that were fitted.
     """
-    matrix, names, partial = membership_matrix(attribute, fitted)
-    # Finding equal rows takes a sort. Predicted groups hardly ever repeat: if none of 4,096 rows
-    # does, each row keeps a mixture of its own.
-    probe = matrix[:: max(1, len(matrix) >> 12)]
-    if len(probe) < len(matrix) and len(distinct_rows(probe)[1]) == len(probe):
-        first = np.arange(len(matrix))
-        codes = first.astype(smallest_unsigned(len(matrix)))
-    else:
-        codes, first = distinct_rows(matrix)
-    return codes, Mixtures(matrix[first], names, first, attribute.index, partial)
-
-
-def membership_matrix(
-    attribute: Attribute, fitted: Mixtures | None = None
-) -> tuple[Array, tuple[str, ...], bool]:
-    """Check a membership; return its matrix, the names of its groups, whether it is partial."""
     table = attribute.arrived
     assert isinstance(table, (Frame, Matrix))
     what, given = attribute.place, _given_names(attribute, table)
@@ -170,7 +154,15 @@ def membership_matrix(
         matrix, names = matrix[:, order], fitted.groups
     # -0.0 becomes 0.0, so that equal rows have equal bytes
     matrix = np.ascontiguousarray(matrix, dtype=np.float64) + 0.0
-    return matrix, names, partial
+    # Finding equal rows takes a sort. Predicted groups hardly ever repeat: if none of 4,096 rows
+    # does, each row keeps a mixture of its own.
+    probe = matrix[:: max(1, len(matrix) >> 12)]
+    if len(probe) < len(matrix) and len(distinct_rows(probe)[1]) == len(probe):
+        first = np.arange(len(matrix))
+        codes = first.astype(smallest_unsigned(len(matrix)))
+    else:
+        codes, first = distinct_rows(matrix)
+    return codes, Mixtures(matrix[first], names, first, attribute.index, partial)
 
 
 def distinct_rows(matrix: Array) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from r2b._data.arrays import Array, Flags, Floats, as_objects, first_and_count, frozen, plain_value
+from r2b._data.arrays import Array, Floats, as_objects, first_and_count, frozen, plain_value
 from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index, values_of
 from r2b._data.values import is_missing, key_of, listed, type_word
 from r2b._data.vocabulary import (
@@ -219,22 +219,6 @@ def read_continuous(
     >>> codes, vocabulary.values
     (array([0, 1, 0], dtype=uint8), array([39., 50.]))
     """
-    numbers, gaps = continuous_numbers(column, what=what, missing=missing, known=known)
-    there = numbers[~gaps] if gaps.any() else numbers
-    codes, values = of_numpy(there, what) if len(there) else (np.zeros(0, dtype=np.uint8), there)
-    has_missing = bool(gaps.any()) or (known and missing != "error")
-    if has_missing:
-        codes = with_missing(codes, gaps, len(values))
-    return codes, Vocabulary(values, index=column.index, has_missing=has_missing)
-
-
-def continuous_numbers(
-    column: Column, *, what: str, missing: str, known: bool = False
-) -> tuple[Floats, Flags]:
-    """Return the numbers of a numeric column, and which rows have none.
-
-    Parameters and errors are those of :func:`read_continuous`.
-    """
     gaps = column.missing()
     row, count = first_and_count(gaps)
     if missing == "error":
@@ -256,7 +240,12 @@ def continuous_numbers(
             f"In `{what}`, row {row} holds {value!r}; {count} of {len(gaps)} rows are infinite."
         )
         raise InputError(problem, remedy=remedy, column=what, row=row, value=value, count=count)
-    return numbers, gaps
+    there = numbers[~gaps] if gaps.any() else numbers
+    codes, values = of_numpy(there, what) if len(there) else (np.zeros(0, dtype=np.uint8), there)
+    has_missing = bool(gaps.any()) or (known and missing != "error")
+    if has_missing:
+        codes = with_missing(codes, gaps, len(values))
+    return codes, Vocabulary(values, index=column.index, has_missing=has_missing)
 
 
 def read_costs(costs: Any, names: list[Any], vocabulary: Vocabulary | None = None) -> Floats:
