@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from r2b._solve.certificate import Certificate
     from r2b._solve.solvers import Progress, Status
     from r2b._verify import Verification, verify
+    from r2b._weights import RowWeights, reweigh
     from r2b.engines import Scan, scan
     from r2b.engines.counts import debias_counts
     from r2b.engines.sql import count_query
@@ -38,6 +39,7 @@ __all__ = [
     "Frontier",
     "Membership",
     "Progress",
+    "RowWeights",
     "Scan",
     "Status",
     "Verification",
@@ -53,6 +55,7 @@ __all__ = [
     "load",
     "methods",
     "metrics",
+    "reweigh",
     "scan",
     "smallest_epsilon",
     "verify",
@@ -77,6 +80,7 @@ _MODULES = {
     "_solve.certificate": ("Certificate",),
     "_solve.solvers": ("Progress", "Status"),
     "_verify": ("Verification", "verify"),
+    "_weights": ("RowWeights", "reweigh"),
     "engines": ("Scan", "scan"),
     "engines.counts": ("debias_counts",),
     "engines.sql": ("count_query",),

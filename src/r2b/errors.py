@@ -250,6 +250,10 @@ class ParameterError(R2BError, ValueError):
     """An argument such as ``epsilon`` is out of range, or an option does not exist."""
 
 
+class InfeasibleError(R2BError, ValueError):
+    """Nothing meets all that was asked for; the facts hold what would."""
+
+
 class FileTooLargeError(ParameterError):
     """A file is larger than the limit, as it is or when it is unpacked."""
 

@@ -1,0 +1,361 @@
+"""The result of ``reweigh``: factors, what they reach, and the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Real
+from os import PathLike
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from r2b._constraints.families import Families
+from r2b._constraints.families.request import is_a, one_of
+from r2b._constraints.parity import Parity
+from r2b._data import Dataset, Schema
+from r2b._data.arrays import Array, Floats, Whole
+from r2b._data.compute import seed_of
+from r2b._data.frames import Backend, frame_of
+from r2b._data.values import json_value
+from r2b._labels.draws import row_draws
+from r2b._solve.certificate import PROVEN, FamilyProof, between_groups, measured
+from r2b._solve.oracle import group_means
+from r2b._solve.solvers import Status
+from r2b._weights.rows import WeightOracle, WithTotal, factors
+from r2b.errors import ParameterError, RowsUnavailableError
+
+FORMAT = "r2b-weights"
+VERSION = 1
+Part = Literal["table", "families", "certificate"]
+
+
+@dataclass(frozen=True, eq=False)
+class WeightRule:
+    """Prices, from which the factor of any row follows.
+
+    Attributes
+    ----------
+    schema : Schema
+    families : Families
+    prices : ndarray of shape (n_groups, n_outcomes + 1)
+        Of each group and class, and in the last column of its total.
+    largest : float
+        Infinite where factors may be any.
+    """
+
+    schema: Schema
+    families: Families
+    prices: Floats
+    largest: float
+
+    def apply(self, data: Dataset) -> Floats:
+        """Return the factor of each row of a table."""
+        shifts = self.families.shifts(data.cells, self.prices)
+        return factors(data.labels.array, shifts, data.cells.codes, self.largest)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightCertificate:
+    """What holds for the factors, computed from the data and from them.
+
+    Attributes
+    ----------
+    disparity, disparity_before : float
+        The largest difference between the weighted shares of two groups of a family in any class.
+    excess : float
+        The largest amount by which a share lies outside its bound, or a total is off.
+    means, means_before : ndarray of shape (n_groups, n_outcomes)
+        Weighted shares of the classes in each group.
+    objective : float
+        Half the mean squared distance of the factors from 1.
+    lower_bound : float
+        No factors that meet the bounds have a smaller objective.
+    smallest, largest : float
+        Of the factors.
+    families : tuple of FamilyProof
+
+    Examples
+    --------
+    >>> import r2b
+    >>> weights = r2b.reweigh(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"],
+    ...                       epsilon=0.1)
+    >>> weights.certificate.holds, round(weights.certificate.disparity_before, 3)
+    (True, 0.5)
+    """
+
+    disparity: float
+    disparity_before: float
+    excess: float
+    means: Floats
+    means_before: Floats
+    objective: float
+    lower_bound: float
+    smallest: float
+    largest: float
+    families: tuple[FamilyProof, ...]
+
+    @property
+    def relative_gap(self) -> float:
+        """By how much other factors may be better, as a part of half their mean square."""
+        return (self.objective - self.lower_bound) / (0.5 + self.objective)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bounds are met, and nothing is better by more than a billionth."""
+        return self.excess <= PROVEN and abs(self.relative_gap) <= PROVEN and self.smallest >= 0.0
+
+
+def certify(oracle: WeightOracle, parity: Parity, prices: Floats) -> WeightCertificate:
+    """Certify the factors that follow from these prices; any settled prices give a valid bound."""
+    paid = prices if parity.outcomes is None else prices @ parity.outcomes
+    if not oracle.by_group:
+        paid = parity.shifts(prices)
+    u, _ = oracle.respond(paid)
+    means = group_means(oracle, parity, oracle.means(u))
+    before = group_means(oracle, parity, oracle.means(np.ones(len(u))))
+    before, after = (each[:, :-1] / each[:, -1:] for each in (before, means))
+    members = tuple(
+        replace(m, bound=m.bound.inner) for m in parity.members if isinstance(m.bound, WithTotal)
+    )
+    return WeightCertificate(
+        disparity=float(between_groups(members, after).max()),
+        disparity_before=float(between_groups(members, before).max()),
+        excess=parity.violation(means),
+        means=after,
+        means_before=before,
+        objective=oracle.mean(0.5 * (u - 1.0) ** 2),
+        lower_bound=oracle.evaluate(paid, 1.0).value - parity.support(prices),
+        smallest=float(u.min()),
+        largest=float(u.max()),
+        families=measured(members, parity.share, after, before),
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowWeights:
+    """Factors of rows under which groups are in parity, what they reach, and the proof.
+
+    Attributes
+    ----------
+    rule : WeightRule
+    certificate : WeightCertificate
+    status : Status
+        ``status.ok`` means proven optimal.
+    data : Dataset or None
+        The rows; None for an object loaded from a file.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> y, sex = ["a", "b", "b", "a", "a", "b"], ["f", "f", "f", "m", "m", "m"]
+    >>> weights = r2b.reweigh(y, sensitive_features=sex)
+    >>> weights
+    <RowWeights: solved, disparity 0.3333 -> 0.0000, 6 rows worth 5.3, largest weight 1.5>
+    >>> weights.table.round(2)
+    array([[1.5 , 0.75],
+           [0.75, 1.5 ]])
+    """
+
+    rule: WeightRule
+    certificate: WeightCertificate
+    status: Status
+    data: Dataset | None = None
+
+    @property
+    def classes(self) -> Array:
+        """Names of the classes."""
+        return self.rule.schema.classes.values
+
+    @property
+    def groups(self) -> Array:
+        """Names of the groups, family after family."""
+        return self.rule.families.names
+
+    @property
+    def disparity(self) -> float:
+        """The largest difference between two weighted shares of a class, certified."""
+        return self.certificate.disparity
+
+    @property
+    def _rows(self) -> Dataset:
+        if self.data is None:
+            raise RowsUnavailableError(
+                "These weights were loaded from a file, without their rows.",
+                remedy="Pass rows to transform(y, sensitive_features=...).",
+            )
+        return self.data
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The factor of each row; their mean is 1 in every group that keeps its total."""
+        return self.rule.apply(self._rows)
+
+    @cached_property
+    def table(self) -> Floats:
+        """The mean factor of each class in each group, of shape (n_groups, n_classes).
+
+        For class labels of one family it is the factor itself; NaN where a group lacks a class.
+        """
+        data = self._rows
+        own = np.ones(data.n_rows) if data.weight is None else data.weight
+        sums = []
+        for weight in (own, own * self.weights):
+            by_cell = self._sums(data, weight)
+            by_group = [how.design(data.cells).T @ by_cell for how in self.rule.families.counting]
+            sums.append(np.concatenate(by_group))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(sums[1] / sums[0])
+
+    def _sums(self, data: Dataset, weight: Floats) -> Floats:
+        n_cells, n_classes, codes = data.n_cells, data.n_classes, data.cells.codes
+        if data.labels.codes is not None:
+            place = codes.astype(np.int64) * n_classes + data.labels.codes
+            return np.bincount(place, weight, n_cells * n_classes).reshape(n_cells, n_classes)
+        matrix = data.labels.array
+        columns = [np.bincount(codes, weight * matrix[:, k], n_cells) for k in range(n_classes)]
+        return np.column_stack(columns)
+
+    @property
+    def largest_weight(self) -> float:
+        """The largest factor."""
+        return self.certificate.largest
+
+    @cached_property
+    def effective_sample_size(self) -> float:
+        """How many equally weighted rows are as good: ``(sum w)^2 / sum w^2`` (Kish)."""
+        data = self._rows
+        weight = self.weights if data.weight is None else self.weights * data.weight
+        each = 1.0 if data.repeats is None else data.repeats
+        return float(weight.sum() ** 2 / (weight**2 / each).sum())
+
+    def transform(
+        self,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        control_features: Any = None,
+        sample_weight: Any = None,
+        normalize: bool = False,
+    ) -> Floats:
+        """Return the factors of new rows.
+
+        Parameters
+        ----------
+        y, sensitive_features, control_features, sample_weight, normalize
+            As for :func:`r2b.reweigh`; classes and groups must be known.
+
+        Raises
+        ------
+        UnseenError
+            A class or group is new.
+        """
+        schema = self.rule.schema
+        data = schema.read(
+            y,
+            sensitive_features=sensitive_features,
+            control_features=control_features,
+            sample_weight=sample_weight,
+            normalize=normalize,
+            known_crossings=False,
+        )
+        return self.rule.apply(data)
+
+    def select(self, *, fraction: float, random_state: Any = 0, key: Any = None) -> Array:
+        """Draw a balanced subset: each row with a chance in proportion to its weight.
+
+        The share of every combination of class and group in the subset is that of the weights,
+        within one row of each.
+
+        Parameters
+        ----------
+        fraction : float
+            Part of the rows; at most ``1 / largest_weight``, since no row is taken twice.
+        random_state : int, Generator or None
+        key : array-like of shape (N,), optional
+            Tells rows apart, so that the draw does not depend on their order.
+
+        Returns
+        -------
+        ndarray of bool, shape (N,)
+
+        Examples
+        --------
+        >>> import r2b
+        >>> y, sex = ["a", "b", "b", "a", "a", "b"] * 100, ["f", "f", "f", "m", "m", "m"] * 100
+        >>> weights = r2b.reweigh(y, sensitive_features=sex)
+        >>> int(weights.select(fraction=0.5).sum())
+        300
+        """
+        data, most = self._rows, 1.0 / max(self.certificate.largest, 1.0)
+        if not (is_a(Real, fraction) and 0 < fraction <= most):
+            problem = f"fraction is {fraction!r}."
+            remedy = (
+                f"Pass a number above 0 and at most {most:.4g}, which is one over the largest "
+                "weight; a smaller `max_weight` allows more."
+            )
+            raise ParameterError(problem, remedy=remedy, fraction=fraction, largest=most)
+        seed = seed_of(random_state)
+        draws = row_draws(key, seed, data)
+        codes = data.cells.codes.astype(np.int64)
+        if data.labels.codes is not None:
+            codes = codes * data.n_classes + data.labels.codes
+        # Rows of a kind lie together, in the order of their keys. One is taken whenever the chances
+        # so far pass a whole number: of each kind as many as are due, within one.
+        order = np.lexsort((draws, codes))
+        start = np.random.default_rng(seed).random()
+        reached = np.floor(np.cumsum(fraction * self.weights[order]) + start)
+        chosen = np.zeros(data.n_rows, dtype=bool)
+        chosen[order] = np.diff(reached, prepend=0.0) > 0
+        return chosen
+
+    def to_frame(self, part: Part = "table", *, backend: Backend | None = None) -> Any:
+        """Return one part of what is known as a frame.
+
+        Parameters
+        ----------
+        part : {"table", "families", "certificate"}
+            Factors and shares of every class in every group; what the bound of every family limits;
+            the numbers of the certificate.
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            pandas by default or, where it is not installed, Polars.
+        """
+        one_of("part", part, get_args(Part))
+        proof = self.certificate
+        if part == "certificate":
+            names = ["disparity_before", "disparity", "excess", "objective", "lower_bound", "relative_gap"]
+            names += ["smallest", "largest"]
+            values = [float(getattr(proof, name)) for name in names]
+            return frame_of({"number": names, "value": values}, backend)
+        if part == "families":
+            n = proof.means.shape[1]
+            columns: dict[str, Any] = {
+                "family": [family.name for family in proof.families for _ in range(n)],
+                "bound": [family.bound for family in proof.families for _ in range(n)],
+                "class": np.tile(self.classes, len(proof.families)),
+            }
+            for name in ("epsilon", "measure_before", "measure"):
+                columns[name] = np.concatenate([getattr(each, name) for each in proof.families])
+            return frame_of(columns, backend)
+        n_groups, n_classes = self.table.shape
+        return frame_of(
+            {
+                "group": np.repeat(self.groups, n_classes),
+                "class": np.tile(self.classes, n_groups),
+                "before": proof.means_before.ravel(),
+                "after": proof.means.ravel(),
+                "weight": self.table.ravel(),
+            },
+            backend,
+        )
+
+    def __repr__(self) -> str:
+        proof = self.certificate
+        rows = ""
+        if self.data is not None:
+            rows = f"{self.data.size} rows worth {self.effective_sample_size:.1f}, "
+        return (
+            f"<RowWeights: {self.status.value}, disparity {proof.disparity_before:.4f} -> "
+            f"{proof.disparity:.4f}, {rows}largest weight {proof.largest:.4g}>"
+        )

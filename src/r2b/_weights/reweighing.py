@@ -1,0 +1,281 @@
+"""``r2b.reweigh``: weights of rows under which groups agree, for labels that may not be changed."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Literal, Unpack
+
+import numpy as np
+
+from r2b._constraints.families import resolve
+from r2b._constraints.families.fitted import Crossings, Families
+from r2b._constraints.families.request import Request, is_a
+from r2b._constraints.parity import Member, Parity
+from r2b._data import Dataset, Schema, read
+from r2b._data.arrays import Floats, frozen
+from r2b._data.attributes import CONTINUOUS
+from r2b._data.merge import merge
+from r2b._data.values import listed
+from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
+from r2b._labels.task import by_row, refuse_scores
+from r2b._solve.oracle import group_means, oracle_of
+from r2b._solve.solvers import Limits, Status
+from r2b._solve.solvers.driver import Stage, run
+from r2b._solve.solvers.newton import Newton
+from r2b._weights.limits import FEASIBLE, least_missed, smallest_cap, smallest_epsilon
+from r2b._weights.result import RowWeights, WeightRule, certify
+from r2b._weights.rows import CURVATURE, WeightOracle, with_totals
+from r2b.errors import InfeasibleError, NotSolvedWarning, ParameterError
+
+Representation = Literal["equal"] | Mapping[Any, Any]
+
+WITHOUT = ("offsets", "lam", "objective", "costs")
+SUM_ROUNDING = 1e-9  # of shares that add up to 1
+_LEAST = 1e-3  # epsilon that is proposed
+
+
+@takes_options(without=WITHOUT)
+def reweigh(
+    y: Any,
+    *,
+    sensitive_features: Any,
+    max_weight: float | None = None,
+    representation: Representation | None = None,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    **options: Unpack[Options],
+) -> RowWeights:
+    """Find the weights closest to 1 under which groups are in parity; labels stay as they are.
+
+    Each row gets a factor. Under the factors the weighted shares of every class are within epsilon
+    of each other, and every compared group keeps its total weight, or gets the one asked for. Of
+    all such factors these have the least mean squared distance from 1.
+
+    Parameters
+    ----------
+    y : array-like of shape (N,) or (N, L)
+        Classes, or probabilities over L classes.
+    sensitive_features : array-like of shape (N,) or (N, n_attributes)
+        As for :func:`r2b.debias`; :class:`r2b.Membership` for uncertain groups.
+    max_weight : float, optional
+        The largest factor; any by default.
+    representation : "equal" or mapping, optional
+        What share of the rows each group of a family stands for after weighing: the same for all,
+        or a share for each group by name. For several families a mapping from their names to
+        either. By default every group keeps its own share.
+    control_features, sample_weight
+        As for :func:`r2b.debias`. Factors multiply the weights that rows have.
+    **options : Options
+        Described here one by one, from ``r2b._labels.debiasing``.
+
+    Returns
+    -------
+    RowWeights
+        The factors, what they reach, and the proof.
+
+    Raises
+    ------
+    InfeasibleError
+        No factors meet the bounds: the message names the group and class, and its facts hold the
+        smallest epsilon and the smallest ``max_weight`` that work.
+    ParameterError
+        An argument lies outside its range.
+
+    See Also
+    --------
+    r2b.debias : Changes labels instead, as few as possible.
+
+    Examples
+    --------
+    >>> y, sex = ["a", "b", "b", "a", "a", "b"], ["f", "f", "f", "m", "m", "m"]
+    >>> weights = reweigh(y, sensitive_features=sex)
+    >>> weights.weights.round(3).tolist()
+    [1.5, 0.75, 0.75, 0.75, 0.75, 1.5]
+    >>> round(weights.disparity, 9), round(weights.effective_sample_size, 2)
+    (0.0, 5.33)
+    """
+    request, settings = request_and_settings(options, without=WITHOUT)
+    data = read(
+        y,
+        sensitive_features=sensitive_features,
+        control_features=control_features,
+        sample_weight=sample_weight,
+        normalize=options.get("normalize", False),
+        missing=request.missing,
+        weightless="allow",
+    )
+    return reweighed(data, request, settings, max_weight, representation)
+
+
+def reweighed(
+    data: Dataset,
+    request: Request,
+    settings: Settings,
+    max_weight: float | None,
+    representation: Representation | None,
+) -> RowWeights:
+    """Weigh the rows of a table, or the combinations that were counted."""
+    refuse_scores(data)
+    largest = _largest(max_weight)
+    task = _task_of(data, request, largest, representation)
+    prices, status, residual = _solve(task, settings)
+    rule = WeightRule(data.schema, task.families, frozen(prices), largest)
+    certificate = certify(task.oracle, task.parity, prices)
+    if not status.ok or not certificate.holds:
+        _refuse_infeasible(task, request)
+        status = Status.NOT_CERTIFIED if status.ok else status
+        message = f"{status.value}: residual {residual:.1e}. {status.advice}"
+        warnings.warn(NotSolvedWarning(message), stacklevel=4)
+    return RowWeights(rule, certificate, status, data)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """A table that was merged, and what is asked of its groups."""
+
+    oracle: WeightOracle
+    families: Families
+    parity: Parity
+    outcomes: list[Any]
+
+
+def _task_of(
+    data: Dataset, request: Request, largest: float, representation: Representation | None
+) -> _Task:
+    if CONTINUOUS in data.cells.kinds:
+        column = data.cells.columns[data.cells.kinds.index(CONTINUOUS)]
+        problem = f"The attribute {column!r} is continuous, and weights are for groups."
+        remedy = "Cut it into groups, or change labels with r2b.debias, which takes it as it is."
+        raise ParameterError(problem, remedy=remedy, column=column)
+    classes = data.labels.vocabulary.values.tolist()
+    rows, cells = merge(data), data.cells
+    request = replace(request, names=classes)
+    in_rows = by_row(cells, len(rows.cells))
+    before = rows if in_rows else oracle_of(rows, 1, None).label_means()
+    families, parity = resolve(request, cells, rows.cell_weight, before)
+    totals = read_totals(representation, families, data.schema)
+    whole = with_totals(parity, totals)
+    oracle = WeightOracle.over(rows, whole, largest, by_group=in_rows)
+    return _Task(oracle, families, whole, classes)
+
+
+def _solve(task: _Task, settings: Settings) -> tuple[Floats, Status, float]:
+    newton = Newton(task.oracle, task.parity, 1.0 / CURVATURE)
+    start = np.zeros((task.parity.n_groups, len(task.outcomes) + 1))
+    limits = Limits(settings.max_iter, settings.time_limit, settings.progress)
+    outcome = run([Stage(newton, settings.tol, settings.max_iter)], start, limits)
+    status = outcome.status
+    if status is Status.SOLVED and not outcome.prices.any():
+        status = Status.ALREADY_FAIR
+    return task.parity.settle(outcome.prices), status, outcome.residual
+
+
+def _largest(max_weight: float | None) -> float:
+    if max_weight is None:
+        return math.inf
+    if not (is_a(Real, max_weight) and max_weight >= 1):
+        problem = f"max_weight is {max_weight!r}."
+        remedy = "Pass a number of at least 1, such as `max_weight=3`, or leave it out."
+        raise ParameterError(problem, remedy=remedy, max_weight=max_weight)
+    return float(max_weight)
+
+
+def _refuse_infeasible(task: _Task, request: Request) -> None:
+    """Refuse a problem without a solution, and say what would make one."""
+    oracle, parity = task.oracle, task.parity
+    missed = least_missed(oracle, parity)
+    if missed is not None and missed.by <= FEASIBLE:
+        return
+    epsilon = _rounded_up(smallest_epsilon(oracle, parity))
+    cap = _rounded_up(smallest_cap(oracle, parity))
+    facts: dict[str, Any] = {"smallest_epsilon": epsilon, "smallest_max_weight": cap}
+    problem = "No weights give these groups the totals asked for."
+    if missed is not None:
+        group, label = str(parity.names[missed.group]), task.outcomes[missed.outcome]
+        facts |= {"group": group, "class_name": label, "missed_by": missed.by}
+        problem = (
+            f"No weights bring the share of class {label!r} in the group {group!r} within the "
+            f"bound: it is missed by at least {missed.by:.3g}."
+        )
+    ways = []
+    if epsilon is not None:
+        ways.append(f"`epsilon={epsilon}`")
+    if cap is not None and cap > oracle.largest:
+        ways.append(f"`max_weight={cap}`")
+    remedy = (
+        f"Pass {' or '.join(ways)}, the smallest that work."
+        if ways
+        else "Put rare classes or small groups together, or change labels with r2b.debias."
+    )
+    raise InfeasibleError(problem, remedy=remedy, **facts)
+
+
+def _rounded_up(value: float | None) -> float | None:
+    """Round up to three digits: at the very edge of what is possible prices have no limit."""
+    if value is None:
+        return None
+    unit = 10.0 ** (math.floor(math.log10(max(value, _LEAST))) - 2)
+    return float(f"{math.ceil(value / unit) * unit:.3g}")
+
+
+def read_totals(
+    representation: Representation | None, families: Families, schema: Schema
+) -> Floats:
+    """Return the total asked for of each group, in units of the one it has."""
+    totals = np.ones(len(families.share))
+    if representation is None:
+        return totals
+    members = {member.name: place for place, member in enumerate(families.members)}
+    wanted: Mapping[Any, Any] = dict.fromkeys(members, representation)
+    if isinstance(representation, Mapping) and set(map(str, representation)) <= set(members):
+        wanted = {str(name): each for name, each in representation.items()}
+    elif representation != "equal" and len(members) > 1:
+        problem = f"representation is {representation!r}, and there are {len(members)} families."
+        remedy = f"Pass a mapping from families, which are {listed(members)}, or 'equal'."
+        raise ParameterError(problem, remedy=remedy, representation=representation)
+    for name, each in wanted.items():
+        groups = families.members[members[name]].groups
+        share = families.share[groups]
+        names = _names_of(families, members[name], schema)
+        totals[groups] = _shares(each, names, name) * share.sum() / share
+    return totals
+
+
+def _names_of(families: Families, place: int, schema: Schema) -> list[list[Any]]:
+    """Return what each group of a family may be called: its name, or its values."""
+    member, counting = families.members[place], families.counting[place]
+    names: list[list[Any]] = [[str(name)] for name in families.names[member.groups]]
+    if isinstance(counting, Crossings):
+        for codes, group in counting.place.items():
+            values = tuple(map(schema.value_name, counting.columns, codes))
+            if group >= 0:
+                names[group] += [values, *values[: len(values) == 1]]
+    return names
+
+
+def _shares(wanted: Any, names: list[list[Any]], family: str) -> Floats:
+    if isinstance(wanted, str) and wanted == "equal":
+        return np.full(len(names), 1.0 / len(names))
+    fault, groups = "", [each[0] for each in names]
+    if not isinstance(wanted, Mapping):
+        fault = f"is {wanted!r}"
+    else:
+        given = {tuple(map(str, k)) if isinstance(k, tuple) else str(k): v for k, v in wanted.items()}
+        found = [next((given[n] for n in each if n in given), None) for each in names]
+        known = {n for each in names for n in each}
+        strange = [key for key in given if key not in known]
+        lacking = [group for group, each in zip(groups, found, strict=True) if each is None]
+        numbers = [each for each in found if is_a(Real, each) and each > 0]
+        if strange or lacking:
+            fault = f"names {strange[0]!r}" if strange else f"lacks {lacking[0]!r}"
+        elif len(numbers) < len(found) or abs(sum(numbers) - 1.0) > SUM_ROUNDING:
+            fault = f"is {dict(wanted)!r}"
+        else:
+            return np.array(numbers, np.float64) / sum(numbers)
+    problem = f"The representation of the family {family!r} {fault}."
+    remedy = f"Pass 'equal', or a share above 0 for each of {listed(groups)} that add up to 1."
+    raise ParameterError(problem, remedy=remedy, family=family, representation=wanted)
