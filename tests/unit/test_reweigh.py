@@ -62,7 +62,10 @@ def test_probabilities_and_uncertain_groups(seed):
     assert 0.5 * ((found.weights - 1.0) ** 2).mean() == pytest.approx(value, abs=1e-6)
     totals = mixed.T @ found.weights
     assert totals == pytest.approx(mixed.sum(axis=0), rel=1e-8)
-    assert np.ptp(mixed.T @ (found.weights[:, None] * y) / totals[:, None], axis=0).max() <= 0.01 + 1e-9
+    assert (
+        np.ptp(mixed.T @ (found.weights[:, None] * y) / totals[:, None], axis=0).max()
+        <= 0.01 + 1e-9
+    )
 
 
 def test_every_group_keeps_its_total_or_gets_the_one_asked_for():
@@ -100,16 +103,21 @@ def test_a_representation_that_is_none(wanted, fault):
 def test_what_cannot_be_had_is_named_with_what_can():
     y = ["a", "b", "b", "b"] * 5 + ["b", "b"] * 10
     sex = ["f"] * 20 + ["m"] * 20
-    with pytest.raises(InfeasibleError, match="'a'|'b'") as raised:
+    with pytest.raises(InfeasibleError, match=r"'a'|'b'") as raised:
         r2b.reweigh(y, sensitive_features=sex, max_weight=1.1)
     facts = raised.value.facts
     assert facts["group"] in ("f", "m") and facts["class_name"] in ("a", "b")
-    for option, value in (("epsilon", facts["smallest_epsilon"]), ("max_weight", facts["smallest_max_weight"])):
+    for option, value in (
+        ("epsilon", facts["smallest_epsilon"]),
+        ("max_weight", facts["smallest_max_weight"]),
+    ):
         asked = {"max_weight": 1.1, option: value}
         found = r2b.reweigh(y, sensitive_features=sex, **asked)
         assert found.status.ok
     with pytest.raises(InfeasibleError):
-        r2b.reweigh(y, sensitive_features=sex, max_weight=1.1, epsilon=0.9 * facts["smallest_epsilon"])
+        r2b.reweigh(
+            y, sensitive_features=sex, max_weight=1.1, epsilon=0.9 * facts["smallest_epsilon"]
+        )
 
 
 def test_nothing_to_do():

@@ -316,8 +316,9 @@ def debias(
     sensitive_features: Any,
     control_features: Any = None,
     sample_weight: Any = None,
+    multilabel: bool = False,
     **options: Unpack[Options],
-) -> FairLabels:
+) -> Any:
     """Find the closest labels in parity.
 
     By default their group means differ by at most epsilon in every class.
@@ -365,6 +366,10 @@ def debias(
         "control_features": control_features,
         "sample_weight": sample_weight,
     }
+    if multilabel:
+        from r2b._labels.tags import debias_tags
+
+        return debias_tags(y, data, options)
     if lives_on_a_device(y):
         return _on_device(y, data, {**options})
     from r2b._labels.task import open_job

@@ -102,13 +102,13 @@ def _sides(oracle: WeightOracle, parity: Parity) -> _Sides:
     return _Sides(sparse.csr_array(left), right, np.concatenate(entries))
 
 
-def _solved(
-    oracle: WeightOracle, parity: Parity, left: Any, right: Floats, largest: float
-) -> Any:
+def _solved(oracle: WeightOracle, parity: Parity, left: Any, right: Floats, largest: float) -> Any:
     """Minimise the last unknown, at least 0, over factors, levels and it."""
     n, n_unknowns = len(oracle.block), left.shape[1]
     totals = oracle.matrix(parity)[:, -1]
-    equal = sparse.hstack([sparse.csr_array(totals), sparse.csr_array((len(totals), n_unknowns - n))])
+    equal = sparse.hstack(
+        [sparse.csr_array(totals), sparse.csr_array((len(totals), n_unknowns - n))]
+    )
     low = np.full(n_unknowns, -np.inf)
     low[:n] = low[-1] = 0.0
     levels = np.array([member.bound.lowest_level for member in parity.members])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
-from os import PathLike
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,10 +13,9 @@ from r2b._constraints.families import Families
 from r2b._constraints.families.request import is_a, one_of
 from r2b._constraints.parity import Parity
 from r2b._data import Dataset, Schema
-from r2b._data.arrays import Array, Floats, Whole
+from r2b._data.arrays import Array, Floats
 from r2b._data.compute import seed_of
 from r2b._data.frames import Backend, frame_of
-from r2b._data.values import json_value
 from r2b._labels.draws import row_draws
 from r2b._solve.certificate import PROVEN, FamilyProof, between_groups, measured
 from r2b._solve.oracle import group_means
@@ -212,7 +209,8 @@ class RowWeights:
         n_cells, n_classes, codes = data.n_cells, data.n_classes, data.cells.codes
         if data.labels.codes is not None:
             place = codes.astype(np.int64) * n_classes + data.labels.codes
-            return np.bincount(place, weight, n_cells * n_classes).reshape(n_cells, n_classes)
+            sums = np.bincount(place, weight, n_cells * n_classes)
+            return np.asarray(sums.reshape(n_cells, n_classes), np.float64)
         matrix = data.labels.array
         columns = [np.bincount(codes, weight * matrix[:, k], n_cells) for k in range(n_classes)]
         return np.column_stack(columns)
@@ -324,7 +322,14 @@ class RowWeights:
         one_of("part", part, get_args(Part))
         proof = self.certificate
         if part == "certificate":
-            names = ["disparity_before", "disparity", "excess", "objective", "lower_bound", "relative_gap"]
+            names = [
+                "disparity_before",
+                "disparity",
+                "excess",
+                "objective",
+                "lower_bound",
+                "relative_gap",
+            ]
             names += ["smallest", "largest"]
             values = [float(getattr(proof, name)) for name in names]
             return frame_of({"number": names, "value": values}, backend)

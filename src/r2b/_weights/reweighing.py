@@ -14,7 +14,7 @@ import numpy as np
 from r2b._constraints.families import resolve
 from r2b._constraints.families.fitted import Crossings, Families
 from r2b._constraints.families.request import Request, is_a
-from r2b._constraints.parity import Member, Parity
+from r2b._constraints.parity import Parity
 from r2b._data import Dataset, Schema, read
 from r2b._data.arrays import Floats, frozen
 from r2b._data.attributes import CONTINUOUS
@@ -22,7 +22,7 @@ from r2b._data.merge import merge
 from r2b._data.values import listed
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import by_row, refuse_scores
-from r2b._solve.oracle import group_means, oracle_of
+from r2b._solve.oracle import oracle_of
 from r2b._solve.solvers import Limits, Status
 from r2b._solve.solvers.driver import Stage, run
 from r2b._solve.solvers.newton import Newton
@@ -257,6 +257,10 @@ def _names_of(families: Families, place: int, schema: Schema) -> list[list[Any]]
     return names
 
 
+def _off_one(numbers: Floats) -> bool:
+    return abs(float(numbers.sum()) - 1.0) > SUM_ROUNDING
+
+
 def _shares(wanted: Any, names: list[list[Any]], family: str) -> Floats:
     if isinstance(wanted, str) and wanted == "equal":
         return np.full(len(names), 1.0 / len(names))
@@ -264,18 +268,21 @@ def _shares(wanted: Any, names: list[list[Any]], family: str) -> Floats:
     if not isinstance(wanted, Mapping):
         fault = f"is {wanted!r}"
     else:
-        given = {tuple(map(str, k)) if isinstance(k, tuple) else str(k): v for k, v in wanted.items()}
+        given: dict[Any, Any] = {
+            tuple(map(str, key)) if isinstance(key, tuple) else str(key): each
+            for key, each in wanted.items()
+        }
         found = [next((given[n] for n in each if n in given), None) for each in names]
         known = {n for each in names for n in each}
         strange = [key for key in given if key not in known]
         lacking = [group for group, each in zip(groups, found, strict=True) if each is None]
-        numbers = [each for each in found if is_a(Real, each) and each > 0]
+        numbers = np.array([each for each in found if is_a(Real, each)], np.float64)
         if strange or lacking:
             fault = f"names {strange[0]!r}" if strange else f"lacks {lacking[0]!r}"
-        elif len(numbers) < len(found) or abs(sum(numbers) - 1.0) > SUM_ROUNDING:
+        elif len(numbers) < len(found) or (numbers <= 0).any() or _off_one(numbers):
             fault = f"is {dict(wanted)!r}"
         else:
-            return np.array(numbers, np.float64) / sum(numbers)
+            return np.asarray(numbers / numbers.sum())
     problem = f"The representation of the family {family!r} {fault}."
     remedy = f"Pass 'equal', or a share above 0 for each of {listed(groups)} that add up to 1."
     raise ParameterError(problem, remedy=remedy, family=family, representation=wanted)

@@ -113,7 +113,7 @@ def factors(labels: Array, shifts: Floats, cells: Array, largest: float) -> Floa
         table = np.clip(1.0 - shifts[:, :-1] - shifts[:, -1:], 0.0, largest)
         return np.asarray(table[cells, labels])
     paid = np.einsum("ik,ik->i", labels, shifts[cells, :-1], dtype=np.float64)
-    return np.clip(1.0 - (paid + shifts[cells, -1]), 0.0, largest)
+    return np.asarray(np.clip(1.0 - (paid + shifts[cells, -1]), 0.0, largest))
 
 
 class WeightOracle(Oracle):

@@ -1,0 +1,388 @@
+"""Several labels per row: tags, each of which is there or not, debiased one by one.
+
+Neither the bounds nor the labels couple tags, so that the closest fair tags are the closest of each
+tag alone: a binary problem per tag, over the same rows and groups. Their optima and their
+certificates add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+
+from r2b._constraints.bounds import BOUNDS
+from r2b._constraints.epsilon import epsilon_per_class, numbers_per_class
+from r2b._constraints.families.request import one_of
+from r2b._data.arrays import Array, Floats, frozen, plain_value
+from r2b._data.cells import read_cells
+from r2b._data.columns import Column, Frame, argument_error, recognise
+from r2b._data.compute import seed_of
+from r2b._data.dataset import WHAT, Labels, combine
+from r2b._data.frames import Backend, frame_of
+from r2b._data.probabilities import CLASSES, as_matrix, class_names
+from r2b._data.vocabulary import Vocabulary
+from r2b._labels.debiasing import request_and_settings
+from r2b._labels.labels import FairLabels
+from r2b._labels.task import Task
+from r2b._solve.certificate import Certificate
+from r2b._solve.solvers import Status
+from r2b.errors import ProbabilityError, UnseenError, row_number
+
+TagForm = Literal["soft", "round", "sample"]
+WITHOUT = ("costs", "offsets", "normalize")
+ABSENT_AND_PRESENT = frozen(np.array([0, 1]))
+_WORDING = replace(
+    CLASSES, noun="tag", numbers_needed="Pass one column of 0 and 1, or of probabilities, per tag."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Tags:
+    """Tags that were read and checked.
+
+    Attributes
+    ----------
+    names : ndarray of shape (n_tags,)
+    matrix : ndarray of shape (N, n_tags)
+        The probability of each tag; 0 or 1 where it is known.
+    index : pandas Index or None
+        The row labels.
+    library : str
+    """
+
+    names: Array
+    matrix: Array
+    index: Any
+    library: str
+
+    def of(self, place: int) -> Labels:
+        """Return one tag as labels of two classes, 0 and 1."""
+        column = self.matrix[:, place]
+        vocabulary = Vocabulary(ABSENT_AND_PRESENT, index=self.index)
+        if ((column == 0) | (column == 1)).all():
+            return Labels(vocabulary, codes=frozen(column.astype(np.uint8)))
+        return Labels(vocabulary, matrix=frozen(np.column_stack([1.0 - column, column])))
+
+
+def read_tags(Y: Any) -> Tags:
+    """Read a matrix or frame with a column of 0 and 1, or of probabilities, for each tag.
+
+    Raises
+    ------
+    ProbabilityError
+        A number is missing or lies outside 0 to 1.
+
+    Examples
+    --------
+    >>> read_tags({"cat": [0, 1], "dog": [0.5, 1]}).names.tolist()
+    ['cat', 'dog']
+    """
+    found = recognise(Y, what=WHAT)
+    if isinstance(found, Column):
+        remedy = "Pass a table with a column for each tag; leave `multilabel` out for one column."
+        raise argument_error(WHAT, "is one column, which holds one label per row", remedy)
+    names = class_names(found, what=WHAT)
+    matrix, _ = as_matrix(found, what=WHAT, wording=_WORDING)
+    wrong = ~((matrix >= 0) & (matrix <= 1))
+    if wrong.any():
+        row, place = (int(each[0]) for each in np.nonzero(wrong))
+        name, value = plain_value(names[place]), float(matrix[row, place])
+        raise ProbabilityError(
+            f"In `{WHAT}`, row {row_number(row)} has {value!r} for the tag {name!r}.",
+            remedy="Pass 0 or 1, or probabilities between them.",
+            argument=WHAT,
+            row=row_number(row),
+            column=name,
+            value=value,
+        )
+    index = found.index if isinstance(found, Frame) else None
+    return Tags(np.asarray(names), matrix, index, found.columns[0].library)
+
+
+@dataclass(frozen=True, eq=False)
+class TagCertificate:
+    """What holds for all tags together.
+
+    Attributes
+    ----------
+    disparity, disparity_before : float
+        The largest difference between the shares of two groups with some tag.
+    disparity_by_tag, disparity_before_by_tag, epsilon : ndarray of shape (n_tags,)
+    excess : float
+        The largest amount by which a share lies outside its bound.
+    objective, lower_bound : float
+        Sums over the tags; no labels that meet epsilon have a smaller objective.
+    expected_changes : float
+        Mean number of tags per row that change.
+    holds : bool
+        Whether every tag is proven fair and optimal.
+    """
+
+    disparity: float
+    disparity_before: float
+    disparity_by_tag: Floats
+    disparity_before_by_tag: Floats
+    epsilon: Floats
+    excess: float
+    objective: float
+    lower_bound: float
+    expected_changes: float
+    holds: bool
+
+    @classmethod
+    def of(cls, proofs: Sequence[Certificate]) -> Self:
+        """Put the certificates of tags together."""
+        disparity, before = (
+            np.array([getattr(each, name) for each in proofs])
+            for name in ("disparity", "disparity_before")
+        )
+        return cls(
+            disparity=float(disparity.max()),
+            disparity_before=float(before.max()),
+            disparity_by_tag=disparity,
+            disparity_before_by_tag=before,
+            epsilon=np.array([each.epsilon.min() for each in proofs]),
+            excess=max(each.excess for each in proofs),
+            objective=sum(each.objective for each in proofs),
+            lower_bound=sum(each.lower_bound for each in proofs),
+            expected_changes=sum(each.expected_changes for each in proofs),
+            holds=all(each.holds for each in proofs),
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FairTags:
+    """Fair tags, what they cost, and the proof.
+
+    Attributes
+    ----------
+    names : ndarray of shape (n_tags,)
+    labels : tuple of FairLabels
+        The result of each tag, as labels of the classes 0 and 1.
+    came_as : str
+        The library that the tags came in.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> Y = {"cat": [1, 0, 1, 1, 0, 0], "dog": [0, 1, 1, 0, 1, 0]}
+    >>> sex = ["f", "f", "f", "m", "m", "m"]
+    >>> fair = r2b.debias(Y, multilabel=True, sensitive_features=sex)
+    >>> fair
+    <FairTags: 2 tags, solved, disparity 0.3333 -> 0.0000>
+    >>> fair.soft_labels.round(2)[0]
+    array([0.75, 0.25])
+    """
+
+    names: Array
+    labels: tuple[FairLabels, ...]
+    came_as: str = ""
+
+    def __getitem__(self, name: Any) -> FairLabels:
+        """Return the result of one tag."""
+        place: int = self.names.tolist().index(name)
+        return self.labels[place]
+
+    @property
+    def certificate(self) -> TagCertificate:
+        """What holds for all tags; that of one tag is ``fair[tag].certificate``."""
+        return TagCertificate.of([each.certificate for each in self.labels])
+
+    @property
+    def status(self) -> Status:
+        """The status of all tags: that of the first that is not solved, if there is one."""
+        every = [each.status for each in self.labels]
+        worst = next((each for each in every if not each.ok), None)
+        changed = next((each for each in every if each is Status.SOLVED), every[0])
+        return worst or changed
+
+    @property
+    def disparity(self) -> float:
+        """The largest difference between the shares of two groups with some tag, certified."""
+        return self.certificate.disparity
+
+    @property
+    def groups(self) -> Array:
+        """Names of the groups, family after family."""
+        return self.labels[0].groups
+
+    @property
+    def prices(self) -> Floats:
+        """The price of each tag in each group, (n_groups, n_tags): of having it over not."""
+        return np.column_stack([each.prices[:, 1] - each.prices[:, 0] for each in self.labels])
+
+    @property
+    def soft_labels(self) -> Floats:
+        """The fair probability of each tag, of shape (N, n_tags)."""
+        return np.column_stack([each.soft_labels[:, 1] for each in self.labels])
+
+    def round(self, random_state: Any = 0, *, key: Any = None) -> Array:
+        """Pick tags so that each group has its fair number of each, within one row.
+
+        Parameters
+        ----------
+        random_state : int, Generator or None
+        key : array-like of shape (N,), optional
+            Tells rows apart; by default their place.
+
+        Returns
+        -------
+        ndarray of shape (N, n_tags)
+            0 or 1.
+        """
+        return self._drawn("round", random_state, key)
+
+    def sample(self, random_state: Any = 0, *, key: Any = None) -> Array:
+        """Draw every tag of every row; the parameters are those of :meth:`round`."""
+        return self._drawn("sample", random_state, key)
+
+    def _drawn(self, form: str, random_state: Any, key: Any) -> Array:
+        columns = [
+            getattr(fair, form)(seed, key=key)
+            for fair, seed in zip(self.labels, self._seeds(random_state), strict=True)
+        ]
+        return np.column_stack([np.asarray(column) for column in columns])
+
+    def _seeds(self, random_state: Any) -> list[int]:
+        """Return a seed for each tag: what one tag draws says nothing about the others."""
+        words = np.random.SeedSequence(seed_of(random_state)).generate_state(len(self.names))
+        return [int(word) for word in words]
+
+    def frame(
+        self,
+        form: TagForm = "soft",
+        *,
+        random_state: Any = 0,
+        key: Any = None,
+        backend: Backend | None = None,
+    ) -> Any:
+        """Return the tags as a frame with a column each, of the kind that came in.
+
+        Parameters
+        ----------
+        form : {"soft", "round", "sample"}
+        random_state, key
+            As for :meth:`round`.
+        backend : {"pandas", "polars", "pyarrow"}, optional
+        """
+        one_of("form", form, get_args(TagForm))
+        matrix = self.soft_labels if form == "soft" else self._drawn(form, random_state, key)
+        columns = {plain_value(name): matrix[:, k] for k, name in enumerate(self.names)}
+        rows = self.labels[0].rows
+        index = getattr(getattr(rows, "data", None), "index", None)
+        return frame_of(columns, backend, self.came_as, index)
+
+    def transform(
+        self,
+        Y: Any,
+        *,
+        sensitive_features: Any,
+        control_features: Any = None,
+        sample_weight: Any = None,
+        form: TagForm = "soft",
+        random_state: Any = 0,
+    ) -> Array:
+        """Apply the prices to new rows.
+
+        Parameters
+        ----------
+        Y, sensitive_features, control_features, sample_weight
+            As for ``debias``; the tags must be those that were fitted, in their order.
+        form : {"soft", "round", "sample"}
+        random_state : int, Generator or None
+
+        Returns
+        -------
+        ndarray of shape (n, n_tags)
+        """
+        one_of("form", form, get_args(TagForm))
+        tags = read_tags(Y)
+        if tags.names.tolist() != self.names.tolist():
+            raise UnseenError(
+                f"The tags are {tags.names.tolist()}, but {self.names.tolist()} were fitted.",
+                remedy="Pass the same columns in the same order.",
+                names=tags.names.tolist(),
+            )
+        found = []
+        for k, seed in enumerate(self._seeds(random_state)):
+            fair, p = self.labels[k], tags.matrix[:, k]
+            y = np.column_stack([1.0 - p, p]) if fair.schema.is_soft else p.astype(np.uint8)
+            drawn = fair.transform(
+                y,
+                sensitive_features=sensitive_features,
+                control_features=control_features,
+                sample_weight=sample_weight,
+                form=form,
+                random_state=seed,
+            )
+            found.append(drawn[:, 1] if form == "soft" else np.asarray(drawn))
+        return np.column_stack(found)
+
+    def to_frame(self, *, backend: Backend | None = None) -> Any:
+        """Return the share of every group with every tag, before and after, as a frame."""
+        n_groups, n_tags = len(self.groups), len(self.names)
+        proofs = [each.certificate for each in self.labels]
+        return frame_of(
+            {
+                "tag": np.repeat(self.names, n_groups),
+                "group": np.tile(self.groups, n_tags),
+                "before": np.concatenate([proof.means_before[:, 1] for proof in proofs]),
+                "after": np.concatenate([proof.means[:, 1] for proof in proofs]),
+            },
+            backend,
+            self.came_as,
+        )
+
+    def __repr__(self) -> str:
+        proof = self.certificate
+        return (
+            f"<FairTags: {len(self.names)} tags, {self.status.value}, disparity "
+            f"{proof.disparity_before:.4f} -> {proof.disparity:.4f}>"
+        )
+
+
+def debias_tags(Y: Any, data: Mapping[str, Any], options: Mapping[str, Any]) -> FairTags:
+    """Debias each tag on its own; rows, groups and weights are read once.
+
+    The share without a tag is one minus that with it, so that the latter alone is bounded.
+
+    Parameters
+    ----------
+    Y : array-like or frame of shape (N, n_tags)
+    data : mapping
+        ``sensitive_features``, ``control_features`` and ``sample_weight``.
+    options : mapping
+        Those of :func:`r2b.debias`; ``epsilon`` and ``target`` may be given by tag.
+    """
+    tags = read_tags(Y)
+    names = tags.names.tolist()
+    request, settings = request_and_settings(options, without=WITHOUT)
+    largest = BOUNDS[request.bound].largest
+    epsilon = epsilon_per_class(request.epsilon, names, largest=largest)
+    target: Any = request.target
+    if target is not None and target != "population":
+        shares = numbers_per_class("target", target, names)
+        target = [{0: 1.0 - share, 1: share} for share in shares.tolist()]
+    cells = read_cells(
+        data["sensitive_features"],
+        control_features=data["control_features"],
+        missing=request.missing,
+        categorical_only=False,
+    )
+    rows = combine(tags.of(0), cells, data["sample_weight"], "allow")
+    found = []
+    for place, own in enumerate(epsilon.tolist()):
+        asked = replace(
+            request,
+            epsilon={1: own},
+            target=target[place] if isinstance(target, list) else target,
+        )
+        found.append(
+            Task.of(replace(rows, labels=tags.of(place)), asked, settings).solve(stacklevel=4)
+        )
+    return FairTags(
+        tags.names, tuple(found), tags.library if tags.library in get_args(Backend) else ""
+    )
