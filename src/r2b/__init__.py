@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from r2b._data import Continuous, Membership
     from r2b._labels import FairLabels, load
     from r2b._labels.debiasing import debias
+    from r2b._labels.tags import FairTags
     from r2b._solve.certificate import Certificate
     from r2b._solve.solvers import Progress, Status
     from r2b._verify import Verification, verify
@@ -35,6 +36,7 @@ __all__ = [
     "Comparison",
     "Continuous",
     "FairLabels",
+    "FairTags",
     "Family",
     "Frontier",
     "Membership",
@@ -77,6 +79,7 @@ _MODULES = {
     "_constraints.families": ("Family",),
     "_data": ("Continuous", "Membership"),
     "_labels": ("FairLabels", "load"),
+    "_labels.tags": ("FairTags",),
     "_solve.certificate": ("Certificate",),
     "_solve.solvers": ("Progress", "Status"),
     "_verify": ("Verification", "verify"),

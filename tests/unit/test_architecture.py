@@ -31,6 +31,7 @@ ORDER = [
     "_constraints",
     "_solve",
     "_labels",
+    "_weights",
     "metrics",
     "datasets",
     "methods",

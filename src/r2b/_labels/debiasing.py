@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
 from numpy.typing import ArrayLike
 
@@ -31,6 +31,7 @@ from r2b.errors import ParameterError
 
 if TYPE_CHECKING:
     from r2b._labels.labels import FairLabels
+    from r2b._labels.tags import FairTags
 
 Objective = Literal["distance", "agreement"]
 Costs = ArrayLike | Literal["ordinal"] | Mapping[Literal["ordinal"], Sequence[Any]]
@@ -309,6 +310,26 @@ def lives_on_a_device(y: Any) -> bool:
     return library == "cupy"
 
 
+@overload
+def debias(
+    y: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    multilabel: Literal[False] = False,
+    **options: Unpack[Options],
+) -> FairLabels: ...
+@overload
+def debias(
+    y: Any,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    multilabel: Literal[True],
+    **options: Unpack[Options],
+) -> FairTags: ...
 @takes_options()
 def debias(
     y: Any,
@@ -318,7 +339,7 @@ def debias(
     sample_weight: Any = None,
     multilabel: bool = False,
     **options: Unpack[Options],
-) -> Any:
+) -> FairLabels | FairTags:
     """Find the closest labels in parity.
 
     By default their group means differ by at most epsilon in every class.
@@ -337,12 +358,15 @@ def debias(
         Parity is asked for within each of their values, or crossings of values (conditional
         parity).
     sample_weight : array-like of shape (N,), optional
+    multilabel : bool
+        Whether ``y`` has a column of 0 and 1, or of probabilities, for each of several tags, of
+        which a row may have any number. ``epsilon`` and ``target`` may then be given by tag.
     **options : Options
         Described here one by one, from ``r2b._labels.debiasing``.
 
     Returns
     -------
-    FairLabels
+    FairLabels, or FairTags for tags
         Labels in every form, prices, status and certificate. A run that does not reach ``tol`` says
         so in its status and with a ``NotSolvedWarning``. Data that look like a mistake (one group,
         groups of decimal numbers or of fewer than ten rows, values such as "?" or "M" beside "M ")

@@ -52,14 +52,14 @@ def debias_rows(
         As for ``debias``.
     """
     if groups == "given":
-        return debias(rows.y, **rows.data, **options)
+        return debias(rows.y, multilabel=False, **rows.data, **options)
     families = list(rows.groups.families)
     if groups == "both":
         families += rows.groups.renamed(_GIVEN).families
     # families were settled on the true groups
     settled = {"missing": "error", "min_group_size": 0, "small_groups": "error"}
     asked: dict[str, Any] = {**options, "families": families, **settled}
-    return debias(rows.y, **groups_of(groups, rows, codes), **asked)
+    return debias(rows.y, multilabel=False, **groups_of(groups, rows, codes), **asked)
 
 
 def groups_of(groups: GroupUse, rows: FitRows, codes: Floats | None) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def fair_labels(
     for name in WITHOUT:
         asked.pop(name, None)
     if groups == "given" or isinstance(sensitive_features, Membership):
-        fair = debias(y, **data, **asked)
+        fair = debias(y, multilabel=False, **data, **asked)
         assert fair.dataset is not None
         check_same_rows(X, fair.dataset.n_rows, fair.dataset.index)
         return fair

@@ -58,7 +58,9 @@ def solve(estimator: Any, y: Any, **data: Any) -> FairLabels:
     """
     require_sensitive(data["sensitive_features"], type(estimator).__name__)
     taken = estimator.get_params(deep=False)
-    return debias(y, **{name: taken[name] for name in DEFAULTS if name in taken}, **data)
+    return debias(
+        y, multilabel=False, **{name: taken[name] for name in DEFAULTS if name in taken}, **data
+    )
 
 
 def require_sensitive(sensitive_features: Any, name: str, method: str = "fit") -> None:
