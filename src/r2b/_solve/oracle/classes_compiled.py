@@ -522,5 +522,6 @@ def balanced(
             worth,
         )
 
-    spread_out(work, len(levels), level.size)
+    # A search for a level reads each entry several times.
+    spread_out(work, len(levels), 8 * level.size)
     return worth, levels
