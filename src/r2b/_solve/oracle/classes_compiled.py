@@ -28,14 +28,12 @@ from r2b._data.arrays import Array
 from r2b._data.compute import compiled, in_order, parts_of
 from r2b._solve.oracle.classes import ROUNDING
 
-_LANES = 8  # parts of the cells or classes that threads work on
-_THREADED = 1 << 13  # entries from which threads pay
+_PART_ENTRIES = 1 << 12  # that are worth handing to a thread
 
 
 def spread_out(work: Callable[[slice], None], number: int, entries: int) -> None:
     """Do work on cells or classes that do not touch each other, by threads where it pays."""
-    size = -(-number // _LANES) if entries >= _THREADED else number
-    list(in_order(work, parts_of(number, max(1, size))))
+    list(in_order(work, parts_of(number, max(1, number * _PART_ENTRIES // entries))))
 
 
 def ordered(worth: Array) -> Array:
