@@ -26,9 +26,8 @@ KernelChoice = Literal["auto", "numpy", "compiled"]
 
 # entries from which loading the compiled kernels (0.3 s, once) is repaid within one solve
 _COMPILED_FROM = 1 << 20
-_PART_ENTRIES = 1 << 16  # of labels that are looked at together: they stay in cache
+CACHED = 1 << 16  # entries that stay in cache while worked on; fewer are not worth a thread
 _LANES = 16  # parts of a table in memory that threads read at the same time
-_LANE_ENTRIES = 1 << 16  # below this many entries a lane is not worth a thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +90,7 @@ class Block:
 
     def parts(self, n_classes: int) -> Iterator[Block]:
         """Cut the rows into parts that stay in cache."""
-        return (self[each] for each in parts_of(len(self), max(1, _PART_ENTRIES // n_classes)))
+        return (self[each] for each in parts_of(len(self), max(1, CACHED // n_classes)))
 
     @property
     def weights(self) -> Array:
@@ -301,7 +300,7 @@ class MemoryBlocks:
         if table.design.ndim == 2:
             curved *= n_columns
         # each lane may make a table of curvature: together they should not outgrow the rows
-        n_lanes = min(_LANES, max(1, entries // _LANE_ENTRIES), max(2, entries // curved))
+        n_lanes = min(_LANES, max(1, entries // CACHED), max(2, entries // curved))
         return cls(table, parts_of(len(table), -(-len(table) // n_lanes)), threads)
 
     def reduce(self, task: Reduction) -> Any:

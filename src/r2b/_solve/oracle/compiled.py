@@ -14,13 +14,11 @@ import numpy as np
 from r2b._data.arrays import Array, Flags, Floats
 from r2b._data.compute import compiled, compiled_kernel
 from r2b._solve.oracle import reference
-from r2b._solve.oracle.blocks import Block
+from r2b._solve.oracle.blocks import CACHED, Block
 from r2b._solve.oracle.vectors import WIDTH, newton_steps
 
 _TILE = 2_048  # entries
-_COPIED = 1 << 16  # entries copied at a time where labels are not contiguous
 _FEW = 24  # classes up to which eight rows are settled at a time
-_TRIES = 4  # steps that eight rows take together before each goes its own way
 # part of all pairs of classes that a row may have for curvature pair by pair to be faster than
 # products of matrices
 _SPARSE = 1 / 16
@@ -83,7 +81,7 @@ def _settle(tile: Array, n_rows: int, n_classes: int, levels: Array, lam: float)
         done = n_rows - n_rows % WIDTH
         for i in range(0, done, WIDTH):
             exact = 0.0
-            for _ in range(_TRIES):
+            for _ in range(4):  # near the answer one step does; then each row goes its own way
                 exact = _step_eight(flat, room, i, levels, lam)
                 if exact > 0.0:
                     break
@@ -372,7 +370,7 @@ def _arrays(block: Block) -> Iterator[tuple[Array, Array, Array, Array]]:
     """Yield labels, design, weight and levels, contiguous and read-only as kernels expect them."""
     labels, step = block.labels, len(block)
     if not labels.flags.c_contiguous:
-        step = max(1, _COPIED // labels.shape[1])
+        step = max(1, CACHED // labels.shape[1])
     for start in range(0, len(block), step):
         part = block[slice(start, start + step)]
         yield _fixed(part.labels), _fixed(part.design), _fixed(part.weight), part.levels

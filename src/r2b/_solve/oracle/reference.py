@@ -10,9 +10,7 @@ import numpy as np
 
 from r2b._data.arrays import Array, Flags, Floats
 from r2b._data.compute import parts_of
-from r2b._solve.oracle.blocks import Block, as_matrix
-
-_FACTOR_ENTRIES = 1 << 19  # entries of rows' factors of the curvature that are multiplied together
+from r2b._solve.oracle.blocks import CACHED, Block, as_matrix
 
 
 def project(rows: Floats) -> Floats:
@@ -143,7 +141,7 @@ def group_curvature(block: Block, prices: Floats, lam: float, counts: Floats) ->
     """
     n_groups, n_classes = counts.shape[1], prices.shape[1]
     table = np.zeros((n_groups, n_classes, n_groups, n_classes))
-    size = max(1, _FACTOR_ENTRIES // (n_groups * n_classes))
+    size = max(1, CACHED // (n_groups * n_classes))
     for rows in parts_of(len(block), size):
         part = block[rows]
         add_group_products(part, answer(part, prices, lam) > 0, counts[rows], table)

@@ -23,7 +23,6 @@ from r2b._data.arrays import Flags, Floats, Places
 from r2b._data.compute import products
 
 _ROUNDING = 1e-15  # added to a unit diagonal, so that rounding does not make it singular
-_REFINEMENTS = 8  # each brings back digits that nearly singular blocks lose; two are usual
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +138,7 @@ class _System(ABC):
         """Return prices (n_groups, n_classes) and levels (n_families, n_classes)."""
         found = best = self._solve(right, balance)
         last = np.inf
-        for _ in range(_REFINEMENTS):
+        for _ in range(8):  # each brings back digits that nearly singular blocks lose; two do
             missing = self._missing(found, right, balance)
             size = max(float(np.abs(part).max(initial=0.0)) for part in missing)
             if not size < last:

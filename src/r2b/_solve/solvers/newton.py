@@ -25,7 +25,6 @@ from r2b._solve.solvers.linear import BlockSystem, Entries, Held, entries_of
 from r2b._solve.solvers.settings import SETTINGS, SolverSettings
 
 _NOISE = 1e-13  # differences of the merit below this are rounding
-_GAP = 0.1  # of the relative gap that groups leave: it counts as a residual
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,5 +237,5 @@ class Newton:
         unpaid = parity.support(settled) - parity.product(settled, seen.means)
         # both terms of the objective are at least this large together
         size = max(abs(merit), 0.5 * self.lam / prices.shape[1])
-        residual = max(float(np.abs(gap).max()), _GAP * abs(unpaid) / size)
+        residual = max(float(np.abs(gap).max()), 0.1 * abs(unpaid) / size)
         return NewtonState(prices, residual, seen.means, gap, target, merit, unpaid, damping)
