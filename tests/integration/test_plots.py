@@ -236,27 +236,13 @@ def test_metrics_draw_themselves() -> None:
     )
 
 
-def test_parity_of_predictions_is_drawn_beside_chance() -> None:
+def test_a_verdict_for_every_group_is_drawn_beside_chance() -> None:
     pytest.importorskip("sklearn")
-    from r2b.sklearn.evidence import measure_predictions as measure
+    from r2b.sklearn.evidence import GroupParity, ParityReport
 
-    soft = RNG.dirichlet(np.ones(3), 600)
-    found = measure(
-        soft, soft.argmax(axis=1), sensitive_features=SEX, y=np.zeros(600), n_permutations=30
-    )
-    ax = found.plot()
-    assert names(ax) == ["probabilities", "classes"]
-    assert [line.get_xdata()[0] for line in ax.lines] == pytest.approx(
-        [100 * float(found.probability or 0), 100 * found.hard]
-    )
-    assert ax.texts[1].get_text().startswith(f"{100 * found.hard:.2f} %, p")
-    assert (
-        title(ax)
-        == f"Disparity of predictions on 600 rows, accuracy {100 * float(found.accuracy or 0):.2f} %"
-    )
-    assert names(
-        measure(None, soft.argmax(axis=1), sensitive_features=SEX, n_permutations=0).plot()
-    ) == ["classes"]
+    group = GroupParity("sex", "demographic_parity", "f", "", "yes", 90, 0.2, 0.0, 0.1, "not met")
+    ax = ParityReport("decisions", (group,), (), 0.2, 0.8, 0.6, 400).plot()
+    assert names(ax) == ["sex: f"] and ax.texts[0].get_text() == "20.00 %, not met"
 
 
 def test_axes_come_back_and_others_are_refused() -> None:

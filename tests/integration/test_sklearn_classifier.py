@@ -326,13 +326,18 @@ def test_parity_of_predictions_is_reported_for_a_validation_set():
         validation=(X[half:], LABELS[half:], GROUPS[half:]),
     )
     held = {"sensitive_features": GROUPS[half:]}
-    assert model.report_.probability == demographic_parity_difference(
-        model.predict_proba(X[half:]), **held
+    soft = model.parity_report(X[half:], **held, kind="probabilities")
+    for report, fair in (
+        (soft, model.predict_proba(X[half:])),
+        (model.report_, model.predict(X[half:])),
+    ):
+        assert report.disparity == pytest.approx(demographic_parity_difference(fair, **held))
+    assert model.report_.accuracy == pytest.approx(
+        (model.predict(X[half:]) == LABELS[half:]).mean()
     )
-    assert model.report_.hard == demographic_parity_difference(model.predict(X[half:]), **held)
-    assert model.report_.accuracy == (model.predict(X[half:]) == LABELS[half:]).mean()
-    assert 0 < model.report_.probability_level.mean < 0.2
-    assert "Disparity of predictions on 150 rows" in str(model.report_)
+    assert [each.group for each in model.report_.groups] == sorted(set(GROUPS))
+    assert all(0 < each.chance < 0.5 for each in model.report_.groups)
+    assert "Disparity of decisions on 150 unseen rows" in str(model.report_)
     assert not hasattr(model.fit(X, LABELS, sensitive_features=GROUPS), "report_")
 
 

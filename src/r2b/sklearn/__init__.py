@@ -6,10 +6,11 @@ Examples
 >>> from sklearn.linear_model import LogisticRegression
 >>> from r2b.sklearn import ParityClassifier
 >>> rng = np.random.default_rng(0)
->>> X, sex = rng.normal(size=(400, 3)), rng.choice(["f", "m"], 400)
->>> y = np.where(X[:, 0] + (sex == "m") > 0.5, "yes", "no")
+>>> sex = rng.choice(["f", "m"], 400)
+>>> X = rng.normal(size=(400, 3)) + (sex == "m")[:, None]
+>>> y = np.where(X[:, 0] + X[:, 1] > 1, "yes", "no")
 >>> ParityClassifier(LogisticRegression()).fit(X, y, sensitive_features=sex).predict(X[:2]).tolist()
-['yes', 'yes']
+['no', 'yes']
 """
 
 # ruff: noqa: E402 - whether scikit-learn is there is asked first
@@ -18,7 +19,7 @@ from r2b.errors import require
 require("sklearn", "r2b.sklearn needs scikit-learn", extra="sklearn")
 
 from r2b.sklearn.classifier import ParityClassifier
-from r2b.sklearn.evidence import ModelFrontier, PredictionParity
+from r2b.sklearn.evidence import GroupParity, ModelFrontier, ParityReport
 from r2b.sklearn.fair_labels import fair_labels, visible_groups
 from r2b.sklearn.postprocessor import ParityPostprocessor
 from r2b.sklearn.rule import FairScores
@@ -27,11 +28,12 @@ from r2b.sklearn.transformer import LabelDebiaser
 
 __all__ = [
     "FairScores",
+    "GroupParity",
     "LabelDebiaser",
     "ModelFrontier",
     "ParityClassifier",
     "ParityPostprocessor",
-    "PredictionParity",
+    "ParityReport",
     "accuracy_under",
     "fair_labels",
     "parity_scorer",

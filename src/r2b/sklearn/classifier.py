@@ -42,7 +42,7 @@ from r2b.sklearn.learners import (
     require_probabilities,
 )
 from r2b.sklearn.predictor import AttributeUse, FairPredictor
-from r2b.sklearn.rule import Kind
+from r2b.sklearn.prices import Kind
 from r2b.sklearn.training import (
     TrainingRows,
     fair_rows,

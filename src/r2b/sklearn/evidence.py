@@ -1,23 +1,26 @@
-"""What fairness costs a model, and the parity of its predictions on other rows."""
+"""What fairness costs a model, and a verdict for every group on rows that it was not trained on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from statistics import NormalDist
+from typing import Any, Literal
 
 import numpy as np
 
-from r2b._data.arrays import Array, Floats, Whole
-from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
+from r2b._data.arrays import Floats, plain_value
 from r2b._data.frames import Backend, frame_of
 from r2b._plot import COLOURS, INK, Measure, curves, measures, percent
-from r2b.errors import InputError, ShapeError
-from r2b.metrics.chance import SamplingLevel, format_p_value, sampling_level
-from r2b.metrics.criteria import demographic_parity_difference
-from r2b.sklearn.groups import TrueGroups
-from r2b.sklearn.labels import weight_column
-from r2b.sklearn.rule import ScoreTask, find_prices, measure
+from r2b.sklearn.folds import Folds
+from r2b.sklearn.groups import Comparison, TrueGroups
+from r2b.sklearn.rule import (
+    PLANS,
+    Plan,
+    ScoreRows,
+    deviations,
+    sees_groups,
+    unseen_rows,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,11 +143,14 @@ def trace_frontier(
     scores: Floats,
     groups: TrueGroups,
     codes: Floats | None,
-    truth: Whole,
+    labels: Floats,
     n_points: int,
-    options: Mapping[str, Any],
+    plan: Plan | None,
+    seed: int = 0,
 ) -> ModelFrontier:
     """Solve for epsilons from what was asked for up to the disparity of the plain decisions.
+
+    Every point is measured on rows that its prices were not found on: halves take turns.
 
     Parameters
     ----------
@@ -153,97 +159,158 @@ def trace_frontier(
     groups : TrueGroups
     codes : ndarray of shape (n, n_codes) or None
         Their probabilities, out of fold; None where groups cannot be predicted.
-    truth : ndarray of shape (n,)
+    labels : ndarray of shape (n, L)
+        The true classes as distributions.
     n_points : int
-    options : mapping
-        As for ``debias``.
+    plan : Plan, optional
+        How predicted groups are followed; given ones need no offsets.
+    seed : int
     """
-    if len(truth) > 10_000:
-        rng = np.random.default_rng(0)
-        chosen = np.sort(rng.choice(len(truth), 10_000, replace=False))
-        scores, groups, truth = scores[chosen], groups.part(chosen), truth[chosen]
-        codes = None if codes is None else codes[chosen]
-    known = groups.given(groups.cells, scores)
-    given, blind = (
-        None
-        if each is None
-        else ScoreTask.of(scores, groups, each, truth, kind="decisions", options=options)
-        for each in (known, codes)
-    )
-    assert given is not None
-    plain = given.plain.soft_labels
-    disparity = measure(given.task.parity, groups, plain)[0]
-    asked = min(float(np.min(np.asarray(family.epsilon))) for family in groups.families)
+    rng = np.random.default_rng(seed)
+    chosen = rng.permutation(len(scores))[:6_000]
+    groups, scores, labels = groups.part(chosen), scores[chosen], labels[chosen]
+    codes = None if codes is None else codes[chosen]
+    halves = Folds(np.arange(len(chosen)) % 2, 2)
+    known = ScoreRows("decisions", scores, groups.given(groups.cells, scores), groups, labels)
+    disparity = largest_disparity(groups, known.plain)
+    asked = min(float(np.min(each.bound.epsilon)) for each in groups.comparisons)
     # Denser where parity is close, which is where accuracy is lost.
     epsilons = asked + (max(disparity, asked) - asked) * np.linspace(0.0, 1.0, n_points) ** 2
-    path = *_path(blind, epsilons), *_path(given, epsilons)
-    accuracy = given.accuracy(plain)
-    assert accuracy is not None
-    return ModelFrontier(epsilons, *path, accuracy, disparity, given.by_chance[0], len(truth))
+    blind = None if codes is None else replace(known, codes=codes)
+    path = (
+        *_path(blind, plan or PLANS[0], halves, epsilons),
+        *_path(known, PLANS[0], halves, epsilons),
+    )
+    chance = chance_level(groups, known.plain)
+    accuracy = known.accuracy(known.plain)
+    return ModelFrontier(epsilons, *path, accuracy, disparity, chance, len(chosen))
 
 
-def _path(task: ScoreTask | None, epsilons: Floats) -> tuple[Floats, Floats]:
+def _path(
+    rows: ScoreRows | None, plan: Plan, halves: Folds, epsilons: Floats
+) -> tuple[Floats, Floats]:
     """Return accuracy and disparity along a path; NaN where groups cannot be predicted."""
-    try:
-        each = [] if task is None else epsilons.tolist()
-        found = [find_prices(task, epsilon, rounds=1) for epsilon in each]  # type: ignore[arg-type]
-    except InputError:  # nothing is seen of the groups
-        found = []
-    if not found:
-        return np.full(len(epsilons), np.nan), np.full(len(epsilons), np.nan)
-    accuracy = np.array([rule.accuracy for rule in found], np.float64)
-    return accuracy, np.array([rule.disparity for rule in found])
+    accuracy, disparity = np.full((2, len(epsilons)), np.nan)
+    if rows is None or not sees_groups(rows):
+        return accuracy, disparity
+    for place, epsilon in enumerate(epsilons.tolist()):
+        fair = unseen_rows(replace(rows, groups=rows.groups.at(epsilon)), plan, halves)
+        accuracy[place] = rows.accuracy(fair)
+        disparity[place] = largest_disparity(rows.groups, fair)
+    return accuracy, disparity
 
 
-@dataclass(frozen=True, eq=False)
-class PredictionParity:
-    """How far predictions are from demographic parity.
+Verdict = Literal["met", "not shown", "not met"]
+
+WIDEST = 0.1
+"""Where chance explains more, too few rows say nothing of parity."""
+
+
+@dataclass(frozen=True)
+class GroupParity:
+    """What rows show of one group in one comparison.
 
     Attributes
     ----------
-    probability : float or None
-        Disparity of the predicted probabilities; None for a learner that predicts none.
-    hard : float
-        Disparity of the predicted classes. Fair labels do not promise it: a model that is fair on
-        average still predicts the most probable class of every row, and small differences decide
-        which that is.
-    probability_level, hard_level : SamplingLevel or None
-        What chance alone would show on rows of this number: mean, quantiles, p-value. None where it
-        was not asked for.
-    accuracy : float or None
-        Share of rows whose predicted class is y; None without y.
-    n_rows : int
+    family, criterion, group : str
+    other : str
+        The group that it is compared with; empty for all others together.
+    class_name : object
+        The class in which it is farthest above epsilon; None where right predictions are compared.
+    n_rows : float
+        Of weighted rows Kish's effective number.
+    disparity, epsilon : float
+        In that class, by what the bound limits.
+    chance : float
+        What chance alone explains: of all entries of such a report, 19 of 20 have none above it.
+    verdict : {"met", "not shown", "not met"}
+        "not met" where the disparity is above epsilon by more than chance explains; "met" where it
+        is above by less than half of that, and enough rows say so; otherwise "not shown".
     """
 
-    probability: float | None
-    hard: float
-    probability_level: SamplingLevel | None
-    hard_level: SamplingLevel | None
+    family: str
+    criterion: str
+    group: str
+    other: str
+    class_name: Any
+    n_rows: float
+    disparity: float
+    epsilon: float
+    chance: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True, eq=False)
+class ParityReport:
+    """A verdict for every group, on rows that the model was not trained on.
+
+    Attributes
+    ----------
+    kind : {"probabilities", "decisions"}
+    groups : tuple of GroupParity
+        Each group against all others of its family, for every criterion.
+    pairs : tuple of GroupParity
+        Each pair of groups.
+    disparity : float
+        The largest of all families, by what their bounds limit.
+    accuracy, majority : float or None
+        Of the decisions, and of the most frequent class; None where true classes are not known.
+    n_rows : int
+
+    Examples
+    --------
+    >>> group = GroupParity("sex", "demographic_parity", "f", "", "yes", 90, 0.2, 0, 0.1, "not met")
+    >>> print(ParityReport("decisions", (group,), (), 0.2, 0.8, 0.6, 400))
+    Disparity of decisions on 400 unseen rows: 0.200; accuracy 0.800 (most frequent class 0.600)
+    family  criterion            group  class  rows  disparity  chance  verdict
+    sex     demographic_parity   f      yes      90      0.200   0.100  not met
+    """
+
+    kind: str
+    groups: tuple[GroupParity, ...]
+    pairs: tuple[GroupParity, ...]
+    disparity: float
     accuracy: float | None
+    majority: float | None
     n_rows: int
 
-    def _found(self) -> list[tuple[str, float, SamplingLevel | None]]:
-        """Return name, disparity and level of chance of what was predicted."""
-        both = [
-            ("probabilities", self.probability, self.probability_level),
-            ("classes", self.hard, self.hard_level),
-        ]
-        return [(name, value, level) for name, value, level in both if value is not None]
+    @property
+    def not_met(self) -> tuple[GroupParity, ...]:
+        """The groups whose disparity is more than chance explains."""
+        return tuple(each for each in self.groups if each.verdict == "not met")
 
     def __str__(self) -> str:
-        lines = [f"Disparity of predictions on {self.n_rows:,} rows"]
-        for name, value, level in self._found():
-            line = f"  {name:<14}{value:.4f}"
-            if level is not None:
-                p = format_p_value(level.p_value, len(level.draws))
-                line += f" (chance: {level.mean:.4f} on average, p {p})"
-            lines.append(line)
+        title = f"Disparity of {self.kind} on {self.n_rows:,} unseen rows: {self.disparity:.3f}"
         if self.accuracy is not None:
-            lines.append(f"  {'accuracy':<14}{self.accuracy:.4f}")
+            title += f"; accuracy {self.accuracy:.3f} (most frequent class {self.majority:.3f})"
+        wide = max([6, *(len(each.family) for each in self.groups)])
+        long = max([5, *(len(each.group) for each in self.groups)])
+        start = f"{'family':<{wide}}  {'criterion':<19}  {'group':<{long}}  class"
+        lines = [title, f"{start}  rows  disparity  chance  verdict"]
+        for each in self.groups:
+            name = "" if each.class_name is None else str(each.class_name)
+            start = f"{each.family:<{wide}}  {each.criterion:<19}  {each.group:<{long}}  {name:<5}"
+            found = f"{each.n_rows:>5.0f}{each.disparity:>11.3f}{each.chance:>8.3f}"
+            lines.append(f"{start} {found}  {each.verdict}")
         return "\n".join(lines)
 
+    def to_frame(self, *, pairs: bool = False, backend: Backend | None = None) -> Any:
+        """Return one row per group, or per pair of groups, as a frame.
+
+        Parameters
+        ----------
+        pairs : bool
+        backend : {"pandas", "polars", "pyarrow"}, optional
+            pandas by default or, where it is not installed, Polars.
+        """
+        shown = self.pairs if pairs else self.groups
+        names = [each.name for each in fields(GroupParity)]
+        columns = {name: [getattr(each, name) for each in shown] for name in names}
+        columns["class_name"] = [str(name) for name in columns["class_name"]]
+        return frame_of(columns, backend)
+
     def plot(self, ax: Any = None) -> Any:
-        """Draw the disparity of probabilities and classes beside what chance shows.
+        """Draw the disparity of every group beside what chance explains.
 
         Parameters
         ----------
@@ -252,86 +319,113 @@ class PredictionParity:
         Returns
         -------
         matplotlib Axes
-
-        Examples
-        --------
-        >>> ax = PredictionParity(0.031, 0.12, None, None, 0.81, 2_000).plot()
-        >>> ax.get_title("left"), [text.get_text() for text in ax.texts]
-        ('Disparity of predictions on 2,000 rows, accuracy 81.00 %', ['3.10 %', '12.00 %'])
         """
-        found = []
-        for name, value, level in self._found():
-            beside, chance = percent(value), None
-            if level is not None:
-                beside += f", p {format_p_value(level.p_value, len(level.draws))}"
-                chance = float(np.quantile(level.draws, 0.95))
-            found.append(Measure(name, value, chance=chance, beside=beside))
-        title = f"Disparity of predictions on {self.n_rows:,} rows"
-        if self.accuracy is not None:
-            title += f", accuracy {percent(self.accuracy)}"
-        return measures(ax, "PredictionParity", [title], "disparity", found)
+        found = [
+            Measure(
+                f"{each.family}: {each.group}",
+                each.disparity,
+                chance=each.epsilon + each.chance,
+                beside=f"{percent(each.disparity)}, {each.verdict}",
+            )
+            for each in self.groups
+        ]
+        title = f"Disparity of {self.kind} on {self.n_rows:,} unseen rows"
+        return measures(ax, "ParityReport", [title], "disparity", found)
 
 
-def measure_predictions(
-    probabilities: Array | None,
-    predicted: Array,
-    *,
-    sensitive_features: Any,
-    y: Any = None,
-    sample_weight: Any = None,
-    n_permutations: int = 200,
-    random_state: int = 0,
-) -> PredictionParity:
-    """Measure the disparity of predictions that were already made.
+def largest_disparity(groups: TrueGroups, rows: Floats) -> float:
+    """Return the largest disparity of all comparisons, by what their bounds limit."""
+    found = 0.0
+    means = zip(groups.comparisons, groups.means(rows), groups.sizes(), strict=True)
+    for each, mean, size in means:
+        bounded = np.isfinite(np.atleast_2d(each.bound.epsilon)).any(axis=0)
+        found = max(found, float(each.bound.measure(mean, size)[bounded].max(initial=0.0)))
+    return found
+
+
+def chance_level(groups: TrueGroups, rows: Floats) -> float:
+    """Return the median of the chance levels of all groups."""
+    return float(np.median([each.chance for each in parity_of_groups(groups, rows)[0]]))
+
+
+def parity_of_groups(
+    groups: TrueGroups, rows: Floats
+) -> tuple[tuple[GroupParity, ...], tuple[GroupParity, ...]]:
+    """Judge each group against all others, and each pair of groups."""
+    every: list[GroupParity] = []
+    pairs: list[GroupParity] = []
+    n_tests = sum(len(each.groups) * each.bound.epsilon.shape[-1] for each in groups.comparisons)
+    quantile = NormalDist().inv_cdf(1.0 - 0.025 / n_tests)
+    sizes, means, sd = groups.sizes(), groups.means(rows), deviations(groups, rows)
+    for each, mean, size, own in zip(groups.comparisons, means, sizes, sd, strict=True):
+        for g in range(len(each.groups)):
+            rest = np.arange(len(size)) != g
+            others = size[rest] @ mean[rest] / size[rest].sum()
+            error = own[g] * np.sqrt(1.0 + size[g] / size[rest].sum())
+            # Bernstein's term: of rare outcomes a single row is far from the mean
+            chance = quantile * error + quantile**2 / (6.0 * size[g])
+            every.append(_judged(groups, each, size, (g, None), mean, others, chance))
+            for h in range(g):
+                error = np.hypot(own[g], own[h])
+                chance = quantile * error + quantile**2 / (6.0 * min(size[g], size[h]))
+                pairs.append(_judged(groups, each, size, (g, h), mean, mean[h], chance))
+    return tuple(every), tuple(pairs)
+
+
+def _judged(
+    groups: TrueGroups,
+    each: Comparison,
+    size: Floats,
+    names: tuple[int, int | None],
+    means: Floats,
+    others: Floats,
+    chance: Floats,
+) -> GroupParity:
+    """Judge one group against others by what the bound limits."""
+    one, two = names
+    bound = each.bound
+    against = np.tile(others, (len(means), 1))
+    if bound.name == "target":
+        against = np.tile(means[one], (len(means), 1))
+    if bound.name == "to_reference":
+        against = np.tile(means[bound.reference], (len(means), 1))  # type: ignore[attr-defined]
+    against[one] = means[one]
+    disparity = bound.measure(against, size)
+    epsilon = bound.epsilon if bound.epsilon.ndim == 1 else bound.epsilon[one]
+    over = np.where(np.isfinite(epsilon), (disparity - epsilon) / chance, -np.inf)
+    k = int(over.argmax())
+    verdict: Verdict = "not shown"
+    if over[k] > 1.0:
+        verdict = "not met"
+    elif over[k] <= 0.5 and chance[k] <= WIDEST:
+        verdict = "met"
+    name = None if each.n_right else plain_value(groups.schema.classes.values[k])
+    other = "" if two is None else each.groups[two]
+    family = each.family.names[0]
+    numbers = float(size[one]), float(disparity[k]), float(epsilon[k]), float(chance[k])
+    return GroupParity(family, each.criterion, each.groups[one], other, name, *numbers, verdict)
+
+
+def report_of(
+    kind: str, groups: TrueGroups, rows: Floats, labels: Floats | None, weight: Floats
+) -> ParityReport:
+    """Judge rows by the true groups of a table.
 
     Parameters
     ----------
-    probabilities : ndarray of shape (n, L), optional
-    predicted : ndarray of shape (n,)
-    sensitive_features, sample_weight
-        As for :func:`r2b.metrics.demographic_parity_difference`.
-    y : array-like of shape (n,), optional
-        True classes, for the accuracy.
-    n_permutations : int
-        0 leaves out the levels of chance, which take that many passes over the rows.
-    random_state : int
-
-    Returns
-    -------
-    PredictionParity
-
-    Examples
-    --------
-    >>> predicted, sex = np.array(["no", "yes", "no", "no"]), ["f", "f", "m", "m"]
-    >>> measure_predictions(None, predicted, sensitive_features=sex, n_permutations=0).hard
-    0.5
+    kind : {"probabilities", "decisions"}
+    groups : TrueGroups
+    rows : ndarray of shape (n, L)
+        Predicted distributions; of decisions ones and zeros.
+    labels : ndarray of shape (n, L), optional
+        True classes.
+    weight : ndarray of shape (n,)
+        Adds up to 1.
     """
-    rows = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-    chance = {**rows, "n_permutations": n_permutations, "random_state": random_state}
-    disparity: list[float | None] = []
-    level: list[SamplingLevel | None] = []
-    for each in (probabilities, predicted):
-        known = each is not None
-        disparity.append(demographic_parity_difference(each, **rows) if known else None)
-        level.append(sampling_level(each, **chance) if known and n_permutations else None)
-    accuracy = None
-    if y is not None:
-        weight = None if sample_weight is None else weight_column(sample_weight)
-        right = _right(predicted, y, sensitive_features)
-        accuracy = float(np.average(right, weights=weight))
-    hard = disparity[1]
-    assert hard is not None
-    return PredictionParity(disparity[0], hard, level[0], level[1], accuracy, len(predicted))
-
-
-def _right(predicted: Array, y: Any, sensitive_features: Any) -> Array:
-    """Tell which rows were predicted right; a table of one column is a column."""
-    true = np.asarray(y)
-    true = true[:, 0] if true.ndim == 2 and true.shape[1] == 1 else true
-    if true.ndim != 1:
-        problem = f"`y` has shape {true.shape}."
-        remedy = "Pass one true class per row."
-        raise ShapeError(problem, remedy=remedy, argument="y", shape=true.shape)
-    refuse_lengths("X", len(predicted), "y", len(true))
-    refuse_other_index(("y", row_labels(y)), ("sensitive_features", row_labels(sensitive_features)))
-    return np.asarray(true == predicted)
+    accuracy = majority = None
+    if labels is not None:
+        accuracy = float(weight @ (rows * labels).sum(axis=1))
+        majority = float((weight @ labels).max())
+    disparity = largest_disparity(groups, rows)
+    judged = parity_of_groups(groups, rows)
+    return ParityReport(kind, *judged, disparity, accuracy, majority, len(rows))

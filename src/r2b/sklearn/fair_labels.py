@@ -230,8 +230,9 @@ def visible_groups(
     weight = None if sample_weight is None else weight_column(sample_weight)
     codes, names = found.codes.astype(np.int64), tuple(map(str, found.names.tolist()))
     check_same_rows(X, len(codes), found.index)
-    place = Comparison(Family("groups"), names, np.arange(len(names)))
+    bound: Any = None  # nothing is compared
+    place = Comparison(Family("groups"), names, np.arange(len(names)), bound)
     schema: Any = None  # no new rows are read
-    groups = TrueGroups(schema, "demographic_parity", codes, len(names), 0, (place,), weight)
+    groups = TrueGroups(schema, codes, len(names), 0, False, (place,), weight)
     folds = make_folds(codes, cv, seed_of(random_state), clusters)
     return Membership(predict_codes(estimator, X, groups, folds, n_jobs)[0], groups=names)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from r2b._constraints.bounds import Bound, RangeBound
 from r2b._constraints.families import Family, Request, resolve
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Array, Floats, Whole
@@ -22,8 +23,8 @@ from r2b._data.columns import refuse_lengths
 from r2b._data.compute import seed_of
 from r2b._data.dataset import Dataset, Schema, read
 from r2b._data.merge import cell_sums
+from r2b._data.values import listed
 from r2b.errors import InputError, ParameterError
-from r2b.metrics.criteria import CRITERIA, CriterionName
 from r2b.sklearn.folds import Folds, code_probabilities, make_folds, out_of_fold
 from r2b.sklearn.labels import bare_schema, check_same_rows
 from r2b.sklearn.learners import (
@@ -35,22 +36,56 @@ from r2b.sklearn.learners import (
 from r2b.sklearn.training import rows_at, train_on_classes
 
 
+@dataclass(frozen=True)
+class Criterion:
+    """What a criterion compares between groups, once for all rows or once for each true class.
+
+    Attributes
+    ----------
+    rows : {"all", "own", "other"}
+        All rows; those of one true class; or those of all other true classes.
+    outcome : {"every class", "own class", "right"}
+        Which shares are compared: of every predicted class, of the true class that the comparison
+        is for, or of right predictions.
+    """
+
+    rows: Literal["all", "own", "other"]
+    outcome: Literal["every class", "own class", "right"]
+
+
+CRITERIA = {
+    "demographic_parity": Criterion("all", "every class"),
+    "equal_opportunity": Criterion("own", "own class"),
+    "equalized_odds": Criterion("own", "every class"),
+    "equal_false_positives": Criterion("other", "own class"),
+    "equal_accuracy": Criterion("all", "right"),
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Groups that are compared with each other, and how closely they must agree.
+    """Groups that are compared with each other, in what, and how closely they must agree.
 
     Attributes
     ----------
     family : Family
-        Its name and its bound.
+        Its name and its bound, as an option of ``debias``.
     groups : tuple of str
     place : ndarray of shape (n_codes,)
         The group of every code of :class:`TrueGroups`; -1 for codes that it does not count.
+    bound : Bound
+        Infinite for predicted classes that are not compared.
+    criterion : str
+    n_right : int
+        Where right predictions are compared the number of classes, else 0.
     """
 
     family: Family
     groups: tuple[str, ...]
     place: Whole
+    bound: Bound
+    criterion: str = "demographic_parity"
+    n_right: int = 0
 
     @property
     def name(self) -> str:
@@ -66,10 +101,32 @@ class Comparison:
         """Return the part of each row in each group, from the probabilities of its codes."""
         return Membership(np.minimum(codes @ self.counts, 1.0), groups=self.groups, partial=True)
 
+    def parts(self, codes: Floats) -> Floats:
+        """Return the part of each row in each group, (n, n_groups).
+
+        Where right predictions are compared, the part with each true class, as a third axis.
+        """
+        if not self.n_right:
+            return np.asarray(codes @ self.counts)
+        each = [codes[:, k :: self.n_right] @ self.counts[k :: self.n_right] for k in self.classes]
+        return np.stack(each, axis=2)
+
+    @property
+    def classes(self) -> range:
+        """The classes, where right predictions are compared."""
+        return range(self.n_right)
+
+    def means(self, sums: Floats, sizes: Floats) -> Floats:
+        """Return the group means of outcomes, from sums of rows and their weight by true code."""
+        if self.n_right:
+            right = np.tile(np.eye(self.n_right), (len(sums) // self.n_right, 1))
+            sums = (sums * right).sum(axis=1, keepdims=True)
+        return np.asarray(self.counts.T @ sums / (sizes @ self.counts)[:, None])
+
 
 @dataclass(frozen=True, eq=False)
 class TrueGroups:
-    """The true group of every row, and all comparisons that a criterion asks for.
+    """The true group of every row, and all comparisons that the criteria ask for.
 
     A code is what the group estimator learns: a cell, which is a crossing of all attributes and
     control features, or for criteria that look at the true class a cell and a class.
@@ -78,9 +135,10 @@ class TrueGroups:
     ----------
     schema : Schema
         Reads the groups of new rows.
-    criterion : str
     codes : ndarray of shape (n,)
     n_cells, n_classes : int
+    by_class : bool
+        Whether a code is a cell and a true class.
     comparisons : tuple of Comparison
     weight : ndarray of shape (n,) or None
     absent : tuple of str
@@ -88,18 +146,13 @@ class TrueGroups:
     """
 
     schema: Schema
-    criterion: CriterionName
     codes: Whole = field(repr=False)
     n_cells: int
     n_classes: int
+    by_class: bool
     comparisons: tuple[Comparison, ...]
     weight: Floats | None = field(repr=False)
     absent: tuple[str, ...] = ()
-
-    @property
-    def by_class(self) -> bool:
-        """Whether a code is a cell and a true class."""
-        return CRITERIA[self.criterion].by_true_class
 
     @property
     def n_codes(self) -> int:
@@ -116,30 +169,27 @@ class TrueGroups:
         """The families, as an option of ``debias``."""
         return [each.family for each in self.comparisons]
 
-    @property
-    def counts(self) -> Floats:
-        """Which codes each group counts, comparison after comparison, (n_codes, n_groups)."""
-        return np.concatenate([each.counts for each in self.comparisons], axis=1)
-
     def memberships(self, codes: Floats) -> dict[str, Membership]:
         """Return the sensitive features of rows from the probabilities of their codes."""
         return {each.name: each.membership(codes) for each in self.comparisons}
 
-    def means(self, rows: Floats, codes: Whole | None = None) -> Floats:
-        """Return the means of all groups, comparison after comparison, by true group."""
-        codes = self.codes if codes is None else codes
+    def sums(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Add up rows and their weights by true code."""
         weight = np.ones(len(rows)) if self.weight is None else self.weight
-        columns = [np.bincount(codes, weight * column, self.n_codes) for column in rows.T]
-        total = np.bincount(codes, weight, self.n_codes) @ self.counts
-        return np.asarray(self.counts.T @ np.transpose(columns) / total[:, None])
+        columns = [np.bincount(self.codes, weight * column, self.n_codes) for column in rows.T]
+        sizes = np.bincount(self.codes, weight, self.n_codes)
+        return np.transpose(columns), np.asarray(sizes, np.float64)
 
-    def sizes(self) -> Floats:
+    def means(self, rows: Floats) -> list[Floats]:
+        """Return the means of every comparison's groups, by true group."""
+        sums = self.sums(rows)
+        return [each.means(*sums) for each in self.comparisons]
+
+    def sizes(self) -> list[Floats]:
         """Return the number of rows of all groups; of weighted rows Kish's effective number."""
         weight = np.ones(len(self.codes)) if self.weight is None else self.weight
-        total = np.bincount(self.codes, weight, self.n_codes) @ self.counts
-        return np.asarray(
-            total**2 / (np.bincount(self.codes, weight**2, self.n_codes) @ self.counts)
-        )
+        total, squares = (np.bincount(self.codes, weight**p, self.n_codes) for p in (1, 2))
+        return [(total @ each.counts) ** 2 / (squares @ each.counts) for each in self.comparisons]
 
     def given(self, cells: Whole, scores: Floats) -> Floats:
         """Return the probabilities of the codes of rows whose cell is known.
@@ -162,15 +212,22 @@ class TrueGroups:
         refuse_lengths("X", n_rows, "sensitive_features", found.n_rows)
         return found.codes.astype(np.int64)
 
-    def permuted(self, rng: np.random.Generator) -> Whole:
-        """Hand groups out by chance: over all rows, or among the rows of each true class."""
-        if not self.by_class:
-            return rng.permutation(self.codes)
-        codes = self.codes.copy()
-        for k in range(self.n_classes):
-            rows = np.flatnonzero(self.codes % self.n_classes == k)
-            codes[rows] = rng.permutation(self.codes[rows])
-        return codes
+    def of_rows(self, cells: Whole, truth: Whole | None, weight: Floats | None) -> TrueGroups:
+        """Return the same comparisons for other rows."""
+        codes = cells
+        if self.by_class:
+            assert truth is not None
+            codes = cells * self.n_classes + truth
+        return replace(self, codes=codes, weight=weight)
+
+    def at(self, epsilon: float) -> TrueGroups:
+        """Return the same comparisons with this epsilon wherever there is one."""
+        found = []
+        for each in self.comparisons:
+            old = each.bound.epsilon
+            bound = each.bound.at(np.where(np.isfinite(old), epsilon, old))
+            found.append(replace(each, bound=bound))
+        return replace(self, comparisons=tuple(found))
 
     def renamed(self, pattern: str) -> TrueGroups:
         """Return the same with other names of families, so that both can stand together."""
@@ -191,7 +248,11 @@ class TrueGroups:
 
 
 def true_groups(
-    y: Any, data: Mapping[str, Any], request: Request, criterion: CriterionName
+    y: Any,
+    data: Mapping[str, Any],
+    request: Request,
+    criteria: Sequence[str] = ("demographic_parity",),
+    positive: Any = None,
 ) -> tuple[TrueGroups, Dataset]:
     """Read the groups of rows and settle who is compared with whom.
 
@@ -203,12 +264,15 @@ def true_groups(
         ``sensitive_features``, ``control_features``, ``sample_weight`` and ``normalize``, as for
         ``debias``.
     request : Request
-    criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+    criteria : sequence of str
+        Names in :data:`CRITERIA`.
+    positive : class, optional
+        The one true class that criteria of single classes look at.
 
     Raises
     ------
     ParameterError
-        An attribute is uncertain or continuous, or the criterion needs true classes.
+        An attribute is uncertain or continuous, or a criterion needs true classes.
     """
     dataset = read(y, **data, missing=request.missing, weightless="allow")
     for name, kind in zip(dataset.cells.columns, dataset.cells.kinds, strict=True):
@@ -218,20 +282,42 @@ def true_groups(
             way = "use ParityClassifier with `groups='given'` and `decisions='likeliest'`"
             remedy = f"Cut it into groups, or {way}."
             raise ParameterError(problem, remedy=remedy, column=name, kind=kind)
-    by_class = CRITERIA[criterion].by_true_class
+    by_class = tuple(criteria) != ("demographic_parity",)
     if by_class and dataset.labels.is_soft:
-        problem = f"The criterion {criterion!r} needs true classes, but y holds probabilities."
+        problem = f"The criteria {', '.join(criteria)} need true classes, but y is probabilities."
         remedy = "Pass classes, or `criterion='demographic_parity'`."
-        raise ParameterError(problem, remedy=remedy, criterion=criterion)
+        raise ParameterError(problem, remedy=remedy, criterion=list(criteria))
     cell_weight, sums = cell_sums(dataset.labels, dataset.cells, dataset.weight)
     means = sums / np.where(cell_weight > 0, cell_weight, 1.0)[:, None]
     names = dataset.labels.vocabulary.values.tolist()
+    if positive is not None and positive not in names:
+        remedy = f"Pass one of the classes: {listed(names)}."
+        raise ParameterError(f"positive is {positive!r}.", remedy=remedy, positive=positive)
     _, parity = resolve(replace(request, names=names), dataset.cells, cell_weight, means)
-    cells = dataset.cells.codes.astype(np.int64)
-    size = dataset.n_cells, dataset.n_classes
     found = _comparisons(parity)
-    made = TrueGroups(dataset.schema, criterion, cells, *size, found, dataset.weight)
-    return _by_class(made, dataset, names, request) if by_class else made, dataset
+    absent: list[str] = []
+    codes = dataset.cells.codes.astype(np.int64)
+    if by_class:
+        codes = codes * dataset.n_classes + dataset.labels.array
+        n_codes = dataset.n_cells * dataset.n_classes
+        weight = np.asarray(np.bincount(codes, dataset.weight, n_codes), np.float64)
+        split = [
+            part
+            for name in criteria
+            for each in found
+            for part in _split(each, name, names, positive, weight, absent)
+        ]
+        found = tuple(split)
+    if absent and request.absent == "error":
+        problem = f"The group {absent[0]!r} has no row to compare."
+        remedy = "Pass `absent='report'` to leave such groups out and list them."
+        raise InputError(problem, remedy=remedy, group=absent[0])
+    if not found:
+        problem = f"No true class has rows of two groups to compare by {', '.join(criteria)}."
+        remedy = "Pass more rows, or coarser groups."
+        raise InputError(problem, remedy=remedy, criterion=list(criteria))
+    size = dataset.n_cells, dataset.n_classes, by_class
+    return TrueGroups(dataset.schema, codes, *size, found, dataset.weight, tuple(absent)), dataset
 
 
 def _comparisons(parity: Parity) -> tuple[Comparison, ...]:
@@ -243,41 +329,47 @@ def _comparisons(parity: Parity) -> tuple[Comparison, ...]:
         groups = tuple(str(name).removeprefix(prefix) for name in parity.names[member.groups])
         asked: Any = {"bound": bound.name, **bound.parameters_for(groups)}
         family = Family(member.name or "groups", epsilon=bound.epsilon, **asked)
-        found.append(Comparison(family, groups, place))
+        found.append(Comparison(family, groups, place, bound))
     return tuple(found)
 
 
-def _by_class(
-    plain: TrueGroups, dataset: Dataset, classes: list[Any], request: Request
-) -> TrueGroups:
-    """Compare groups among the rows of each true class."""
-    size = plain.n_cells, plain.n_classes
-    codes = plain.codes * plain.n_classes + dataset.labels.array
-    share = np.bincount(codes, plain.weight, size[0] * size[1]).reshape(size)
-    found, absent = [], []
-    for each in plain.comparisons:
-        for k, name in enumerate(classes):
-            here = each.counts.T @ share[:, k] > 0
-            missing = [f"{each.name}={each.groups[g]} | {name}" for g in np.flatnonzero(~here)]
-            if missing and request.absent == "error":
-                problem = f"No row of the true class {name!r} is of the group {missing[0]!r}."
-                remedy = "Pass `absent='report'` to leave such groups out and list them."
-                raise InputError(problem, remedy=remedy, group=missing[0])
-            absent += missing
-            if here.sum() < 2:
-                continue
-            place = np.full(size, -1)
-            place[:, k] = np.append(np.where(here, np.cumsum(here) - 1, -1), -1)[each.place]
-            counts = CRITERIA[plain.criterion].counts(plain.n_classes, k)
-            bounds = np.where(counts, np.asarray(each.family.epsilon), np.inf)
-            family = replace(each.family, columns=f"{each.name} | {name}", epsilon=bounds)
-            groups = tuple(each.groups[group] for group in np.flatnonzero(here))
-            found.append(Comparison(family, groups, place.ravel()))
-    if not found:
-        problem = f"No true class has rows of two groups to compare by {plain.criterion}."
-        remedy = "Pass more rows, or coarser groups."
-        raise InputError(problem, remedy=remedy, criterion=plain.criterion)
-    return replace(plain, codes=codes, comparisons=tuple(found), absent=tuple(absent))
+def _split(
+    plain: Comparison,
+    name: str,
+    classes: list[Any],
+    positive: Any,
+    weight: Floats,
+    absent: list[str],
+) -> Iterator[Comparison]:
+    """Compare groups by one criterion: among all rows, or once for each true class."""
+    criterion, n_classes = CRITERIA[name], len(classes)
+    label = "right predictions" if criterion.outcome == "right" else ""
+    cases: list[tuple[str, Any, Any]] = [(label, slice(None), slice(None))]
+    if criterion.rows != "all":
+        mark = "" if criterion.rows == "own" else "not "
+        chosen = [k for k, each in enumerate(classes) if positive is None or each == positive]
+        cases = [(f"{mark}{classes[k]}", k, k) for k in chosen]
+    for label, true, predicted in cases:
+        rows = np.zeros(n_classes, bool)
+        rows[true] = True
+        rows = ~rows if criterion.rows == "other" else rows
+        place = np.where(rows, plain.place[:, None], -1).ravel()
+        here = np.bincount(place + 1, weight, len(plain.groups) + 1)[1:] > 0
+        title = f"{plain.name} | {label}" if label else plain.name
+        absent += [f"{title}: {plain.groups[g]}" for g in np.flatnonzero(~here)]
+        if here.sum() < 2:
+            continue
+        place = np.append(np.where(here, np.cumsum(here) - 1, -1), -1)[place]
+        groups = tuple(plain.groups[group] for group in np.flatnonzero(here))
+        bound = plain.bound.reordered(np.flatnonzero(here))
+        if criterion.outcome == "right":
+            bound = RangeBound(np.array([np.min(plain.bound.epsilon)]))
+        elif criterion.outcome == "own class":
+            own = np.arange(n_classes) == predicted
+            bound = bound.at(np.where(own, bound.epsilon, np.inf))
+        family = replace(plain.family, columns=title)
+        n_right = n_classes if criterion.outcome == "right" else 0
+        yield Comparison(family, groups, place, bound, name, n_right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,13 +413,15 @@ class FitRows:
         *,
         cv: Any,
         random_state: Any,
-        criterion: CriterionName = "demographic_parity",
+        criteria: Sequence[str] = ("demographic_parity",),
+        positive: Any = None,
         normalize: bool = False,
         clusters: Any = None,
         fit_params: dict[str, Any] | None = None,
     ) -> FitRows:
         """Read rows, and deal them into folds that are alike in groups and classes."""
-        groups, dataset = true_groups(y, {**data, "normalize": normalize}, request, criterion)
+        data_read = {**data, "normalize": normalize}
+        groups, dataset = true_groups(y, data_read, request, criteria, positive)
         check_same_rows(X, dataset.n_rows, dataset.index)
         array, strata = dataset.labels.array, dataset.cells.codes.astype(np.int64)
         truth = None
@@ -413,7 +507,7 @@ def predict_codes(
     InputError
         All rows of a group are in one fold.
     """
-    for each in groups.comparisons:
+    for each in () if groups.by_class else groups.comparisons:
         where = each.place[groups.codes]
         for group, name in enumerate(each.groups):
             rows = np.flatnonzero(where == group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self, Unpack
 
 from sklearn.utils.validation import check_is_fitted
@@ -11,8 +12,7 @@ from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Floats
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError
-from r2b.metrics.criteria import CRITERIA, CriterionName
-from r2b.sklearn.groups import FitRows
+from r2b.sklearn.groups import CRITERIA, FitRows
 from r2b.sklearn.labels import store
 from r2b.sklearn.learners import can_be_trained, class_scores, require_probabilities
 from r2b.sklearn.predictor import AttributeUse, FairPredictor
@@ -35,9 +35,16 @@ class ParityPostprocessor(FairPredictor):
         the names of its columns.
     epsilon : float, array-like of shape (L,) or mapping
         Largest accepted difference between two groups.
-    criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-        Equal shares of every predicted class; the same among rows of each true class (equalized
-        odds); or of that class alone (equal opportunity).
+    criterion : str or sequence of str
+        What groups are compared in; several criteria are met together.
+
+        - "demographic_parity": the share of every predicted class.
+        - "equal_opportunity": the share of right predictions among the rows of a true class.
+        - "equalized_odds": the share of every predicted class among the rows of a true class.
+        - "equal_false_positives": the share of a predicted class among rows of other true classes.
+        - "equal_accuracy": the share of right predictions among all rows.
+    positive : class, optional
+        The one true class that criteria of single classes look at; by default each in turn.
     attribute : {"predicted", "given"}
         Whether predictions look at X alone, or are given the attribute as well, which costs less
         accuracy.
@@ -77,16 +84,15 @@ class ParityPostprocessor(FairPredictor):
     group_reason_ : str
         Why it.
     decision_rule_, probability_rule_ : FairScores
-        Prices with certificate; parity, accuracy and rounds of offsets, measured out of fold by
-        true group.
+        Prices, and accuracy on rows that they were not found on.
     frontier_ : ModelFrontier
         What parity costs, blind and with the attribute.
     promise_, probability_promise_ : Promise
         With ``confidence``: of decisions and of probabilities.
     comparisons_ : TrueGroups
         Who is compared with whom.
-    n_iter_ : int
-        Steps of the solver, for decisions and probabilities together.
+    parity_ : ParityReport
+        A verdict for every group, on rows that the prices were not found on.
     classes_, n_features_in_, feature_names_in_
         As scikit-learn has them.
 
@@ -115,7 +121,8 @@ class ParityPostprocessor(FairPredictor):
         estimator: Any,
         *,
         epsilon: Epsilon = DEFAULTS["epsilon"],
-        criterion: CriterionName = "demographic_parity",
+        criterion: str | Sequence[str] = "demographic_parity",
+        positive: Any = None,
         attribute: AttributeUse = "predicted",
         prefit: bool = False,
         group_estimator: Any = None,
@@ -170,9 +177,11 @@ class ParityPostprocessor(FairPredictor):
         Warns
         -----
         NotFairWarning
-            Predictions out of fold are above epsilon by more than chance explains.
+            On unseen rows a group is above epsilon by more than chance explains, one class takes
+            nearly all rows, or the decisions are those of the plain model.
         """
-        one_of("criterion", self.criterion, list(CRITERIA))
+        for name in self._criteria:
+            one_of("criterion", name, list(CRITERIA))
         data = {
             "sensitive_features": sensitive_features,
             "control_features": control_features,
@@ -210,8 +219,6 @@ class ParityPostprocessor(FairPredictor):
         codes = self._fit_groups(rows)
         self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
         self.probability_rule_ = self._rule(rows, scores, codes, "probabilities")
-        rules = self.decision_rule_, self.probability_rule_
-        self.n_iter_ = sum(max(1, len(rule.labels.history)) for rule in rules)
 
     def _scores(self, X: Any, kind: Any) -> Floats:
         return self._mean_scores(X, kind, self.comparisons_.schema.classes.values, "expand")

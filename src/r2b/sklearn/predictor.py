@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal, Self, get_args
 
@@ -12,22 +13,29 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_method_params, check_is_fitted
+from sklearn.utils.validation import _check_method_params, _num_samples, check_is_fitted
 
 from r2b._constraints.families import Request
 from r2b._constraints.families.request import is_a, one_of
+from r2b._data import Vocabulary
 from r2b._data.arrays import Array, Floats
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import generator, seed_of
 from r2b._labels.debiasing import DEFAULTS, request_and_settings
 from r2b._labels.labels import Form
 from r2b._labels.sampling import sample_rows
-from r2b.errors import InputError, NotFairWarning, ParameterError
-from r2b.metrics.criteria import CRITERIA
+from r2b.errors import DataWarning, InputError, NotFairWarning, ParameterError
 from r2b.metrics.promise import parity_promise
-from r2b.sklearn.evidence import PredictionParity, measure_predictions, trace_frontier
+from r2b.sklearn.evidence import ParityReport, report_of, trace_frontier
 from r2b.sklearn.folds import FoldEnsemble, code_probabilities, out_of_fold
-from r2b.sklearn.groups import FitRows, choose_group_learner, predict_codes, train_groups
+from r2b.sklearn.groups import (
+    FitRows,
+    TrueGroups,
+    choose_group_learner,
+    predict_codes,
+    train_groups,
+    true_groups,
+)
 from r2b.sklearn.labels import (
     checked_labels,
     class_order,
@@ -43,13 +51,15 @@ from r2b.sklearn.learners import (
     kind_of,
     refuse_no_learner,
 )
-from r2b.sklearn.rule import FairScores, Kind, ScoreTask, decide, find_prices
+from r2b.sklearn.prices import Kind
+from r2b.sklearn.rule import FairScores, ScoreRows, decide, find_rule
 from r2b.sklearn.training import TrainingRows, fresh_learner, params_for, rows_at, train
 
 AttributeUse = Literal["predicted", "given"]
 _GROUPS = ("sensitive_features", "control_features")
 _FITTED = (
     "report_",
+    "parity_",
     "promise_",
     "probability_promise_",
     "frontier_",
@@ -142,6 +152,20 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
     def _request(self) -> Request:
         return request_and_settings(self._options())[0]
 
+    @property
+    def _criteria(self) -> tuple[str, ...]:
+        """The criteria by name."""
+        asked = getattr(self, "criterion", "demographic_parity")
+        return (asked,) if isinstance(asked, str) else tuple(asked)
+
+    def _groups(self, fair: Floats, classes: Array, data: dict[str, Any]) -> TrueGroups:
+        """Return who is compared with whom; of a model without folds these rows settle it."""
+        if hasattr(self, "comparisons_"):
+            return self.comparisons_
+        groups = true_groups(fair, data, self._request(), self._criteria)[0]
+        schema = replace(groups.schema, classes=Vocabulary(classes))
+        return replace(groups, schema=schema)
+
     def _held_folds(self) -> int:
         share = self.held_back
         if not is_a(Real, share) or not 0.02 <= share <= 0.5:
@@ -165,7 +189,8 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
             self._request(),
             cv=n_folds,
             random_state=self.random_state,
-            criterion=getattr(self, "criterion", "demographic_parity"),
+            criteria=self._criteria,
+            positive=getattr(self, "positive", None),
             normalize=getattr(self, "normalize", False),
             clusters=clusters,
             fit_params=fit_params,
@@ -211,26 +236,51 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
             return None
 
     def _rule(self, rows: FitRows, scores: Floats, codes: Floats | None, kind: Kind) -> FairScores:
-        """Find prices on out-of-fold scores; warn where chance does not explain what is left."""
+        """Find the prices of out-of-fold scores, and warn of what unseen rows show."""
         known = self.attribute == "given"
         used = rows.groups.given(rows.groups.cells, scores) if known else codes
         assert used is not None
-        groups, options = rows.groups, self._options()
-        rule = find_prices(
-            ScoreTask.of(scores, groups, used, rows.truth, kind=kind, options=options)
-        )
-        if kind == "decisions" and rows.truth is not None and self._n_points():
-            path = codes, rows.truth, self._n_points(), options
-            self.frontier_ = trace_frontier(scores, groups, *path)
-        if rule.excess > rule.limit:
-            shown = f"a disparity of {rule.disparity:.4f}, {rule.excess:.4f} above epsilon"
-            chance = f"chance alone shows up to {rule.limit:.4f}"
-            problem = f"Out of fold and by true group, the {kind} have {shown}; {chance}."
-            way = "Pass more rows, a `group_estimator` that sees the groups better"
-            remedy = f"{way}, `attribute='given'`, or a larger epsilon."
-            facts = {name: getattr(rule, name) for name in ("disparity", "excess", "limit")}
-            warnings.warn(NotFairWarning(problem, remedy=remedy, **facts), stacklevel=5)
+        found = ScoreRows(kind, scores, used, rows.groups, rows.labels)
+        rule, fair = find_rule(found, rows.folds)
+        if kind == "decisions":
+            self.parity_ = report_of(kind, rows.groups, fair, rows.labels, found.weight)
+            self._warn(rule)
+            if rows.truth is not None and self._n_points():
+                path = codes, rows.labels, self._n_points(), rule.plan, rows.seed
+                self.frontier_ = trace_frontier(scores, rows.groups, *path)
         return rule
+
+    def _warn(self, rule: FairScores) -> None:
+        """Say where decisions are unfair, or not what a user expects of a fair model."""
+        problems, known = [], self.attribute == "given"
+        bad = sorted(self.parity_.not_met, key=lambda each: each.epsilon - each.disparity)
+        if bad:
+            named = [
+                f"{each.family}={each.group} ({each.n_rows:,.0f} rows): {each.disparity:.3f}, "
+                f"where epsilon is {each.epsilon:g} and chance explains {each.chance:.3f}"
+                for each in bad[:3]
+            ]
+            more = f", and {len(bad) - 3} more" if len(bad) > 3 else ""
+            problems.append(
+                f"Decisions on unseen rows are not in parity: {'; '.join(named)}{more}."
+            )
+        if rule.accuracy < rule.majority or rule.largest_share > 0.95:
+            numbers = rule.accuracy, rule.majority, rule.plain_accuracy
+            mine, most, plain = (f"{number:.3f}" for number in numbers)
+            problems.append(
+                f"One class takes {100 * rule.largest_share:.0f} % of rows: accuracy is {mine}, "
+                f"that of the most frequent class {most}, that of the plain model {plain}."
+            )
+        if rule.is_plain:
+            problems.append("The decisions are those of the plain model.")
+        if not problems:
+            return
+        other = [] if known else ["`attribute='given'`", "a better `group_estimator`"]
+        remedy = f"Pass more rows, {', '.join(other)}{', ' * bool(other)}"
+        remedy += "`small_groups='merge'` with `min_group_size`, or a larger epsilon."
+        kind = NotFairWarning if bad or not rule.is_plain else DataWarning
+        facts = {"groups": [each.group for each in bad], "accuracy": rule.accuracy}
+        warnings.warn(kind(" ".join(problems), remedy=remedy, **facts), stacklevel=6)
 
     def _n_points(self) -> int:
         if not is_a(Integral, self.frontier) or self.frontier < 0 or self.frontier == 1:
@@ -241,7 +291,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
 
     def _promise(self, X: Any, y: Any, data: dict[str, Any]) -> None:
         """Bound the disparity of predictions for new rows, from the rows that were held back."""
-        request, criterion = self._request(), getattr(self, "criterion", "demographic_parity")
+        request, (criterion, *_) = self._request(), self._criteria
         given = {name: data[name] for name in _GROUPS} if self.attribute == "given" else {}
         epsilon: Any = request.epsilon
         asked: dict[str, Any] = {
@@ -250,7 +300,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
             "criterion": criterion,
             "families": request.families,
             "epsilon": float(epsilon) if is_a(Real, epsilon) else None,
-            "y_true": y if CRITERIA[criterion].by_true_class else None,
+            "y_true": y if self.comparisons_.by_class else None,
         }
         self.promise_ = parity_promise(self.predict(X, **given), **asked)
         if hasattr(self, "predict_proba"):
@@ -425,42 +475,61 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
 
     def parity_report(
         self,
-        X: Any,
+        X: Any = None,
         *,
-        sensitive_features: Any,
+        sensitive_features: Any = None,
+        control_features: Any = None,
         y: Any = None,
         sample_weight: Any = None,
-        n_permutations: int = 200,
-    ) -> PredictionParity:
-        """Measure the disparity of predictions on rows whose groups are known.
+        kind: Kind = "decisions",
+    ) -> ParityReport:
+        """Return a verdict for every group: its disparity, what chance explains, its rows.
 
-        It is the largest difference between two groups, the crossings of all attributes passed,
-        whatever ``bound`` and ``families`` are.
+        Without rows it is that of ``fit``, whose prices were judged on rows that they were not
+        found on. Families and criteria are those of the model.
 
         Parameters
         ----------
-        X : array, sparse matrix or frame
+        X : array, sparse matrix or frame, optional
             Rows that the model was not trained on.
-        sensitive_features, sample_weight
-            As for :func:`r2b.metrics.demographic_parity_difference`.
+        sensitive_features, control_features, sample_weight
+            Of these rows, as for :meth:`fit`.
         y : array-like of shape (n,), optional
-            True classes, for the accuracy.
-        n_permutations : int
-            For the level of chance; each is a pass over the rows. 0 leaves it out.
+            True classes, for the accuracy; criteria that compare error rates need them.
+        kind : {"decisions", "probabilities"}
 
         Returns
         -------
-        PredictionParity
+        ParityReport
         """
-        rows = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-        given = {"X": X, "y": y, **rows}
+        check_is_fitted(self, "classes_")
+        if X is None:
+            return self.parity_
+        require_sensitive(sensitive_features, type(self).__name__, "parity_report")
+        rows = {"sensitive_features": sensitive_features, "control_features": control_features}
+        given = {"X": X, "y": y, "sample_weight": sample_weight, **rows}
         refuse_other_index(*((name, row_labels(each)) for name, each in given.items()))
-        known = {}
-        if getattr(self, "group_estimator_", self) is None:
-            known = {"sensitive_features": sensitive_features}
-        chances = self.predict_proba(X, **known) if hasattr(self, "predict_proba") else None
-        decided = self.predict(X, **known)
-        return measure_predictions(chances, decided, y=y, n_permutations=n_permutations, **rows)
+        known = rows if getattr(self, "group_estimator_", self) is None else {}
+        settled = hasattr(self, "comparisons_")
+        classes = self.comparisons_.schema.classes.values if settled else self.labels_.classes
+        if kind == "probabilities":
+            fair = np.empty((_num_samples(X), len(classes)))
+            fair[:, class_order(classes)] = self.predict_proba(X, **known)
+        else:
+            fair = np.asarray(self.predict(X, **known)[:, None] == classes, np.float64)
+        weight = None if sample_weight is None else weight_column(sample_weight)
+        groups = self._groups(fair, classes, {**rows, "sample_weight": weight})
+        cells = groups.cells_of(sensitive_features, control_features, len(fair))
+        labels = truth = None
+        if y is not None:
+            refuse_lengths("X", len(fair), "y", _num_samples(y))
+            labels = np.asarray(np.asarray(y).reshape(-1, 1) == classes, np.float64)
+            truth = labels.argmax(axis=1)
+        elif groups.by_class:
+            problem = f"criterion {self.criterion!r} compares rows of a true class, but y is None."
+            raise ParameterError(problem, remedy="Pass y.", criterion=self.criterion)
+        share = np.full(len(fair), 1.0 / len(fair)) if weight is None else weight / weight.sum()
+        return report_of(kind, groups.of_rows(cells, truth, weight), fair, labels, share)
 
     def get_metadata_routing(self) -> Any:
         """Return what each method takes.

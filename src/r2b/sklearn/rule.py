@@ -1,37 +1,275 @@
-"""Prices that make the scores of a model fair, in probabilities and in decisions.
+"""Rules that make the scores of a model fair, and the choice among them on unseen rows.
 
-For scores p(x) and the parts g(x) of a row in the groups, fair probabilities are the projection of
-``p(x) - sum_s g_s(x) nu_s`` onto the simplex, and fair decisions the class in which that is
-largest: the same rule with lambda 1 and with lambda to 0. The groups are predictions, so that what
-they get wrong is measured with the true groups and added to the constraint as offsets.
+Groups are predictions, so that the means that a rule sees are off. Offsets, the true less the seen
+means, correct this. An offset of a small group is mostly noise, and so is its disparity: every
+entry, a group and an outcome, may therefore be off by what chance explains for its rows, and its
+offset is shrunk by the same standard deviation. How closely that is done is a :class:`Plan`. Plans
+are fitted on some folds and judged on the others, and the best one is fitted on all rows.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from r2b._constraints.parity import Parity
-from r2b._data.arrays import Array, Floats
-from r2b._labels import FairLabels
-from r2b._labels.debiasing import request_and_settings
+from r2b._constraints.bounds import Bound
+from r2b._data.arrays import Array, Floats, Whole
 from r2b._labels.draws import draws_of, key_words, uniforms_of
 from r2b._labels.sampling import sample_rows
-from r2b._labels.task import Task, open_job
-from r2b.errors import InputError, NotSolvedWarning
+from r2b.errors import InputError
+from r2b.sklearn.folds import Folds
 from r2b.sklearn.groups import TrueGroups
-from r2b.sklearn.labels import without_rows
+from r2b.sklearn.prices import Band, Kind, base_of, respond, shifts, solve, sums
 from r2b.sklearn.training import rows_at
 
-Kind = Literal["probabilities", "decisions"]
+Prices = tuple[Floats, ...]
 
-_SOLVING = ("tol", "max_iter", "time_limit", "threads")
+
+@dataclass(frozen=True)
+class Plan:
+    """How closely group means must follow epsilon, in standard deviations of chance.
+
+    Attributes
+    ----------
+    width : float
+        How far any entry may be off.
+    shrink : float
+        How much of the variance of an offset is taken from it.
+    rounds : int
+        Of offsets; 0 leaves them out.
+    give : float
+        How much farther an entry may be off for each unit of its price, which is the accuracy that
+        is paid for a difference of 1 in the mean of a group of all rows.
+    """
+
+    width: float = 0.0
+    shrink: float = 0.0
+    rounds: int = 0
+    give: float = 0.1
+
+
+PLANS = (Plan(), Plan(shrink=0.25, rounds=1))
+"""Among these unseen rows decide; ``benchmarks/small_groups.py`` is the study behind them."""
+
+TOLERATED = 0.01
+"""Of plans whose unfairness is this near to the least, the most accurate is chosen."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreRows:
+    """Scores and groups of rows that no model behind them was trained on.
+
+    Attributes
+    ----------
+    kind : {"probabilities", "decisions"}
+    scores : ndarray of shape (n, L)
+    codes : ndarray of shape (n, n_codes)
+        Probabilities of the true codes, predicted or given.
+    groups : TrueGroups
+    labels : ndarray of shape (n, L)
+        The true classes as distributions.
+    """
+
+    kind: Kind
+    scores: Floats = field(repr=False)
+    codes: Floats = field(repr=False)
+    groups: TrueGroups
+    labels: Floats = field(repr=False)
+
+    def part(self, chosen: Whole) -> ScoreRows:
+        """Keep some of the rows."""
+        return ScoreRows(
+            self.kind,
+            self.scores[chosen],
+            self.codes[chosen],
+            self.groups.part(chosen),
+            self.labels[chosen],
+        )
+
+    @cached_property
+    def weight(self) -> Floats:
+        """The weights of the rows, which add up to 1."""
+        weight = self.groups.weight
+        n = len(self.scores)
+        return np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+
+    @cached_property
+    def parts(self) -> list[Floats]:
+        """The parts of the rows in the groups of every comparison."""
+        return [each.parts(self.codes) for each in self.groups.comparisons]
+
+    @cached_property
+    def plain(self) -> Floats:
+        """The scores, or their likeliest classes, as they are."""
+        if self.kind == "probabilities":
+            return self.scores
+        return np.asarray(np.eye(self.scores.shape[1])[self.scores.argmax(axis=1)])
+
+    @cached_property
+    def deviations(self) -> list[Floats]:
+        """The standard deviation that chance gives each entry's mean."""
+        return deviations(self.groups, self.plain)
+
+    @property
+    def majority(self) -> float:
+        """The accuracy of the most frequent class for all rows."""
+        return float((self.weight @ self.labels).max())
+
+    def accuracy(self, rows: Floats) -> float:
+        """Return the share of rows that get their true class, in expectation."""
+        return float(self.weight @ (rows * self.labels).sum(axis=1))
+
+    def seen_means(self, rows: Floats) -> list[Floats]:
+        """Return group means by the groups that are seen."""
+        weighted = rows * self.weight[:, None]
+        return [
+            sums(part, weighted) / share[:, None]
+            for part, share in zip(self.parts, self.shares, strict=True)
+        ]
+
+    @cached_property
+    def shares(self) -> list[Floats]:
+        """The weight of each group that is seen, as a share of all."""
+        tiny = np.finfo(np.float32).tiny
+        return [
+            np.maximum(self.weight @ (part if part.ndim == 2 else part.sum(axis=2)), tiny)
+            for part in self.parts
+        ]
+
+    def apply(self, prices: Prices) -> Floats:
+        """Return the rows at some prices."""
+        return respond_at(self.kind, self.scores, self.parts, prices)
+
+
+def respond_at(kind: Kind, scores: Floats, parts: Sequence[Floats], prices: Prices) -> Floats:
+    """Return the rows of scores at some prices."""
+    paid = sum(shifts(part, nu) for part, nu in zip(parts, prices, strict=True))
+    return respond(kind, base_of(kind, scores) - paid)
+
+
+def deviations(groups: TrueGroups, rows: Floats) -> list[Floats]:
+    """Return the standard deviation that chance gives the mean of each group and outcome."""
+    first, second, found = groups.means(rows), groups.means(rows**2), []
+    for mean, square, size in zip(first, second, groups.sizes(), strict=True):
+        weight = size / size.sum()
+        variance = np.maximum(weight @ square - (weight @ mean) ** 2, 1e-4)
+        found.append(np.sqrt(variance / size[:, None]))
+    return found
+
+
+def limits(bound: Bound, means: Floats, weight: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return level, lowest and highest value of each entry, where the level is that of the means.
+
+    Examples
+    --------
+    >>> from r2b._constraints.bounds import RangeBound
+    >>> means, bound = np.array([[0.5, 0.5], [0.3, 0.7]]), RangeBound(np.array([0.1, 0.1]))
+    >>> [each.round(2).tolist() for each in limits(bound, means, np.array([1.0, 1.0]))]
+    [[0.4, 0.6], [[-0.05, -0.05], [-0.05, -0.05]], [[0.05, 0.05], [0.05, 0.05]]]
+    """
+    sides = bound.sides(len(means))
+    level = weight @ means / weight.sum()
+    if bound.name == "ratio":
+        level = bound.project(means, weight).means.max(axis=0)
+    if bound.name == "to_reference":
+        level = means[bound.reference]  # type: ignore[attr-defined]
+    if bound.level == "none":
+        level = np.zeros_like(level)
+    low, high = (
+        np.where(sides.bounded, side + (slope - 1.0) * level, edge)
+        for side, slope, edge in (
+            (sides.low, sides.low_slope, -np.inf),
+            (sides.high, sides.high_slope, np.inf),
+        )
+    )
+    return level, low, high
+
+
+def fit_prices(rows: ScoreRows, plan: Plan, start: Prices | None = None) -> Prices:
+    """Find the prices of a plan.
+
+    Parameters
+    ----------
+    rows : ScoreRows
+    plan : Plan
+    start : tuple of ndarray, optional
+        Prices near the solution.
+    """
+    base, offsets = base_of(rows.kind, rows.scores), [np.zeros(())] * len(rows.parts)
+    fair = rows.plain
+    for turn in range(plan.rounds + 1):
+        seen = rows.seen_means(fair)
+        if turn:
+            true = rows.groups.means(fair)
+            offsets = [
+                _shrunk(t - s, plan.shrink * sd**2)
+                for t, s, sd in zip(true, seen, rows.deviations, strict=True)
+            ]
+        bands = list(_bands(rows, plan, seen, offsets))
+        start = solve(rows.kind, base, bands, rows.weight, start)
+        fair = rows.apply(start)
+    assert start is not None
+    return start
+
+
+def _shrunk(offsets: Floats, variance: Floats) -> Floats:
+    kept = 1.0 - variance / np.maximum(offsets**2, np.finfo(float).tiny)
+    return np.asarray(np.maximum(kept, 0.0) * offsets)
+
+
+def _bands(
+    rows: ScoreRows, plan: Plan, seen: Sequence[Floats], offsets: Sequence[Floats]
+) -> Iterator[Band]:
+    """Return where means may lie: within epsilon, less or more by what chance explains."""
+    given = zip(
+        rows.groups.comparisons,
+        rows.parts,
+        rows.shares,
+        seen,
+        offsets,
+        rows.deviations,
+        strict=True,
+    )
+    for each, part, share, means, offset, sd in given:
+        level, low, high = limits(each.bound, means + offset, share)
+        bounded = np.isfinite(low)
+        low, high = (np.where(bounded, side, 0.0) for side in (low, high))
+        is_free = each.bound.name == "range"
+        # large groups aim below epsilon, by what chance will add; small ones may be off by chance
+        half = np.maximum(plan.width * sd, 0.5 * (high - low) - sd)
+        centre = 0.5 * (high + low) - offset + (0.0 if is_free else level)
+        yield Band(part, centre, half, plan.give * sd, bounded, is_free, share)
+
+
+def unseen_rows(rows: ScoreRows, plan: Plan, folds: Folds, start: Prices | None = None) -> Floats:
+    """Return the rows of each fold at prices that were found on the other folds."""
+    found = np.empty_like(rows.scores)
+    for left, held in folds:
+        prices = fit_prices(rows.part(left), plan, start)
+        found[held] = rows.part(held).apply(prices)
+        start = start or prices
+    return found
+
+
+def unfairness(rows: ScoreRows, fair: Floats) -> float:
+    """Return how far group means are outside epsilon, in root mean square and less its noise.
+
+    Groups count by their rows; of several comparisons the worst counts.
+    """
+    worst, means, sd = 0.0, rows.groups.means(fair), deviations(rows.groups, fair)
+    for each, m, s, size in zip(
+        rows.groups.comparisons, means, sd, rows.groups.sizes(), strict=True
+    ):
+        level, low, high = limits(each.bound, m, size)
+        over = np.maximum(np.maximum(m - level - high, low - (m - level)), 0.0)
+        excess = np.where(over > 0, over**2 - s**2, 0.0)
+        worst = max(worst, float((size @ excess).sum() / size.sum()))
+    return float(np.sqrt(worst))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,248 +279,114 @@ class FairScores:
     Attributes
     ----------
     kind : {"probabilities", "decisions"}
-    labels : FairLabels
-        Prices, status and certificate for the rows they were found on; the rows are left out.
-    disparity : float
-        On those rows, by true group: what the bound limits, such as the largest difference between
-        two groups.
-    excess : float
-        By how much it is above epsilon.
-    level, limit : float
-        What chance alone shows on as many rows: on average, where rounds end, and in all but one of
-        twenty cases, from where on it warns.
-    rounds : tuple of float
-        The disparity of the scores as they are, by predicted groups, and after each round of
-        offsets; the rule is that of the best.
-    accuracy : float or None
-        Chance that a row gets its true class, on those rows.
+    prices : tuple of ndarray of shape (n_groups, n_outcomes)
+        Of every comparison.
+    plan : Plan
+        What unseen rows chose.
+    accuracy, plain_accuracy, majority : float
+        On unseen rows: of the rule, of the plain scores, and of the most frequent class.
+    is_plain : bool
+        Whether the rule decides every row as the plain scores do.
+    largest_share : float
+        Of rows that get the same class.
     """
 
     kind: Kind
-    labels: FairLabels
-    disparity: float
-    excess: float
-    level: float
-    limit: float
-    rounds: tuple[float, ...]
-    accuracy: float | None
+    prices: Prices
+    plan: Plan | None
+    accuracy: float
+    plain_accuracy: float
+    majority: float
+    is_plain: bool
+    largest_share: float
 
     def apply(self, scores: Floats, groups: TrueGroups, codes: Floats) -> Floats:
         """Return the fair rows of new scores, from the probabilities of their codes."""
-        memberships = groups.memberships(codes)
-        return np.asarray(self.labels.transform(scores, sensitive_features=memberships))
+        parts = [each.parts(codes) for each in groups.comparisons]
+        return respond_at(self.kind, scores, parts, self.prices)
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreTask:
-    """Scores and groups of rows, read once, to be solved for several rounds and epsilons.
+def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
+    """Find the rule that unseen rows prefer, and return it with its response to unseen rows.
 
-    Attributes
-    ----------
-    kind : {"probabilities", "decisions"}
-    groups : TrueGroups
-        Of the rows.
-    task : Task
-        The scores, with the groups as they are predicted or given.
-    truth : ndarray of shape (n,) or None
-        Codes of the true classes.
-    codes : ndarray of shape (n, n_codes)
-        Probabilities of the codes, predicted or given.
-    """
-
-    kind: Kind
-    groups: TrueGroups
-    task: Task
-    truth: Array | None
-    codes: Floats
-
-    @classmethod
-    def of(
-        cls,
-        scores: Floats,
-        groups: TrueGroups,
-        codes: Floats,
-        truth: Array | None,
-        *,
-        kind: Kind,
-        options: Mapping[str, Any],
-    ) -> ScoreTask:
-        """Read out-of-fold scores and probabilities of codes.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n, L)
-        groups : TrueGroups
-        codes : ndarray of shape (n, n_codes)
-        truth : ndarray of shape (n,) or None
-        kind : {"probabilities", "decisions"}
-        options : mapping
-            As for ``debias``: those that say how to solve are taken.
-        """
-        objective = "agreement" if kind == "decisions" else "distance"
-        own = {name: options[name] for name in _SOLVING if name in options}
-        asked = {**own, "families": groups.families, "objective": objective}
-        request, settings = request_and_settings(asked)
-        data = {"sensitive_features": groups.memberships(codes), "sample_weight": groups.weight}
-        task = open_job(scores, request=request, settings=settings, **data)
-        return cls(kind, groups, task, truth, codes)
-
-    def solve(self, parity: Parity, start: Floats | None = None) -> FairLabels:
-        """Find the prices of one constraint."""
-        with warnings.catch_warnings():
-            # the status of the rule that is kept is looked at in the end
-            warnings.simplefilter("ignore", NotSolvedWarning)
-            return self.task.solve(parity, start)
-
-    @cached_property
-    def plain(self) -> FairLabels:
-        """The scores, or their likeliest classes, as they are."""
-        return self.solve(_unbounded(self.task.parity))
-
-    @cached_property
-    def by_chance(self) -> tuple[float, float]:
-        """What chance alone shows of the scores as they are."""
-        return self.chance(self.plain.soft_labels)
-
-    def chance(self, rows: Floats) -> tuple[float, float]:
-        """Return the disparity of groups handed out by chance: mean and 95 % quantile."""
-        rng = np.random.default_rng(0)
-        found = [
-            measure(self.task.parity, self.groups, rows, self.groups.permuted(rng))[0]
-            for _ in range(40)
-        ]
-        return float(np.mean(found)), float(np.quantile(found, 0.95))
-
-    def accuracy(self, rows: Floats) -> float | None:
-        """Return the share of rows that get their true class, in expectation."""
-        if self.truth is None:
-            return None
-        right = rows[np.arange(len(rows)), self.truth]
-        return float(np.average(right, weights=self.groups.weight))
-
-
-def find_prices(task: ScoreTask, epsilon: float | None = None, rounds: int = 4) -> FairScores:
-    """Find prices from out-of-fold scores, with offsets until the rest is chance.
-
-    The round that is best by true group is kept. Nothing is paid where the scores as they are meet
-    epsilon by true group, but for what chance explains.
+    Of decisions all plans are tried, of probabilities, which cost less, one. A plan less accurate
+    than the most frequent class is not chosen: where all are, every row gets that class.
 
     Parameters
     ----------
-    task : ScoreTask
-    epsilon : float, optional
-        Another one for all families.
-    rounds : int
-        Most rounds of offsets, of which two or three are usual; 0 leaves them out.
+    rows : ScoreRows
+    folds : Folds
+        Among which prices are fitted and judged.
 
     Raises
     ------
     InputError
-        The predicted groups are the same for all rows, while scores differ between true groups.
-
-    Warns
-    -----
-    NotSolvedWarning
-        The solver stalled.
+        The predicted groups are the same for all rows.
     """
-    parity = task.task.parity if epsilon is None else task.task.parity.at(epsilon)
-    best, (level, limit) = task.plain, task.by_chance
-    disparity, excess = measure(parity, task.groups, best.soft_labels)
-    history = [disparity]
-    asked, start, last = parity, None, np.inf
-    # A round that does not help ends the loop, so that offsets never run away.
-    while excess > level and len(history) < rounds + 2:
-        if len(history) == 1:
-            _refuse_unseen(task)
-        found = task.solve(asked, start)
-        measured, over = measure(parity, task.groups, found.soft_labels)
-        history.append(measured)
-        if len(history) == 2:  # fair rows differ less, also by chance
-            chance = task.chance(found.soft_labels)
-            level, limit = min(level, chance[0]), min(limit, chance[1])
-        solved = found.status.ok
-        # offsets of a few rows may ask for what no labels meet; the rounds before stay
-        if over < excess and (solved or len(history) == 2):
-            best, disparity, excess = found, measured, over
-        if not solved or over >= last or over <= level:
-            break
-        last, start = over, found.prices
-        asked = _shifted(parity, _lacking(task.groups, found))
-    if not best.status.ok:
-        message = f"{best.status.value}: {best.status.advice}"
-        warnings.warn(NotSolvedWarning(message), stacklevel=6)
-    kept, accuracy = without_rows(best), task.accuracy(best.soft_labels)
-    return FairScores(task.kind, kept, disparity, excess, level, limit, tuple(history), accuracy)
+    _refuse_unseen(rows)
+    plans = PLANS if rows.kind == "decisions" else PLANS[1:2]
+    tried, start = [], None
+    for plan in plans:
+        start = fit_prices(rows, plan, start)
+        fair = unseen_rows(rows, plan, folds, start)
+        tried.append((unfairness(rows, fair), rows.accuracy(fair), plan, start, fair))
+    able = [each for each in tried if each[1] >= rows.majority or rows.kind != "decisions"]
+    if all(each.n_right for each in rows.groups.comparisons):
+        able = able or tried  # equal accuracy has no price for one class
+    if able:
+        least = min(each[0] for each in able)
+        near = [each for each in able if each[0] <= least + TOLERATED]
+        _, accuracy, chosen, prices, fair = max(near, key=lambda each: each[1])
+    else:
+        chosen, accuracy, prices = None, rows.majority, _constant(rows)
+        fair = rows.apply(prices)
+    same = rows.kind == "decisions" and bool(
+        (rows.apply(prices).argmax(axis=1) == rows.scores.argmax(axis=1)).all()
+    )
+    rule = FairScores(
+        rows.kind,
+        prices,
+        chosen,
+        accuracy,
+        rows.accuracy(rows.plain),
+        rows.majority,
+        same,
+        float((rows.weight @ fair).max()),
+    )
+    return rule, fair
 
 
-def measure(
-    parity: Parity, groups: TrueGroups, rows: Floats, codes: Array | None = None
-) -> tuple[float, float]:
-    """Measure rows by every bound: the largest disparity, and the largest excess over an epsilon.
-
-    Parameters
-    ----------
-    parity : Parity
-    groups : TrueGroups
-        Of these rows.
-    rows : ndarray of shape (n, L)
-    codes : ndarray of shape (n,), optional
-        Other codes than the true ones.
-    """
-    means, largest, excess = groups.means(rows, codes), 0.0, 0.0
-    for member in parity.members:
-        bounded = np.isfinite(member.bound.epsilon)
-        found = member.bound.measure(means[member.groups], parity.share[member.groups])[bounded]
-        largest = max(largest, float(found.max(initial=0.0)))
-        over = found - member.bound.epsilon[bounded]
-        excess = max(excess, float(over.max(initial=0.0)))
-    return largest, excess
+def _constant(rows: ScoreRows) -> Prices:
+    """Return prices at which every row of a group gets the most frequent class."""
+    most = int((rows.weight @ rows.labels).argmax())
+    dear = np.where(np.arange(rows.labels.shape[1]) == most, 0.0, 1e3)
+    found = []
+    for each, share in zip(rows.groups.comparisons, rows.shares, strict=True):
+        prices = np.zeros((len(share), 1 if each.n_right else len(dear)))
+        found.append(prices if each.n_right else prices + dear)
+    return tuple(found)
 
 
-def _lacking(groups: TrueGroups, found: FairLabels) -> Floats:
-    """Return the true group means less the predicted ones, shrunk by half of their variance.
-
-    With all of it the means of large groups would keep errors that could be seen; with nothing
-    small groups chase noise at a high price.
-    """
-    rows = found.soft_labels
-    means = groups.means(rows)
-    variance = np.maximum(groups.means(rows**2) - means**2, 0.0) / groups.sizes()[:, None]
-    offsets = means - found.certificate.means
-    kept = 1.0 - 0.5 * variance / np.maximum(offsets**2, np.finfo(float).tiny)
-    return np.asarray(np.maximum(kept, 0.0) * offsets)
+def sees_groups(rows: ScoreRows) -> bool:
+    """Return whether any predicted group differs between rows."""
+    return all(_varies(rows.codes @ each.counts) for each in rows.groups.comparisons)
 
 
-def _refuse_unseen(task: ScoreTask) -> None:
+def _varies(parts: Floats) -> bool:
+    share = parts.mean(axis=0)
+    return bool((parts.var(axis=0) > 1e-5 * share * (1.0 - share)).any())
+
+
+def _refuse_unseen(rows: ScoreRows) -> None:
     """Refuse groups of which the features show nothing: no price could be paid for them."""
-    for each in task.groups.comparisons:
-        parts = task.codes @ each.counts
-        share = parts.mean(axis=0)
-        if (parts.var(axis=0) <= 1e-5 * share * (1.0 - share)).all():
+    for each in rows.groups.comparisons:
+        if not _varies(rows.codes @ each.counts):
             problem = (
                 f"The group estimator predicts the same chances of {each.name!r} for all rows."
             )
             way = "Pass a `group_estimator` that can tell the groups apart from these features"
             remedy = f"{way}, or `attribute='given'`."
             raise InputError(problem, remedy=remedy, family=each.name, groups=each.groups)
-
-
-def _unbounded(parity: Parity) -> Parity:
-    """Ask for nothing: the solution is the scores, or their likeliest classes, as they are."""
-    members = []
-    for member in parity.members:
-        largest = member.bound.largest
-        bound = member.bound.at(np.full_like(member.bound.epsilon, largest))
-        members.append(replace(member, bound=bound))
-    return replace(parity, members=tuple(members))
-
-
-def _shifted(parity: Parity, offsets: Floats) -> Parity:
-    """Add offsets to the means that the bounds compare."""
-    # Means of distributions add up to 1, so that offsets add up to 0 but for rounding.
-    offsets = offsets - offsets.mean(axis=1, keepdims=True)
-    members = tuple(replace(member, offsets=offsets[member.groups]) for member in parity.members)
-    return replace(parity, members=members)
 
 
 def decide(rows: Floats, X: Any, key: Any, seed: int) -> Array:

@@ -1,0 +1,282 @@
+"""Prices on the scores of a model: a small dual problem, solved for each fold and round.
+
+A row has scores p and parts g in the groups. Its response is the best point of the simplex for
+``p - sum_s g_s nu_s``: of decisions at a small lambda, which gives nearly every row one class; of
+probabilities in relative entropy, ``p exp(-sum_s g_s nu_s)`` divided by its sum, which makes no
+probability 0. The dual is the mean of what the responses are worth, plus the support function of
+the bands that group means may lie in. Its absolute values are smoothed for Newton's method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from r2b._data.arrays import Flags, Floats, Whole
+from r2b._solve.oracle import project
+
+Kind = Literal["probabilities", "decisions"]
+
+LAMBDAS = (0.05, 0.015, 0.005)
+"""Of decisions, from easy to exact. Rows whose best classes are nearer than the last are drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """How one comparison's means, by the groups that are seen, must lie.
+
+    Attributes
+    ----------
+    parts : ndarray of shape (n, n_groups), or (n, n_groups, n_classes) for right predictions
+    centre, half : ndarray of shape (n_groups, n_outcomes)
+        Means lie within ``half`` of ``centre``, or where ``is_free`` of it plus a free level.
+    give : ndarray of shape (n_groups, n_outcomes)
+        By how much the band widens for each unit of the entry's price: what is dear to correct is
+        corrected less.
+    bounded : ndarray of shape (n_groups, n_outcomes)
+        Entries of others have no price.
+    is_free : bool
+    share : ndarray of shape (n_groups,)
+        Weight of the groups that are seen, as shares of all rows.
+    """
+
+    parts: Floats
+    centre: Floats
+    half: Floats
+    give: Floats
+    bounded: Flags
+    is_free: bool
+    share: Floats
+
+    @cached_property
+    def root(self) -> Floats:
+        """The unit of prices in which the problem is well scaled."""
+        return np.sqrt(self.share)[:, None]
+
+    @property
+    def spread(self) -> Floats:
+        """The units along the groups of the parts."""
+        root = self.root[:, 0]
+        return root if self.parts.ndim == 2 else root[:, None]
+
+    def settle(self, scaled: Floats) -> Floats:
+        """Project scaled prices onto those at which the support function is finite."""
+        scaled = np.asarray(np.where(self.bounded, scaled, 0.0))
+        if not self.is_free:
+            return scaled
+        along = self.root * self.bounded
+        size = np.maximum((along**2).sum(axis=0), np.finfo(float).tiny)
+        return np.asarray(scaled - along * ((along * scaled).sum(axis=0) / size))
+
+    def support(self, prices: Floats, smoothing: float) -> tuple[float, Floats]:
+        """Return the smoothed support function and its derivative."""
+        size = np.sqrt(prices**2 + smoothing**2)
+        value = self.half * (size - smoothing) + (self.centre + 0.5 * self.give * prices) * prices
+        slope = self.half * prices / size + self.centre + self.give * prices
+        weight = self.share[:, None]
+        return float((weight * value).sum()), weight * slope
+
+
+def shifts(parts: Floats, prices: Floats) -> Floats:
+    """Return what prices take from the scores of rows."""
+    if parts.ndim == 2:
+        return np.asarray(parts @ prices)
+    return np.asarray(np.einsum("ngk,g->nk", parts, prices[:, 0]))
+
+
+def sums(parts: Floats, rows: Floats) -> Floats:
+    """Return the sums of outcomes by the groups that are seen."""
+    if parts.ndim == 2:
+        return np.asarray(parts.T @ rows)
+    return np.asarray(np.einsum("ngk,nk->g", parts, rows)[:, None])
+
+
+def base_of(kind: Kind, scores: Floats) -> Floats:
+    """Return what prices are subtracted from: scores, or their logarithms."""
+    if kind == "decisions":
+        return scores
+    with np.errstate(divide="ignore"):
+        return np.maximum(np.log(scores), -1e3)
+
+
+def respond(kind: Kind, values: Floats) -> Floats:
+    """Return the response of rows to their base less their shifts.
+
+    Examples
+    --------
+    >>> respond("decisions", np.array([[0.4, 0.3], [0.3, 0.3]]))
+    array([[1. , 0. ],
+           [0.5, 0.5]])
+    """
+    if kind == "decisions":
+        return project(values / LAMBDAS[-1])
+    return _softmax(values)[0]
+
+
+def _softmax(values: Floats) -> tuple[Floats, Floats]:
+    top = values.max(axis=1, keepdims=True)
+    rows = np.exp(values - top)
+    total = rows.sum(axis=1, keepdims=True)
+    rows /= total
+    return rows, (top + np.log(total))[:, 0]
+
+
+def solve(
+    kind: Kind,
+    base: Floats,
+    bands: Sequence[Band],
+    weight: Floats,
+    start: Sequence[Floats] | None = None,
+) -> tuple[Floats, ...]:
+    """Find the prices of bands by a damped Newton method.
+
+    Parameters
+    ----------
+    kind : {"probabilities", "decisions"}
+    base : ndarray of shape (n, L)
+        From :func:`base_of`.
+    bands : sequence of Band
+    weight : ndarray of shape (n,)
+        Adds up to 1.
+    start : sequence of ndarray, optional
+        Prices near the solution.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n_groups, n_outcomes)
+    """
+    lambdas = LAMBDAS if kind == "decisions" else (1.0,)
+    prices = [np.zeros_like(band.centre) for band in bands]
+    if start is not None:
+        prices, lambdas = list(start), lambdas[-1:]
+    for lam in lambdas:
+        dual = _Dual(kind, base, tuple(bands), weight, lam)
+        now = dual.at([band.settle(nu * band.root) for band, nu in zip(bands, prices, strict=True)])
+        damping, curvature = 1e-2, dual.curvature(now)
+        for _ in range(STEPS):
+            if now.size <= EXACT or damping > 1e6:
+                break
+            then = dual.step(now, curvature, damping)
+            gained = now.value - then.value
+            if gained > 0.0:
+                now, damping = then, damping / 5.0
+                if gained <= WORTHLESS:
+                    break
+                curvature = dual.curvature(now)
+            else:
+                damping *= 5.0
+        prices = [z / band.root for band, z in zip(bands, now.scaled, strict=True)]
+    return tuple(prices)
+
+
+STEPS = 60
+"""Most steps of Newton's method for each lambda; fifteen are usual."""
+
+WORTHLESS = 1e-6
+"""What a step gains at least, in accuracy, for another one to be taken."""
+
+EXACT = 1e-4
+"""Error of group means, weighted by the groups, at which prices are good enough."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """Scaled prices, with the value, gradient and responses there."""
+
+    scaled: list[Floats]
+    value: float
+    gradient: Floats
+    rows: Floats
+
+    @property
+    def size(self) -> float:
+        return float(np.linalg.norm(self.gradient))
+
+
+@dataclass(frozen=True, eq=False)
+class _Dual:
+    """The dual problem at one lambda, in scaled prices."""
+
+    kind: Kind
+    base: Floats
+    bands: tuple[Band, ...]
+    weight: Floats
+    lam: float
+
+    @property
+    def smoothing(self) -> float:
+        """Below which prices count little: they are shares of scores, or of logarithms."""
+        return 1e-3 if self.kind == "decisions" else 5e-3
+
+    def at(self, scaled: list[Floats]) -> _Point:
+        prices = [z / band.root for z, band in zip(scaled, self.bands, strict=True)]
+        pairs = list(zip(self.bands, prices, strict=True))
+        values = self.base - np.sum([shifts(band.parts, nu) for band, nu in pairs], axis=0)
+        if self.kind == "decisions":
+            rows = project(values / self.lam)
+            worth = (rows * (values - 0.5 * self.lam * rows)).sum(axis=1)
+        else:
+            rows, worth = _softmax(values)
+        total, weighted, gradient = float(self.weight @ worth), rows * self.weight[:, None], []
+        for band, nu in pairs:
+            value, slope = band.support(nu, self.smoothing)
+            total += value
+            gradient.append(band.settle((slope - sums(band.parts, weighted)) / band.root).ravel())
+        return _Point(scaled, total, np.concatenate(gradient), rows)
+
+    def step(self, now: _Point, curvature: Floats, damping: float) -> _Point:
+        """Return the point that a damped step of Newton's leads to."""
+        size = damping * max(float(np.diagonal(curvature).mean()), 1e-9)
+        damped = curvature + size * np.eye(len(curvature))
+        direction = np.asarray(np.linalg.solve(damped, now.gradient), np.float64)
+        moved, first = [], 0
+        for band, z in zip(self.bands, now.scaled, strict=True):
+            part = direction[first : first + z.size].reshape(z.shape)
+            moved.append(z - band.settle(part))
+            first += z.size
+        return self.at(moved)
+
+    def curvature(self, now: _Point) -> Floats:
+        """Return the second derivative at a point."""
+        inside = (now.rows > 0) & (now.rows < 1.0)
+        split = np.flatnonzero(inside.any(axis=1))
+        most = max(1, int(4e6) // now.rows.shape[1] ** 2)
+        thinned = split[:: -(-len(split) // most)] if len(split) else split
+        rows, inside = now.rows[thinned], inside[thinned].astype(np.float64)
+        scale = self.weight[thinned] * (len(split) / max(len(thinned), 1))
+        if self.kind == "decisions":
+            own, count = inside / self.lam, np.maximum(inside.sum(axis=1), 1.0)
+            pairs = -own[:, :, None] * (inside / count[:, None])[:, None, :]
+        else:
+            own, pairs = rows, -rows[:, :, None] * rows[:, None, :]
+        classes = np.arange(rows.shape[1])
+        pairs[:, classes, classes] += own
+        pairs *= scale[:, None, None]
+        blocks = [[self._block(pairs, thinned, a, b) for b in self.bands] for a in self.bands]
+        found = np.block(blocks)
+        diagonal = []
+        for band, z in zip(self.bands, now.scaled, strict=True):
+            nu = z / band.root
+            bend = self.smoothing**2 / (nu**2 + self.smoothing**2) ** 1.5
+            diagonal.append((band.half * bend + band.give).ravel())  # share over root squared is 1
+        places = np.arange(len(found))
+        found[places, places] += np.concatenate(diagonal)
+        return np.asarray(found)
+
+    def _block(self, pairs: Floats, chosen: Whole, one: Band, two: Band) -> Floats:
+        """Return the curvature between the scaled prices of two bands."""
+        a, b = one.parts[chosen] / one.spread, two.parts[chosen] / two.spread
+        if a.ndim == b.ndim == 2:
+            n, (g, h), k = len(pairs), (a.shape[1], b.shape[1]), pairs.shape[1]
+            outer = (a[:, :, None] * b[:, None, :]).reshape(n, g * h)
+            found = (outer.T @ pairs.reshape(n, k * k)).reshape(g, h, k, k)
+            return np.asarray(found.transpose(0, 2, 1, 3).reshape(g * k, h * k))
+        first = "ng" if a.ndim == 2 else "ngk"
+        second = "nh" if b.ndim == 2 else "nhl"
+        out = ("gk" if a.ndim == 2 else "g") + ("hl" if b.ndim == 2 else "h")
+        found = np.einsum(f"{first},nkl,{second}->{out}", a, pairs, b)
+        return np.asarray(found.reshape(one.centre.size, two.centre.size))
