@@ -53,7 +53,7 @@ class Plan:
     give: float = 0.1
 
 
-PLANS = (Plan(), Plan(shrink=0.25, rounds=1))
+PLANS = (Plan(), Plan(width=0.25, shrink=0.25, rounds=1))
 """Among these unseen rows decide; ``benchmarks/small_groups.py`` is the study behind them."""
 
 TOLERATED = 0.01
