@@ -16,6 +16,7 @@ from typing import Literal
 
 import numpy as np
 
+from r2b._constraints.bounds.base import Level
 from r2b._data.arrays import Flags, Floats, Whole
 from r2b._solve.oracle import project
 
@@ -33,13 +34,14 @@ class Band:
     ----------
     parts : ndarray of shape (n, n_groups), or (n, n_groups, n_classes) for right predictions
     centre, half : ndarray of shape (n_groups, n_outcomes)
-        Means lie within ``half`` of ``centre``, or where ``is_free`` of it plus a free level.
+        Means lie within ``half`` of ``centre`` plus the level.
     give : ndarray of shape (n_groups, n_outcomes)
         By how much the band widens for each unit of the entry's price: what is dear to correct is
         corrected less.
     bounded : ndarray of shape (n_groups, n_outcomes)
         Entries of others have no price.
-    is_free : bool
+    level : {"free", "mean", "none"}
+        Any number for each outcome, the mean over all groups, or 0.
     share : ndarray of shape (n_groups,)
         Weight of the groups that are seen, as shares of all rows.
     """
@@ -49,7 +51,7 @@ class Band:
     half: Floats
     give: Floats
     bounded: Flags
-    is_free: bool
+    level: Level
     share: Floats
 
     @cached_property
@@ -64,13 +66,17 @@ class Band:
         return root if self.parts.ndim == 2 else root[:, None]
 
     def settle(self, scaled: Floats) -> Floats:
-        """Project scaled prices onto those at which the support function is finite."""
+        """Project scaled prices onto those at which rows pay nothing for the level."""
         scaled = np.asarray(np.where(self.bounded, scaled, 0.0))
-        if not self.is_free:
+        if self.level == "none":
             return scaled
         along = self.root * self.bounded
         size = np.maximum((along**2).sum(axis=0), np.finfo(float).tiny)
         return np.asarray(scaled - along * ((along * scaled).sum(axis=0) / size))
+
+    def own(self, scaled: Floats) -> Floats:
+        """Return the scaled prices at which bands are paid for: a common price moves no mean."""
+        return np.where(self.bounded, scaled, 0.0) if self.level == "mean" else self.settle(scaled)
 
     def support(self, prices: Floats, smoothing: float) -> tuple[float, Floats]:
         """Return the smoothed support function and its derivative."""
@@ -155,7 +161,7 @@ def solve(
         prices, lambdas = list(start), lambdas[-1:]
     for lam in lambdas:
         dual = _Dual(kind, base, tuple(bands), weight, lam)
-        now = dual.at([band.settle(nu * band.root) for band, nu in zip(bands, prices, strict=True)])
+        now = dual.at([band.own(nu * band.root) for band, nu in zip(bands, prices, strict=True)])
         damping, curvature = 1e-2, dual.curvature(now)
         for _ in range(STEPS):
             if now.size <= EXACT or damping > 1e6:
@@ -170,7 +176,9 @@ def solve(
             else:
                 damping *= 5.0
         prices = [z / band.root for band, z in zip(bands, now.scaled, strict=True)]
-    return tuple(prices)
+    return tuple(
+        band.settle(nu * band.root) / band.root for band, nu in zip(bands, prices, strict=True)
+    )
 
 
 STEPS = 60
@@ -213,7 +221,7 @@ class _Dual:
         return 1e-3 if self.kind == "decisions" else 5e-3
 
     def at(self, scaled: list[Floats]) -> _Point:
-        prices = [z / band.root for z, band in zip(scaled, self.bands, strict=True)]
+        prices = [band.settle(z) / band.root for z, band in zip(scaled, self.bands, strict=True)]
         pairs = list(zip(self.bands, prices, strict=True))
         values = self.base - np.sum([shifts(band.parts, nu) for band, nu in pairs], axis=0)
         if self.kind == "decisions":
@@ -222,10 +230,11 @@ class _Dual:
         else:
             rows, worth = _softmax(values)
         total, weighted, gradient = float(self.weight @ worth), rows * self.weight[:, None], []
-        for band, nu in pairs:
-            value, slope = band.support(nu, self.smoothing)
+        for band, z in zip(self.bands, scaled, strict=True):
+            value, slope = band.support(band.own(z) / band.root, self.smoothing)
             total += value
-            gradient.append(band.settle((slope - sums(band.parts, weighted)) / band.root).ravel())
+            paid = band.settle(sums(band.parts, weighted) / band.root)
+            gradient.append((band.own(slope / band.root) - paid).ravel())
         return _Point(scaled, total, np.concatenate(gradient), rows)
 
     def step(self, now: _Point, curvature: Floats, damping: float) -> _Point:
@@ -236,7 +245,7 @@ class _Dual:
         moved, first = [], 0
         for band, z in zip(self.bands, now.scaled, strict=True):
             part = direction[first : first + z.size].reshape(z.shape)
-            moved.append(z - band.settle(part))
+            moved.append(z - band.own(part))
             first += z.size
         return self.at(moved)
 
@@ -260,7 +269,7 @@ class _Dual:
         found = np.block(blocks)
         diagonal = []
         for band, z in zip(self.bands, now.scaled, strict=True):
-            nu = z / band.root
+            nu = band.own(z) / band.root
             bend = self.smoothing**2 / (nu**2 + self.smoothing**2) ** 1.5
             diagonal.append((band.half * bend + band.give).ravel())  # share over root squared is 1
         places = np.arange(len(found))

@@ -236,14 +236,18 @@ def _bands(
         strict=True,
     )
     for each, part, share, means, offset, sd in given:
-        level, low, high = limits(each.bound, means + offset, share)
+        found, low, high = limits(each.bound, means + offset, share)
         bounded = np.isfinite(low)
         low, high = (np.where(bounded, side, 0.0) for side in (low, high))
-        is_free = each.bound.name == "range"
         # large groups aim below epsilon, by what chance will add; small ones may be off by chance
         half = np.maximum(plan.width * sd, 0.5 * (high - low) - sd)
-        centre = 0.5 * (high + low) - offset + (0.0 if is_free else level)
-        yield Band(part, centre, half, plan.give * sd, bounded, is_free, share)
+        centre, level, give = 0.5 * (high + low) - offset, each.bound.level, plan.give * sd
+        if each.bound.name == "ratio":  # its width depends on the level, which is the last one
+            centre, level = centre + found, "none"
+        if each.bound.name == "to_reference":
+            reference = each.bound.reference
+            bounded[reference], half[reference] = bounded.any(axis=0), 0.0
+        yield Band(part, centre, half, give, bounded, level, share)
 
 
 def unseen_rows(rows: ScoreRows, plan: Plan, folds: Folds, start: Prices | None = None) -> Floats:
