@@ -50,7 +50,7 @@ class Plan:
     width: float = 0.0
     shrink: float = 0.0
     rounds: int = 0
-    give: float = 0.1
+    give: float = 0.25
 
 
 PLANS = (Plan(), Plan(width=0.25, shrink=0.25, rounds=1))
