@@ -113,7 +113,7 @@ def report_of_audit(
         "verify": verify or _audit_lines(found),
     }
     facts = facts_of_audit(
-        found, label_name=label_name or _label_name(None, found.data), trace=trace
+        found, label_name=label_name or _origin(None, found.data)[2], trace=trace
     )
     return Report(suppressed(facts, suppress_below, found))
 
@@ -142,20 +142,20 @@ def report_of_labels(
         audit = audit_families(
             data, fair.families, Draws(asked["n_permutations"], asked["n_boot"], asked["level"], 0)
         )
+    arranged, files, label = _origin(fair.rows, data)
     left, mark = _left(fair, form, random_state, key, labels)
     trace = {
         "date": stamp(asked["date"]),
-        "input": {**mark_of(data, _arranged(fair.rows)), "files": _files(fair)},
+        "input": {**mark_of(data, arranged), "files": files},
         "output": {"sha256": mark, "files": [] if output is None else files_of(output)},
-        "verify": asked["verify"]
-        or _lines(form, random_state, mark, counted=_arranged(fair.rows) == "counts"),
+        "verify": asked["verify"] or _lines(form, random_state, mark, counted=arranged == "counts"),
     }
     settings = _settings(fair, form, random_state)
     facts = facts_of(
         audit,
         held,
         frontier,
-        label_name=asked["label_name"] or _label_name(fair.rows, data),
+        label_name=asked["label_name"] or label,
         settings=settings,
         leaving=None if left is None else (form, left),
         form=form,
@@ -207,33 +207,16 @@ def _left(
     return fair.realised(made), fingerprint(made)
 
 
-def _arranged(rows: Any) -> Arranged:
-    """Return in which order rows have a checksum; classes of a table are counted."""
+def _origin(rows: Any, data: Dataset) -> tuple[Arranged, list[dict[str, Any]], str | None]:
+    """Return the order in which rows have a checksum, their files, and the name of the label."""
     if not isinstance(rows, TableRows):
-        return "rows"
-    return (
-        "counts"
-        if rows.roles.categorical and not rows.roles.soft
-        else "rows"
-        if rows.source.ordered
-        else "sorted"
-    )
-
-
-def _files(fair: FairLabels) -> list[dict[str, Any]]:
-    """Return the checksums of the files that a table was read from, where it was."""
-    listing = getattr(getattr(fair.rows, "source", None), "listing", None)
-    return [] if listing is None else files_of([part.path for part in listing.parts])
-
-
-def _label_name(rows: Any, data: Dataset) -> str | None:
-    """Return what the label is called where it came: the name of its column."""
-    name = (
-        rows.roles.stem
-        if isinstance(rows, TableRows)
-        else getattr(data.labels.vocabulary.native, "name", None)
-    )
-    return name if isinstance(name, str) else None
+        name = getattr(data.labels.vocabulary.native, "name", None)
+        return "rows", [], name if isinstance(name, str) else None
+    listing = getattr(rows.source, "listing", None)
+    files = [] if listing is None else files_of([part.path for part in listing.parts])
+    if rows.roles.categorical and not rows.roles.soft:
+        return "counts", files, rows.roles.stem
+    return "rows" if rows.source.ordered else "sorted", files, rows.roles.stem
 
 
 def _settings(fair: FairLabels, form: str, random_state: Any) -> dict[str, Any]:
