@@ -83,11 +83,11 @@ def curvature_of(rows: MergedRows, parity: Parity, d: Floats, *, disjoint: bool)
     ndarray of shape (n, n_outcomes, n, n_outcomes); where ``disjoint`` (n, n_outcomes, n_outcomes),
     over the shares of the groups
     """
+    if disjoint and parity.design is None:
+        return parity.curvature(rows.blocks(d))
     design, n_classes = parity.matrix, d.shape[1]
     if disjoint:
         blocks = parity.curvature(rows.blocks(d))
-        if parity.design is None:
-            return blocks
         part = (design**2 * parity.cell_share[:, None] / parity.share).T
         return np.asarray(np.tensordot(part, blocks, 1))
     n_groups = design.shape[1]
@@ -541,10 +541,10 @@ def _forbidden(problem: Problem, entries: Entries) -> Floats:
 
     Such a bound has no interior: no row of the group may have the class.
     """
-    design = problem.parity.matrix
     nothing = entries.bound & (entries.high_slope == 0) & (entries.high == 0)
-    nothing &= np.asarray((design >= 0).all(axis=0))[:, None]
     if not nothing.any() or problem.parity.outcomes is not None:
         return np.zeros(nothing.shape)
+    design = problem.parity.matrix
+    nothing &= np.asarray((design >= 0).all(axis=0))[:, None]
     least = np.maximum(design.min(axis=0, where=design > 0, initial=1.0), 1e-3)[:, None]
     return np.where(nothing, 100.0 * problem.reach / least, 0.0)
