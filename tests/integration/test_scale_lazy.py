@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scale_cases import cases, check_solved
+from scale_cases import SEED, cases, check_columns, check_solved
 
 import r2b
 from r2b.engines.duckdb import DuckDBSource
 from r2b.engines.lazy import HeldSource, in_rows
 from r2b.engines.polars import PolarsSource
-from r2b.errors import MissingValueError, ParameterError, UnseenError
+from r2b.errors import DataWarning, MissingValueError, ParameterError, UnseenError
 
 pa, pl, duckdb = (pytest.importorskip(library) for library in ("pyarrow", "polars", "duckdb"))
 
@@ -134,6 +134,17 @@ def test_batches_do_not_show_in_labels_and_no_file_stays(
         made = fair.frame("sample", key="id")
         found.append(made.collect().to_arrow() if name == "polars" else made.to_arrow_table())
     assert found[0].equals(found[1]) and list(tmp_path.iterdir()) == []
+
+
+def test_a_long_table_without_order_is_rounded_batch_by_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("r2b.engines.table_rows._SENT_ROWS", 10)
+    case = cases()["probabilities in lists"]
+    fair = r2b.scan(duckdb.from_arrow(case.table)).debias(case.label, **case.asked, **case.settings)
+    with pytest.warns(DataWarning, match="every batch, not of the whole table"):
+        found = fair.frame("round", key="id", random_state=SEED)
+    check_columns(found.to_arrow_table(), case.name, "round")  # one batch is the whole table
 
 
 def test_rows_that_have_changed_since_are_an_error_and_not_a_gap(tmp_path: Path) -> None:

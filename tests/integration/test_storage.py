@@ -167,13 +167,6 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(where, tmp_path, monkeyp
     assert np.array_equal(r2b.load(path).prices, second.prices)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-def test_a_saved_file_is_as_readable_as_any_other(tmp_path):
-    (tmp_path / "other").write_text("")
-    r2b.debias(CLASS.y, **CLASS.arguments).save(tmp_path / "fair.json")
-    assert (tmp_path / "fair.json").stat().st_mode == (tmp_path / "other").stat().st_mode
-
-
 # --- refused ---
 
 

@@ -468,10 +468,3 @@ def test_a_worker_that_cannot_start_is_reported_with_a_remedy(
         raise PySparkException(f"{message}\n at org.apache.spark.api.python ...")
     assert "PYSPARK_PYTHON" in caught.value.remedy and caught.value.facts["library"] == library
     assert "org.apache" not in str(caught.value) and "org.apache" in caught.value.facts["spark"]
-
-
-def test_a_failure_of_another_kind_stays_what_it_is() -> None:
-    with pytest.raises(PySparkException, match="table or view"), set_up_errors():
-        raise PySparkException("table or view not found")
-    with pytest.raises(ModuleNotFoundError, match="'r2b'"), set_up_errors():
-        raise ModuleNotFoundError("No module named 'r2b'")
