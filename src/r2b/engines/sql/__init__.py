@@ -29,10 +29,7 @@ _UNKNOWN = "r2b: this row is not among those that were counted, debias again: "
 _CHANGED = "r2b: these rows are not as many as were counted, debias again: "
 _KEYLESS = "r2b: the key of this row is no whole number: "
 _OWN = re.compile(r"k\d+|r2b_(from|to|rows)", re.IGNORECASE)  # columns of the answers
-_SCAN = (
-    "Take 'soft' or 'expand', or scan the table where it lives with r2b.scan, or read it and use "
-    "r2b.debias."
-)
+_SCAN = "or scan the table where it lives with r2b.scan, or read it and use r2b.debias."
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,14 +290,15 @@ def _refuse_form(fair: FairLabels, words: Dialect, form: Form, roles: ColumnRole
             f"The draws of rows were never compared with those in memory on {words.name}, so that "
             f"{form!r} is not offered there."
         )
-        raise ParameterError(problem, remedy=_SCAN, dialect=words.name, form=form)
+        remedy = f"Take 'soft' or 'expand', {_SCAN}"
+        raise ParameterError(problem, remedy=remedy, dialect=words.name, form=form)
     if not roles.key:
         problem = f"The rows of a database have no order, so that {form!r} needs a key."
         remedy = "Name columns of whole numbers that identify rows, such as `key='id'`."
         raise ParameterError(problem, remedy=remedy, form=form)
     if form == "round" and fair.weighted and not fair.unchanged:
         problem = "Weighted rows are rounded one after the other, which no join does."
-        remedy = _SCAN.replace("'soft'", "'soft', 'sample'")
+        remedy = f"Take 'soft', 'sample' or 'expand', {_SCAN}"
         raise ParameterError(problem, remedy=remedy, form=form)
 
 
