@@ -12,10 +12,8 @@ import numpy as np
 from experiments.experiment import Configuration, Experiment, Row
 from experiments.tables import MISSING, cell, chosen, markdown
 from experiments.theory_figures import growth
-from r2b._data import Dataset
 from r2b._data.compute import one_blas_thread
 from r2b.methods import R2B, Exact, LabelMethod
-from r2b.methods.binary import answer, grouped_labels
 from r2b.metrics import demographic_parity_difference
 
 PAPER_SECONDS: Final = 5.0
@@ -53,35 +51,6 @@ def sample_labels(
     return powers / powers.sum(axis=1, keepdims=True), groups
 
 
-class RoundByDescent(R2B):
-    """One round of Algorithm 1 whose thresholds are found as published: averaged minibatch steps.
-
-    A step along the group means is followed by the proximal step of the bound's support function,
-    ``step * (v - project(v))`` with ``v = t / step + means`` (Moreau).
-    """
-
-    def __init__(self, steps: int, seed: int, batch_size: int = 256) -> None:
-        super().__init__(max_rounds=1)
-        self.steps, self.seed, self.batch_size = steps, seed, batch_size
-
-    def _learn(self, dataset: Dataset) -> None:
-        rows, scores, bound = grouped_labels(dataset, self.epsilon)
-        gamma, rng = self.lam + self.tau, np.random.default_rng(self.seed)
-        step = gamma * float(np.sqrt(self.batch_size / self.steps))
-        n_groups, ends = len(rows.weight), np.cumsum(rows.share)  # group s fills (s, s + 1]
-        first, last = rows.start[:-1, None], rows.start[1:, None] - 1
-        found = np.zeros((n_groups, scores.shape[1]))
-        total = np.zeros_like(found)
-        for _ in range(self.steps):
-            drawn = rng.random((n_groups, self.batch_size)) + np.arange(n_groups)[:, None]
-            batch = np.clip(np.searchsorted(ends, drawn), first, last)
-            means = answer(scores[batch], found[:, None, :], gamma).mean(axis=1)
-            onward = found / step + means
-            found = step * (onward - bound.project(onward, rows.weight).means)
-            total += found
-        self.thresholds_ = (total / self.steps)[None]
-
-
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Time one fit; the numbers of seconds are the only measures of these experiments that change from run to run."""
     classes, n_groups = configuration.get("classes", CLASSES), configuration.get("groups", 2)
@@ -89,7 +58,9 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         configuration["labels"], configuration["size"], seed, classes, n_groups
     )
     make: dict[str, Callable[[], LabelMethod]] = {
-        "sgd": lambda: RoundByDescent(configuration["steps"], seed),
+        "sgd": lambda: R2B(
+            max_rounds=1, binary="sgd", steps=configuration["steps"], epochs=0, random_state=seed
+        ),
         "rounds": lambda: R2B(max_rounds=ROUNDS),
         "exact": Exact,
     }

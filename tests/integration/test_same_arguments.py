@@ -174,7 +174,9 @@ def test_the_methods_take_epsilon_first_and_all_else_by_name(method):
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in parameters[1:])
 
 
-@pytest.mark.parametrize("method", [DPRemover, LabelDebiaser, ParityClassifier, FairRelabeler])
+@pytest.mark.parametrize(
+    "method", [Rounds, RTO, DPRemover, LabelDebiaser, ParityClassifier, FairRelabeler]
+)
 def test_every_random_state_starts_at_the_same_number(method):
     assert inspect.signature(method).parameters["random_state"].default == 0
 

@@ -199,6 +199,19 @@ def test_a_weight_is_a_repetition():
     )
 
 
+@pytest.mark.parametrize("target", ["free", "population"])
+@pytest.mark.parametrize("epsilon", [0.0, 0.001, 0.05])
+def test_descent_in_the_binary_step_agrees_with_the_exact_one(target, epsilon):
+    y, groups, _ = data("soft")
+    exact = R2B(epsilon, target=target, max_rounds=20).fit_transform(y, sensitive_features=groups)
+    descent = R2B(
+        epsilon, target=target, max_rounds=20, binary="sgd", steps=20, epochs=500, batch_size=32
+    )
+    np.testing.assert_allclose(
+        descent.fit_transform(y, sensitive_features=groups), exact, atol=1e-7
+    )
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -210,7 +223,7 @@ def test_a_weight_is_a_repetition():
             {"max_rounds": 1.5},
             {"tol": -1.0},
         ),
-        {"target": "any"},
+        *({"target": "any"}, {"binary": "qp"}, {"random_state": -1}, {"random_state": "seed"}),
     ],
 )
 def test_parameters_out_of_range_are_refused(wrong):

@@ -15,7 +15,7 @@ from r2b.errors import (
     NotSolvedWarning,
     ParameterError,
 )
-from r2b.methods import HTO, OST, R2B, R2B0, DPRemover, Exact, Reweighing, Unchanged
+from r2b.methods import HTO, OST, R2B, R2B0, RTO, DPRemover, Exact, Reweighing, Unchanged
 
 METHODS = [Exact, R2B, R2B0, HTO, OST]
 LABELS = np.array(list("aabbcabcabccab"))
@@ -98,8 +98,9 @@ GROUP_COLUMN, WEIGHT_COLUMN = pd.Series(GROUPS), pd.Series(WEIGHTS)
 
 
 @pytest.mark.parametrize("state", ["x", -1, 1.5, True])
-def test_a_random_state_that_is_none_is_refused(state):
+@pytest.mark.parametrize("method", [RTO, DPRemover])
+def test_a_random_state_that_is_none_is_refused(method, state):
     with pytest.raises(
         ParameterError, match=r"random_state is .*Pass a whole number of zero or more"
     ):
-        DPRemover(random_state=state).fit(TABLE, sensitive_features=GROUPS)
+        method(random_state=state).fit(TABLE, sensitive_features=GROUPS)

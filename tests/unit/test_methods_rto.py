@@ -11,6 +11,7 @@ from r2b.errors import (
     InputError,
     LengthError,
     MissingValueError,
+    NotSolvedWarning,
     ParameterError,
     ProbabilityError,
     RowsUnavailableError,
@@ -45,6 +46,47 @@ def test_groups_lie_within_half_of_epsilon_of_rho(scored, gamma, epsilon):
         np.abs(group_means(h[:, None], groups, np.ones(400)) - rto.rho_).max()
         <= epsilon / 2 + 1e-12
     )
+    assert rto.converged_ and rto.error_.max() <= 1e-12
+
+
+# short descents are the point here
+@pytest.mark.filterwarnings("ignore::r2b.errors.NotSolvedWarning")
+@pytest.mark.parametrize("steps, epochs", [(300, 0), (0, 40), (300, 2_000)])
+@pytest.mark.parametrize(
+    "gamma, epsilon", [(1.0, 0.0), (0.1, 0.0), (1.0, 0.001), (1.0, 0.05), (1.0, 0.5)]
+)
+def test_descent_agrees_with_the_exact_solver_within_its_stated_error(
+    scored, gamma, epsilon, steps, epochs
+):
+    scores, groups = scored
+    exact = (
+        RTO(epsilon, gamma=gamma)
+        .fit(scores, sensitive_features=groups)
+        .transform(scores, sensitive_features=groups)
+    )
+    rto = RTO(epsilon, gamma=gamma, solver="sgd", steps=steps, epochs=epochs, batch_size=64).fit(
+        scores, sensitive_features=groups
+    )
+    apart = group_means(
+        np.abs(rto.transform(scores, sensitive_features=groups) - exact)[:, None],
+        groups,
+        np.ones(400),
+    )[:, 0]
+    assert (apart <= rto.error_ + 1e-12).all()
+    assert rto.converged_ == (rto.error_.max() <= 1e-10)
+    if epochs == 2_000:
+        assert rto.error_.max() <= 1e-8
+
+
+# short descents are the point here
+def test_a_descent_that_ends_early_says_so():
+    # Class labels and a small gamma: no score is near a threshold until the descent has come all
+    # the way.
+    y, groups = np.repeat([1.0, 0.0, 1.0, 0.0], [60, 40, 50, 50]), np.repeat([0, 1], 100)
+    with pytest.warns(NotSolvedWarning, match=r"5.0e-02 from the group means.*solver='exact'"):
+        rto = RTO(gamma=0.01, solver="sgd", steps=0, epochs=100).fit(y, sensitive_features=groups)
+    assert not rto.converged_
+    assert rto.error_.max() == pytest.approx(0.05, abs=1e-3)
 
 
 def test_signed_scores_aim_at_half_of_one_plus_their_mean(scored):
@@ -81,7 +123,12 @@ def test_scores_that_cannot_be_used_are_refused(scored):
         {"epsilon": -1.0},
         {"rho": 1.5},
         {"rho": -0.1},
+        {"solver": "exactly"},
         {"score_range": "any"},
+        {"steps": -1},
+        {"epochs": 1.5},
+        {"batch_size": 0},
+        {"tol": -1.0},
     ],
 )
 def test_parameters_out_of_range_are_refused(wrong):

@@ -11,18 +11,21 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from r2b._constraints.bounds import RangeBound
 from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.request import one_of
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
+from r2b._data.compute import generator
 from r2b.methods.base import LabelMethod, at_least
 from r2b.methods.binary import (
+    GroupedRows,
     answer,
     free_thresholds,
     grouped_labels,
     pinned_thresholds,
 )
-from r2b.methods.rto import HTO
+from r2b.methods.rto import HTO, BinarySolver, Descent, box
 
 CommonMean = Literal["free", "population"]
 Output = Literal["labels", "z"]
@@ -121,6 +124,13 @@ class R2B(LabelMethod):
         What ``transform`` gives: labels, that is Z with entries below 0 set to 0 and rows divided
         by their sums, as the published code does; or Z itself, as Algorithm 1 is printed. Rows of Z
         add up to 1, but entries may lie outside [0, 1] before convergence.
+    binary : {"exact", "sgd"}
+        How the binary problems are solved: sorted breakpoints, or descent (started from the
+        thresholds of the round before).
+    steps, epochs, batch_size
+        Of the descent: :class:`~r2b.methods.rto.Descent`. Not used by "exact".
+    random_state : int or numpy.random.Generator
+        Draws the minibatches of the descent.
 
     Attributes
     ----------
@@ -170,6 +180,11 @@ class R2B(LabelMethod):
         tol: float | None = None,
         target: CommonMean = "free",
         output: Output = "labels",
+        binary: BinarySolver = "exact",
+        steps: int = 10_000,
+        epochs: int = 1_000,
+        batch_size: int = 256,
+        random_state: int | np.random.Generator = 0,
     ) -> None:
         self.epsilon = epsilon
         self.tau = float(at_least("tau", tau, 0.0, above=True))
@@ -178,23 +193,24 @@ class R2B(LabelMethod):
         self.tol = None if tol is None else float(at_least("tol", tol, 0.0))
         one_of("target", target, get_args(CommonMean))
         one_of("output", output, get_args(Output))
-        self.target, self.output = target, output
+        one_of("binary", binary, get_args(BinarySolver))
+        self.target, self.output, self.binary = target, output, binary
+        self.descent = Descent(steps, epochs, batch_size)
+        generator(random_state)  # refuses what is none
+        self.random_state = random_state
 
     def _learn(self, dataset: Dataset) -> None:
         rows, labels, bound = grouped_labels(dataset, self.epsilon)
         # Taken from the labels once, and afresh in every fit; the means of a later round's F are
         # not those of any label.
         rho = rows.overall(labels) if self.target == "population" else None
-        weight = rows.row_weight[:, None]
+        weight, rng = rows.row_weight[:, None], generator(self.random_state)
         iterates = _Iterates.begin(labels, self.tau, self.lam)
+        found: Floats | None = None
         thresholds, history = [], []
         for _ in range(self.max_rounds):
             scores, before = iterates.scores(), iterates.z
-            found = (
-                free_thresholds(rows, scores, iterates.gamma, bound.epsilon)
-                if rho is None
-                else pinned_thresholds(rows, scores, iterates.gamma, rho, bound.epsilon)
-            )
+            found = self._thresholds(rows, scores, bound, rho, rng, found)
             h = iterates.advance(scores, found[rows.groups])
             new = iterates.returned()
             thresholds.append(found)
@@ -214,6 +230,32 @@ class R2B(LabelMethod):
                 break
         self.thresholds_: Floats = np.stack(thresholds)
         self.history_, self.rho_ = tuple(history), rho
+
+    def _thresholds(
+        self,
+        rows: GroupedRows,
+        scores: Floats,
+        bound: RangeBound,
+        rho: Floats | None,
+        rng: np.random.Generator,
+        last: Floats | None,
+    ) -> Floats:
+        """Solve the binary problems of a round: thresholds (n_groups, L) for the scores F."""
+        gamma, epsilon = self.lam + self.tau, bound.epsilon
+        if self.binary == "sgd":
+            nearest = (
+                box(rho, epsilon)
+                if rho is not None
+                else lambda means: bound.project(means, rows.weight).means
+            )
+            # Scores change little from round to round, so the thresholds of one are a good start
+            # for the next.
+            return self.descent.thresholds(rows, scores, gamma, nearest, rng, last)
+        return (
+            free_thresholds(rows, scores, gamma, epsilon)
+            if rho is None
+            else pinned_thresholds(rows, scores, gamma, rho, epsilon)
+        )
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:
         iterates = _Iterates.begin(labels, self.tau, self.lam)

@@ -6,6 +6,9 @@ epsilon / 2`` for the mean m_s of each group s.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -16,7 +19,8 @@ from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.cells import Cells, read_cells, read_known_cells
 from r2b._data.columns import column_of
-from r2b.errors import ProbabilityError
+from r2b._data.compute import generator
+from r2b.errors import NotSolvedWarning, ProbabilityError
 from r2b.methods.base import (
     LabelMethod,
     at_least,
@@ -33,6 +37,94 @@ from r2b.methods.binary import (
 )
 
 ScoreRange = Literal["unit", "signed"]
+BinarySolver = Literal["exact", "sgd"]
+
+_LEAST_SCORE = {"unit": 0.0, "signed": -1.0}
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How thresholds are found by descent: averaged minibatch steps, then full-gradient steps.
+
+    Parameters
+    ----------
+    steps : int
+        Minibatch steps.
+    epochs : int
+        Most full-gradient steps.
+    batch_size : int
+        Rows per minibatch and group, drawn with replacement by weight.
+    tol : float
+        Full-gradient steps end once no group mean is farther than this from what the optimality
+        conditions ask of it.
+    """
+
+    steps: int = 10_000
+    epochs: int = 1_000
+    batch_size: int = 256
+    tol: float = 1e-10
+
+    def __post_init__(self) -> None:
+        at_least("steps", self.steps, 0, integer=True)
+        at_least("epochs", self.epochs, 0, integer=True)
+        at_least("batch_size", self.batch_size, 1, integer=True)
+        at_least("tol", self.tol, 0.0)
+
+    def thresholds(
+        self,
+        rows: GroupedRows,
+        scores: Floats,
+        gamma: float,
+        nearest: Callable[[Floats], Floats],
+        rng: np.random.Generator,
+        start: Floats | None = None,
+    ) -> Floats:
+        """Minimise the dual over thresholds t of shape (n_groups, L).
+
+        It is ``sum_s W_s mean_s xi_gamma(f - t_s) + support(t)``.
+
+        xi_gamma is 0 below 0, ``w^2 / (2 gamma)`` up to gamma, ``w - gamma / 2`` beyond; its slope
+        is the answer h. The two multipliers of a group are the parts of one signed t: at an optimum
+        one of them is 0. A step along the means followed by the proximal step of the support
+        function is ``step * (v - nearest(v))`` with ``v = t / step + means`` (Moreau), ``nearest``
+        being the projection on the allowed means. So epsilon enters in one way whatever its size;
+        the published code solves another problem up to 0.002.
+        """
+        found = np.zeros((len(rows.weight), scores.shape[1])) if start is None else start
+        found = self._averaged(rows, scores, gamma, nearest, rng, found) if self.steps else found
+        for _ in range(self.epochs):
+            # The dual is smooth with constant 1 / gamma, so steps of gamma never overshoot.
+            onward = found / gamma + rows.means(answer(scores, found[rows.groups], gamma))
+            moved = gamma * (onward - nearest(onward))
+            moves, found = np.abs(moved - found).max(), moved
+            if moves <= self.tol * gamma:
+                break
+        return found
+
+    def _averaged(
+        self,
+        rows: GroupedRows,
+        scores: Floats,
+        gamma: float,
+        nearest: Callable[[Floats], Floats],
+        rng: np.random.Generator,
+        found: Floats,
+    ) -> Floats:
+        step = gamma * float(np.sqrt(self.batch_size / self.steps))
+        ends = np.cumsum(rows.share)  # group s fills (s, s + 1]
+        first, last = rows.start[:-1, None], rows.start[1:, None] - 1
+        total = np.zeros_like(found)
+        size = max(1, (1 << 20) // (len(rows.weight) * self.batch_size))  # minibatches of a call
+        for begin in range(0, self.steps, size):
+            drawn = (
+                rng.random((min(size, self.steps - begin), len(rows.weight), self.batch_size))
+                + np.arange(len(rows.weight))[:, None]
+            )
+            for batch in np.clip(np.searchsorted(ends, drawn), first, last):
+                onward = found / step + answer(scores[batch], found[:, None, :], gamma).mean(axis=1)
+                found = step * (onward - nearest(onward))
+                total += found
+        return total / self.steps
 
 
 class RTO:
@@ -50,24 +142,36 @@ class RTO:
     rho : float, optional
         The mean aimed at, in [0, 1]; by default that of the scores: E[f] of unit scores, E[f] / 2 +
         1 / 2 of signed ones.
+    solver : {"exact", "sgd"}
+        Sorted breakpoints, or the descent of the published procedure.
     score_range : {"unit", "signed"}
         Labels or probabilities in [0, 1] (pre-processing), or ``2 * probability - 1`` in [-1, 1]
         (post-processing, where the largest expected accuracy is sought). Never guessed from the
         data: a signed score may happen to have no negative value.
+    steps, epochs, batch_size, tol
+        Of the descent: :class:`~r2b.methods.rto.Descent`.
+    random_state : int, Generator or None
+        Draws the minibatches.
 
     Attributes
     ----------
     rho_ : float
         The mean aimed at.
     thresholds_ : ndarray of shape (n_groups,)
-        What is subtracted from the scores of each group.
+        What is taken from the scores of each group.
     groups_ : ndarray of shape (n_groups,)
         The names of the fitted groups.
+    error_ : ndarray of shape (n_groups,)
+        How far each group mean is from where the optimum wants it. The mean of abs(h - optimum)
+        over the group is at most this, because answers of two thresholds never cross.
+    converged_ : bool
+        Whether ``error_`` is within ``tol``; always so for "exact", up to rounding.
 
     Notes
     -----
-    Thresholds are found exactly, from sorted breakpoints. The published procedure descends to them
-    by steps of at most gamma, and may end far away where no score lies within gamma of one.
+    The descent takes steps of at most gamma. Where no score lies within gamma of the threshold
+    (class labels, small gamma) it has a long way to go at a constant small slope, and may end far
+    from the optimum: ``error_`` and ``converged_`` say so. "exact" does not care.
 
     Examples
     --------
@@ -82,13 +186,23 @@ class RTO:
         *,
         gamma: float = 1.0,
         rho: float | None = None,
+        solver: BinarySolver = "exact",
         score_range: ScoreRange = "unit",
+        steps: int = 10_000,
+        epochs: int = 1_000,
+        batch_size: int = 256,
+        tol: float = 1e-10,
+        random_state: int | np.random.Generator | None = 0,
     ) -> None:
         self.epsilon = float(epsilon_per_class(epsilon, range(1), largest=1.0)[0])
         self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
         self.rho = None if rho is None else float(at_least("rho", rho, 0, most=1))
+        one_of("solver", solver, get_args(BinarySolver))
         one_of("score_range", score_range, get_args(ScoreRange))
-        self.score_range = score_range
+        self.solver, self.score_range = solver, score_range
+        self.descent = Descent(steps, epochs, batch_size, tol)
+        generator(random_state)  # refuses what is none
+        self.random_state = random_state
 
     def fit(self, scores: Any, *, sensitive_features: Any, sample_weight: Any = None) -> Self:
         """Find one threshold per group; whatever an earlier fit left behind is gone.
@@ -109,12 +223,36 @@ class RTO:
         rows = GroupedRows.of(groups.codes, weight, groups.n_cells)
         column = f[rows.order, None]
         mean = float(rows.overall(column)[0])
-        default = mean if self.score_range == "unit" else mean / 2 + 0.5
-        self.rho_ = min(max(default if self.rho is None else self.rho, 0.0), 1.0)
-        self.thresholds_: Floats = pinned_thresholds(
-            rows, column, self.gamma, np.array([self.rho_]), np.array([self.epsilon])
-        )[:, 0]
+        target = (
+            self.rho
+            if self.rho is not None
+            else mean
+            if self.score_range == "unit"
+            else mean / 2 + 0.5
+        )
+        rho, epsilon = np.array([min(max(target, 0.0), 1.0)]), np.array([self.epsilon])
+        nearest = box(rho, epsilon)
+        if self.solver == "exact":
+            thresholds = pinned_thresholds(rows, column, self.gamma, rho, epsilon)
+        else:
+            thresholds = self.descent.thresholds(
+                rows, column, self.gamma, nearest, generator(self.random_state)
+            )
+        means = rows.means(answer(column, thresholds[rows.groups], self.gamma))
+        # The sign of a threshold says at which end of the band the mean belongs; where it is 0,
+        # anywhere inside.
+        wanted = np.where(thresholds == 0, nearest(means), rho + np.sign(thresholds) * epsilon / 2)
+        self.rho_ = float(rho[0])
+        self.thresholds_: Floats = thresholds[:, 0]
+        self.error_: Floats = np.abs(means - wanted)[:, 0]
+        self.converged_ = bool(self.error_.max() <= max(self.descent.tol, 1e-12))
         self._groups, self.groups_ = groups, groups.names
+        if not self.converged_:
+            worst = f"RTO by descent ended {self.error_.max():.1e} from the group means it aims at"
+            warnings.warn(
+                NotSolvedWarning(f"{worst}. Raise steps or epochs, or use solver='exact'."),
+                stacklevel=2,
+            )
         return self
 
     def predict_proba(self, scores: Any, *, sensitive_features: Any) -> Floats:
@@ -130,9 +268,11 @@ class RTO:
     def fit_transform(
         self, scores: Any, *, sensitive_features: Any, sample_weight: Any = None
     ) -> Floats:
-        """Fit, and return the new scores of the same rows."""
-        self.fit(scores, sensitive_features=sensitive_features, sample_weight=sample_weight)
-        return self.transform(scores, sensitive_features=sensitive_features)
+        """Fit and give the new scores of the same rows."""
+        fitted = self.fit(
+            scores, sensitive_features=sensitive_features, sample_weight=sample_weight
+        )
+        return fitted.transform(scores, sensitive_features=sensitive_features)
 
     def _read(
         self, scores: Any, groups: Cells, sample_weight: Any = None
@@ -141,14 +281,23 @@ class RTO:
         column = column_of(scores, what="scores")
         weight = read_weight_beside(sample_weight, "scores", column, groups)
         f = read_numbers(column, "scores")
-        low = 0.0 if self.score_range == "unit" else -1.0
+        low = _LEAST_SCORE[self.score_range]
         wrong = np.flatnonzero((f < low - 1e-9) | (f > 1 + 1e-9))
         if len(wrong):
             row = int(wrong[0])
             remedy = 'Scores of `score_range="unit"` lie in [0, 1], of "signed" in [-1, 1].'
-            problem = f"The argument scores is {f[row]} at row {row}."
-            raise ProbabilityError(problem, remedy=remedy, row=row, value=float(f[row]))
+            raise ProbabilityError(
+                f"The argument scores is {f[row]} at row {row}.",
+                remedy=remedy,
+                row=row,
+                value=float(f[row]),
+            )
         return f, weight
+
+
+def box(rho: Floats, epsilon: Floats) -> Callable[[Floats], Floats]:
+    """Return the projection of group means on ``|m - rho| <= epsilon / 2``."""
+    return lambda means: np.clip(means, rho - epsilon / 2, rho + epsilon / 2)
 
 
 class HTO(LabelMethod):
