@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from r2b import datasets, engines, errors, methods, metrics
+    from r2b import compat, datasets, engines, errors, methods, metrics
     from r2b._audit import Audit, Comparison, Frontier, audit, compare, frontier, smallest_epsilon
     from r2b._constraints.families import Family
     from r2b._data import Continuous, Membership
@@ -47,6 +47,7 @@ __all__ = [
     "Verification",
     "audit",
     "compare",
+    "compat",
     "count_query",
     "datasets",
     "debias",
@@ -65,7 +66,7 @@ __all__ = [
 
 # Where public names live. A module is imported when something in it is first asked for, so that
 # ``import r2b`` costs next to nothing.
-_PACKAGES = {"datasets", "engines", "errors", "methods", "metrics"}
+_PACKAGES = {"compat", "datasets", "engines", "errors", "methods", "metrics"}
 _MODULES = {
     "_audit": (
         "Audit",

@@ -35,6 +35,7 @@ ORDER = [
     "metrics",
     "datasets",
     "methods",
+    "compat",
     "_audit",
     "_files",
     "engines",
