@@ -23,7 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         choices=[*MODULES, "all", "page"],
         help="the experiment, all of them, or the page from results that are there",
     )
-    parser.add_argument("--quick", action="store_true", help="a small setting that takes minutes")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a small setting that takes seconds; it is not compared with the paper",
+    )
     parser.add_argument("--output", help="folder for results (default: results, or results/quick)")
     parser.add_argument("--data", help="where the experiment's data is")
     parser.add_argument("--seeds", type=int, help="how many seeds instead of the experiment's own")
@@ -59,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         if asked.png:
             _draw(folder.glob(f"{name}-*.svg"))
+    print(f"Results: {folder.resolve()}")
     return 0
 
 

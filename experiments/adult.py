@@ -7,7 +7,7 @@ predicted probabilities, one forest per class, drawn labels for kNN.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -31,11 +31,13 @@ from experiments.labelling import (
 )
 from experiments.learners import (
     TREES,
+    class_forest,
     measures_of,
     nearest,
     per_class_forest,
     vote,
 )
+from experiments.paper_numbers import METHODS as PAPER_METHODS
 from r2b.datasets import load_adult
 from r2b.methods import DPRemover
 
@@ -61,6 +63,10 @@ ONE_HOT: Final = {
     "without income": ("workclass", "marital-status", "relationship"),
 }
 """Ways to code the text columns: those in one-hot code; the others are numbered in the order of the alphabet. "mixed" has 29 columns."""
+CLASSIFIER: Final = "rf classifier"
+"""scikit-learn's ``RandomForestClassifier(max_depth=5)`` as it comes, trained on drawn labels."""
+KEPT_TREES: Final = 25
+"""Trees per class on all rows, where 100 would take four times as long."""
 QUICK_ROWS: Final = 6_000
 QUICK_TREES: Final = 10
 
@@ -77,11 +83,13 @@ class Split:
     columns_test: Columns
     y_test: Codes
     sex_test: Codes
+    missing: str | None = None
 
 
-@lru_cache(maxsize=1)
-def _table() -> tuple[Columns, Codes, Codes]:
-    table = load_adult().complete()
+@lru_cache(maxsize=2)
+def _table(missing: str | None = None) -> tuple[Columns, Codes, Codes]:
+    """Return columns, education and sex; ``missing="kept"`` takes all 48,842 rows."""
+    table = load_adult() if missing == "kept" else load_adult().complete()
     columns: Columns = {name: table[name].astype(float) for name in NUMBERS} | {
         name: table[name] for name in TEXTS
     }
@@ -96,7 +104,8 @@ def split_of(configuration: Configuration, seed: int) -> Split:
     The split depends on the seed alone, so that the neighbours of a row are the same with and
     without injected bias.
     """
-    columns, y, sex = _table()
+    missing = configuration.get("missing")
+    columns, y, sex = _table(missing)
     if configuration["order"] == "frequency":
         y = np.argsort(np.argsort(-np.bincount(y, minlength=N_CLASSES)))[y]
     order = np.random.default_rng(seed).permutation(len(y))[: configuration["rows"]]
@@ -106,7 +115,7 @@ def split_of(configuration: Configuration, seed: int) -> Split:
     (train, y_train, sex_train), (test, y_test, sex_test) = (
         ({n: c[part] for n, c in columns.items()}, y[part], sex[part]) for part in parts
     )
-    return Split(train, y_train, sex_train, test, y_test, sex_test)
+    return Split(train, y_train, sex_train, test, y_test, sex_test, missing)
 
 
 def repaired(split: Split, seed: int, repair: str) -> Split:
@@ -116,7 +125,7 @@ def repaired(split: Split, seed: int, repair: str) -> Split:
     to a text again; "numbers" and "texts" leave the others as they are; "shares" moves texts as
     categories, from those that are too common in a group to those that are too rare.
     """
-    values = {name: np.unique(_table()[0][name]) for name in TEXTS}
+    values = {name: np.unique(_table(split.missing)[0][name]) for name in TEXTS}
     # A country with one person may be missing from the training rows, and a category that was not
     # fitted has no share.
     ranked = {"numbers": (), "shares": ("native-country",)}.get(repair, TEXTS)
@@ -148,11 +157,11 @@ def repaired(split: Split, seed: int, repair: str) -> Split:
     )
 
 
-def encoded(columns: Columns, features: str) -> Floats:
-    """Code columns as numbers."""
+def encoded(columns: Columns, features: str, missing: str | None = None) -> Floats:
+    """Return the columns as numbers."""
     coded = [np.asarray(columns[name], dtype=float) for name in NUMBERS]
     values = {
-        name: np.unique(_table()[0][name])
+        name: np.unique(_table(missing)[0][name])
         for name in TEXTS
         if name != "income" or features != "without income"
     }
@@ -167,15 +176,29 @@ def encoded(columns: Columns, features: str) -> Floats:
     return np.column_stack(coded)
 
 
+def encoded_columns(features: str) -> int:
+    """Return how many columns a way to code the features has.
+
+    Examples
+    --------
+    >>> encoded_columns("mixed")
+    29
+    """
+    columns = {name: values[:1] for name, values in _table()[0].items()}
+    return encoded(columns, features).shape[1]
+
+
 @lru_cache(maxsize=2)
 def scaled_features(
-    features: str, n_rows: int | None, seed: int, repair: str | None
+    features: str, n_rows: int | None, seed: int, repair: str | None, missing: str | None = None
 ) -> tuple[Floats, Floats]:
-    """Give training and test features, scaled by the training rows to 0 and 1."""
-    split = split_of({"order": None, "rows": n_rows, "p": 0.0}, seed)
+    """Return training and test features, scaled by the training rows to 0 and 1."""
+    split = split_of({"order": None, "rows": n_rows, "p": 0.0, "missing": missing}, seed)
     if repair is not None and repair != "codes":
         split = repaired(split, seed, repair)
-    X, X_test = encoded(split.columns, features), encoded(split.columns_test, features)
+    X, X_test = (
+        encoded(columns, features, missing) for columns in (split.columns, split.columns_test)
+    )
     if repair == "codes":
         remover = DPRemover(random_state=np.random.default_rng([seed, 2])).fit(
             X, sensitive_features=split.sex
@@ -190,8 +213,8 @@ def scaled_features(
 
 
 @lru_cache(maxsize=2)
-def _neighbours(features: str, n_rows: int | None, seed: int, repair: str | None) -> Codes:
-    return nearest(*scaled_features(features, n_rows, seed, repair))
+def _neighbours(*which: Any) -> Codes:
+    return nearest(*scaled_features(*which))
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
@@ -202,6 +225,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         configuration["rows"],
         seed,
         configuration["repair"] if method == "DPR" else None,
+        configuration.get("missing"),
     )
     channel = channel_of(method, split.y, split.sex, N_CLASSES)
     asked = (configuration[name] for name in ("features", "order", "rows", "p"))
@@ -211,6 +235,9 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     learner, trees = configuration["learner"], configuration["trees"]
     if learner == "rf":
         scores = per_class_forest(*scaled_features(*which), soft, weight, seed, trees)
+    elif learner == CLASSIFIER:
+        labels = drawn_labels(channel, split.y, split.sex, rng)
+        scores = class_forest(*scaled_features(*which), labels, N_CLASSES, weight, seed, trees)
     elif configuration.get("labels") == "soft":
         scores = soft[_neighbours(*which)].mean(axis=1)
     else:
@@ -234,7 +261,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 
 @lru_cache(maxsize=2)
 def _visible(features: str, order: str, n_rows: int | None, p: float, seed: int) -> Floats:
-    """Give labels that are fair to sex as the features show it to boosted trees."""
+    """Return labels that are fair to sex as the features show it to boosted trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     split = split_of({"order": order, "rows": n_rows, "p": p}, seed)
@@ -245,23 +272,39 @@ def _visible(features: str, order: str, n_rows: int | None, p: float, seed: int)
 
 
 def configurations(quick: bool) -> list[Configuration]:
-    """Two learners, with and without injected bias, all methods; the small setting takes a part of the rows and of the trees."""
+    """List two learners, with and without injected bias, and all methods.
+
+    The full setting adds scikit-learn's forest as it comes, and the paper's methods on all rows.
+    """
     n_rows, trees = (QUICK_ROWS, QUICK_TREES) if quick else (None, TREES)
-    return [
-        {
-            "learner": learner,
-            "p": p,
-            "method": method,
-            "features": "mixed",
-            "order": "education-num",
-            "repair": "columns",
-            "rows": n_rows,
-            "trees": trees if learner == "rf" else None,
-        }
-        for learner in ("knn", "rf")
-        for p in (0.0, 0.5)
-        for method in (*METHODS, VISIBLE)
-    ]
+
+    def settings(
+        learners: dict[str, int | None], methods: Sequence[str], **more: Any
+    ) -> list[Configuration]:
+        return [
+            {
+                "learner": learner,
+                "p": p,
+                "method": method,
+                "features": "mixed",
+                "order": "education-num",
+                "repair": "columns",
+                "rows": n_rows,
+                "trees": n_trees,
+                **more,
+            }
+            for learner, n_trees in learners.items()
+            for p in (0.0, 0.5)
+            for method in methods
+        ]
+
+    listed = settings({"knn": None, "rf": trees}, (*METHODS, VISIBLE))
+    if not quick:
+        listed += settings({CLASSIFIER: trees}, PAPER_METHODS)
+        listed += settings(
+            {CLASSIFIER: trees, "knn": None, "rf": KEPT_TREES}, PAPER_METHODS, missing="kept"
+        )
+    return listed
 
 
 def together(configuration: Configuration, seed: int) -> Hashable:
@@ -269,6 +312,7 @@ def together(configuration: Configuration, seed: int) -> Hashable:
     return (
         configuration["learner"],
         seed,
+        configuration.get("missing"),
         None if "knn" in configuration["learner"] else configuration["p"],
     )
 

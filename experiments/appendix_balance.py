@@ -21,7 +21,7 @@ GAP: Final = 0.5
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
-    """Draw samples of equally probable classes and see how they differ; then how well a known parity of one class is measured."""
+    """Draw samples of equally probable classes and see how they differ; then how well a known disparity of one class is measured."""
     classes, size = configuration["classes"], configuration["size"]
     rng = np.random.default_rng([seed, 34])
     counts = rng.multinomial(size, np.full(classes, 1 / classes), size=SAMPLES)
@@ -53,7 +53,7 @@ def configurations(quick: bool) -> list[Configuration]:
 
 
 def constant(rows: Sequence[Row], classes: int, size: int) -> float | None:
-    """Give the mean difference between two classes over sqrt(n / L): the constant of the paper's Theta."""
+    """Return the mean difference between two classes over sqrt(n / L): the constant of the paper's Theta."""
     found = cell(chosen(rows, classes=classes, size=size), "mean_gap", 1.0)
     return None if found is None else found.mean / sqrt(size / classes)
 
@@ -81,7 +81,7 @@ measured off, on average, in % of it."""
         "difference / sqrt(n / L)",
         "difference / (n / L)",
         "rarest / (n / L)",
-        "parity of a class off by",
+        "disparity of a class off by",
     ]
     return f"{words}\n\n{markdown(head, body)}" if body else f"{words}\n\nNot run."
 

@@ -28,7 +28,7 @@ BINS: Final = {"equal_mass": "equal mass", "equal_width": "equal width"}
 
 
 def distance(one: NDArray[Any], other: NDArray[Any]) -> float:
-    """Give the largest difference between two distribution functions (Kolmogorov and Smirnov), ties included.
+    """Return the largest difference between two distribution functions (Kolmogorov and Smirnov), ties included.
 
     Examples
     --------
@@ -199,7 +199,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
             series.append(
                 Series(
                     spoken,
-                    points((spread, cell(some, "distance_after")) for spread, some in found[bins]),
+                    points(
+                        (spread, cell(some, "distance_new_rows")) for spread, some in found[bins]
+                    ),
                 )
             )
         panels.append(
@@ -209,7 +211,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
                 Axis("distance of the groups (%)", zero=True),
             )
         )
-    words = "The largest difference between their distribution functions; mean over seeds with 99 % intervals. 0 is a repaired feature."
+    words = "The largest difference between their distribution functions, after repair on new rows; 99 % intervals. 0 is repaired."
     along = Axis("spread of a mode (logarithmic)", "log", (0.001, 0.01, 0.1, 1.0))
     return (
         {

@@ -23,7 +23,7 @@ CASES: Final = ("data", "figure", *LABEL_METHODS)
 
 
 def parity_of(matrix: NDArray[np.float64]) -> float:
-    """Give the parity of rows that need not be distributions.
+    """Return the disparity of rows that need not be distributions.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def parity_of(matrix: NDArray[np.float64]) -> float:
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
-    """Give what a method makes of the figure's labels."""
+    """Return what a method makes of the figure's labels."""
     case = configuration["case"]
     before = None
     if case == "data":
@@ -65,7 +65,7 @@ def configurations(quick: bool) -> list[Configuration]:
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
     words = """Three rows, three classes, two groups: rows 1 and 3 are of one group, row 2 is of the other. The paper's matrix debiases
-every class by itself (parity 0) and then divides rows by their sums. It is an illustration, not the answer of one of the methods; theirs
+every class by itself (disparity 0) and then divides rows by their sums. It is an illustration, not the answer of one of the methods; theirs
 are below it. Debiasing each class by itself and dividing (OST, HTO, R2B_0) does not reach parity 0; the paper's rounds, mean free or
 pinned, and the exact optimum do. R2B also sets negative entries of Z to 0 and divides rows at the end; after 100 rounds that changes
 nothing here, as Z has no entry below 0 left that shows."""

@@ -1,4 +1,4 @@
-"""Appendix C: the measure on fair samples, by the number of classes: what parity shows where there is none."""
+"""Appendix C: the measure on fair samples, by the number of classes: what disparity shows where there is none."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def configurations(quick: bool) -> list[Configuration]:
 
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
-    words = f"""Labels and two groups of equal size, drawn independently: the true parity is 0. `measured` is the mean parity of {SAMPLES}
+    words = f"""Labels and two groups of equal size, drawn independently: the true disparity is 0. `measured` is the mean disparity of {SAMPLES}
 such samples per seed, `permuted` the package's `sampling_level` of one of them, and the two bounds follow from variances without drawing.
-`standardised` is the measured parity divided by the largest standard deviation of a difference, sqrt(V) with V = max p_k (1 - p_k) (1/n_1 +
-1/n_2). The paper's Theta(sqrt(log L)) is about this number. In parity itself it is the smaller effect: V falls with 1/L where classes are
+`standardised` is the measured disparity divided by the largest standard deviation of a difference, sqrt(V) with V = max p_k (1 - p_k) (1/n_1 +
+1/n_2). The paper's Theta(sqrt(log L)) is about this number. In disparity itself it is the smaller effect: V falls with 1/L where classes are
 even, which is the paper's second effect, and with the number of rows, which it leaves out."""
     parts = [words]
     for kind, spoken in KINDS.items():
@@ -151,7 +151,7 @@ def _growth(rows: Sequence[Row]) -> str:
         if len(known) == len(cells):
             ratios = [known[j] / sqrt(2 * log(2 * classes)) for j, classes in enumerate(ends)]
             said.append(
-                f"{kind} classes: standardised parity over sqrt(2 log 2L) goes from {ratios[0]:.2f} to {ratios[1]:.2f}, parity itself from "
+                f"{kind} classes: standardised disparity over sqrt(2 log 2L) goes from {ratios[0]:.2f} to {ratios[1]:.2f}, disparity itself from "
                 f"{known[2]:.2f} to {known[3]:.2f} %"
             )
     if not said:
@@ -164,7 +164,7 @@ def _growth(rows: Sequence[Row]) -> str:
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
-    """Draw measured parity and the bounds by the number of classes."""
+    """Draw measured disparity and the bounds by the number of classes."""
     grid = []
     for kind in KINDS:
         panels = []
@@ -178,15 +178,18 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
                 for measure, spoken in LINES.items()
             ]
             panels.append(
-                Panel(f"{kind} classes, {size:,} rows", tuple(series), Axis("parity (%)", "log"))
+                Panel(f"{kind} classes, {size:,} rows", tuple(series), Axis("disparity (%)", "log"))
             )
         grid.append(tuple(panels))
-    words = "The true parity is 0. Mean over seeds with 99 % intervals; both axes logarithmic."
+    words = "The true disparity is 0. Mean over seeds with 99 % intervals; both axes logarithmic."
     along = Axis("classes", "log", tuple(map(float, CLASSES[::2])))
     return (
         {
             "parity": Picture(
-                "Parity that fair samples show, by the number of classes", words, tuple(grid), along
+                "Disparity that fair samples show, by the number of classes",
+                words,
+                tuple(grid),
+                along,
             )
         }
         if rows

@@ -2,72 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
-from experiments.adult import N_CLASSES, split_of
-from experiments.adult_page import SETTINGS, cells_of
-from experiments.claims import Claim, Finding, Results, counted, judged, untested
-from experiments.claims_synthetic import below, hidden
-from experiments.experiment import Row
-from experiments.figures import spoken
-from experiments.paper_numbers import METHODS as PAPER_METHODS
-from experiments.tables import Cell, boldface, cell, chosen
+from experiments.adult import N_CLASSES, encoded_columns, split_of
+from experiments.appendix_time import exponent, median_time
+from experiments.claims import (
+    MULTI_LABEL,
+    OTHERS,
+    STAND_IN,
+    Claim,
+    Finding,
+    Results,
+    Setting,
+    counted,
+    judged,
+    on_adult,
+    on_stand_ins,
+    on_synthetic,
+    said,
+    untested,
+)
+from experiments.labelling import FAIR_MODEL, SPOKEN
+from experiments.tables import MARGIN, at_most, cell, higher, lower, paired
 
-OTHERS: Final = tuple(method for method in PAPER_METHODS if method != "R2B")
-MULTI_LABEL: Final = ("OST", "R2B0")
-
-
-def adult(results: Results) -> list[Row]:
-    """Give the rows of the tables."""
-    return chosen(results["adult"], features="mixed", order="education-num", repair="columns")
-
-
-def coco_cells(
-    results: Results, measure: str, p: float, methods: Sequence[str] = PAPER_METHODS
-) -> dict[str, Cell]:
-    """Give the cells of COCO with 80 classes."""
-    found = {
-        method: cell(chosen(results["coco"], person=True, p=p, method=method), measure)
-        for method in methods
-    }
-    return {method: value for method, value in found.items() if value is not None}
+COMPETITIVE: Final = ("OST", "R2B0")
+"""The multi-label methods that the paper calls competitive."""
 
 
-def skin_cells(results: Results, measure: str, table: str, use: str = "scores") -> dict[str, Cell]:
-    """Give the cells of a dermatology table."""
-    found = {
-        m: cell(chosen(results["dermatology"], table=table, use=use, method=m), measure)
-        for m in PAPER_METHODS
-    }
-    return {method: value for method, value in found.items() if value is not None}
-
-
-def settings(results: Results) -> Iterator[tuple[str, dict[str, Cell], dict[str, Cell]]]:
-    """Give name, parities and accuracies of every setting of every experiment, learners without the attribute."""
-    for p, learner in SETTINGS:
-        parity, accuracy = (
-            cells_of(adult(results), measure, p, learner, PAPER_METHODS)
-            for measure in ("parity", "top_1")
-        )
-        yield "Adult", parity, accuracy
-    grid = hidden(results)
-    for setting in grid.settings:
-        parity, accuracy = (
-            {m: grid.cells(setting, measure)[m] for m in PAPER_METHODS}
-            for measure in ("parity", "top_1")
-        )
-        yield "synthetic", parity, accuracy
-    for p in (0.0, 0.5):
-        yield "COCO", coco_cells(results, "parity", p), coco_cells(results, "tv_accuracy", p)
-    for table in ("ham10000", "scin"):
-        yield (
-            "dermatology",
-            skin_cells(results, "parity", table),
-            skin_cells(results, "top_1", table),
-        )
+def papers_settings(results: Results) -> Iterator[Setting]:
+    """Yield the settings on the paper's own data."""
+    yield from on_adult(results)
+    yield from on_synthetic(results)
 
 
 def _rows(results: Results) -> Finding:
@@ -76,22 +44,25 @@ def _rows(results: Results) -> Finding:
     everything = load_adult()
     n_all, n_used = len(everything["sex"]), len(everything.complete()["sex"])
     classes = len(set(everything["education"].tolist()))
-    words = f"{n_all:,} rows and {classes} classes; {n_used:,} rows have no missing value, and only they have the paper's bias of 5.0 %"
-    return judged((n_all, classes) == (48_842, 16), words)
+    columns = {
+        name: encoded_columns(name) for name in ("mixed", "ordinal", "one-hot", "without income")
+    }
+    words = (
+        f"{n_all:,} rows and {classes} classes, {n_used:,} rows without a missing value. The coding of the 29 features is not described: "
+        f"texts as numbers give {columns['ordinal']}, as columns of 0 and 1 {columns['one-hot']}, and the mixed coding used here, chosen for "
+        f"it, {columns['mixed']}"
+    )
+    return judged(False, words, partly=(n_all, classes) == (48_842, 16))
 
 
 def _injected(results: Results) -> Finding:
-    parity = [
-        cell(chosen(adult(results), p=p, learner="knn", method="BL"), "data_parity")
-        for p in (0.0, 0.5)
+    found = [
+        cell(setting.rows["BL"], "data_parity") for setting in on_adult(results, learners=("knn",))
     ]
-    one, other = (value.mean if value is not None else 0.0 for value in parity)
+    one, other = (value.mean if value is not None else 0.0 for value in found)
     close = [abs(one - 5.0) < 0.5, abs(other - 48.0) < 0.5]
-    return judged(
-        all(close),
-        f"{one:.1f} to {other:.1f} %: half of the labels are the sex, whatever the numbering of classes",
-        partly=any(close),
-    )
+    words = f"{one:.1f} to {other:.1f} %: half of the labels are the sex, whatever the numbering of classes"
+    return judged(all(close), words, partly=any(close))
 
 
 def _imbalance(results: Results) -> Finding:
@@ -107,322 +78,364 @@ def _imbalance(results: Results) -> Finding:
 
 
 def _ignored(results: Results) -> Finding:
-    rows = adult(results)
-    data = cell(chosen(rows, p=0.5, learner="knn", method="BL"), "data_parity")
-    found = [cells_of(rows, "parity", 0.5, learner, ("BL",))["BL"] for learner in ("rf", "knn")]
-    words = f"p = 0.5: data {data.text() if data else ''} %, baseline forest {found[0].text()}, kNN {found[1].text()}"
-    return judged(data is not None and all(below(each, data) for each in found), words)
+    parts, found = [], []
+    for setting in on_adult(results):
+        if setting.name.endswith("0.5"):
+            rows = setting.rows["BL"]
+            gap = paired(
+                rows,
+                [{"seed": row["seed"], "parity": row["data_parity"]} for row in rows],
+                "parity",
+            )
+            found.append(lower(gap))
+            parts.append(f"{setting.name}: {said(gap)} points against the data")
+    return judged(all(found), f"baseline, {'; '.join(parts)}")
 
 
 def _most_cases(results: Results) -> Finding:
-    said, won = [], 0
-    for p, learner in SETTINGS:
-        cells = cells_of(adult(results), "parity", p, learner, PAPER_METHODS)
-        least = min(cells, key=lambda method: cells[method].mean)
-        won += least == "R2B"
-        said.append(f"{learner} p = {p:g}: {spoken(least)} {cells[least].mean:.1f}")
-    return judged(
-        won > 2, f"lowest parity in {won} of 4 settings ({'; '.join(said)})", partly=won > 0
-    )
+    parts, won = [], 0
+    settings = list(on_adult(results))
+    for setting in settings:
+        gaps = {other: setting.difference("R2B", other) for other in OTHERS}
+        won += all(map(lower, gaps.values()))
+        nearest = max(
+            gaps, key=lambda other: gap.mean if (gap := gaps[other]) is not None else -np.inf
+        )
+        parts.append(f"{setting.name}: {said(gaps[nearest])} against {_name(nearest)}")
+    words = f"lower than each of the five others in {won} of {len(settings)} settings (R2B minus the best other; {'; '.join(parts)})"
+    return judged(won > len(settings) / 2, words, partly=won > 0)
 
 
 def _top_k(results: Results) -> Finding:
-    same, worst, place = 0, 0.0, ""
-    for p, learner in SETTINGS:
+    level = 0
+    worst = (0.0, "")
+    settings = list(on_adult(results))
+    for setting in settings:
         for measure in ("top_2", "top_3"):
-            cells = cells_of(adult(results), measure, p, learner, ("OST", "HTO", "R2B0", "R2B"))
-            best = max((cells[m] for m in ("OST", "HTO", "R2B0")), key=lambda value: value.mean)
-            same += not below(cells["R2B"], best)
-            if best.mean - cells["R2B"].mean > worst:
-                worst, place = (
-                    best.mean - cells["R2B"].mean,
-                    f"{measure.replace('_', '-')}, {learner}, p = {p:g}",
-                )
-    words = "top-2 and top-3 accuracies of R2B are not below the best multi-label method's interval; it falls behind by "
-    return counted(same, 8, f"{words}{worst:.1f} points at most ({place})")
+            gaps = [setting.difference(other, "R2B", measure) for other in MULTI_LABEL]
+            level += all(map(at_most, gaps))
+            for gap in gaps:
+                if gap is not None and gap.mean > worst[0]:
+                    worst = gap.mean, f"{measure.replace('_', '-')}, {setting.name}"
+    words = f"top-2 and top-3 accuracies of R2B are level with every multi-label method's; the largest loss is {worst[0]:.1f} points ({worst[1]})"
+    return counted(level, 2 * len(settings), words)
+
+
+def _name(method: str) -> str:
+    return SPOKEN.get(method, method)
 
 
 def _much_better(results: Results) -> Finding:
-    better, total, said = 0, 0, []
-    for p in (0.0, 0.5):
-        cells = coco_cells(results, "parity", p)
-        for method in ("OST", "HTO", "R2B0", "R2B"):
-            total += 1
-            better += cells[method].mean < cells["DPR"].mean
-        said.append(f"p = {p:g}: DPR {cells['DPR'].mean:.1f}, R2B {cells['R2B'].mean:.1f}")
-    ties = coco_cells(results, "parity", 0.5, ("DPR, ties as one",))
-    as_one = (
-        f"; with one rank for equal values DPR has {next(iter(ties.values())).mean:.0f} % at p = 0.5, as in the paper"
-        if ties
-        else ""
-    )
-    words = f"other data (val2017, words): lower than DPR in {better} of {total} cases ({'; '.join(said)}){as_one}"
-    return judged(better == total, words, partly=better > 0)
+    parts = []
+    for setting in _coco(results):
+        gaps = {other: setting.difference(other, "DPR") for other in ("OST", "R2B0", "R2B")}
+        shown = ", ".join(f"{_name(method)} {said(gap)}" for method, gap in gaps.items())
+        parts.append(f"{setting.name}: {shown}")
+    return Finding(STAND_IN, f"disparity against DPR, {'; '.join(parts)}")
 
 
 def _better_overall(results: Results) -> Finding:
-    picked = {
-        p: boldface(coco_cells(results, "parity", p), coco_cells(results, "tv_accuracy", p))
-        for p in (0.0, 0.5)
-    }
-    words = "; ".join(f"p = {p:g}: {spoken(name or '')}" for p, name in picked.items())
-    won = sum(name == "R2B" for name in picked.values())
-    return judged(
-        won == 2,
-        f"other data: the paper's rule for boldface picks {words}; R2B in both in the paper",
-        partly=won > 0,
+    parts = []
+    for setting in _coco(results):
+        disparity, accuracy = (
+            setting.difference("R2B", "BL", measure) for measure in ("parity", "tv_accuracy")
+        )
+        parts.append(
+            f"{setting.name}: disparity {said(disparity)}, accuracy {said(accuracy)} against the baseline"
+        )
+    return Finding(STAND_IN, f"{'; '.join(parts)}; {_of_our_models(results)}")
+
+
+def _of_our_models(results: Results) -> str:
+    gaps = [said(setting.difference(FAIR_MODEL, "R2B")) for setting in _coco(results)]
+    return f"ParityClassifier's disparity against R2B's: {' and '.join(gaps)}"
+
+
+def _coco(results: Results) -> list[Setting]:
+    return [setting for setting in on_stand_ins(results) if setting.data == "COCO"]
+
+
+def _n_coco(results: Results) -> Finding:
+    row = results["coco"][0]
+    n = row["n_train"] + row["n_test"]
+    return Finding(
+        STAND_IN,
+        f"{n:,} photographs with a tag other than person, {row['n_classes']} classes, {row['n_features']} features",
     )
 
 
 def _few_cases(results: Results) -> Finding:
     smallest = {
-        table: min(row["smallest_group"] for row in chosen(results["dermatology"], table=table))
+        table: min(row["smallest_group"] for row in results["dermatology"] if row["table"] == table)
         for table in ("ham10000", "scin")
     }
     words = ", ".join(f"{name} {value}" for name, value in smallest.items())
-    return judged(
-        max(smallest.values()) < 50,
-        f"public tables in place of the private one: the smallest groups have {words} test rows",
-    )
+    return Finding(STAND_IN, f"two public tables: test rows of the smallest group, {words}")
+
+
+def _level(setting: Setting) -> bool:
+    """Say whether no other method of the paper is lower than R2B."""
+    return not any(higher(setting.difference("R2B", other)) for other in OTHERS)
+
+
+def _wins(setting: Setting) -> bool:
+    """Say whether R2B is lower than every other method of the paper."""
+    return all(lower(setting.difference("R2B", other)) for other in OTHERS)
 
 
 def _at_least_as_well(results: Results) -> Finding:
-    worse: dict[str, int] = {}
-    fairer: set[str] = set()
-    total = 0
-    for name, parity, _ in settings(results):
-        total += 1
-        found = {method for method in OTHERS if below(parity[method], parity["R2B"])}
-        fairer |= found
-        worse[name] = worse.get(name, 0) + bool(found)
-    count = sum(worse.values())
-    where = ", ".join(f"{name} {n}" for name, n in worse.items() if n)
-    rest = (
-        f"; in the others ({where}) that of {', '.join(sorted(map(spoken, fairer)))} does"
-        if count
-        else ""
+    settings = list(papers_settings(results))
+    level = sum(map(_level, settings))
+    fairer = {
+        _name(other)
+        for setting in settings
+        for other in OTHERS
+        if higher(setting.difference("R2B", other))
+    }
+    behind = sum(
+        any(
+            not at_most(setting.difference(other, "R2B", setting.accuracy)) for other in MULTI_LABEL
+        )
+        for setting in settings
     )
-    words = f"in {total - count} of {total} settings no parity interval lies below R2B's{rest}"
-    return judged(count == 0, words, partly=count < total)
+    stand_ins = list(on_stand_ins(results))
+    words = (
+        f"no method is lower in {level} of {len(settings)} settings; in the others {' and '.join(sorted(fairer)) or 'none'} is. Its accuracy "
+        f"is not level with that of some multi-label method in {behind}. Stand-in data: no method is lower in {sum(map(_level, stand_ins))} "
+        f"of {len(stand_ins)}"
+    )
+    return judged(level == len(settings), words, partly=level > 0)
 
 
 def _outperforms(results: Results) -> Finding:
-    won: dict[str, list[bool]] = {}
-    for name, parity, _ in settings(results):
-        labels = [parity[method].mean for method in ("BL", "OST", "HTO", "R2B0")]
-        won.setdefault(name, []).append(parity["R2B"].mean < min(labels))
-    said = ", ".join(f"{name} {sum(found)} of {len(found)}" for name, found in won.items())
-    named = [sum(won[name]) > len(won[name]) / 2 for name in ("synthetic", "Adult", "COCO")]
-    return judged(
-        all(named), f"lowest mean parity of the methods on labels: {said}", partly=any(named)
+    parts, found = [], []
+    for data in ("synthetic", "Adult"):
+        settings = [each for each in papers_settings(results) if each.data == data]
+        won = sum(map(_wins, settings))
+        found.append(won > 0)
+        parts.append(f"{data} {won} of {len(settings)}")
+    coco = _coco(results)
+    words = f"lower than each of the five others: {', '.join(parts)}; COCO (stand-in) {sum(map(_wins, coco))} of {len(coco)}"
+    return judged(all(found), words, partly=any(found))
+
+
+def _outperforms_all(results: Results) -> Finding:
+    settings = list(papers_settings(results))
+    won = sum(map(_wins, settings))
+    labels = sum(
+        all(lower(each.difference("R2B", other)) for other in ("BL", *MULTI_LABEL))
+        for each in settings
     )
+    words = f"settings in which R2B is lower than each of the five others; without DPR, in {labels}"
+    return counted(won, len(settings), words)
 
 
 def competitive(results: Results) -> Finding:
-    """Judge whether the parity of OST and R2B_0 is within reach of R2B's in most settings, and not in all."""
-    near = total = 0
-    for _, parity, _ in settings(results):
-        for method in MULTI_LABEL:
-            total += 1
-            near += not below(parity["R2B"], parity[method])
-    return judged(
-        total / 2 < near < total,
-        f"OST and R2B_0: in {near} of {total} comparisons their parity interval is not above R2B's",
+    """Judge whether OST and R2B_0 are level with R2B in most settings, and not in all."""
+    gaps = [
+        setting.difference(method, "R2B")
+        for setting in papers_settings(results)
+        for method in COMPETITIVE
+    ]
+    other = [
+        setting.difference(method, "R2B")
+        for setting in on_stand_ins(results)
+        for method in COMPETITIVE
+    ]
+    near = {margin: sum(at_most(gap, margin) for gap in gaps) for margin in (0.5, MARGIN, 2.0)}
+    plain = sum(not higher(gap) for gap in gaps)
+    words = (
+        f"OST and R2B_0 are level with R2B in {near[MARGIN]} of {len(gaps)} comparisons ({near[0.5]} at a margin of 0.5 points, {near[2.0]} "
+        f"at 2), and without a clear difference in {plain}. Stand-in data: level in {sum(map(at_most, other))} of {len(other)}"
     )
+    count = near[MARGIN]
+    return judged(len(gaps) / 2 < count < len(gaps), words, partly=count > len(gaps) / 2)
 
 
 def _not_guaranteed(results: Results) -> Finding:
     rows = [
-        row
-        for name in ("adult", "synthetic")
-        for row in results[name]
-        if row["method"] in ("OST", "HTO", "R2B0")
+        row for setting in papers_settings(results) for m in MULTI_LABEL for row in setting.rows[m]
     ]
     least, most = min(row["label_parity"] for row in rows), max(row["label_parity"] for row in rows)
     exact = max(
-        row["label_parity"]
-        for name in ("adult", "synthetic")
-        for row in chosen(results[name], method="R2B")
+        row["label_parity"] for setting in papers_settings(results) for row in setting.rows["R2B"]
     )
-    words = f"their training labels keep {100 * least:.1f} to {100 * most:.1f} % parity at epsilon 0; R2B's {100 * exact:.2f} at most"
+    words = f"their training labels keep a disparity of {100 * least:.1f} to {100 * most:.1f} % at epsilon 0, R2B's {100 * exact:.2f} % at most"
     return judged(least > 1e-3, words)
 
 
-def _error_cases(results: Results, p: float) -> list[tuple[str, Cell, Cell]]:
+def _error_gaps(results: Results, p: float) -> list[tuple[bool, str, bool, bool]]:
+    """List whether data stand in, the gap in words, and whether it is an increase or level."""
+    settings = [
+        setting
+        for setting in (*on_adult(results), *on_stand_ins(results))
+        if setting.name.endswith(f"p = {p:g}") or (setting.data == "dermatology" and not p)
+    ]
     found = []
-    for learner in ("rf", "knn"):
-        cells = cells_of(adult(results), "error_parity", p, learner, PAPER_METHODS)
-        found.append((f"Adult {learner}", cells["BL"], cells["R2B"]))
-    cells = coco_cells(results, "error_parity", p)
-    found.append(("COCO", cells["BL"], cells["R2B"]))
-    if p == 0:
-        for table in ("ham10000", "scin"):
-            cells = skin_cells(results, "error_parity", table)
-            found.append((table, cells["BL"], cells["R2B"]))
+    for setting in settings:
+        gap = setting.difference("R2B", "BL", "error_parity")
+        name = f"Adult {setting.name}" if setting.data == "Adult" else setting.name
+        found.append(
+            (
+                setting.stand_in,
+                f"{name.removesuffix(f', p = {p:g}')} {said(gap)}",
+                higher(gap),
+                at_most(gap),
+            )
+        )
     return found
 
 
 def _error_plain(results: Results) -> Finding:
-    found = _error_cases(results, 0.0)
-    words = "; ".join(
-        f"{name} {before.mean:.1f} to {after.mean:.1f}" for name, before, after in found
-    )
-    return counted(
-        sum(not below(before, after) for _, before, after in found),
-        len(found),
-        f"tasks without an increase beyond the intervals ({words})",
+    gaps = _error_gaps(results, 0.0)
+    words = "; ".join(f"{name}{' (stand-in)' if other else ''}" for other, name, _, _ in gaps)
+    risen = sum(rise for _, _, rise, _ in gaps)
+    return judged(
+        not risen,
+        f"R2B minus baseline: {words}",
+        partly=all(near for o, _, _, near in gaps if not o),
     )
 
 
 def _error_injected(results: Results) -> Finding:
-    found = _error_cases(results, 0.5)
-    words = "; ".join(
-        f"{name} {before.mean:.1f} to {after.mean:.1f}" for name, before, after in found
-    )
-    return counted(
-        sum(below(before, after) for _, before, after in found),
-        len(found),
-        f"tasks with an increase ({words}; COCO is other data)",
-    )
+    gaps = _error_gaps(results, 0.5)
+    words = "; ".join(f"{name}{' (stand-in)' if other else ''}" for other, name, _, _ in gaps)
+    own = [rise for other, _, rise, _ in gaps if not other]
+    return judged(all(own), f"R2B minus baseline: {words}", partly=any(own))
 
 
 def _scales(results: Results) -> Finding:
     rows = results["appendix_time"]
-    large = cell(
-        chosen(rows, labels="class", size=1_000_000, solver="rounds", classes=None), "time", 1.0
+    large, soft = (
+        median_time(rows, labels="class", size=1_000_000, solver="rounds"),
+        median_time(rows, labels="soft", size=30_000, solver="rounds"),
     )
+    power = exponent(rows, "rows", "rounds")
+    if large is None or soft is None or power is None:
+        return Finding("not run", "no rows of these sizes")
     words = (
-        f"100 rounds on a million class labels of 16 classes take {large.mean:.2g} s on one core"
-        if large
-        else "not run"
+        f"100 rounds: {large:.2g} s for a million class labels, which are 32 distinct rows. Distributions cannot be merged: {soft:.0f} s for "
+        f"30,000 rows of 16 classes, and time grows with the power {power:.1f} of the rows"
     )
-    return judged(large is not None and large.mean < 60, words)
+    return judged(soft < 1, words, partly=power < 1.2)
 
 
 def _accuracy_lost(results: Results) -> Finding:
-    found = []
-    for learner in ("rf", "knn"):
-        cells = cells_of(adult(results), "top_1", 0.5, learner, ("BL", "R2B"))
-        found.append((learner, cells["BL"], cells["R2B"]))
-    words = "; ".join(
-        f"{learner} {before.mean:.1f} to {after.mean:.1f}" for learner, before, after in found
-    )
+    gaps = {
+        setting.name: setting.difference("R2B", "BL", "top_1")
+        for setting in on_adult(results)
+        if setting.name.endswith("0.5")
+    }
+    words = "; ".join(f"{name} {said(gap)}" for name, gap in gaps.items())
     return counted(
-        sum(below(after, before) for _, before, after in found),
-        2,
-        f"learners on Adult with injected bias lose accuracy ({words})",
+        sum(map(lower, gaps.values())), len(gaps), f"learners on Adult lose accuracy ({words})"
     )
 
 
 _A, _ALL = ("adult",), ("adult", "synthetic", "coco", "dermatology")
 CLAIMS: Final = (
-    Claim(
-        "4.2",
-        "There are 16 classes in this dataset and 29 features … The total number of examples is 48,842",
-        _rows,
+    *(
+        Claim("real", *each)
+        for each in (
+            ("4.2", "Adult: 16 classes, 29 features, 48,842 examples", _rows),
+            ("4.2", "Injection increases bias from about 0.05 to around 0.48", _injected, _A),
+            (
+                "4.2, footnote",
+                "The baseline's disparity can differ from that of the data, whose noise a model can ignore",
+                _ignored,
+                _A,
+            ),
+            ("4.2", "Injection introduces class imbalance as well", _imbalance),
+            (
+                "4.2, Table 1",
+                "In most cases, R2B provides a stronger bias guarantee than the other methods",
+                _most_cases,
+                _A,
+            ),
+            ("4.2, Table 5", "Similar performance results for top-k accuracy", _top_k, _A),
+            ("4.2", "COCO: 22,616 examples", _n_coco, ("coco",)),
+            (
+                "4.2, Table 2",
+                "R2B and the multi-label methods perform much better than DPR",
+                _much_better,
+                ("coco",),
+            ),
+            ("4.2, Table 2", "R2B performs better overall", _better_overall, ("coco",)),
+            (
+                "4.2",
+                "Dermatology: the number of cases per condition and group might be low",
+                _few_cases,
+                ("dermatology",),
+            ),
+        )
     ),
-    Claim(
-        "4.2",
-        "This increases bias in the original labels from about 0.05 to around 0.48",
-        _injected,
-        _A,
-    ),
-    Claim(
-        "4.2, footnote",
-        "the level of demographic parity in the original data can be different from the baseline results … noise … can be ignored",
-        _ignored,
-        _A,
-    ),
-    Claim("4.2", "[injection] introduces class imbalance as well", _imbalance),
-    Claim(
-        "4.2, Table 1",
-        "In most cases, R2B provides a stronger bias guarantee compared to the other methods",
-        _most_cases,
-        _A,
-    ),
-    Claim("4.2, Table 5", "similar performance results for Top-K accuracy", _top_k, _A),
-    Claim(
-        "4.2",
-        "The total number of examples is 22,616 (COCO)",
-        untested("train2014 and its features could not be had"),
-    ),
-    Claim(
-        "4.2, Table 2",
-        "both R2B and the multi-label methods perform much better than transforming the features (DPR)",
-        _much_better,
-        ("coco",),
-    ),
-    Claim("4.2, Table 2", "Moreover, R2B performs better overall", _better_overall, ("coco",)),
-    Claim(
-        "4.2",
-        "the number of cases per condition and per intersection of the attributes might be low",
-        _few_cases,
-        ("dermatology",),
-    ),
-    Claim(
-        "4.2, summary",
-        "R2B performs at least as well as the other baselines in all of the experiments",
-        _at_least_as_well,
-        _ALL,
-    ),
-    Claim(
-        "4.2, summary",
-        "and outperforms the other methods in some cases, such as in the synthetic data, the Adult Income dataset, and COCO",
-        _outperforms,
-        _ALL,
-    ),
-    Claim(
-        "4.2, summary",
-        "the multi-label approach using OST and R2B_0 seem to offer competitive results in most (but not all) settings",
-        competitive,
-        _ALL,
-    ),
-    Claim(
-        "4.2, summary",
-        "the multi-label approach is not guaranteed to debias datasets successfully",
-        _not_guaranteed,
-        ("adult", "synthetic"),
-    ),
-    Claim(
-        "Table 4, section 5",
-        "In the original datasets (p = 0), we do not observe an increase in error parity",
-        _error_plain,
-        ("adult", "coco", "dermatology"),
-    ),
-    Claim(
-        "Table 4",
-        "error parity seems to increase when introducing large bias to such data (p = 0.5)",
-        _error_injected,
-        ("adult", "coco"),
-    ),
-    Claim(
-        "5",
-        "Due to this reduction, the algorithm scales well to large datasets with several classes",
-        _scales,
-        ("appendix_time",),
-    ),
-    Claim(
-        "5",
-        "on both synthetic and real-world datasets … it outperforms other baselines",
-        _at_least_as_well,
-        _ALL,
-    ),
-    Claim(
-        "5",
-        "it accommodates DP but cannot accommodate error parity metrics, such as equalized odds",
-        untested("about the definition of the method; labels alone have no errors"),
-    ),
-    Claim(
-        "5",
-        "Mitigating DP can reduce accuracy when the labels are correlated with the sensitive attribute",
-        _accuracy_lost,
-        _A,
-    ),
-    Claim(
-        "5",
-        "it accommodates categorical sensitive attributes only, not continuous",
-        untested(
-            "about the definition of the method; `r2b.debias` takes continuous ones (docs/constraints.md)"
-        ),
+    *(
+        Claim("conclusions", *each)
+        for each in (
+            (
+                "4.2",
+                "R2B performs at least as well as the other baselines in all of the experiments",
+                _at_least_as_well,
+                _ALL,
+            ),
+            (
+                "4.2",
+                "It outperforms the others in some cases, such as the synthetic data, Adult and COCO",
+                _outperforms,
+                _ALL,
+            ),
+            (
+                "4.2",
+                "OST and R2B_0 offer competitive results in most (but not all) settings",
+                competitive,
+                _ALL,
+            ),
+            (
+                "4.2",
+                "The multi-label approach is not guaranteed to debias datasets",
+                _not_guaranteed,
+                ("adult", "synthetic"),
+            ),
+            (
+                "Table 4, 5",
+                "In the original datasets (p = 0) we do not observe an increase in error parity",
+                _error_plain,
+                ("adult", "coco", "dermatology"),
+            ),
+            (
+                "Table 4",
+                "Error parity seems to increase with large injected bias (p = 0.5)",
+                _error_injected,
+                ("adult", "coco"),
+            ),
+            (
+                "5",
+                "The algorithm scales well to large datasets with several classes",
+                _scales,
+                ("appendix_time",),
+            ),
+            (
+                "5",
+                "On both synthetic and real-world datasets it outperforms other baselines",
+                _outperforms_all,
+                ("adult", "synthetic"),
+            ),
+            (
+                "5",
+                "It cannot accommodate error parity metrics, such as equalized odds",
+                untested("about the definition; labels alone have no errors"),
+            ),
+            (
+                "5",
+                "Mitigating DP can reduce accuracy when labels are correlated with the attribute",
+                _accuracy_lost,
+                _A,
+            ),
+            (
+                "5",
+                "It accommodates categorical sensitive attributes only",
+                untested("about the definition; `r2b.debias` takes continuous ones"),
+            ),
+        )
     ),
 )

@@ -24,7 +24,7 @@ BATCH: Final = 64
 def features_of(
     folder: Path, split: str, image_id: NDArray[Any], file_name: NDArray[Any]
 ) -> Floats:
-    """Give the features of some images: from the file if there is one, or else from the images.
+    """Return the features of some images: from the file if there is one, or else from the images.
 
     Parameters
     ----------

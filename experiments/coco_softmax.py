@@ -27,7 +27,7 @@ def linear_softmax(
     schedule: tuple[tuple[float, int], ...] = PAPER_SCHEDULE,
     batch: int = BATCH,
 ) -> Floats:
-    """Train on soft targets from weights 0, and give the probabilities of the classes for test rows.
+    """Train on soft targets from weights 0, and return the class probabilities of test rows.
 
     Parameters
     ----------
@@ -51,6 +51,18 @@ def linear_softmax(
     >>> linear_softmax(X, Y, np.array([[1.0]]), rng=np.random.default_rng(0), schedule=((0.1, 20),)).round(1)
     array([[1., 0.]])
     """
+    return softmax(X_test, linear_weights(X, targets, rng=rng, schedule=schedule, batch=batch))
+
+
+def linear_weights(
+    X: Floats,
+    targets: Floats,
+    *,
+    rng: np.random.Generator,
+    schedule: tuple[tuple[float, int], ...],
+    batch: int = BATCH,
+) -> NDArray[np.float32]:
+    """Return the weights (d + 1, n_classes) after training; the last row is the intercept."""
     # Single precision halves the time, and a linear model trained in small steps does not need
     # more.
     rows = np.column_stack([X, np.ones(len(X))]).astype(np.float32)
@@ -65,16 +77,21 @@ def linear_softmax(
                 for start in range(0, len(rows), batch):
                     part = order[start : start + batch]
                     picked = rows[part]
-                    error = mass[part] * _softmax(picked @ weights) - wanted[part]
+                    error = mass[part] * _normalised(picked @ weights) - wanted[part]
                     speed *= MOMENTUM
                     speed -= (rate / len(part)) * (picked.T @ error)
                     weights += speed
-        return _softmax(
-            (np.column_stack([X_test, np.ones(len(X_test))]) @ weights).astype(np.float64)
-        )
+    return weights
 
 
-def _softmax(logits: NDArray[Any]) -> NDArray[Any]:
+def softmax(X: Floats, weights: NDArray[np.float32]) -> Floats:
+    """Return the class probabilities of rows."""
+    with one_blas_thread():
+        logits = np.column_stack([X, np.ones(len(X))]) @ weights
+    return np.asarray(_normalised(logits.astype(np.float64)))
+
+
+def _normalised(logits: NDArray[Any]) -> NDArray[Any]:
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares: NDArray[Any] = powers / powers.sum(axis=1, keepdims=True)
     return shares

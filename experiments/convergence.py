@@ -34,7 +34,7 @@ TARGETS: Final = ("free", "population")
 
 @lru_cache(maxsize=1)
 def labels_of(table: str) -> tuple[Any, Any]:
-    """Give labels and groups: classes, or distributions.
+    """Return labels and groups: classes, or distributions.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def labels_of(table: str) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=1)
 def _optimum(table: str, epsilon: float, target: str) -> float:
-    """Give the least squared distance, by the solver of the package."""
+    """Return the least squared distance, by the solver of the package."""
     y, groups = labels_of(table)
     bound: dict[str, Any] = (
         {"bound": "target", "target": "population"} if target == "population" else {}

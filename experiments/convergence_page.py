@@ -22,7 +22,7 @@ _PRINTED: Final = """\
 
 The algorithm returns Z, whose rows add up to 1 but may have entries below 0; the published code sets those to 0 and divides rows by their
 sums, and so does `R2B`. With epsilon 0 the two differ in kind: every H has equal group means, step 2(b) takes the same number from all
-classes of a row, so Z has equal group means after every round. All parity that is left at epsilon 0 comes from the last clip and division.
+classes of a row, so Z has equal group means after every round. All disparity that is left at epsilon 0 comes from the last clip and division.
 `R2B(output="z")` gives Z itself."""
 
 
@@ -80,7 +80,7 @@ def _rounds(rows: Sequence[Row]) -> str:
         "mean",
         "tau",
         *(f"{t} round{'s' if t > 1 else ''}" for t in ROUNDS),
-        "parity after 100, %",
+        "disparity after 100, %",
         "rounds to 0.1 %",
     ]
     return f"### By round, epsilon 0\n\nHow far the squared distance is from the optimum's, in % of it:\n\n{markdown(head, body)}"
@@ -95,9 +95,9 @@ def _raw(rows: Sequence[Row]) -> str:
     )
     beyond = max((row["raw_parity"] - row["epsilon"] for row in loose), default=0.0)
     return (
-        f"Over all {len(exact)} runs with epsilon 0, Z has a parity of at most {max(row['raw_parity'] for row in exact):.0e} in each of "
+        f"Over all {len(exact)} runs with epsilon 0, Z has a disparity of at most {max(row['raw_parity'] for row in exact):.0e} in each of "
         f"the 100 rounds, while the labels that are returned have up to {100 * max(row['parity_100'] for row in exact):.2g} % after the "
         f"last. The lowest entry of a Z after 100 rounds is {min(row['lowest_entry'] for row in rows):.3f}. With epsilon above 0, Z may "
-        f"be less fair than epsilon on the way, by up to {100 * max(0.0, beyond):.1f} points"
-        f"{' but never less fair than the data' if over <= 1e-12 else ''}: step 2(b) mixes classes whose means differ by epsilon."
+        f"have more disparity than epsilon on the way, by up to {100 * max(0.0, beyond):.1f} points"
+        f"{' but never more than the data' if over <= 1e-12 else ''}: step 2(b) mixes classes whose means differ by epsilon."
     )

@@ -86,7 +86,7 @@ def debias_scores(
 
 
 def measures(scores: Floats, labels: Floats, groups: Any) -> Row:
-    """Measure predictions: parity and that by chance, top-1 to top-3 against labels that may be soft, error parity of top-1."""
+    """Measure predictions: disparity and that by chance, top-1 to top-3 against labels that may be soft, error parity of top-1."""
     tops = [top_k_accuracy(labels, scores, k=k) for k in (1, 2, 3)]
     return {
         "parity": demographic_parity_difference(scores, sensitive_features=groups),
@@ -159,7 +159,7 @@ def _rows(name: str, folder: Path, seed: int) -> Rows:
 
 @lru_cache(maxsize=1)
 def _scores(name: str, folder: Path, seed: int, epochs: int) -> tuple[Floats, Floats]:
-    """Give the scores of the model that was trained on labels as they are, for the tuning and the test rows."""
+    """Return the scores of the model that was trained on labels as they are, for the tuning and the test rows."""
     cases, rows = cases_of(name, folder), _rows(name, folder, seed)
     features = scaled(cases.features, rows.train)
     wanted = np.concatenate([rows.tune, rows.test])

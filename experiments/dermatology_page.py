@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from experiments.adult_page import READ_AS
-from experiments.coco_page import PAPER_DATA, compared
+from experiments.coco_page import compared
 from experiments.experiment import Row
-from experiments.figures import HERE, Axis, Panel, Picture, Series, methods_in, points, spoken
+from experiments.figures import PAIRED, Axis, Panel, Picture, Series, methods_in, paired_points
 from experiments.labelling import METHODS, SPOKEN
 from experiments.paper_numbers import Value
-from experiments.tables import Cell, beside, cell, chosen, markdown
+from experiments.tables import Cell, beside, cell, chosen, markdown, paired
 
 PAPER_METHODS: Final = ("BL", "DPR", "OST", "HTO", "R2B0", "R2B")
 METHODS_BY_USE: Final = {
@@ -26,7 +26,7 @@ USES: Final = {
     "scores": "fair scores, fitted on the tuning split (the paper's use)",
 }
 MEASURES: Final = {
-    "parity": "parity, %",
+    "parity": "disparity, %",
     "top_1": "top-1, %",
     "top_2": "top-2, %",
     "top_3": "top-3, %",
@@ -55,15 +55,15 @@ PAPER: Final = _paper()
 """By measure and method."""
 
 _WORDS: Final = """The paper's cases are private and their splits fixed, so no number here can be expected to match one of its numbers.
-They stand in brackets where the use is the paper's; ✓ and ✗ say whether the 99 % intervals overlap, for the record. Groups are as in the
+They stand in brackets where the use is the paper's. Groups are as in the
 paper, ages [18, 30), [30, 45), [45, 65), [65, 90) crossed with sex. HAM10000: 7 diagnoses, 256 principal components of a network's
 features, age and sex, splits of 76, 12 and 12 % by lesion. SCIN: the weights of dermatologists over 26 conditions and other, 27 classes
 as in the paper; what patients said of texture, body part, symptoms and duration, skin type, age and sex, but no image; splits of 50, 25
 and 25 %; its bands of ten years go to the bucket of their middle, so that 40 to 49 and 60 to 69 count as the older bucket. Both: a linear
 softmax (SGD with momentum 0.9, 30 epochs at 0.001 and 15 at 0.0001), random splits, groups in proportion. These rates were chosen among
 three by the baseline's numbers on the test rows of seed 0, and stayed for all methods; the baseline's accuracy is to that extent
-flattered. Top-k against soft labels is the expected accuracy for a label drawn from them. `fitted` is the parity of what was fitted:
-training labels, or tuning scores. `by chance` is the mean parity of the same predictions when groups are handed out at random: with
+flattered. Top-k against soft labels is the expected accuracy for a label drawn from them. `fitted` is the disparity of what was fitted:
+training labels, or tuning scores. `by chance` is the mean disparity of the same predictions when groups are handed out at random: with
 groups this small, no method can be told from a fair one below it."""
 
 
@@ -92,7 +92,7 @@ def _facts(rows: Sequence[Row]) -> str:
         f"About {row['n_train']:,} rows to train, {row['n_tune']:,} to tune, {row['n_test']:,} to test. {row['n_left_out']:,} rows are "
         "left out: age, sex or label unknown, or an age outside the buckets. "
         f"{row['n_classes']} classes, 8 groups, the smallest with {min(each['smallest_group'] for each in rows)} test rows. "
-        f"Parity of all labels: {parity.text()} % (paper 9)."
+        f"Disparity of all labels: {parity.text()} % (paper 9)."
     )
 
 
@@ -112,7 +112,7 @@ def _table(rows: Sequence[Row], use: str) -> str:
         body.append(
             [
                 SPOKEN.get(method, method),
-                *(beside(value, papers[measure]) for measure, value in cells.items()),
+                *(beside(value, papers[measure], marked=False) for measure, value in cells.items()),
             ]
         )
     return markdown(["method", *columns.values()], body)
@@ -121,9 +121,9 @@ def _table(rows: Sequence[Row], use: str) -> str:
 def _findings(rows: Sequence[Row]) -> str:
     """Put what the paper's table shows beside whether it shows on either table, scores debiased."""
     claims = [
-        ("R2B less unfair than BL", "parity", "R2B", "BL"),
-        ("R2B less unfair than HTO", "parity", "R2B", "HTO"),
-        ("DPR more unfair than BL", "parity", "DPR", "BL"),
+        ("R2B has less disparity than BL", "parity", "R2B", "BL"),
+        ("R2B has less disparity than HTO", "parity", "R2B", "HTO"),
+        ("DPR has more disparity than BL", "parity", "DPR", "BL"),
         ("HTO less accurate than BL, top-1", "top_1", "HTO", "BL"),
         ("HTO less accurate than BL, top-3", "top_3", "HTO", "BL"),
         ("R2B less accurate than BL, top-3", "top_3", "R2B", "BL"),
@@ -135,7 +135,8 @@ def _findings(rows: Sequence[Row]) -> str:
         for table in TABLES:
             found = chosen(rows, table=table, use="scores")
             paper = PAPER[measure, one], PAPER[measure, other]
-            said, here = compared((_cell(found, measure, one), _cell(found, measure, other)), paper)
+            gap = paired(chosen(found, method=one), chosen(found, method=other), measure)
+            said, here = compared(gap, paper)
             line += [said, here] if len(line) == 1 else [here]
         body.append(line)
     head = ["finding, scores debiased", "paper", *TABLES.values()]
@@ -143,7 +144,7 @@ def _findings(rows: Sequence[Row]) -> str:
 
 
 def _account(rows: Sequence[Row]) -> str:
-    """Say in words what the exact method does to parity and accuracy in both uses."""
+    """Say in words what the exact method does to disparity and accuracy in both uses."""
     said = []
     for use in USES:
         found = chosen(rows, use=use)
@@ -157,43 +158,36 @@ def _account(rows: Sequence[Row]) -> str:
         before, top_before, after, top_after = (value.mean for value in cells if value is not None)
         words = "training labels" if use == "training" else "scores"
         said.append(
-            f"fair {words} take parity from {before:.1f} to {after:.1f} % and top-1 from {top_before:.1f} to {top_after:.1f} %"
+            f"fair {words} take the disparity from {before:.1f} to {after:.1f} % and top-1 from {top_before:.1f} to {top_after:.1f} %"
         )
     return f"In short, by the exact method: {'; '.join(said)}." if said else ""
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
-    """Draw parity and top-1 by method, table and use, beside the paper's on its own data."""
+    """Draw disparity and top-1 by method, table and use, beside the paper's on its own data."""
     methods = methods_in(rows)
     settings = [
         (table, use) for table in TABLES for use in USES if chosen(rows, table=table, use=use)
     ]
     grid = []
     for measure, axis in (
-        ("parity", Axis("parity (%)", "log")),
+        ("parity", Axis("disparity (%)", zero=True)),
         ("top_1", Axis("accuracy (%)")),
-        ("error_parity", Axis("error parity (%)", "log")),
+        ("error_parity", Axis("error parity (%)", zero=True)),
     ):
         panels = []
         for table, use in settings:
             found = chosen(rows, table=table, use=use)
-            ours = Series(
-                HERE, points((spoken(method), _cell(found, measure, method)) for method in methods)
-            )
-            papers = Series(
-                PAPER_DATA,
-                points((spoken(method), PAPER.get((measure, method))) for method in methods),
-            )
+            ours = paired_points(found, measure, methods)
             chance = _cell(found, "chance", "Exact") if measure == "parity" else None
-            series = (ours, papers) if use == "scores" else (ours,)
             title = f"{TABLES[table]}, fair {'labels' if use == 'training' else 'scores'}"
-            panels.append(Panel(title, series, axis, None if chance is None else chance.mean))
+            level = None if chance is None else chance.mean
+            panels.append(Panel(title, (Series("", ours),), axis, level))
         grid.append(tuple(panels))
-    words = "Predictions on test rows, mean over seeds with 99 % intervals. Parities on logarithmic axes."
     return (
         {
             "methods": Picture(
-                "Dermatology: parity, accuracy and error parity by method", words, tuple(grid)
+                "Dermatology: disparity, accuracy and error parity by method", PAIRED, tuple(grid)
             )
         }
         if settings

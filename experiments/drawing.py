@@ -73,7 +73,7 @@ def _figure(picture: Picture, width: float, height: float) -> Any:
 
 
 def _part(figure: Any, x: float, y: float) -> tuple[float, float]:
-    """Give a place in pixels from the left and from the top as parts of a figure."""
+    """Return a place in pixels from the left and from the top as parts of a figure."""
     width, height = figure.get_size_inches() * 72
     return x / width, 1 - y / height
 
@@ -153,7 +153,7 @@ def _dots(picture: Picture) -> Any:
 
 
 def _look(kind: int, ranked: bool) -> dict[str, Any]:
-    """Give shape and colour of one kind of dots; the second of two is hollow, so that both show where they meet."""
+    """Return shape and colour of one kind of dots; the second of two is hollow, so that both show where they meet."""
     if ranked:
         shade = _SHADES[min(kind, len(_SHADES) - 1)]
         return {
@@ -206,7 +206,7 @@ def _dot_panel(
 
 
 def _below(picture: Picture) -> set[float]:
-    """Give the floors of axes that a value lies below."""
+    """Return the floors of axes that a value lies below."""
     panels = [panel for panel in picture.panels if panel.value.scale == "log"]
     return {
         panel.value.floor
@@ -396,7 +396,7 @@ def spread(places: Sequence[float], gap: float, low: float, high: float) -> list
 
 
 def _range(panels: Sequence[Panel], levels: Sequence[float] = ()) -> tuple[float, float]:
-    """Give the limits of values and levels, intervals included, that panels share."""
+    """Return the limits of values and levels, intervals included, that panels share."""
     axis = panels[0].value
     series: list[Series] = [each for panel in panels for each in panel.series]
     lows, highs = zip(
@@ -440,7 +440,7 @@ def _scale(axis: Any, wanted: Axis, low: float, high: float) -> None:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Give round numbers between two on a logarithmic axis, denser on a short one.
+    """Return round numbers between two on a logarithmic axis, denser on a short one.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from experiments.experiment import Row
 from experiments.labelling import METHODS, SPOKEN
 from experiments.paper_numbers import Value
-from experiments.tables import Cell
+from experiments.tables import Cell, cell, chosen, paired
 
 Point = tuple[Any, float, float | None]
 """A place (a number, or the name of a row of dots), a value, and half the width of its interval."""
@@ -187,10 +187,30 @@ def _said(point: Point) -> str:
 
 
 def points(cells: Iterable[tuple[Any, Cell | Value | None]]) -> tuple[Point, ...]:
-    """Give the points of cells by place; those that were not run are left out."""
+    """Return the points of cells by place; those that were not run are left out."""
     return tuple(
         (place, value.mean, value.half_width) for place, value in cells if value is not None
     )
+
+
+def paired_points(
+    rows: Sequence[Row], measure: str, methods: Iterable[str], base: str = "R2B"
+) -> tuple[Point, ...]:
+    """Return the mean of every method, with the interval of its difference from ``base``.
+
+    Methods share their splits; ``base`` itself has no interval.
+    """
+    found = []
+    for method in methods:
+        mine = chosen(rows, method=method)
+        value = cell(mine, measure)
+        if value is not None:
+            gap = None if method == base else paired(mine, chosen(rows, method=base), measure)
+            found.append((spoken(method), value.mean, None if gap is None else gap.half_width))
+    return tuple(found)
+
+
+PAIRED: Final = "Test rows, mean over splits. Intervals (99 %) are of the difference from R2B within a split; R2B itself has none."
 
 
 def methods_in(rows: Sequence[Row]) -> list[str]:

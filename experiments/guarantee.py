@@ -1,4 +1,4 @@
-"""Proposition 2, evaluated: the bound on the parity of a classifier, term by term, beside the parity that its predictions show.
+"""Proposition 2, evaluated: the bound on the disparity of a classifier, term by term, beside the disparity that its predictions show.
 
 The learners are those of the tables, trained on the labels of Algorithm 1 after 100 rounds. Of the
 bound's terms only the Rademacher complexity is an estimate: the learner is trained on random signs,
@@ -42,7 +42,7 @@ def _table(
     rows: int | None,
     seed: int,
 ) -> Any:
-    """Give features, classes and groups of training and test rows, and the number of classes."""
+    """Return features, classes and groups of training and test rows, and the number of classes."""
     if classes is not None and features is not None and per_class is not None:
         sample = synthetic.sample_of(classes, features, per_class, synthetic.TEST_ROWS, seed)
         return sample.X, sample.y, sample.groups, sample.X_test, sample.groups_test, classes
@@ -71,7 +71,7 @@ def _predict(
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
-    """Train one learner on fair labels, evaluate every term of the bound on the training rows, and the parity on the test rows."""
+    """Train one learner on fair labels, evaluate every term of the bound on the training rows, and the disparity on the test rows."""
     shape = (configuration[name] for name in ("data", "classes", "features", "per_class", "rows"))
     X, y, groups, X_test, groups_test, n_classes = _table(*shape, seed)
     learner, trees = configuration["learner"], configuration["trees"] or 0

@@ -1,4 +1,4 @@
-"""The section on Proposition 2: every term of the bound beside the parity that was seen."""
+"""The section on Proposition 2: every term of the bound beside the disparity that was seen."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ COLUMNS: Final = {
     "confidence": "root",
     "printed": "bound as printed",
     "proven": "bound as proven",
-    "parity": "parity seen",
+    "parity": "disparity seen",
 }
 
 _WORDS: Final = """\
 `DP(f) <= epsilon + 2 tau + 2 d + sqrt(log(2 L R / delta) / (2 n_0))` with probability 1 - delta, delta = 0.05. Learners are trained on the
-labels of R2B (100 rounds); epsilon is the parity of what they are trained on (drawn classes where they take classes), tau the largest
+labels of R2B (100 rounds); epsilon is the disparity of what they are trained on (drawn classes where they take classes), tau the largest
 difference between group means of predictions and labels on the training rows, d is estimated by training on random signs (a lower bound),
 n_0 is the size of the smallest group. Its proof carries twice d and twice the root: `as proven`. All in %, means over seeds; `seen` is on
 the test rows."""
@@ -68,7 +68,7 @@ def _account(rows: Sequence[Row]) -> str:
         most = max(terms, key=lambda name: terms[name])
         said.append(f"{most} for the {spoken} ({100 * terms[most]:.0f} % on average)")
     return (
-        f"The parity seen is below the printed bound in {below} of {len(rows)} runs; the bound is {ratio[len(ratio) // 2]:.0f} times what "
+        f"The disparity seen is below the printed bound in {below} of {len(rows)} runs; the bound is {ratio[len(ratio) // 2]:.0f} times what "
         f"is seen in the median, and says nothing (the proven one is 100 % or more) in {vacuous}. Its largest term is {', '.join(said)}: "
         "kNN with five neighbours follows random signs, and no learner fits fair labels that depend on a group it cannot see. As a reason "
         "why fair labels help, the proposition stands; as a number, it promises little here."

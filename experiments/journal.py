@@ -77,7 +77,7 @@ def read_results(path: Path) -> list[Row]:
 
 
 def finished(output: Path, name: str) -> dict[str, Row]:
-    """Give all finished rows by identity, from the results file and from the journal of an interrupted run."""
+    """Return all finished rows by identity, from the results file and from the journal of an interrupted run."""
     path = results_path(output, name)
     rows = [
         *(read_results(path) if path.exists() else []),

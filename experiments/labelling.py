@@ -31,6 +31,9 @@ METHODS: Final = ("BL", "DPR", *LABEL_METHODS, "RW")
 VISIBLE: Final = "Visible"
 """The optimum by the groups as features show them: labels for fair models, which differ from row to row."""
 
+FAIR_MODEL: Final = "Fair model"
+"""A :class:`r2b.sklearn.ParityClassifier` around the learner of the experiment."""
+
 SPOKEN: Final = {
     "R2B0": "R2B_0",
     "R2B1": "R2B, 1 round",
@@ -38,12 +41,13 @@ SPOKEN: Final = {
     "Exact": "R2B exact",
     "RW": "reweighing",
     VISIBLE: "visible groups",
+    FAIR_MODEL: "ParityClassifier",
 }
 """Names for readers, where they differ."""
 
 
 def channel_of(method: str, y: Codes, groups: Codes, n_classes: int) -> Floats:
-    """Give what a method makes of class labels: P(new label | group, old label).
+    """Return what a method makes of class labels: P(new label | group, old label).
 
     Class labels with the same group share their answer, so this small table is all that there is to
     know about a method.
@@ -120,7 +124,7 @@ def drawn_labels(
 
 
 def visible_labels(X: Floats, y: Codes, groups: Codes, group_estimator: Any, seed: int) -> Floats:
-    """Give the closest labels that are fair to the groups as the features show them, predicted out of five folds.
+    """Return the closest labels that are fair to the groups as the features show them, predicted out of five folds.
 
     Returns
     -------
@@ -149,7 +153,7 @@ def drawn_from_rows(soft: Floats, rng: np.random.Generator) -> Codes:
 
 
 def parity_of_rows(soft: Floats, groups: Codes) -> float:
-    """Give the parity of distributions by the groups as they are.
+    """Return the disparity of distributions by the groups as they are.
 
     Examples
     --------
@@ -161,12 +165,12 @@ def parity_of_rows(soft: Floats, groups: Codes) -> float:
 
 
 def weights_of(method: str, y: Codes, groups: Codes) -> Floats | None:
-    """Give the row weights of reweighing; None for every other method."""
+    """Return the row weights of reweighing; None for every other method."""
     return Reweighing().fit_transform(y, sensitive_features=groups) if method == "RW" else None
 
 
 def parity_of_channel(channel: Floats, y: Codes, groups: Codes) -> float:
-    """Give the multiclass demographic parity of the labels that a channel makes of classes.
+    """Return the multiclass demographic parity of the labels that a channel makes of classes.
 
     Examples
     --------
@@ -183,6 +187,6 @@ def parity_of_channel(channel: Floats, y: Codes, groups: Codes) -> float:
 
 
 def sampled_parity(labels: Any, groups: Codes, n_classes: int) -> float:
-    """Give the parity of class labels as they are."""
+    """Return the disparity of class labels as they are."""
     identity = np.broadcast_to(np.eye(n_classes), (int(groups.max()) + 1, n_classes, n_classes))
     return parity_of_channel(identity, labels, groups)

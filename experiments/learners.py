@@ -139,7 +139,7 @@ def measures_of(scores: Floats, y: Codes, groups: Codes, ties: str = "average") 
     Returns
     -------
     dict
-        ``parity`` of the predicted probabilities; ``chance``, the mean parity of the same
+        ``parity`` of the predicted probabilities; ``chance``, the mean disparity of the same
         predictions when groups are handed out at random; ``top_1`` to ``top_3``; ``error_parity``
         of top-1.
     """

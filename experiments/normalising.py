@@ -1,4 +1,4 @@
-"""What normalising does to labels that were debiased class by class: parity before and after, and the bound of appendix A.2.
+"""What normalising does to labels that were debiased class by class: disparity before and after, and the bound of appendix A.2.
 
 Appendix A.2 argues that normalising does little harm where debiasing class by class acts like a
 random perturbation E of the labels: with H = Y + E, the additive normalisation moves no class mean
@@ -64,7 +64,7 @@ def _parity(rows: Floats, of: Codes, count: Floats) -> float:
 
 
 def _excess(sums: Floats, of: Codes, count: Floats) -> float:
-    """Give the largest distance of a group's mean row sum from 1."""
+    """Return the largest distance of a group's mean row sum from 1."""
     return max(
         abs(float(sums[of == s].sum() / count[of == s].sum()) - 1.0)
         for s in range(int(of.max()) + 1)
@@ -73,7 +73,7 @@ def _excess(sums: Floats, of: Codes, count: Floats) -> float:
 
 @lru_cache(maxsize=1)
 def _labels(kind: str, classes: int, per_class: int, seed: int) -> tuple[Any, Codes]:
-    """Give labels and groups of a kind: see the page."""
+    """Return labels and groups of a kind: see the page."""
     if kind.startswith("Adult"):
         split = split_of(
             {"order": "education-num", "rows": None, "p": 0.5 if "injected" in kind else 0.0}, seed
@@ -139,7 +139,7 @@ def _measured(method: str, y: Any, groups: Codes, rng: np.random.Generator) -> R
 
 
 def _cells(y: Any, groups: Codes) -> tuple[Floats, Codes, Floats]:
-    """Give distinct label rows, their groups, and how many there are of each."""
+    """Return distinct label rows, their groups, and how many there are of each."""
     if np.ndim(y) == 2:
         return np.asarray(y, dtype=np.float64), groups, np.ones(len(groups))
     n_classes = int(y.max()) + 1

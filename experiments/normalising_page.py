@@ -11,7 +11,7 @@ from experiments.tables import MISSING, cell, chosen, markdown
 
 PAPER_BEFORE: Final = 0.01
 PAPER_AFTER: Final = 0.22
-"""The paper's example: OST on synthetic data, parity of the training labels before and after normalising."""
+"""The paper's example: OST on synthetic data, disparity of the training labels before and after normalising."""
 
 KINDS: Final = {
     "Adult": "Adult",
@@ -35,7 +35,7 @@ _A2: Final = """\
 Its bound is about E = H - Y with mean 0. `excess` is `|1'H1 - n| / n`, the most that the additive step can move a class mean, for the
 methods as they are (largest over seeds and groups). `drawn apart` is the 95 % quantile of the same where every entry of H is drawn as 0 or
 1 by itself, a perturbation with mean 0; `bound` is the epsilon at which the paper's sum of exponentials is 5 %. `one class drawn` is the
-parity of labels drawn row by row, one class each, as learners get them, beside what Hoeffding's inequality allows with 95 %."""
+disparity of labels drawn row by row, one class each, as learners get them, beside what Hoeffding's inequality allows with 95 %."""
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -48,7 +48,7 @@ def section(rows: Sequence[Row]) -> str:
 
 
 def largest(rows: Sequence[Row], measure: str, **wanted: object) -> float | None:
-    """Give the largest of a measure; None where no row has it."""
+    """Return the largest of a measure; None where no row has it."""
     values = [row[measure] for row in chosen(rows, **wanted) if row.get(measure) is not None]
     return max(values) if values else None
 

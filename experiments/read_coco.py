@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,23 +21,12 @@ from r2b.errors import FileFormatError, ParameterError
 GENDERS: Final = ("man", "woman")
 """The paper's groups: images with one of the two words in their captions, and not the other."""
 
-_GENDER: Final = """
-man men mans woman women womans he she his her hers him himself herself male males female females gentleman gentlemen lady ladies boy boys
-girl girls guy guys gal gals father fathers mother mothers dad mom mum daddy mommy son sons daughter daughters brother brothers sister
-sisters husband wife boyfriend girlfriend bride groom king queen prince princess actor actress waiter waitress businessman businesswoman
-businessmen policeman policemen policewoman fireman firemen salesman snowman cowboy cowgirl cowboys sir madam mr mrs grandfather
-grandmother grandma grandpa uncle aunt
-"""
-
-GENDER_WORDS: Final = frozenset(_GENDER.split())
-"""Words that give gender away, to be left out where captions serve as features."""
-
 _WORD: Final = re.compile(r"[a-z]+")
 
 
 @dataclass(frozen=True, eq=False)
 class CocoImages:
-    """Images, their objects and their captions, in the order of image numbers.
+    """Images and their objects, in the order of image numbers.
 
     Attributes
     ----------
@@ -50,8 +38,6 @@ class CocoImages:
     classes : tuple of str
     gender : ndarray of shape (n,)
         "man", "woman", "both" or "none".
-    captions : tuple of str, or None
-        All captions of an image in one text.
     """
 
     image_id: npt.NDArray[np.int64]
@@ -59,43 +45,19 @@ class CocoImages:
     counts: npt.NDArray[np.int64]
     classes: tuple[str, ...]
     gender: npt.NDArray[Any]
-    captions: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.image_id)
 
     def part(self, keep: npt.NDArray[Any]) -> CocoImages:
-        """Give some of the images, by a mask or by positions."""
+        """Return some of the images, by a mask or by positions."""
         places = np.arange(len(self))[keep]
-        captions = (
-            None if self.captions is None else tuple(self.captions[i] for i in places.tolist())
-        )
         return CocoImages(
             self.image_id[places],
             self.file_name[places],
             self.counts[places],
             self.classes,
             self.gender[places],
-            captions,
-        )
-
-    def without(self, name: str) -> CocoImages:
-        """Leave one class out.
-
-        Raises
-        ------
-        ParameterError
-            There is no such class.
-        """
-        if name not in self.classes:
-            raise ParameterError(
-                f"There is no class {name!r}.",
-                remedy=f"Choose one of {', '.join(self.classes)}.",
-                name=name,
-            )
-        kept = [k for k, other in enumerate(self.classes) if other != name]
-        return replace(
-            self, counts=self.counts[:, kept], classes=tuple(self.classes[k] for k in kept)
         )
 
     def of_the_paper(self) -> CocoImages:
@@ -152,47 +114,6 @@ def gender_of(captions: Iterable[str]) -> str:
     return "both" if len(found) == 2 else (found[0] if found else "none")
 
 
-def words_of(caption: str) -> list[str]:
-    """Split a caption into small words, those that give gender away left out.
-
-    Examples
-    --------
-    >>> words_of("A man throws HIS frisbee.")
-    ['a', 'throws', 'frisbee']
-    """
-    return [word for word in _WORD.findall(caption.lower()) if word not in GENDER_WORDS]
-
-
-def vocabulary_of(captions: Iterable[str], size: int) -> tuple[str, ...]:
-    """Give the words that occur in most captions, the most frequent first, ties in the order of the alphabet.
-
-    Examples
-    --------
-    >>> vocabulary_of(["a red bus", "a bus"], 2)
-    ('a', 'bus')
-    """
-    counts = Counter(word for caption in captions for word in set(words_of(caption)))
-    return tuple(sorted(counts, key=lambda word: (-counts[word], word))[:size])
-
-
-def bag_of_words(captions: Iterable[str], vocabulary: tuple[str, ...]) -> npt.NDArray[np.float64]:
-    """Count the words of a vocabulary in each text.
-
-    Examples
-    --------
-    >>> bag_of_words(["a bus, a car"], ("a", "car", "red"))
-    array([[2., 1., 0.]])
-    """
-    place = {word: j for j, word in enumerate(vocabulary)}
-    texts = list(captions)
-    bag = np.zeros((len(texts), len(vocabulary)))
-    for i, text in enumerate(texts):
-        for word, times in Counter(words_of(text)).items():
-            if word in place:
-                bag[i, place[word]] = times
-    return bag
-
-
 def read_coco(instances: str | Path, captions: str | Path) -> CocoImages:
     """Read one split of the official annotations.
 
@@ -236,7 +157,6 @@ def read_coco(instances: str | Path, captions: str | Path) -> CocoImages:
         counts=counts,
         classes=tuple(str(category["name"]) for category in categories),
         gender=np.array([gender_of(each) for each in said], dtype=np.str_),
-        captions=tuple(" \n ".join(each) for each in said),
     )
 
 

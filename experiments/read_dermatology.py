@@ -60,7 +60,7 @@ class Cases:
 
 
 def age_buckets(ages: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Give the bucket of each age, 0 to 3, and -1 for ages outside all of them or unknown (NaN).
+    """Return the bucket of each age, 0 to 3, and -1 for ages outside all of them or unknown (NaN).
 
     Examples
     --------

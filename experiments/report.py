@@ -1,41 +1,60 @@
-"""Files from rows: the tables and figures of one experiment, and the page that puts all of them beside the paper."""
+"""Files from rows: the tables and figures of one experiment, and the page on all of them."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments import MODULES, find
+from experiments import MODULES, adult_page, coco_page, find
+from experiments.claims import Results
 from experiments.claims import section as claims
-from experiments.experiment import Experiment, Row
+from experiments.experiment import OWN_COLUMNS, Experiment, Row
 from experiments.journal import read_results, results_path
+from experiments.summary import differences
 from experiments.summary import section as in_short
+from experiments.tables import cell, markdown
 
+WIDTH = 140
 # How far a row that is computed again on another machine may be from the stored one: measures of
 # labels, and of what a learner predicts.
 LABELS_AGREE = 1e-9
 PREDICTIONS_AGREE = 1e-3
 
-_HEAD = f"""# The paper's experiments, rerun
+_HEAD = """\
+# The paper's experiments, rerun
 
-This page is generated from the results files in `results/`: `python -m experiments page` writes it, and a test compares. Every number
-is a mean over rows of the file named in its section; a row holds its configuration, its seed and the versions of the packages, and
-`experiments.rerun(row)` computes it again.
+This page is generated from the files in `results/`: `python -m experiments page` writes it, and a test compares. Every number is a mean over
+rows of a file; a row holds its configuration, its seed and the versions of the packages. All numbers are in percent where nothing else is
+said. `make reproduce` runs everything again, which takes hours; `make reproduce-quick` runs small settings in two minutes, to see that the
+code works.
+"""
 
-A row follows from its configuration and seed; on the same machine only times differ. On another processor the libraries of
-linear algebra add in another order, and the last bits of labels differ. Measures of labels (`data_parity`, `label_parity`, and all of the
-experiments that train nothing) then agree to {LABELS_AGREE:.0e}, of the number itself where that is above 1. Measures of predictions agree
-to {PREDICTIONS_AGREE:g}, one in the last digit of a percentage below: a tree decides between splits of equal gain by such a bit, and sends
-some test rows another way (a stored row of a forest differed by 6e-7 on another processor). Labels by visible groups come after such a
-tree and count as predictions. Tests hold reruns to both.
+_AGAIN = f"""\
+## Running it again
+
+`experiments.rerun(row)` computes a stored row again. On the same machine only times differ. On another processor libraries add in another
+order: measures of labels agree to {LABELS_AGREE:.0e}, measures of predictions to {PREDICTIONS_AGREE:g}, since a tree decides between splits of equal gain by
+the last bit. Tests hold reruns to both. The data of COCO and dermatology are not part of the package: name their folder by `--data` or
+`R2B_DATA`; without it these experiments are left out, and their tests skip.
+"""
+
+_QUICK = """\
+A run of the small setting, to see that the code works. It is not compared with the paper: rows, trees, epochs or seeds are fewer than the
+paper's. Settings:
 """
 
 
-def write_files(experiment: Experiment, rows: Sequence[Row], folder: Path) -> list[Path]:
+def write_files(
+    experiment: Experiment, rows: Sequence[Row], folder: Path, *, quick: bool = False
+) -> list[Path]:
     """Write an experiment's tables as Markdown and its figures as SVG, beside its results file.
+
+    The small setting gets one table of its settings and means, and no figure.
 
     Returns
     -------
@@ -43,13 +62,70 @@ def write_files(experiment: Experiment, rows: Sequence[Row], folder: Path) -> li
         What was written.
     """
     page = folder / f"{experiment.name}.md"
-    page.write_text(_part(experiment, rows, images="") + "\n", encoding="utf-8")
+    text = _small(experiment, rows) if quick else _grid(experiment, rows)
+    page.write_text(text + "\n", encoding="utf-8")
     written = [page]
-    for stem, drawing in experiment.figures(rows).items():
+    for stem, drawing in ({} if quick else experiment.figures(rows)).items():
         path = folder / f"{experiment.name}-{stem}.svg"
         path.write_text(drawing.svg(), encoding="utf-8")
         written.append(path)
     return written
+
+
+def _small(experiment: Experiment, rows: Sequence[Row]) -> str:
+    """Write the means of a small run by configuration, with the settings that all rows share."""
+    settings = [json.loads(row["configuration"]) for row in rows]
+    names = list(dict.fromkeys(name for each in settings for name in each))
+    fixed = {
+        name: settings[0].get(name)
+        for name in names
+        if len({each.get(name) for each in settings}) == 1
+    }
+    varied = [name for name in names if name not in fixed]
+    measures = [
+        name
+        for name in dict.fromkeys(name for row in rows for name in row)
+        if name not in (*OWN_COLUMNS, *names)
+        and any(isinstance(row.get(name), float) for row in rows)
+    ]
+    body: dict[str, list[Row]] = {}
+    for row in rows:
+        body.setdefault(row["configuration"], []).append(row)
+    lines = []
+    for configuration, found in body.items():
+        known = json.loads(configuration)
+        cells = [cell(found, measure, 1.0) for measure in measures]
+        lines.append(
+            ["" if known.get(name) is None else str(known[name]) for name in varied]
+            + ["" if value is None else f"{value.mean:.3g}" for value in cells]
+        )
+    seeds = sorted({row["seed"] for row in rows})
+    shared = {**{k: v for k, v in fixed.items() if v is not None}, "seeds": len(seeds)}
+    said = "\n".join(f"- {name}: {value}" for name, value in shared.items())
+    return "\n".join(
+        [
+            f"## {experiment.title}, small setting",
+            "",
+            _QUICK,
+            said,
+            "",
+            markdown([*varied, *measures], lines),
+        ]
+    )
+
+
+def _grid(experiment: Experiment, rows: Sequence[Row]) -> str:
+    seeds = len({row["seed"] for row in rows})
+    source = f"Source: `{experiment.name}.parquet`, {len(rows):,} rows, {seeds} seed{'s' if seeds > 1 else ''}."
+    drawn = experiment.figures(rows).items()
+    drawings = "\n\n".join(
+        f"![{picture.title}]({experiment.name}-{stem}.svg)" for stem, picture in drawn
+    )
+    return "\n\n".join(
+        part
+        for part in (f"## {experiment.title}", source, experiment.section(rows), drawings)
+        if part
+    )
 
 
 def page_of(results: Path, images: str = "../results/") -> str:
@@ -59,7 +135,7 @@ def page_of(results: Path, images: str = "../results/") -> str:
     ----------
     results : Path
     images : str
-        Where the figures are, seen from the page.
+        Where figures and grids are, seen from the page.
     """
     there = {
         name: read_results(results_path(results, name))
@@ -67,27 +143,69 @@ def page_of(results: Path, images: str = "../results/") -> str:
         if results_path(results, name).exists()
     }
     parts = [_HEAD, in_short(there), claims(there)]
-    for name in MODULES:
-        experiment, path = find(name), results_path(results, name)
-        if path.exists():
-            parts.append(_part(experiment, there[name], images))
-        else:
-            parts.append(f"## {experiment.title}\n\nNot run: there is no `{path.name}`.")
-    return "\n".join(f"{part.rstrip()}\n" for part in parts)
+    if "adult" in there:
+        parts.append(_adult(there["adult"], images))
+    if "coco" in there:
+        parts.append(_coco(there["coco"], images))
+    parts += [_figures(there, images), _AGAIN]
+    return "\n".join(f"{_wrapped(part).rstrip()}\n" for part in parts)
 
 
-def _part(experiment: Experiment, rows: Sequence[Row], images: str) -> str:
-    seeds = len({row["seed"] for row in rows})
-    source = f"Source: `{experiment.name}.parquet`, {len(rows):,} rows, {seeds} seed{'s' if seeds > 1 else ''}."
-    drawn = experiment.figures(rows).items()
-    drawings = "\n\n".join(
-        f"![{picture.title}]({images}{experiment.name}-{stem}.svg)" for stem, picture in drawn
-    )
+def _wrapped(text: str) -> str:
+    """Break long lines of prose; tables, headings and pictures stay as they are."""
+    lines = []
+    for line in text.splitlines():
+        prose = len(line) > WIDTH and not line.startswith(("|", "#", "!"))
+        lines += (
+            textwrap.wrap(line, WIDTH, break_long_words=False, break_on_hyphens=False)
+            if prose
+            else [line]
+        )
+    return "\n".join(lines)
+
+
+def _adult(rows: Sequence[Row], images: str) -> str:
+    marks = "✓ where the 99 % intervals overlap (the paper's rounding added), ✗ where they do not; **bold** by the paper's rule."
     return "\n\n".join(
-        part
-        for part in (f"## {experiment.title}", source, experiment.section(rows), drawings)
-        if part
+        [
+            f"## Adult\n\n{adult_page.choices(rows)}",
+            f"Disparity of the training labels: {adult_page.data_words(rows)}. Each cell has our number and the paper's in brackets: {marks}",
+            *(
+                f"### {adult_page.TITLES[measure]}\n\n{adult_page.table(rows, measure)}"
+                for measure in ("parity", "top_1")
+            ),
+            f"### Numbers of the paper within the intervals\n\n{adult_page.counts(rows)}",
+            f"Top-2 and top-3 accuracy, error parity and methods that the paper does not have: [all tables]({images}adult.md).",
+            f"### What differs, and what was tried\n\n{differences(rows)}",
+        ]
     )
+
+
+def _coco(rows: Sequence[Row], images: str) -> str:
+    measures = ("parity", "tv_accuracy", "error_parity")
+    tables = "\n\n".join(
+        f"**p = {p:g}.** {coco_page.words(rows, p)}\n\n{coco_page.table(rows, p, measures=measures)}"
+        for p in (0.0, 0.5)
+    )
+    said = coco_page.section(rows).split("\n\n", 1)[0]
+    more = f"Choices, and top-1 to top-3: [all tables]({images}coco.md). Two skin tables stand in for [dermatology]({images}dermatology.md)."
+    return f"## COCO, on images that could be had\n\n{said}\n\n{tables}\n\n{more}"
+
+
+def _figures(there: Results, images: str) -> str:
+    parts = [
+        "## Figures and grids\n\nEvery figure has its numbers in its description; the link leads to the tables."
+    ]
+    for name, rows in there.items():
+        experiment = find(name)
+        parts.append(
+            f"### {experiment.title}\n\n[Tables]({images}{name}.md), from `{name}.parquet`."
+        )
+        parts += [
+            f"![{picture.title}]({images}{name}-{stem}.svg)"
+            for stem, picture in experiment.figures(rows).items()
+        ]
+    return "\n\n".join(parts)
 
 
 def draw_png(drawing: Path) -> Path | None:

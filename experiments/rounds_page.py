@@ -1,4 +1,4 @@
-"""The section on the rounds of Algorithm 1: parity of the training labels after so many rounds."""
+"""The section on the rounds of Algorithm 1: disparity of the training labels after so many rounds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ROUNDS: Final = (0, 1, 10, 20, 50, 100)
 """The paper's; 0 is the data."""
 
 _WORDS: Final = """\
-Parity of the training labels, in %, by the number of ADMM rounds, on the labels of the synthetic data (features do not matter), mean over
-seeds and rows per class. The paper shows curves only, and says of them that 50 to 100 rounds suffice, and that parity converges to the
-smaller of epsilon and the parity of the data: the last two columns are how far any run is from that, in points, after 50 and after 100
-rounds. At epsilon 0 parity is at or near 0 after the first round, rises while entries of Z below 0 are clipped, and falls again: the rise
+Disparity of the training labels, in %, by the number of ADMM rounds, on the labels of the synthetic data (features do not matter), mean over
+seeds and rows per class. The paper shows curves only, and says of them that 50 to 100 rounds suffice, and that disparity converges to the
+smaller of epsilon and the disparity of the data: the last two columns are how far any run is from that, in points, after 50 and after 100
+rounds. At epsilon 0 disparity is at or near 0 after the first round, rises while entries of Z below 0 are clipped, and falls again: the rise
 comes from the last clip and division alone (see the next section)."""
 
 CLOSE: Final = 1e-3
-"""How near to the smaller of epsilon and the parity of the data counts as converged."""
+"""How near to the smaller of epsilon and the disparity of the data counts as converged."""
 MEANS: Final = {
     None: "The common mean free, as Algorithm 1 is printed",
     "population": "The mean pinned, as it was published",
@@ -38,7 +38,7 @@ def section(rows: Sequence[Row]) -> str:
 
 
 def off_by(row: Row, rounds: int) -> float:
-    """Give how far a run is from the smaller of epsilon and the parity of the data."""
+    """Return how far a run is from the smaller of epsilon and the disparity of the data."""
     return float(abs(row[f"round_{rounds}"] - min(row["epsilon"], row["round_0"])))
 
 
@@ -73,7 +73,7 @@ def _account(rows: Sequence[Row]) -> str:
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
-    """Draw parity by round, the mean free and pinned."""
+    """Draw disparity by round, the mean free and pinned."""
     drawn = {}
     for target, stem, name in (
         (None, "parity", "mean free"),
@@ -81,12 +81,12 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     ):
         found = [row for row in rows if row.get("target") == target]
         if found:
-            drawn[stem] = _picture(found, f"Parity of the training labels by ADMM round, {name}")
+            drawn[stem] = _picture(found, f"Disparity of the training labels by ADMM round, {name}")
     return drawn
 
 
 def _picture(rows: Sequence[Row], title: str) -> Picture:
-    """Give one panel per number of classes and of rows per class, one line per epsilon."""
+    """Return one panel per number of classes and of rows per class, one line per epsilon."""
     sizes, epsilons = (sorted({row[name] for row in rows}) for name in ("per_class", "epsilon"))
     grid = []
     for classes in sorted({row["classes"] for row in rows}):
@@ -102,7 +102,9 @@ def _picture(rows: Sequence[Row], title: str) -> Picture:
                     )
                 )
             shape = f"{classes} classes, {size:,} rows each"
-            panels.append(Panel(shape, tuple(series), Axis("parity of the labels (%)", zero=True)))
+            panels.append(
+                Panel(shape, tuple(series), Axis("disparity of the labels (%)", zero=True))
+            )
         grid.append(tuple(panels))
     words = "One line for each epsilon, named at its end; round 0 is the data. Mean over seeds with 99 % intervals."
     along = Axis("ADMM rounds (logarithmic above 1)", "symlog", (0.0, 1.0, 10.0, 100.0))

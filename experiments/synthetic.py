@@ -1,12 +1,13 @@
 """The synthetic data of the paper: a mixture of L Gaussians with a biased attribute of five groups.
 
 Class means are drawn from N(0, I / d), rows from N(mean, I / d). With chance 1/2 the attribute says
-whether the class is 0, otherwise it is one of five groups at random. Three things the paper does
-not say:
+whether the class is 0, otherwise it is one of five groups at random. One departure, and two things
+the paper does not say:
 
+- the paper tests on 25 % of the data. Here the test set has 32,000 rows whatever the size of the training set, evenly over classes: with
+  1,000 to 4,000 rows per class a quarter would be too few to tell disparity from chance;
 - the spread of a class. With I / d classes overlap in 10 features and hardly in 100, which is what the paper sees; with I they would
   overlap most in 100;
-- how large the test set is. Here it has 32,000 rows, evenly over classes, so that its parity is not mostly chance;
 - whether learners see the attribute. Both are run: hidden, as on Adult, and among the features (not for the DP remover, which removes it,
   nor for labels by visible groups, which are then those of the exact optimum).
 
@@ -91,7 +92,7 @@ def sample_of(n_classes: int, n_features: int, per_class: int, test_rows: int, s
 def _features(
     n_classes: int, n_features: int, per_class: int, test_rows: int, seed: int, seen: str
 ) -> tuple[Floats, Floats]:
-    """Give training and test features: as they are ("hidden"), with the attribute as one more ("feature"), or repaired."""
+    """Return training and test features: as they are ("hidden"), with the attribute as one more ("feature"), or repaired."""
     sample = sample_of(n_classes, n_features, per_class, test_rows, seed)
     parts = (sample.X, sample.groups), (sample.X_test, sample.groups_test)
     if seen == "hidden":
@@ -111,7 +112,7 @@ def _neighbours(*which: Any) -> Codes:
 
 @lru_cache(maxsize=1)
 def _visible(*shape: int) -> Floats:
-    """Give labels that are fair to the groups as the features show them to a quadratic discriminant analysis."""
+    """Return labels that are fair to the groups as the features show them to a quadratic discriminant analysis."""
     from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
 
     sample = sample_of(*shape)

@@ -1,4 +1,4 @@
-"""From rows to cells: means over seeds with 99 % intervals, verdicts against the paper, and Markdown tables."""
+"""From rows to cells: means over seeds and paired differences with 99 % intervals, and Markdown tables."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ _NORMAL: Final = 2.576
 
 # The paper prints one decimal: half a unit of it belongs to every number.
 _ROUNDING: Final = 0.05
+
+MARGIN: Final = 1.0
+"""How many percentage points one method may be behind another and still count as level with it."""
 
 OVERLAP, APART, MISSING = "intervals overlap", "intervals apart", "not run"
 
@@ -70,8 +73,48 @@ def cell(rows: Sequence[Row], measure: str, scale: float = 100.0) -> Cell | None
     )
 
 
+def paired(
+    one: Sequence[Row], other: Sequence[Row], measure: str, scale: float = 100.0
+) -> Cell | None:
+    """Average the difference of a measure, one minus other, over the seeds that both have.
+
+    Methods share their splits, so differences within a split vary less than the methods do.
+
+    Examples
+    --------
+    >>> ours = [{"seed": 0, "parity": 0.03}, {"seed": 1, "parity": 0.05}]
+    >>> theirs = [{"seed": 1, "parity": 0.04}, {"seed": 0, "parity": 0.02}]
+    >>> paired(ours, theirs, "parity").text()
+    '1.0 ± 0.0'
+    """
+    known = {row["seed"]: row[measure] for row in other if row.get(measure) is not None}
+    differences = [
+        {"difference": row[measure] - known[row["seed"]]}
+        for row in one
+        if row.get(measure) is not None and row["seed"] in known
+    ]
+    return cell(differences, "difference", scale)
+
+
+def lower(difference: Cell | None) -> bool:
+    """Say whether the 99 % interval of a paired difference lies below 0."""
+    return difference is not None and difference.mean + (difference.half_width or 0.0) < 0
+
+
+def higher(difference: Cell | None) -> bool:
+    """Say whether the 99 % interval of a paired difference lies above 0."""
+    return difference is not None and difference.mean - (difference.half_width or 0.0) > 0
+
+
+def at_most(difference: Cell | None, margin: float = MARGIN) -> bool:
+    """Say whether the 99 % interval of a paired difference lies below a margin."""
+    return difference is not None and difference.mean + (difference.half_width or 0.0) < margin
+
+
 def verdict(ours: Cell | None, paper: Value) -> str:
-    """Say whether our 99 % interval and the paper's overlap; a number of the paper without an interval must lie in ours.
+    """Say whether our 99 % interval and the paper's overlap.
+
+    A number of the paper without an interval must lie in ours.
 
     Examples
     --------
@@ -84,24 +127,21 @@ def verdict(ours: Cell | None, paper: Value) -> str:
     return OVERLAP if abs(ours.mean - paper.mean) <= reach else APART
 
 
-def tally(verdicts: Iterable[str]) -> str:
-    """Count verdicts in words."""
-    listed = list(verdicts)
-    return ", ".join(
-        f"{listed.count(name)} {name}" for name in (OVERLAP, APART, MISSING) if name in listed
-    )
+def beside(
+    ours: Cell | None, paper: Value | None, *, bold: bool = False, marked: bool = True
+) -> str:
+    """Write one cell of a comparison: our number, the paper's in brackets, and a mark.
 
-
-def beside(ours: Cell | None, paper: Value | None, *, bold: bool = False) -> str:
-    """Write one cell of a comparison: our number, the paper's in brackets, and a mark for the verdict."""
+    The mark says whether the intervals overlap; there is none on other data than the paper's.
+    """
     if ours is None:
         return MISSING
     said = f"**{ours.text()}**" if bold else ours.text()
     if paper is None:
         return said
-    mark = {OVERLAP: "✓", APART: "✗"}[verdict(ours, paper)]
     half = "" if paper.half_width is None else f" ± {paper.half_width:g}"
-    return f"{said} ({paper.mean:g}{half}) {mark}"
+    mark = {OVERLAP: " ✓", APART: " ✗"}[verdict(ours, paper)] if marked else ""
+    return f"{said} ({paper.mean:g}{half}){mark}"
 
 
 def boldface(

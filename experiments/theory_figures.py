@@ -57,8 +57,8 @@ def convergence(rows: Sequence[Row]) -> dict[str, Picture]:
 
 
 def guarantee(rows: Sequence[Row]) -> dict[str, Picture]:
-    """Draw the bound of Proposition 2 beside the parity seen, for every table and learner."""
-    kinds = {"parity": "parity seen", "printed": "bound as printed", "proven": "bound as proven"}
+    """Draw the bound of Proposition 2 beside the disparity seen, for every table and learner."""
+    kinds = {"parity": "disparity seen", "printed": "bound as printed", "proven": "bound as proven"}
     keys = dict.fromkeys(
         (row["data"], row["classes"], row["features"], row["learner"]) for row in rows
     )
@@ -79,16 +79,22 @@ def guarantee(rows: Sequence[Row]) -> dict[str, Picture]:
                     ),
                 )
             )
-        series.append(Series(name, points(found)))
+        means = tuple((where, value.mean, None) for where, value in found if value is not None)
+        series.append(Series(name, means))
     panel = Panel(
-        "", tuple(series), Axis("parity of the predictions (%, logarithmic)", "log"), 100.0
+        "", tuple(series), Axis("disparity of the predictions (%, logarithmic)", "log"), 100.0
     )
-    words = "Learners on labels of R2B after 100 rounds, parity on test rows; mean over seeds with 99 % intervals."
+    words = (
+        "Learners on labels of R2B after 100 rounds, disparity on test rows; means of three seeds."
+    )
     level = "where a bound says nothing"
     return (
         {
             "bound": Picture(
-                "Proposition 2: the bound beside the parity seen", words, ((panel,),), level=level
+                "Proposition 2: the bound beside the disparity seen",
+                words,
+                ((panel,),),
+                level=level,
             )
         }
         if rows
@@ -97,7 +103,7 @@ def guarantee(rows: Sequence[Row]) -> dict[str, Picture]:
 
 
 def normalising(rows: Sequence[Row]) -> dict[str, Picture]:
-    """Draw the largest parity before and after rows are divided by their sums, by kind of labels and method."""
+    """Draw the largest disparity before and after rows are divided by their sums, by kind of labels and method."""
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     steps = {
         "data_parity": "labels as they are",
@@ -123,7 +129,7 @@ def normalising(rows: Sequence[Row]) -> dict[str, Picture]:
             )
             series.append(Series(name, worst))
         level = 22.0 if method == "OST" else None
-        panels.append(Panel(spoken(method), tuple(series), Axis("parity (%)", "log"), level))
+        panels.append(Panel(spoken(method), tuple(series), Axis("disparity (%)", "log"), level))
     words = "The largest over seeds and sizes, on logarithmic axes."
     title, level_name = (
         "What dividing rows brings back after every class was debiased by itself",
@@ -133,10 +139,10 @@ def normalising(rows: Sequence[Row]) -> dict[str, Picture]:
 
 
 def balance(rows: Sequence[Row]) -> dict[str, Picture]:
-    """Draw how uneven equally probable classes are, and how badly a known parity is measured, by rows."""
+    """Draw how uneven equally probable classes are, and how badly a known disparity is measured, by rows."""
     shown = {
         "relative_gap": ("two classes differ by", "mean difference over n / L (%, log)"),
-        "relative_error": ("a known parity is off by", "mean error over the parity (%, log)"),
+        "relative_error": ("a known disparity is off by", "mean error over the disparity (%, log)"),
     }
     panels = []
     for measure, (title, axis) in shown.items():
@@ -153,7 +159,7 @@ def balance(rows: Sequence[Row]) -> dict[str, Picture]:
     return (
         {
             "rows": Picture(
-                "Balance of classes and the parity measured, by rows",
+                "Balance of classes and the disparity measured, by rows",
                 words,
                 (tuple(panels),),
                 along,
@@ -168,9 +174,7 @@ def growth(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw the time of a fit by rows, by classes and by groups, the others held at their least."""
     solvers = {"rounds": "100 rounds", "exact": "the optimum"}
     names = {"size": "rows", "classes": "classes", "groups": "groups"}
-    grown = [
-        row for row in rows if row.get("classes") is not None and row.get("groups") is not None
-    ]
+    grown = chosen(rows, labels="soft")
     # The shape that all three series share.
     usual = {"size": 3_000, "classes": 16, "groups": 2}
     panels = []
@@ -201,7 +205,7 @@ def growth(rows: Sequence[Row]) -> dict[str, Picture]:
                     along=Axis(f"{name} (log)", "log", ticks),
                 )
             )
-    words = "One fit on one core, probabilities as labels; mean over seeds with 99 % intervals, both axes logarithmic."
+    words = "One fit on one core, probabilities as labels; process time, mean of ten with 99 % intervals; both axes logarithmic."
     return (
         {
             "growth": Picture(

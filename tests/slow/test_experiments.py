@@ -217,16 +217,31 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert {
         name: value for name, value in again.items() if name not in ("seconds", "versions")
     } == {name: value for name, value in rows[-1].items() if name not in ("seconds", "versions")}
-    assert (tmp_path / "rounds.md").exists()
-    assert (tmp_path / "rounds-parity.svg").exists()
+    assert not list(tmp_path.glob("*.svg"))
+
+
+def test_the_small_setting_states_itself_and_does_not_judge_the_paper(tmp_path: Path) -> None:
+    rows = reproduce("appendix_bins", quick=True, output=tmp_path, jobs=1)
+    page = (tmp_path / "appendix_bins.md").read_text(encoding="utf-8")
+    assert "- size: 500" in page and "- seeds: 1" in page and "not compared with the paper" in page
+    assert "4,000" not in page and "✓" not in page and "overlap" not in page
+    table = [line for line in page.splitlines() if line.startswith("| equal_")]
+    assert len(table) == len(rows) == 12
+    first = rows[0]
+    assert f"| {first['bins']} | {first['spread']} | {first['distance_before']:.3g} |" in table[0]
+
+
+def test_the_last_line_says_where_results_are(tmp_path: Path, capsys) -> None:
+    from experiments.__main__ import main
+
+    assert main(["appendix_balance", "--quick", "--output", str(tmp_path), "--jobs", "1"]) == 0
+    assert capsys.readouterr().out == f"Results: {tmp_path.resolve()}\n"
 
 
 def test_all_leaves_out_what_needs_data_that_are_not_here(monkeypatch, tmp_path):
     monkeypatch.delenv("R2B_DATA", raising=False)
     can, cannot = experiments.within_reach()
-    assert cannot == ["coco", "coco_labels", "dermatology"] and set(can) | set(cannot) == set(
-        experiments.MODULES
-    )
+    assert cannot == ["coco", "dermatology"] and set(can) | set(cannot) == set(experiments.MODULES)
     assert experiments.within_reach(tmp_path)[1] == []
     monkeypatch.setenv("R2B_DATA", str(tmp_path))
     assert experiments.within_reach()[1] == []

@@ -40,7 +40,7 @@ def test_a_bound_stands_beside_the_parity_that_was_seen() -> None:
     ]
     facts = only(guarantee(rows)).facts
     assert (
-        "parity seen: Adult, forest 2; synthetic, L = 4, d = 10, forest 2\nbound as printed: Adult, forest 30;"
+        "disparity seen: Adult, forest 2; synthetic, L = 4, d = 10, forest 2\nbound as printed: Adult, forest 30;"
         in facts
     )
     assert "where a bound says nothing 100" in facts
@@ -68,12 +68,18 @@ def test_normalising_shows_the_largest_of_each_kind_and_the_papers_example_for_o
 def test_time_grows_along_one_size_at_a_time() -> None:
     shapes = [(3_000, 16, 2), (30_000, 16, 2), (3_000, 64, 2), (3_000, 16, 32)]
     rows = [
-        {"solver": s, "size": n, "classes": c, "groups": g, "time": n * c * g / 1e6}
+        {
+            "labels": "soft",
+            "solver": s,
+            "size": n,
+            "classes": c,
+            "groups": g,
+            "time": n * c * g / 1e6,
+        }
         for n, c, g in shapes
         for s in ("rounds", "exact")
     ]
-    # of the other table
-    rows.append({"solver": "exact", "size": 3_000, "classes": None, "groups": None, "time": 99.0})
+    rows.append({**rows[1], "labels": "class", "time": 99.0})
     panels = only(growth(rows)).panels
     assert [panel.along.title for panel in panels if panel.along] == [
         "rows (log)",
