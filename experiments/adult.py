@@ -185,7 +185,7 @@ def encoded_columns(features: str) -> int:
     29
     """
     columns = {name: values[:1] for name, values in _table()[0].items()}
-    return encoded(columns, features).shape[1]
+    return int(encoded(columns, features).shape[1])
 
 
 @lru_cache(maxsize=2)

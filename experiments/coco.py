@@ -64,7 +64,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     )
     if method == "DPR":
         split = repaired(split, seed)
-    label_parity = None
+    label_parity: float | None = None
     if method == FAIR_MODEL:
         scores = _fair_model(split, schedule, seed)
     else:

@@ -58,7 +58,7 @@ class Counterexample:
         one, other = shares[:, None], shares[None, :]
         more, less = np.maximum(one, other), np.minimum(one, other)
         moved = (more - less) / (1 + more - less)
-        return np.maximum(more * moved, (1 - less) * moved)
+        return np.asarray(np.maximum(more * moved, (1 - less) * moved))
 
     def failure(self, bound: Literal["printed", "proven"]) -> float:
         """Return the probability that the true disparity is above the bound, an exact sum."""

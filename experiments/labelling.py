@@ -123,7 +123,7 @@ def drawn_labels(
     return drawn
 
 
-def visible_labels(X: Floats, y: Codes, groups: Codes, group_estimator: Any, seed: int) -> Floats:
+def visible_labels(X: Floats, y: Any, groups: Codes, group_estimator: Any, seed: int) -> Floats:
     """Return the closest labels that are fair to the groups as the features show them, predicted out of five folds.
 
     Returns

@@ -102,8 +102,8 @@ class Grid:
 
     def gap(self, setting: Setting, one: str, other: str, measure: str = "parity") -> Cell | None:
         """Return the paired difference of two methods, one minus other."""
-        rows = (self.rows.get((setting, method), []) for method in (one, other))
-        return paired(*rows, measure)
+        one_rows, other_rows = (self.rows.get((setting, method), []) for method in (one, other))
+        return paired(one_rows, other_rows, measure)
 
 
 def _table(grid: Grid, measure: str) -> str:
