@@ -22,6 +22,7 @@ from experiments.tables import (
     markdown,
     verdict,
 )
+from r2b.metrics import demographic_parity_difference
 
 SETTINGS: Final = ((0.0, "rf"), (0.0, "knn"), (0.5, "rf"), (0.5, "knn"))
 TITLES: Final = {
@@ -49,7 +50,7 @@ marital status and relationship as columns of 0 and 1; occupation, race, country
 between 0 and 1. *forest* is scikit-learn's `RandomForestClassifier(max_depth=5)` and *kNN* its `KNeighborsClassifier` (k = 5), both on labels
 drawn from each row's distribution, the literal reading of the paper. *forest per class* is one `RandomForestRegressor(max_depth=5)` per class
 on the probabilities themselves, rows of predictions divided by their sums: the reading that comes closer to the paper's numbers. Forests have
-100 trees, those per class on all rows 25. Ties between classes are broken at random. The paper counts {n_all} rows, which is all of them;
+100 trees; those per class on all rows have 25, and {splits} splits. Ties between classes are broken at random. The paper counts {n_all} rows, which is all of them;
 their disparity is {all_rows} %, that of the {n_complete} rows without a missing value {complete} %, and the paper says 5.0."""
 
 
@@ -63,16 +64,30 @@ def section(rows: Sequence[Row]) -> str:
 
 def choices(rows: Sequence[Row]) -> str:
     """Say what was chosen, and how much disparity the labels have."""
-    found = {
-        missing: cell(
-            chosen(rows, missing=missing, p=0.0, learner="knn", method="BL"), "data_parity"
-        )
-        for missing in ROWS
-    }
-    known = {m: MISSING if value is None else f"{value.mean:.2f}" for m, value in found.items()}
+    from r2b.datasets import load_adult
+
+    everything = load_adult()
+    known = [
+        demographic_parity_difference(table["education"], sensitive_features=table["sex"])
+        for table in (everything, everything.complete())
+    ]
     return CHOICES.format(
-        n_all=ROWS["kept"], n_complete=ROWS[None], all_rows=known["kept"], complete=known[None]
+        n_all=ROWS["kept"],
+        n_complete=ROWS[None],
+        all_rows=f"{100 * known[0]:.2f}",
+        complete=f"{100 * known[1]:.2f}",
+        splits=kept_splits(rows),
     )
+
+
+def kept_splits(rows: Sequence[Row]) -> str:
+    """Return how many splits the forest per class has on all rows."""
+    counts = {
+        len(chosen(read(rows, "kept"), p=p, learner="rf", method=method))
+        for p in (0.0, 0.5)
+        for method in PAPER_METHODS
+    }
+    return f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
 
 
 def read(rows: Sequence[Row], missing: str | None = None) -> list[Row]:

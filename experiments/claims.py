@@ -169,20 +169,6 @@ def untested(words: str) -> Callable[[Results], Finding]:
     return lambda results: Finding(UNTESTED, words)
 
 
-def said(difference: Cell | None) -> str:
-    """Write a paired difference with its sign.
-
-    Examples
-    --------
-    >>> said(Cell(-1.62, 0.22, 10))
-    '-1.6 ± 0.2'
-    """
-    if difference is None:
-        return "not run"
-    sign = "+" if difference.mean > 0 else ""
-    return f"{sign}{difference.text()}"
-
-
 def all_claims() -> tuple[Claim, ...]:
     """List the claims in the order of the paper."""
     from experiments.claims_appendix import CLAIMS as APPENDIX

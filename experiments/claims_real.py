@@ -22,11 +22,10 @@ from experiments.claims import (
     on_adult,
     on_stand_ins,
     on_synthetic,
-    said,
     untested,
 )
 from experiments.labelling import FAIR_MODEL, SPOKEN
-from experiments.tables import MARGIN, at_most, cell, higher, lower, paired
+from experiments.tables import MARGIN, at_most, cell, higher, lower, paired, signed
 
 COMPETITIVE: Final = ("OST", "R2B0")
 """The multi-label methods that the paper calls competitive."""
@@ -88,7 +87,7 @@ def _ignored(results: Results) -> Finding:
                 "parity",
             )
             found.append(lower(gap))
-            parts.append(f"{setting.name}: {said(gap)} points against the data")
+            parts.append(f"{setting.name}: {signed(gap)} points against the data")
     return judged(all(found), f"baseline, {'; '.join(parts)}")
 
 
@@ -101,7 +100,7 @@ def _most_cases(results: Results) -> Finding:
         nearest = max(
             gaps, key=lambda other: gap.mean if (gap := gaps[other]) is not None else -np.inf
         )
-        parts.append(f"{setting.name}: {said(gaps[nearest])} against {_name(nearest)}")
+        parts.append(f"{setting.name}: {signed(gaps[nearest])} against {_name(nearest)}")
     words = f"lower than each of the five others in {won} of {len(settings)} settings (R2B minus the best other; {'; '.join(parts)})"
     return judged(won > len(settings) / 2, words, partly=won > 0)
 
@@ -129,7 +128,7 @@ def _much_better(results: Results) -> Finding:
     parts = []
     for setting in _coco(results):
         gaps = {other: setting.difference(other, "DPR") for other in ("OST", "R2B0", "R2B")}
-        shown = ", ".join(f"{_name(method)} {said(gap)}" for method, gap in gaps.items())
+        shown = ", ".join(f"{_name(method)} {signed(gap)}" for method, gap in gaps.items())
         parts.append(f"{setting.name}: {shown}")
     return Finding(STAND_IN, f"disparity against DPR, {'; '.join(parts)}")
 
@@ -141,13 +140,13 @@ def _better_overall(results: Results) -> Finding:
             setting.difference("R2B", "BL", measure) for measure in ("parity", "tv_accuracy")
         )
         parts.append(
-            f"{setting.name}: disparity {said(disparity)}, accuracy {said(accuracy)} against the baseline"
+            f"{setting.name}: disparity {signed(disparity)}, accuracy {signed(accuracy)} against the baseline"
         )
     return Finding(STAND_IN, f"{'; '.join(parts)}; {_of_our_models(results)}")
 
 
 def _of_our_models(results: Results) -> str:
-    gaps = [said(setting.difference(FAIR_MODEL, "R2B")) for setting in _coco(results)]
+    gaps = [signed(setting.difference(FAIR_MODEL, "R2B")) for setting in _coco(results)]
     return f"ParityClassifier's disparity against R2B's: {' and '.join(gaps)}"
 
 
@@ -278,7 +277,7 @@ def _error_gaps(results: Results, p: float) -> list[tuple[bool, str, bool, bool]
         found.append(
             (
                 setting.stand_in,
-                f"{name.removesuffix(f', p = {p:g}')} {said(gap)}",
+                f"{name.removesuffix(f', p = {p:g}')} {signed(gap)}",
                 higher(gap),
                 at_most(gap),
             )
@@ -326,7 +325,7 @@ def _accuracy_lost(results: Results) -> Finding:
         for setting in on_adult(results)
         if setting.name.endswith("0.5")
     }
-    words = "; ".join(f"{name} {said(gap)}" for name, gap in gaps.items())
+    words = "; ".join(f"{name} {signed(gap)}" for name, gap in gaps.items())
     return counted(
         sum(map(lower, gaps.values())), len(gaps), f"learners on Adult lose accuracy ({words})"
     )

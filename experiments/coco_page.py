@@ -9,7 +9,7 @@ from experiments.experiment import Row
 from experiments.figures import PAIRED, Axis, Panel, Picture, Series, paired_points, spoken
 from experiments.labelling import FAIR_MODEL, METHODS, VISIBLE
 from experiments.paper_numbers import Value
-from experiments.tables import Cell, cell, chosen, markdown, paired
+from experiments.tables import Cell, cell, chosen, markdown, paired, signed
 
 PAPER_METHODS: Final = ("BL", "DPR", "OST", "HTO", "R2B0", "R2B")
 SHOWN: Final = (*METHODS, VISIBLE, FAIR_MODEL)
@@ -86,8 +86,8 @@ def words(rows: Sequence[Row], p: float) -> str:
     if ours is None or left is None or chance is None:
         return ""
     return (
-        f"Disparity of the training labels: {ours.text()} % (paper {DATA_PARITY[p].mean:g}), after R2B {left.mean:.2g} %. Predictions with "
-        f"gender dealt out at random have {chance.mean:.1f} %."
+        f"Disparity of the training labels: {ours.text()} % (paper {DATA_PARITY[p].mean:g}), after R2B {left.mean:.2g} %. Dealing gender "
+        f"out at random gives predictions {chance.mean:.1f} %: what a model without bias shows on so few test images."
     )
 
 
@@ -107,14 +107,10 @@ def table(
             theirs = "" if paper is None else f" ({paper.mean:g})"
             line.append("not run" if value is None else f"{value.text()}{theirs}")
         gap = paired(chosen(rows, p=p, method=method), chosen(rows, p=p, method="R2B"), "parity")
-        line.append("" if gap is None or method == "R2B" else _signed(gap))
+        line.append("" if gap is None or method == "R2B" else signed(gap))
         body.append(line)
     head = ["method", *(TITLES[measure] for measure in measures), "disparity minus R2B's"]
     return markdown(head, body)
-
-
-def _signed(gap: Cell) -> str:
-    return f"{'+' if gap.mean > 0 else ''}{gap.text()}"
 
 
 def _cell(rows: Sequence[Row], measure: str, p: float, method: str) -> Cell | None:
@@ -135,7 +131,7 @@ def compared(gap: Cell | None, paper: tuple[Value, Value]) -> tuple[str, str]:
     same = (gap.mean > 0) == (paper[0].mean > paper[1].mean)
     clear = abs(gap.mean) > (gap.half_width or 0.0)
     verdict = ("as in the paper" if same else "not as in the paper") if clear else "not clear"
-    return theirs, f"{_signed(gap)}: {verdict}"
+    return theirs, f"{signed(gap)}: {verdict}"
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:

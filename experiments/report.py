@@ -62,7 +62,7 @@ def write_files(
         What was written.
     """
     page = folder / f"{experiment.name}.md"
-    text = _small(experiment, rows) if quick else _grid(experiment, rows)
+    text = _wrapped(_small(experiment, rows) if quick else _grid(experiment, rows))
     page.write_text(text + "\n", encoding="utf-8")
     written = [page]
     for stem, drawing in ({} if quick else experiment.figures(rows)).items():
@@ -152,15 +152,32 @@ def page_of(results: Path, images: str = "../results/") -> str:
 
 
 def _wrapped(text: str) -> str:
-    """Break long lines of prose; tables, headings and pictures stay as they are."""
-    lines = []
+    """Fill paragraphs and list items; tables, headings and pictures stay as they are."""
+    lines: list[str] = []
+    paragraph: list[str] = []
+
+    def fill() -> None:
+        if paragraph:
+            indent = "  " if paragraph[0].startswith("- ") else ""
+            lines.extend(
+                textwrap.wrap(
+                    " ".join(line.strip() for line in paragraph),
+                    WIDTH,
+                    subsequent_indent=indent,
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+            )
+            paragraph.clear()
+
     for line in text.splitlines():
-        prose = len(line) > WIDTH and not line.startswith(("|", "#", "!"))
-        lines += (
-            textwrap.wrap(line, WIDTH, break_long_words=False, break_on_hyphens=False)
-            if prose
-            else [line]
-        )
+        if not line.strip() or line.startswith(("|", "#", "!", "- ")):
+            fill()
+        if line.strip() and not line.startswith(("|", "#", "!")):
+            paragraph.append(line)
+        else:
+            lines.append(line)
+    fill()
     return "\n".join(lines)
 
 

@@ -96,6 +96,21 @@ def paired(
     return cell(differences, "difference", scale)
 
 
+def signed(difference: Cell | None) -> str:
+    """Write a difference with its sign.
+
+    Examples
+    --------
+    >>> signed(Cell(-1.62, 0.22, 10)), signed(Cell(-0.01, 0.1, 10))
+    ('-1.6 ± 0.2', '0.0 ± 0.1')
+    """
+    if difference is None:
+        return MISSING
+    mean = round(difference.mean, 1) or 0.0
+    half = "" if difference.half_width is None else f" ± {difference.half_width:.1f}"
+    return f"{mean:+.1f}{half}" if mean else f"0.0{half}"
+
+
 def lower(difference: Cell | None) -> bool:
     """Say whether the 99 % interval of a paired difference lies below 0."""
     return difference is not None and difference.mean + (difference.half_width or 0.0) < 0
