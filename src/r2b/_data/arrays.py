@@ -127,12 +127,17 @@ def count_codes(
     """
 
     def count(rows: slice) -> Array:
-        part = None if repeats is None else repeats[rows]
-        return np.bincount(codes(rows), part, minlength=n_codes)
+        found, part = codes(rows), None if repeats is None else repeats[rows]
+        if part is None and found.dtype == np.uint8 and len(found) == size:
+            pairs = np.bincount(np.ascontiguousarray(found).view(np.uint16), minlength=1 << 16)
+            pairs = pairs.reshape(256, 256)
+            return (pairs.sum(axis=0) + pairs.sum(axis=1))[:n_codes]
+        return np.bincount(found, part, minlength=n_codes)
 
     total = np.zeros(n_codes)
-    # The table of a part must not cost more than its rows.
-    for counted in in_order(count, parts_of(n_rows, max(BLOCK_ROWS, 4 * n_codes))):
+    # The table of a part must not cost more than its rows; bytes are counted two at a time.
+    size = max(16 * BLOCK_ROWS, 4 * n_codes)
+    for counted in in_order(count, parts_of(n_rows, size)):
         total += counted
     return total
 
