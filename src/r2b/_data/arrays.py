@@ -131,7 +131,7 @@ def count_codes(
         if part is None and found.dtype == np.uint8 and len(found) == size:
             pairs = np.bincount(np.ascontiguousarray(found).view(np.uint16), minlength=1 << 16)
             pairs = pairs.reshape(256, 256)
-            return (pairs.sum(axis=0) + pairs.sum(axis=1))[:n_codes]
+            return np.asarray((pairs.sum(axis=0) + pairs.sum(axis=1))[:n_codes])
         return np.bincount(found, part, minlength=n_codes)
 
     total = np.zeros(n_codes)
