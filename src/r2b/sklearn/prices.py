@@ -169,7 +169,7 @@ def solve(
             then = dual.step(now, curvature, damping)
             gained = now.value - then.value
             if gained > 0.0:
-                now, damping = then, damping / 5.0
+                now, damping = then, max(damping / 5.0, 1e-6)
                 if gained <= WORTHLESS:
                     break
                 curvature = dual.curvature(now)
@@ -239,7 +239,7 @@ class _Dual:
 
     def step(self, now: _Point, curvature: Floats, damping: float) -> _Point:
         """Return the point that a damped step of Newton's leads to."""
-        size = damping * max(float(np.diagonal(curvature).mean()), 1e-9)
+        size = damping * max(float(np.diagonal(curvature).mean()), 1e-6)
         damped = curvature + size * np.eye(len(curvature))
         direction = np.asarray(np.linalg.solve(damped, now.gradient), np.float64)
         moved, first = [], 0
