@@ -56,6 +56,9 @@ class Plan:
 PLANS = (Plan(), Plan(width=0.25, shrink=0.25, rounds=1))
 """Among these unseen rows decide; ``benchmarks/small_groups.py`` is the study behind them."""
 
+AIM = 2.0
+"""Standard deviations by which large groups aim below half of epsilon: new rows add as much."""
+
 SOFT = Plan(shrink=0.25, rounds=1, give=0.05)
 """Of probabilities, whose group means vary less and cost less to correct."""
 
@@ -243,7 +246,7 @@ def _bands(
         bounded = np.isfinite(low)
         low, high = (np.where(bounded, side, 0.0) for side in (low, high))
         # large groups aim below epsilon, by what chance will add; small ones may be off by chance
-        half = np.maximum(plan.width * sd, 0.5 * (high - low) - sd)
+        half = np.maximum(plan.width * sd, 0.5 * (high - low) - AIM * sd)
         centre, level, give = 0.5 * (high + low) - offset, each.bound.level, plan.give * sd
         if each.bound.name == "ratio":  # its width depends on the level, which is the last one
             centre, level = centre + found, "none"
