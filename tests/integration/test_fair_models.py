@@ -20,7 +20,14 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import r2b
-from r2b.errors import InputError, NotFairWarning, ParameterError, R2BError, UnseenError
+from r2b.errors import (
+    DataWarning,
+    InputError,
+    NotFairWarning,
+    ParameterError,
+    R2BError,
+    UnseenError,
+)
 from r2b.metrics import (
     demographic_parity_difference,
     equal_opportunity_difference,
@@ -363,3 +370,68 @@ def test_labels_of_a_fold_know_nothing_of_its_groups():
         apart[0][1][left], apart[1][1][left]
     )
     assert np.allclose(apart[0][2].sum(axis=1), 1)
+
+
+# --- small groups, verdicts and criteria
+
+
+def test_a_tiny_group_switches_off_no_correction():
+    rare = np.where(np.arange(len(X)) % 100 == 0, "c", SEX)
+    new_rare = np.where(np.arange(len(NEW)) % 100 == 0, "c", SEX_NEW)
+    model = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=rare)
+    told = model.parity_report(NEW, sensitive_features=new_rare, y=Y_NEW)
+    large = {each.group: each for each in told.groups}
+    assert large["a"].disparity < 0.06 and large["b"].disparity < 0.06 and plain_disparity() > 0.25
+    chance = {each.group: each.chance for each in told.groups}
+    assert chance["c"] > 3 * chance["a"] and large["c"].n_rows == 30
+    assert [each.verdict for each in model.parity_report().groups if each.group == "c"] == [
+        "not shown"
+    ]
+    assert {(each.group, each.other) for each in told.pairs} == {("b", "a"), ("c", "a"), ("c", "b")}
+    frame = told.to_frame(backend="pandas")
+    assert list(frame["group"]) == ["a", "b", "c"] and len(told.to_frame(pairs=True)) == 3
+
+
+@pytest.mark.parametrize(
+    ("criterion", "positive"),
+    [
+        ("equal_opportunity", "v"),
+        ("equal_false_positives", "v"),
+        ("equal_accuracy", None),
+        (["demographic_parity", "equal_accuracy"], None),
+    ],
+)
+def test_criteria_are_met_alone_and_together(criterion, positive):
+    many, labels, sex = people(6000)
+    new, y_new, sex_new = people(20000, seed=7)
+    model = ParityPostprocessor(
+        LogisticRegression(), criterion=criterion, positive=positive, **FAST
+    ).fit(many, labels, sensitive_features=sex)
+    told = model.parity_report(new, sensitive_features=sex_new, y=y_new)
+    asked = [criterion] if isinstance(criterion, str) else criterion
+    assert {each.criterion for each in told.groups} == set(asked)
+    decided = model.predict(new)
+    rates = []
+    for group in "ab":
+        here = sex_new == group
+        if criterion == "equal_accuracy":
+            rates.append((decided == y_new)[here].mean())
+        elif positive:
+            rows = here & ((y_new == positive) == (criterion == "equal_opportunity"))
+            rates.append((decided == positive)[rows].mean())
+    if rates:
+        assert told.disparity == pytest.approx(abs(rates[0] - rates[1]))
+        assert told.disparity < 0.05
+    with pytest.raises(ParameterError, match="compares rows of a true class"):
+        model.parity_report(new, sensitive_features=sex_new)
+
+
+def test_decisions_of_the_plain_model_are_never_silent():
+    rng = np.random.default_rng(0)
+    with pytest.warns(DataWarning, match="those of the plain model"):
+        ParityPostprocessor(LogisticRegression(), epsilon=0.5, **FAST).fit(
+            X, Y, sensitive_features=rng.choice(["a", "b"], len(X))
+        )
+    seldom = np.where(rng.random(len(X)) < 0.02, "v", "u")
+    with pytest.warns(DataWarning, match=r"One class takes \d+ % of the rows"):
+        ParityPostprocessor(LogisticRegression(), **FAST).fit(X, seldom, sensitive_features=SEX)

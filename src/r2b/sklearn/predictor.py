@@ -264,21 +264,26 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
             problems.append(
                 f"Decisions on unseen rows are not in parity: {'; '.join(named)}{more}."
             )
-        if rule.accuracy < rule.majority or rule.largest_share > 0.95:
-            numbers = rule.accuracy, rule.majority, rule.plain_accuracy
-            mine, most, plain = (f"{number:.3f}" for number in numbers)
+        numbers = rule.accuracy, rule.majority, rule.plain_accuracy
+        mine, most, plain = (f"{number:.3f}" for number in numbers)
+        if rule.largest_share > 0.95:
             problems.append(
-                f"One class takes {100 * rule.largest_share:.0f} % of rows: accuracy is {mine}, "
-                f"that of the most frequent class {most}, that of the plain model {plain}."
+                f"One class takes {100 * rule.largest_share:.0f} % of the rows: the accuracy is "
+                f"{mine}, that of the plain model {plain}."
             )
+        elif rule.accuracy < rule.majority:
+            problems.append(f"The accuracy is {mine}, below {most} of the most frequent class.")
         if rule.is_plain:
-            problems.append("The decisions are those of the plain model.")
+            found = "do not meet" if bad else "meet"
+            problems.append(f"The decisions are those of the plain model, which {found} epsilon.")
         if not problems:
             return
         other = [] if known else ["`attribute='given'`", "a better `group_estimator`"]
         remedy = f"Pass more rows, {', '.join(other)}{', ' * bool(other)}"
         remedy += "`small_groups='merge'` with `min_group_size`, or a larger epsilon."
-        kind = NotFairWarning if bad or not rule.is_plain else DataWarning
+        kind: Any = NotFairWarning
+        if rule.is_plain and not bad:
+            kind, remedy = DataWarning, "Nothing needs to be done; parity_report() has the figures."
         facts = {"groups": [each.group for each in bad], "accuracy": rule.accuracy}
         warnings.warn(kind(" ".join(problems), remedy=remedy, **facts), stacklevel=6)
 

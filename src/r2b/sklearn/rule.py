@@ -320,7 +320,8 @@ def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
     """Find the rule that unseen rows prefer, and return it with its response to unseen rows.
 
     Of decisions all plans are tried, of probabilities, which cost less, one. A plan less accurate
-    than the most frequent class is not chosen: where all are, every row gets that class.
+    than the most frequent class is not chosen: where all are, every row gets that class, or where
+    right predictions are compared, decisions stay as they are.
 
     Parameters
     ----------
@@ -341,15 +342,14 @@ def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
         fair = unseen_rows(rows, plan, folds, start)
         tried.append((unfairness(rows, fair), rows.accuracy(fair), plan, start, fair))
     able = [each for each in tried if each[1] >= rows.majority or rows.kind != "decisions"]
-    if all(each.n_right for each in rows.groups.comparisons):
-        able = able or tried  # equal accuracy has no price for one class
     if able:
         least = min(each[0] for each in able)
         near = [each for each in able if each[0] <= least + TOLERATED]
         _, accuracy, chosen, prices, fair = max(near, key=lambda each: each[1])
     else:
-        chosen, accuracy, prices = None, rows.majority, _constant(rows)
+        chosen, prices = None, _constant(rows)
         fair = rows.apply(prices)
+        accuracy = rows.accuracy(fair)
     same = rows.kind == "decisions" and bool(
         (rows.apply(prices).argmax(axis=1) == rows.scores.argmax(axis=1)).all()
     )
@@ -367,14 +367,16 @@ def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
 
 
 def _constant(rows: ScoreRows) -> Prices:
-    """Return prices at which every row of a group gets the most frequent class."""
+    """Return prices at which every row gets the most frequent class.
+
+    It is right more often in some groups than in others: where that counts, there are no prices.
+    """
     most = int((rows.weight @ rows.labels).argmax())
     dear = np.where(np.arange(rows.labels.shape[1]) == most, 0.0, 1e3)
-    found = []
-    for each, share in zip(rows.groups.comparisons, rows.shares, strict=True):
-        prices = np.zeros((len(share), 1 if each.n_right else len(dear)))
-        found.append(prices if each.n_right else prices + dear)
-    return tuple(found)
+    compared = rows.groups.comparisons
+    if any(each.n_right for each in compared):
+        return tuple(np.zeros((len(s), 1)) for s in rows.shares)
+    return tuple(np.tile(dear, (len(share), 1)) for share in rows.shares)
 
 
 def sees_groups(rows: ScoreRows) -> bool:
