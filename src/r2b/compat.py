@@ -14,12 +14,12 @@ import numpy as np
 from r2b._data.arrays import Floats
 from r2b.errors import ParameterError
 from r2b.methods import R2B
-from r2b.methods.base import at_least
+from r2b.methods.base import Shown, at_least
 
 __all__ = ["Reduce2Binary"]
 
 
-class Reduce2Binary:
+class Reduce2Binary(Shown):
     """Debias an N x L table of probabilities by the published variant of Algorithm 1.
 
     The result is that of ``R2B(eps, lam=gamma, tau=eta, max_rounds=max_admm_iter,

@@ -104,3 +104,22 @@ def test_a_random_state_that_is_none_is_refused(method, state):
         ParameterError, match=r"random_state is .*Pass a whole number of zero or more"
     ):
         method(random_state=state).fit(TABLE, sensitive_features=GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("method", "shown"),
+    [
+        (R2B(), "R2B()"),
+        (R2B(0.1, tau=4.0, steps=5), "R2B(epsilon=0.1, tau=4.0, steps=5)"),
+        (R2B({"a": 0.1}, target="population"), "R2B(epsilon={'a': 0.1}, target='population')"),
+        (R2B0(reading="algorithm"), "R2B0(reading='algorithm')"),
+        (HTO(gamma=0.1), "HTO(gamma=0.1)"),
+        (OST(), "OST()"),
+        (RTO(gamma=0.5, tol=1e-6), "RTO(gamma=0.5, tol=1e-06)"),
+        (Exact(lam=0.5), "Exact(lam=0.5)"),
+        (Unchanged(), "Unchanged()"),
+        (Reweighing(), "Reweighing()"),
+    ],
+)
+def test_a_method_shows_what_differs_from_the_defaults(method, shown):
+    assert repr(method) == shown

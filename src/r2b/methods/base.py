@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from inspect import signature
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -72,7 +73,21 @@ def read_weight_beside(
     return np.asarray(weight, np.float64)
 
 
-class Learner(ABC):
+class Shown:
+    """Show, as ``repr``, the parameters that differ from their defaults."""
+
+    def __repr__(self) -> str:
+        own = vars(self)
+        known = {**vars(own.get("descent", self)), **own}
+        shown = [
+            f"{name}={known[name]!r}"
+            for name, each in signature(type(self)).parameters.items()
+            if name in known and not np.array_equal(known[name], each.default)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Learner(Shown, ABC):
     """A method that learns a few numbers per group and class from labelled rows.
 
     Attributes

@@ -23,6 +23,7 @@ from r2b._data.compute import generator
 from r2b.errors import NotSolvedWarning, ProbabilityError
 from r2b.methods.base import (
     LabelMethod,
+    Shown,
     at_least,
     read_numbers,
     read_weight_beside,
@@ -127,7 +128,7 @@ class Descent:
         return total / self.steps
 
 
-class RTO:
+class RTO(Shown):
     """The randomised threshold optimiser on binary scores.
 
     It returns probabilities of predicting 1 whose group means lie within epsilon / 2 of rho.
