@@ -59,7 +59,7 @@ reproduce: $(STAMP)  ## repeat the experiments of the paper at its own settings 
 	@$(RUN) -m experiments all
 	@$(RUN) -m experiments page
 
-reproduce-quick: $(STAMP)  ## repeat them at small settings (minutes)
+reproduce-quick: $(STAMP)  ## run them at small settings, to see that they work (two minutes)
 	@$(RUN) -m experiments all --quick
 
 docs: $(STAMP)  ## build the site in site/: pages, reference from docstrings, a gallery that runs (a minute or two; no network)
