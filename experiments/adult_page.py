@@ -32,8 +32,8 @@ TITLES: Final = {
     "top_3": "Top-3 accuracy, % (Table 5)",
     "error_parity": "Error parity, % (Table 4)",
 }
-LEARNERS: Final = {"rf classifier": "forest", "rf": "forest per class", "knn": "kNN"}
-"""``RandomForestClassifier(max_depth=5)`` as it comes, one regression forest per class, and kNN."""
+LEARNERS: Final = {"rf classifier": "forest", "knn": "kNN", "rf": "forest per class"}
+"""``RandomForestClassifier(max_depth=5)`` and ``KNeighborsClassifier`` as they come, then one regression forest per class."""
 IN_THE_PAPER: Final = {"rf classifier": "rf", "rf": "rf", "knn": "knn"}
 ROWS: Final = {None: "45,222", "kept": "48,842"}
 """Rows without a missing value, and all rows."""

@@ -135,7 +135,7 @@ def page_of(results: Path, images: str = "../results/") -> str:
     ----------
     results : Path
     images : str
-        Where figures and grids are, seen from the page.
+        Where figures are, seen from the page.
     """
     there = {
         name: read_results(results_path(results, name))
@@ -144,9 +144,9 @@ def page_of(results: Path, images: str = "../results/") -> str:
     }
     parts = [_HEAD, in_short(there), claims(there)]
     if "adult" in there:
-        parts.append(_adult(there["adult"], images))
+        parts.append(_adult(there["adult"]))
     if "coco" in there:
-        parts.append(_coco(there["coco"], images))
+        parts.append(_coco(there["coco"]))
     parts += [_figures(there, images), _AGAIN]
     return "\n".join(f"{_wrapped(part).rstrip()}\n" for part in parts)
 
@@ -181,7 +181,7 @@ def _wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
-def _adult(rows: Sequence[Row], images: str) -> str:
+def _adult(rows: Sequence[Row]) -> str:
     marks = "✓ where the 99 % intervals overlap (the paper's rounding added), ✗ where they do not; **bold** by the paper's rule."
     return "\n\n".join(
         [
@@ -192,32 +192,30 @@ def _adult(rows: Sequence[Row], images: str) -> str:
                 for measure in ("parity", "top_1")
             ),
             f"### Numbers of the paper within the intervals\n\n{adult_page.counts(rows)}",
-            f"Top-2 and top-3 accuracy, error parity and methods that the paper does not have: [all tables]({images}adult.md).",
+            "Top-2 and top-3 accuracy, error parity and methods that the paper does not have: `results/adult.md`.",
             f"### What differs, and what was tried\n\n{differences(rows)}",
         ]
     )
 
 
-def _coco(rows: Sequence[Row], images: str) -> str:
+def _coco(rows: Sequence[Row]) -> str:
     measures = ("parity", "tv_accuracy", "error_parity")
     tables = "\n\n".join(
         f"**p = {p:g}.** {coco_page.words(rows, p)}\n\n{coco_page.table(rows, p, measures=measures)}"
         for p in (0.0, 0.5)
     )
     said = coco_page.section(rows).split("\n\n", 1)[0]
-    more = f"Choices, and top-1 to top-3: [all tables]({images}coco.md). Two skin tables stand in for [dermatology]({images}dermatology.md)."
+    more = "Choices, and top-1 to top-3: `results/coco.md`. Two skin tables stand in for dermatology: `results/dermatology.md`."
     return f"## COCO, on images that could be had\n\n{said}\n\n{tables}\n\n{more}"
 
 
 def _figures(there: Results, images: str) -> str:
     parts = [
-        "## Figures and grids\n\nEvery figure has its numbers in its description; the link leads to the tables."
+        "## Figures and grids\n\nThe tables of every experiment are in `results/`, written from the Parquet file of the same name. Every figure has its numbers in its description."
     ]
     for name, rows in there.items():
         experiment = find(name)
-        parts.append(
-            f"### {experiment.title}\n\n[Tables]({images}{name}.md), from `{name}.parquet`."
-        )
+        parts.append(f"### {experiment.title}\n\nTables: `results/{name}.md`.")
         parts += [
             f"![{picture.title}]({images}{name}-{stem}.svg)"
             for stem, picture in experiment.figures(rows).items()

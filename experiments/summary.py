@@ -90,4 +90,4 @@ def differences(rows: Sequence[Row]) -> str:
 - **COCO's DP remover** has 52.3 % disparity in the paper at p = 0.5, as much as its data. Giving equal values one rank in each group would tell
   the group, and features of a network are often tied at 0; principal components are not, so this could not be checked here.
 
-[Adult under other choices](../results/adult_choices.md) has one line for each choice that was tried."""
+`results/adult_choices.md` has one line for each choice that was tried."""
