@@ -320,7 +320,7 @@ def _scales(results: Results) -> Finding:
         f"100 rounds: {large:.2g} s for a million class labels, which are 32 distinct rows. Distributions cannot be merged: {soft:.0f} s for "
         f"30,000 rows of 16 classes, and time grows with the power {power:.1f} of the rows"
     )
-    return judged(soft < 1, words, partly=power < 1.2)
+    return judged(soft < 1, words, partly=power < 1.5)
 
 
 def _accuracy_lost(results: Results) -> Finding:

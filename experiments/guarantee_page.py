@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from experiments.counterexample import COUNTEREXAMPLE
 from experiments.experiment import Row
 from experiments.tables import MISSING, cell, chosen, markdown
 
@@ -50,7 +51,17 @@ def section(rows: Sequence[Row]) -> str:
             ]
         )
     head = ["data", "learner", "n_0", *COLUMNS.values(), "seen below the printed bound"]
-    return f"{_WORDS}\n\n{markdown(head, body)}\n\n{_account(rows)}"
+    return f"{_WORDS}\n\n{markdown(head, body)}\n\n{_account(rows)}\n\n{_counterexample()}"
+
+
+def _counterexample() -> str:
+    case = COUNTEREXAMPLE
+    return (
+        f"**As printed the proposition is false.** Two classes and two groups of {case.n:,} rows, one fixed f that puts {100 * case.low:.0f} % of "
+        f"one group and {100 * case.high:.0f} % of the other into class 1, its labels debiased with epsilon 0: d is 0, and the true disparity "
+        f"of {case.disparity:g} is above the printed bound with probability {case.failure('printed'):.3e}, more than delta = {case.delta:g} "
+        f"(an exact sum over binomial counts). It is above the bound of the proof with probability {case.failure('proven'):.0e}."
+    )
 
 
 def _account(rows: Sequence[Row]) -> str:
@@ -71,7 +82,7 @@ def _account(rows: Sequence[Row]) -> str:
         f"The disparity seen is below the printed bound in {below} of {len(rows)} runs; the bound is {ratio[len(ratio) // 2]:.0f} times what "
         f"is seen in the median, and says nothing (the proven one is 100 % or more) in {vacuous}. Its largest term is {', '.join(said)}: "
         "kNN with five neighbours follows random signs, and no learner fits fair labels that depend on a group it cannot see. As a reason "
-        "why fair labels help, the proposition stands; as a number, it promises little here."
+        "why fair labels help, the bound of the proof stands; as a number, it promises little here."
     )
 
 
