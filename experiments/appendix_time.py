@@ -124,8 +124,8 @@ def median_time(rows: Sequence[Row], **wanted: Any) -> float | None:
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
     repeats = len({row["seed"] for row in rows})
-    words = f"""Process time of one fit on one core, compiling not counted, median of {repeats} fits on labels drawn anew. Process time leaves
-out what other programs take, but not that they empty the caches: on an idle machine the numbers are smaller. The paper: "approximately
+    words = f"""Process time of one fit on one core, compiling not counted, median of {repeats} fits on labels drawn anew. The machine was
+shared: process time leaves out what other programs take, but not that they empty the caches. The paper: "approximately
 5s per label in each round" for 100,000 SGD steps of 256 rows on one V100; a hundred rounds of {CLASSES} labels, one after another, are then
 {PAPER_SECONDS * CLASSES * ROUNDS:,.0f} s. The descent here takes its steps for all classes at once. Class labels are merged into one row per
 group and class; distributions cannot be merged."""
