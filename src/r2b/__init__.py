@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from r2b._weights import RowWeights, reweigh
     from r2b.engines import Scan, scan
     from r2b.engines.counts import debias_counts
+    from r2b.engines.reweighing import reweigh_counts
     from r2b.engines.sql import count_query
 
 __version__ = "0.1.0"
@@ -59,6 +60,7 @@ __all__ = [
     "methods",
     "metrics",
     "reweigh",
+    "reweigh_counts",
     "scan",
     "smallest_epsilon",
     "verify",
@@ -87,6 +89,7 @@ _MODULES = {
     "_weights": ("RowWeights", "reweigh"),
     "engines": ("Scan", "scan"),
     "engines.counts": ("debias_counts",),
+    "engines.reweighing": ("reweigh_counts",),
     "engines.sql": ("count_query",),
     "_labels.debiasing": ("debias",),
 }

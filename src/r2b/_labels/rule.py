@@ -76,6 +76,10 @@ class Rule:
         shifts = self.families.shifts(cells, self.prices)
         return Response(shifts, self.lam, self.unchanged, self.costs, self.table)
 
+    def answers(self, n_classes: int) -> Floats:
+        """Return P(new class | old class, cell) of every cell of the schema."""
+        return self.response(self.schema).channel(n_classes)
+
 
 def applied(rule: Rule, data: Dataset) -> FairRows:
     """Return the rows of a table with their new labels."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
+from os import PathLike, fspath
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -51,6 +53,14 @@ class WeightRule:
         """Return the factor of each row of a table."""
         shifts = self.families.shifts(data.cells, self.prices)
         return factors(data.labels.array, shifts, data.cells.codes, self.largest)
+
+    def answers(self, n_classes: int) -> Floats:
+        """Return the factor of every class in every cell, of shape (n_cells, n_classes, 1)."""
+        shifts = self.families.shifts(self.schema, self.prices)
+        cells = np.repeat(np.arange(len(shifts)), n_classes)
+        labels = np.tile(np.arange(n_classes), len(shifts))
+        found = factors(labels, shifts, cells, self.largest)
+        return found.reshape(len(shifts), n_classes, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +151,10 @@ class RowWeights:
     status : Status
         ``status.ok`` means proven optimal.
     data : Dataset or None
-        The rows; None for an object loaded from a file.
+        The rows, or one row for each combination that was counted; None for an object loaded from a
+        file.
+    rows : WeighedRows or None
+        The rows of a table that was scanned.
 
     Examples
     --------
@@ -158,7 +171,17 @@ class RowWeights:
     rule: WeightRule
     certificate: WeightCertificate
     status: Status
-    data: Dataset | None = None
+    data: Dataset | None = field(default=None, repr=False)
+    rows: Any = field(default=None, repr=False)
+
+    def of_rows(self, rows: Any) -> RowWeights:
+        """Return the same weights, of the rows of a table elsewhere."""
+        return replace(self, rows=rows)
+
+    @property
+    def schema(self) -> Schema:
+        """Classes and groups, as they came in."""
+        return self.rule.schema
 
     @property
     def classes(self) -> Array:
@@ -187,7 +210,15 @@ class RowWeights:
     @cached_property
     def weights(self) -> Floats:
         """The factor of each row; their mean is 1 in every group that keeps its total."""
-        return self.rule.apply(self._rows)
+        return self.rule.apply(self._rows if self.rows is None else self.rows.in_memory())
+
+    @cached_property
+    def _summed(self) -> tuple[Floats, Floats]:
+        """The factor and the weight of each row, or of each combination that was counted."""
+        data = self._rows
+        each = np.ones(data.n_rows) if data.repeats is None else data.repeats.astype(np.float64)
+        own = each if data.weight is None else np.asarray(data.weight)
+        return self.rule.apply(data), own
 
     @cached_property
     def table(self) -> Floats:
@@ -195,10 +226,8 @@ class RowWeights:
 
         For class labels of one family it is the factor itself; NaN where a group lacks a class.
         """
-        data = self._rows
-        own = np.ones(data.n_rows) if data.weight is None else data.weight
-        sums = []
-        for weight in (own, own * self.weights):
+        data, (factor, own), sums = self._rows, self._summed, []
+        for weight in (own, own * factor):
             by_cell = self._sums(data, weight)
             by_group = [how.design(data.cells).T @ by_cell for how in self.rule.families.counting]
             sums.append(np.concatenate(by_group))
@@ -223,9 +252,9 @@ class RowWeights:
     @cached_property
     def effective_sample_size(self) -> float:
         """How many equally weighted rows are as good: ``(sum w)^2 / sum w^2`` (Kish)."""
-        data = self._rows
-        weight = self.weights if data.weight is None else self.weights * data.weight
-        each = 1.0 if data.repeats is None else data.repeats
+        (factor, own), repeats = self._summed, self._rows.repeats
+        weight = factor * own
+        each = 1.0 if repeats is None else np.maximum(repeats, 1)
         return float(weight.sum() ** 2 / (weight**2 / each).sum())
 
     def transform(
@@ -286,7 +315,8 @@ class RowWeights:
         >>> int(weights.select(fraction=0.5).sum())
         300
         """
-        data, most = self._rows, 1.0 / max(self.certificate.largest, 1.0)
+        data = self._rows if self.rows is None else self.rows.in_memory()
+        most = 1.0 / max(self.certificate.largest, 1.0)
         if not (is_a(Real, fraction) and 0 < fraction <= most):
             problem = f"fraction is {fraction!r}."
             remedy = (
@@ -307,6 +337,90 @@ class RowWeights:
         chosen = np.zeros(data.n_rows, dtype=bool)
         chosen[order] = np.diff(reached, prepend=0.0) > 0
         return chosen
+
+    def frame(self, new_column: str = "weight") -> Any:
+        """Return a scanned table with its weights in a new column, of the kind that came in.
+
+        Parameters
+        ----------
+        new_column : str
+
+        Raises
+        ------
+        RowsUnavailableError
+            The weights are not of a table that was scanned.
+
+        Examples
+        --------
+        >>> import pyarrow, r2b
+        >>> people = pyarrow.table({"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]})
+        >>> weights = r2b.scan(people).reweigh("job", sensitive_features="sex", epsilon=0.4)
+        >>> weights.frame()["weight"].to_pylist()[:2]
+        [0.8, 1.2]
+        """
+        return self._scanned.frame(self.rule, new_column)
+
+    def write(
+        self, path: str | PathLike[str], *, new_column: str = "weight", force: bool = False
+    ) -> None:
+        """Write a table of files with its weights in a new column, in its format.
+
+        Parameters
+        ----------
+        path : path-like
+            Must not exist, unless ``force``. It appears whole or not at all.
+        new_column : str
+        force : bool
+        """
+        self._scanned.write(self.rule, fspath(path), new_column, force=force)
+
+    def sql(
+        self,
+        dialect: str,
+        *,
+        table: str | Sequence[str],
+        new_column: str = "weight",
+        into: str | Sequence[str] | None = None,
+        **asked: Any,
+    ) -> Any:
+        """Write the SQL that joins the weights to a table in a database.
+
+        Parameters
+        ----------
+        dialect : {"postgres", "duckdb", "sqlite", "snowflake", "bigquery"}
+        table : str or list of str
+        new_column : str
+        into : str or list of str, optional
+            A table to create.
+        **asked
+            ``label``, ``sensitive_features``, ``control_features``, ``columns`` and ``answers`` as
+            for :meth:`r2b.FairLabels.sql`.
+
+        Returns
+        -------
+        r2b.engines.SQL
+
+        Examples
+        --------
+        >>> import r2b
+        >>> y, sex = ["a", "b", "b", "a", "a", "b"], {"sex": ["f", "f", "f", "m", "m", "m"]}
+        >>> weights = r2b.reweigh(y, sensitive_features=sex)
+        >>> weights.sql("duckdb", table="people", label="job").select.splitlines()[-2]
+        'FROM "people" AS old'
+        """
+        from r2b.engines.sql import statements
+
+        return statements(self, dialect, table, "soft", names=(new_column,), into=into, **asked)
+
+    @property
+    def _scanned(self) -> Any:
+        if self.rows is None:
+            raise RowsUnavailableError(
+                "These weights are not of a table that was scanned.",
+                remedy="Take `weights`, an array of one weight per row, or scan the table first: "
+                "r2b.scan(...).reweigh(...).",
+            )
+        return self.rows
 
     def to_frame(self, part: Part = "table", *, backend: Backend | None = None) -> Any:
         """Return one part of what is known as a frame.

@@ -17,6 +17,7 @@ from r2b._labels.rows import MemoryRows
 from r2b._labels.rule import Rule
 from r2b.engines.batch import Batch, one_array, one_record, weights_of
 from r2b.engines.lazy import HeldSource
+from r2b.engines.roles import ColumnRoles
 from r2b.engines.source import Relabel
 from r2b.engines.table_rows import TableRows
 from r2b.engines.tables import Scan, roles_of
@@ -90,6 +91,16 @@ def debias_counts(
         "control_features": control_features,
         "sample_weight": sample_weight,
     }
+    roles = counted_roles(source, label, count, **named)
+    fair = Scan(source).debias(label, **named, **options)
+    made = fair.rows
+    assert isinstance(made, TableRows)
+    rows = CountedRows(source, roles, made.schema, made.counts, total=made.total)
+    return replace(fair, rows=rows)
+
+
+def counted_roles(source: CountsSource, label: str, count: str, **named: Any) -> ColumnRoles:
+    """Check which columns of a table of counts are what; all but the counts are categories."""
     roles = roles_of(source, label, **named)
     source.check([("the labels, attributes and weights", roles.used), ("count", [count])])
     if not roles.categorical or roles.soft:
@@ -99,11 +110,7 @@ def debias_counts(
             remedy="Count rows by class and group; for probabilities and numbers use r2b.debias or "
             "r2b.scan.",
         )
-    fair = Scan(source).debias(label, **named, **options)
-    made = fair.rows
-    assert isinstance(made, TableRows)
-    rows = CountedRows(source, roles, made.schema, made.counts, total=made.total)
-    return replace(fair, rows=rows)
+    return roles
 
 
 @dataclass(frozen=True, eq=False)

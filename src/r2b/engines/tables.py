@@ -25,6 +25,8 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
 from r2b._labels.rule import Rule, Unseen, widened
 from r2b._labels.task import Task
+from r2b._weights import RowWeights
+from r2b._weights.reweighing import WITHOUT, Representation
 from r2b.engines.batch import Batch, Fold, add
 from r2b.engines.engine import SAMPLE_ENTRIES, open_remote
 from r2b.engines.gathering import gathered
@@ -114,6 +116,44 @@ class Scan:
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
         with self._opened(roles, options, sample_entries) as (task, rows):
             return replace(task.solve(), rows=rows)
+
+    @takes_options(without=WITHOUT)
+    def reweigh(
+        self,
+        label: str | Sequence[str],
+        *,
+        sensitive_features: Attributes,
+        control_features: str | Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        max_weight: float | None = None,
+        representation: Representation | None = None,
+        **options: Unpack[Options],
+    ) -> RowWeights:
+        """Find the weights closest to 1 under which groups are in parity, as :func:`r2b.reweigh`.
+
+        Parameters
+        ----------
+        label, sensitive_features, control_features, sample_weight
+            Names of columns, as for :meth:`debias`.
+        max_weight, representation
+            As for :func:`r2b.reweigh`.
+        **options : Options
+            As for :func:`r2b.debias`.
+
+        Returns
+        -------
+        RowWeights
+            Weights leave through its ``frame``, ``write`` and ``sql``.
+
+        Notes
+        -----
+        Class labels take one pass that counts. Probabilities, and labels beside uncertain groups,
+        are read into memory.
+        """
+        from r2b.engines.reweighing import reweigh_table
+
+        roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
+        return reweigh_table(self.source, roles, max_weight, representation, options)
 
     @takes_options()
     def frontier(

@@ -17,6 +17,7 @@ from r2b._data.attributes import CATEGORICAL
 from r2b._labels import FairLabels
 from r2b._labels.rows import Form, check_form
 from r2b.engines.counts import counts_source
+from r2b.engines.reweighing import WeighedRows
 from r2b.engines.roles import ColumnRoles, names_of, refuse_alike
 from r2b.engines.source import new_names
 from r2b.engines.sql.answers import Answers, answers_of
@@ -124,7 +125,7 @@ def _grouped_by_byte(words: Dialect) -> str:
 
 
 def statements(
-    fair: FairLabels,
+    fair: Any,
     dialect: str,
     table: str | Sequence[str],
     form: Form,
@@ -141,8 +142,12 @@ def statements(
     counts: Any = None,
     count: str = "count",
     answers: str | Sequence[str] | None = None,
+    names: tuple[str, ...] = (),
 ) -> SQL:
-    """Write statements for a result; arguments as for :meth:`r2b.FairLabels.sql`."""
+    """Write statements for a result; arguments as for :meth:`r2b.FairLabels.sql`.
+
+    Results of :func:`r2b.reweigh` pass ``names``, which are those of the new columns.
+    """
     words = dialect_of(dialect)
     check_form(form)
     roles = _roles(fair, label, sensitive_features, control_features)
@@ -150,7 +155,8 @@ def statements(
     roles = replace(roles, key=names_of(key, "key"), weight=weight)
     _refuse_form(fair, words, form, roles)
     source, kept = words.table(table), None if columns is None else names_of(columns, "columns")
-    names = new_names(form, new_column, roles, fair.classes.tolist(), ordered=False)
+    classes = fair.classes.tolist()
+    names = names or new_names(form, new_column, roles, classes, ordered=False)
     _refuse_names(words, names, (*roles.described, *roles.key, *(kept or ())))
     seen = _seen(fair, roles, counts, count) if form == "round" else None
     found = answers_of(fair.rule, form, names, seen, random_state)
@@ -263,7 +269,8 @@ def _roles(fair: FairLabels, label: Any, sensitive: Any, control: Any) -> Column
         )
         remedy = "Scan the table where it lives with r2b.scan, or read it and use r2b.debias."
         raise ParameterError(problem, remedy=remedy)
-    known = fair.rows.roles if isinstance(fair.rows, TableRows) else None
+    rows = fair.rows.table if isinstance(fair.rows, WeighedRows) else fair.rows
+    known = rows.roles if isinstance(rows, TableRows) else None
     classes = names_of(label, "label") or (() if known is None else known.label)
     attributes = (names_of(sensitive, "sensitive_features"), names_of(control, "control_features"))
     if not any(attributes):

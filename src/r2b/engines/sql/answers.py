@@ -78,8 +78,8 @@ def answers_of(
         for cell in schema.table.tolist()
         for label in classes
     ]
-    channel = rule.response(schema).channel(len(classes))
-    table = channel.reshape(-1, len(classes))
+    channel = rule.answers(len(classes))
+    table = channel.reshape(len(combinations), -1)
     new: list[tuple[str, Kind]]
     found: list[tuple[Any, ...]]  # the place of a combination, and what becomes of it
     if form == "soft":
