@@ -341,6 +341,8 @@ class RowWeights:
     def frame(self, new_column: str = "weight") -> Any:
         """Return a scanned table with its weights in a new column, of the kind that came in.
 
+        A table of counts comes back with the weight of each combination, to be joined by hand.
+
         Parameters
         ----------
         new_column : str
