@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import r2b
-from r2b.errors import ParameterError, RowsUnavailableError
+from r2b.errors import FileFormatError, ParameterError, RowsUnavailableError
+from tests.support.cli_calls import Shell
 
 duckdb = pytest.importorskip("duckdb")
 polars = pytest.importorskip("polars")
@@ -86,3 +87,37 @@ def test_a_count_and_a_join_in_a_database(memory):
 def test_rows_in_memory_have_no_table(memory):
     with pytest.raises(RowsUnavailableError, match="scanned"):
         memory.frame()
+
+
+def test_a_file_holds_everything_but_the_rows(memory, tmp_path):
+    memory.save(tmp_path / "w.json")
+    again = r2b.load(tmp_path / "w.json")
+    groups = {name: TABLE[name].to_pylist() for name in GROUPS}
+    found = again.transform(TABLE["job"].to_pylist(), sensitive_features=groups)
+    assert (found == memory.weights).all()
+    assert again.certificate.holds and again.disparity == memory.disparity
+    with pytest.raises(RowsUnavailableError, match="loaded from a file"):
+        _ = again.weights
+    (tmp_path / "w.json").write_text('{"format": "r2b-weights", "version": 1}')
+    with pytest.raises(FileFormatError, match="damaged"):
+        r2b.load(tmp_path / "w.json")
+
+
+def test_the_command_writes_a_column_and_a_rule(memory, parquet, tmp_path, capsys):
+    shell, out, rule = Shell(capsys, tmp_path), tmp_path / "out.csv", tmp_path / "rule.json"
+    words = f"reweigh {parquet} --label job --sensitive sex,race --families both --epsilon 0.02"
+    done = shell(f"{words} --max-weight 2 -o {out} --save {rule}")
+    assert done.code == 0 and "largest weight" in done.out
+    written = polars.read_csv(out)
+    assert written["weight"].to_numpy() == pytest.approx(memory.weights, abs=1e-9)
+    assert r2b.load(rule).disparity == pytest.approx(memory.disparity, abs=1e-9)
+
+
+def test_the_command_says_what_would_work(parquet, tmp_path, capsys):
+    shell, out = Shell(capsys, tmp_path), tmp_path / "out.csv"
+    words = f"reweigh {parquet} --label job --sensitive sex -o {out}"
+    done = shell(f"{words} --max-weight 1.05")
+    assert done.code == 2 and "--max-weight" in done.err and "--epsilon" in done.err
+    assert not out.exists()
+    done = shell(f"{words} --representation f=x")
+    assert done.code == 2 and "group=share" in done.err

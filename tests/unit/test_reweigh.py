@@ -1,10 +1,12 @@
 """Weights of rows: optimal, within their bounds, and clear about what cannot be had."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import r2b
-from r2b.errors import InfeasibleError, ParameterError, UnseenError
+from r2b.errors import DataWarning, InfeasibleError, ParameterError, UnseenError
 from tests.support.reweighing_qp import least_change
 
 
@@ -171,3 +173,14 @@ def test_weights_are_for_groups():
         r2b.reweigh(["a", "b"], sensitive_features=["f", "m"], max_weight=0.5)
     with pytest.raises(ParameterError, match="lam"):
         r2b.reweigh(["a", "b"], sensitive_features=["f", "m"], lam=0.5)
+
+
+def test_classes_that_cannot_be_kept_are_named():
+    y = ["a", "b", "c"] * 10 + ["a", "b", "b"] * 10
+    with pytest.warns(DataWarning, match=r"'c' get the weight 0: 'm' has none") as caught:
+        found = r2b.reweigh(y, sensitive_features=["f"] * 30 + ["m"] * 30)
+    assert caught[0].message.facts["group"] == "m"
+    assert found.weights[2] == pytest.approx(0.0, abs=1e-8) and found.disparity <= 1e-9
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        r2b.reweigh(y, sensitive_features=["f"] * 30 + ["m"] * 30, epsilon=0.1)

@@ -7,10 +7,11 @@ import json
 import math
 import os
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,7 +25,9 @@ from r2b._solve.certificate import Certificate
 from r2b._solve.solvers import Progress, Status
 from r2b.errors import FileFormatError
 
-FORMAT = "r2b-solution"
+Result = TypeVar("Result")
+
+FORMAT, WEIGHTS = "r2b-solution", "r2b-weights"
 VERSION = 1
 
 
@@ -54,7 +57,11 @@ def content_of(fair: FairLabels) -> dict[str, Any]:
 
 def save(fair: FairLabels, path: str | PathLike[str]) -> None:
     """Write a result; the file appears whole or not at all."""
-    content = content_of(replace(fair, rule=fair.rule.fitted))
+    write_json(content_of(replace(fair, rule=fair.rule.fitted)), path)
+
+
+def write_json(content: dict[str, Any], path: str | PathLike[str]) -> None:
+    """Write plain values as JSON; the file appears whole or not at all."""
     target = Path(path)
     beside = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     try:
@@ -71,7 +78,7 @@ def save(fair: FairLabels, path: str | PathLike[str]) -> None:
         raise
 
 
-def load(path: str | PathLike[str]) -> FairLabels:
+def load(path: str | PathLike[str]) -> Any:
     """Read a result that ``save`` wrote.
 
     Parameters
@@ -80,8 +87,8 @@ def load(path: str | PathLike[str]) -> FairLabels:
 
     Returns
     -------
-    FairLabels
-        Without rows: ``transform`` returns labels for the rows you pass.
+    FairLabels or RowWeights
+        Without rows: ``transform`` returns labels, or weights, for the rows you pass.
 
     Raises
     ------
@@ -102,12 +109,23 @@ def load(path: str | PathLike[str]) -> FairLabels:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as cause:
         raise _refusal(path, f"is not JSON ({cause})") from cause
+    if isinstance(content, dict) and content.get("format") == WEIGHTS:
+        from r2b._weights.storage import restored
+
+        return stored_result(content, path, WEIGHTS, restored)
     return solution_of(content, path)
 
 
 def solution_of(content: Any, path: str | PathLike[str]) -> FairLabels:
     """Return the result stored as these plain values; ``path`` is named in errors."""
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    return stored_result(content, path, FORMAT, _restored)
+
+
+def stored_result(
+    content: Any, path: str | PathLike[str], format: str, restore: Callable[[Any], Result]
+) -> Result:
+    """Restore a result of a format from plain values; ``path`` is named in errors."""
+    if not isinstance(content, dict) or content.get("format") != format:
         raise _refusal(path, "is not a saved solution")
     version = content.get("version")
     if type(version) is not int or version != VERSION:
@@ -119,7 +137,7 @@ def solution_of(content: Any, path: str | PathLike[str]) -> FairLabels:
             version=version,
         )
     try:
-        return _restored(content)
+        return restore(content)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
         raise _refusal(path, f"is damaged: {type(cause).__name__} ({cause})") from cause
 
@@ -129,11 +147,11 @@ def _restored(content: dict[str, Any]) -> FairLabels:
     families = Families.from_json(content["families"], schema)
     n_classes = len(schema.classes)
     shape, square = (len(families.names), n_classes), (n_classes, n_classes)
-    prices = _array(content["prices"], shape)
-    costs = None if content["costs"] is None else _array(content["costs"], square)
+    prices = array_of(content["prices"], shape)
+    costs = None if content["costs"] is None else array_of(content["costs"], square)
     table = content["table"]
     if table is not None:
-        table = _array(table, (len(schema.table), *square))
+        table = array_of(table, (len(schema.table), *square))
     lam, residual, unchanged = (
         float(content["lam"]),
         float(content["residual"]),
@@ -157,7 +175,8 @@ def _restored(content: dict[str, Any]) -> FairLabels:
     return FairLabels(rule, Status(content["status"]), proof, residual, history)
 
 
-def _array(stored: Any, shape: tuple[int, ...]) -> Floats:
+def array_of(stored: Any, shape: tuple[int, ...]) -> Floats:
+    """Restore an array of finite numbers, or refuse it."""
     array = np.array(stored, dtype=np.float64)
     if array.shape != shape or not np.isfinite(array).all():
         raise ValueError(f"an array of shape {array.shape}, not {shape}, or not finite")
@@ -167,6 +186,6 @@ def _array(stored: Any, shape: tuple[int, ...]) -> Floats:
 def _refusal(path: str | PathLike[str], what: str) -> FileFormatError:
     return FileFormatError(
         f"{os.fspath(path)} {what}.",
-        remedy="Pass a file written by FairLabels.save.",
+        remedy="Pass a file written by the `save` method of a result.",
         path=os.fspath(path),
     )

@@ -13,20 +13,21 @@ import numpy as np
 
 from r2b._constraints.families import Families
 from r2b._constraints.families.request import is_a, one_of
-from r2b._constraints.parity import Parity
+from r2b._constraints.parity import Member, Parity
 from r2b._data import Dataset, Schema
 from r2b._data.arrays import Array, Floats
 from r2b._data.compute import seed_of
 from r2b._data.frames import Backend, frame_of
 from r2b._labels.draws import row_draws
+from r2b._labels.storage import write_json
+from r2b._plot import group_means as draw_means
+from r2b._plot import percent, shorten
 from r2b._solve.certificate import PROVEN, FamilyProof, between_groups, measured
 from r2b._solve.oracle import group_means
 from r2b._solve.solvers import Status
 from r2b._weights.rows import WeightOracle, WithTotal, factors
 from r2b.errors import ParameterError, RowsUnavailableError
 
-FORMAT = "r2b-weights"
-VERSION = 1
 Part = Literal["table", "families", "certificate"]
 
 
@@ -187,6 +188,11 @@ class RowWeights:
     def classes(self) -> Array:
         """Names of the classes."""
         return self.rule.schema.classes.values
+
+    @property
+    def outcomes(self) -> Array:
+        """Names of what is compared: the classes."""
+        return self.classes
 
     @property
     def groups(self) -> Array:
@@ -357,8 +363,8 @@ class RowWeights:
         >>> import pyarrow, r2b
         >>> people = pyarrow.table({"sex": ["f", "f", "m", "m"], "job": ["a", "b", "b", "b"]})
         >>> weights = r2b.scan(people).reweigh("job", sensitive_features="sex", epsilon=0.4)
-        >>> weights.frame()["weight"].to_pylist()[:2]
-        [0.8, 1.2]
+        >>> weights.frame()["weight"].to_numpy()[:2].round(6)
+        array([0.8, 1.2])
         """
         return self._scanned.frame(self.rule, new_column)
 
@@ -470,6 +476,49 @@ class RowWeights:
             },
             backend,
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the rows as plain values, as the file holds them."""
+        from r2b._weights.storage import content_of
+
+        return content_of(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything but the rows to a JSON file that :func:`r2b.load` reads.
+
+        Parameters
+        ----------
+        path : path-like
+        """
+        write_json(self.to_json(), path)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the weighted shares of the groups before and after, class by class.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; it is returned.
+        """
+        proof = self.certificate
+        sizes = [float(np.ptp(proof.means_before[m.groups], axis=0).max()) for m in self.members]
+        member = self.members[int(np.argmax(sizes))]
+        before, after = proof.means_before[member.groups], proof.means[member.groups]
+        apart = np.ptp(before, axis=0)
+        name = f" by {shorten(member.name)}" if member.name not in ("", "groups") else ""
+        lines = [
+            f"Weighted shares{name}, before and after",
+            f"disparity {percent(float(apart.max()))} before, "
+            f"{percent(float(np.ptp(after, axis=0).max()))} after; largest weight "
+            f"{proof.largest:.3g}",
+        ]
+        groups, tables = self.groups[member.groups].tolist(), {"before": before, "after": after}
+        return draw_means(ax, "RowWeights", lines, self.classes, groups, tables, apart)
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The families that are compared."""
+        return self.rule.families.members
 
     def __repr__(self) -> str:
         proof = self.certificate

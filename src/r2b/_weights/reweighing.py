@@ -16,12 +16,13 @@ from r2b._constraints.families.fitted import Crossings, Families
 from r2b._constraints.families.request import Request, is_a
 from r2b._constraints.parity import Parity
 from r2b._data import Dataset, Schema, read
-from r2b._data.arrays import Floats, frozen
+from r2b._data.arrays import Floats, frozen, plain_value
 from r2b._data.attributes import CONTINUOUS
 from r2b._data.merge import merge
 from r2b._data.values import listed
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import by_row, refuse_scores
+from r2b._solve.certificate import PROVEN
 from r2b._solve.oracle import oracle_of
 from r2b._solve.solvers import Limits, Status
 from r2b._solve.solvers.driver import Stage, run
@@ -29,7 +30,7 @@ from r2b._solve.solvers.newton import Newton
 from r2b._weights.limits import FEASIBLE, least_missed, smallest_cap, smallest_epsilon
 from r2b._weights.result import RowWeights, WeightRule, certify
 from r2b._weights.rows import CURVATURE, WeightOracle, with_totals
-from r2b.errors import InfeasibleError, NotSolvedWarning, ParameterError
+from r2b.errors import DataWarning, InfeasibleError, NotSolvedWarning, ParameterError
 
 Representation = Literal["equal"] | Mapping[Any, Any]
 
@@ -130,7 +131,27 @@ def reweighed(
         status = Status.NOT_CERTIFIED if status.ok else status
         message = f"{status.value}: residual {residual:.1e}. {status.advice}"
         warnings.warn(NotSolvedWarning(message), stacklevel=4)
-    return RowWeights(rule, certificate, status, data)
+    weights = RowWeights(rule, certificate, status, data)
+    _warn_of_lost(weights)
+    return weights
+
+
+def _warn_of_lost(weights: RowWeights) -> None:
+    """Warn of classes whose rows weigh nothing, since a group has none of them to weigh."""
+    proof = weights.certificate
+    lost = (proof.means.max(axis=0) <= PROVEN) & (proof.means_before.max(axis=0) > PROVEN)
+    if not lost.any():
+        return
+    place = int(np.flatnonzero(lost)[0])
+    lacking = str(weights.groups[int(proof.means_before[:, place].argmin())])
+    names = [plain_value(name) for name in weights.outcomes[lost]]
+    problem = f"All rows of {listed(names)} get the weight 0: {lacking!r} has none of {names[0]!r}."
+    remedy = (
+        "Raise `epsilon` to keep some, bound other classes alone with a mapping, or put rare "
+        "classes or small groups together."
+    )
+    facts = {"classes": names, "group": lacking}
+    warnings.warn(DataWarning(problem, remedy=remedy, **facts), stacklevel=5)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import shutil
@@ -23,6 +24,7 @@ import click
 
 import r2b
 from r2b import Audit, FairLabels, Scan
+from r2b._constraints.bounds import PARAMETERS
 from r2b._files import AtomicWriter, did_you_mean, table_of
 from r2b._files.formats import format_for
 from r2b._files.paths import is_device
@@ -46,6 +48,7 @@ from r2b.cli.reading import (
     open_table,
     options_of,
     per_class,
+    shares_of,
     taken,
 )
 from r2b.engines.files import FileSource
@@ -304,6 +307,54 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
     else:
         _print_result(fair, form, relabel.names, found, files, quiet=quiet)
     return DONE if fair.status.ok else NOT_REACHED
+
+
+@group.command("reweigh", short_help="Weigh rows so that groups are in parity.")
+@argument("data")
+@takes(*options.ROLES, "epsilon", "bound", *PARAMETERS, "max_weight", "representation")
+@takes(*options.GROUPS, "normalize", "new_table", "output_format", "weight_column", "saved")
+@takes("force", *options.SOLVER, *options.READING, "max_unpacked", *options.PRINTING)
+def reweigh_command(data: str, output: str, as_json: bool, quiet: bool, **given: Any) -> int:
+    """Find the row weights closest to 1 under which groups agree, and write DATA with them.
+
+    Labels stay as they are. Every group keeps its total weight, or gets the share that
+    --representation asks for. Class labels are counted; other rows are read into memory.
+
+    \b
+    Examples:
+      r2b reweigh adult.csv --label education --sensitive sex,race --epsilon 0.01 -o weighted.csv
+      r2b reweigh adult.csv --label income --sensitive sex --max-weight 3 -o weighted.parquet
+      r2b reweigh adult.csv --label income --sensitive sex --representation equal -o w.csv.gz
+    """  # noqa: D301
+    names = "output_format", "new_column", "force", "save", "max_weight", "representation"
+    shape_name, new_column, force, saved, largest, shares = taken(given, names).values()
+    with AtomicWriter(force=force) as writer, Meter(quiet=quiet or as_json) as meter:
+        source = open_table(data, given, meter)
+        writer.keep = kept_files(source)
+        shape = shape_of(source, output, shape_name)
+        _check_paths(writer, {"output": output, "rule": saved}, folder=source.listing.many)
+        columns = columns_of(source, given)
+        with on_lines(source), warnings.catch_warnings():
+            # the exit code and the status say it
+            warnings.simplefilter("ignore", NotSolvedWarning)
+            classes = class_names(source, roles_of(source, **columns), given["missing"])
+            asked = options_of(source.names, given, classes)
+            asked |= {"max_weight": largest, "representation": shares_of(shares)}
+            refuse_taken((new_column,), source)
+            progress = meter if meter.shown else None
+            found = Scan(source).reweigh(**columns, **asked, progress=progress)
+            meter.now("Writing")
+            write_into(writer, source, found.rows.weigh(found.rule, new_column), output, str(shape))
+            if saved is not None:
+                writer.write(saved, json.dumps(found.to_json(), allow_nan=False).encode())
+        writer.commit()
+    files = {name: path for name, path in (("output", output), ("rule", saved)) if path}
+    if as_json:
+        print_json(found.to_json() | {"files": files})
+    elif not quiet:
+        print_text(str(found))
+        _print_files(files)
+    return DONE if found.status.ok else NOT_REACHED
 
 
 @group.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")

@@ -120,6 +120,14 @@ _OPTIONS: dict[str, Decorator] = {
         name: _option(name, f"With --bound {bound}: {each.help}", multiple=each.per_class)
         for name, (bound, each) in PARAMETERS.items()
     },
+    "max_weight": _option(
+        "max-weight", "The largest weight of a row; any by default.", type=click.FloatRange(1)
+    ),
+    "representation": _several(
+        "representation",
+        "What share of the rows each group is to stand for: 'equal', or 'group=share' for each.",
+        "SHARES",
+    ),
     "objective": _of_debias("objective", "The closest labels, or the fewest changes."),
     "lam": _of_debias(
         "lam",
@@ -170,6 +178,10 @@ _OPTIONS: dict[str, Decorator] = {
     ),
     "output_format": _option(
         "output-format", "Format of the output, if its name does not tell.", metavar="FORMAT"
+    ),
+    "saved": _option("save", "File for the rule, which r2b.load reads.", type=FILE),
+    "weight_column": _option(
+        "new-column", "Name of the new column.", default="weight", show_default=True, metavar="NAME"
     ),
     "form": _option(
         "form",

@@ -229,8 +229,33 @@ def options_of(names: Sequence[str], given: dict[str, Any], classes: list[Any]) 
             words = given[name]
             plain = len(words) == 1 and "=" not in words[0]
             asked[name] = words[0] if plain else per_class(f"--{name}", words, classes)
-    asked["costs"] = None if given["costs"] is None else _costs(given["costs"], classes)
+    if "costs" in given:
+        asked["costs"] = None if given["costs"] is None else _costs(given["costs"], classes)
     return asked
+
+
+def shares_of(given: Sequence[str]) -> Any:
+    """Read what shares groups are to stand for.
+
+    Examples
+    --------
+    >>> shares_of(["f=0.5", "m=0.5"]), shares_of(["equal"]), shares_of([])
+    ({'f': 0.5, 'm': 0.5}, 'equal', None)
+    """
+    if not given or list(given) == ["equal"]:
+        return "equal" if given else None
+    shares = {}
+    for text in given:
+        name, _, number = text.rpartition("=")
+        try:
+            shares[name] = float(number)
+        except ValueError:
+            raise ParameterError(
+                f"--representation is {text!r}.",
+                remedy="Pass 'equal', or group=share for each group.",
+                value=text,
+            ) from None
+    return shares
 
 
 def cost_files(costs: str | None) -> tuple[str, ...]:

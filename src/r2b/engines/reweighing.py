@@ -46,13 +46,14 @@ class WeighedRows:
 
     def frame(self, rule: WeightRule, new_column: str) -> Any:
         """Return the table with its weights in a new column, of the kind that came in."""
-        return self.table.source.frame(self._weigh(rule, new_column))
+        return self.table.source.frame(self.weigh(rule, new_column))
 
     def write(self, rule: WeightRule, path: str, new_column: str, *, force: bool) -> None:
         """Write the table with its weights in a new column, in its format."""
-        self.table.source.write(self._weigh(rule, new_column), path, force=force)
+        self.table.source.write(self.weigh(rule, new_column), path, force=force)
 
-    def _weigh(self, rule: Any, new_column: str) -> Weigh:
+    def weigh(self, rule: Any, new_column: str) -> Weigh:
+        """Return what makes the new column of a batch."""
         refuse_taken((new_column,), self.table.source)
         decode = Decode(self.table.roles, rule.schema, self.table.normalize)
         return Weigh(decode, rule, "soft", (new_column,))
