@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
@@ -34,7 +32,6 @@ from r2b.metrics import (
     equalized_odds_difference,
 )
 from r2b.sklearn import ParityClassifier, ParityPostprocessor, visible_groups
-from r2b.sklearn.groups import codes_apart, predict_codes
 from r2b.sklearn.rule import decide
 
 FAST = {"frontier": 0, "cv": 3}
@@ -347,29 +344,6 @@ def test_fit_parameters_reach_every_training():
         X, Y, sensitive_features=SEX, note="here"
     )
     assert Counting.calls == ["here"] * 4
-
-
-def test_labels_of_a_fold_know_nothing_of_its_groups():
-    # Else neighbours, whose labels were debiased by the group of the very row, look fairer there
-    # than they are for new rows.
-    learner, rng = KNeighborsClassifier(5), np.random.default_rng(0)
-    data = {"sensitive_features": SEX[:600], "control_features": None, "sample_weight": None}
-    rows = ParityClassifier(learner)._read(X[:600], Y[:600], data, None, {}, 4)
-    held = np.flatnonzero(rows.folds.number == 2)
-    others = rows.groups.codes.copy()
-    others[held] = rng.permutation(others[held])
-    swapped = replace(rows, groups=replace(rows.groups, codes=others))
-    codes = [predict_codes(learner, each.X, each.groups, each.folds)[0] for each in (rows, swapped)]
-    apart = [
-        list(codes_apart(learner, each, given))
-        for each, given in zip((rows, swapped), codes, strict=True)
-    ]
-    left = np.flatnonzero(rows.folds.number != 2)
-    assert not np.array_equal(codes[0][left], codes[1][left])
-    assert np.array_equal(apart[0][2][left], apart[1][2][left]) and not np.array_equal(
-        apart[0][1][left], apart[1][1][left]
-    )
-    assert np.allclose(apart[0][2].sum(axis=1), 1)
 
 
 # --- small groups, verdicts and criteria

@@ -163,8 +163,8 @@ class Thin:
 
 @pytest.mark.parametrize("kind", [ParityClassifier, ParityPostprocessor])
 def test_predictions_come_from_the_models_that_the_prices_were_found_for(kind):
-    model = kind(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
-    folds, groups = model.fold_estimators_["probabilities"], model.group_estimator_
+    model = kind(LogisticRegression(), ensemble=True, **FAST).fit(X, Y, sensitive_features=SEX)
+    folds, groups = model.score_estimators_, model.group_estimator_
     assert len(folds) == len(groups.estimators) == 2 and not np.allclose(
         folds[0].coef_, folds[1].coef_
     )
@@ -174,10 +174,9 @@ def test_predictions_come_from_the_models_that_the_prices_were_found_for(kind):
     odds = scores * np.exp(-parts @ prices)
     expected = odds / odds.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.predict_proba(NEW), expected, atol=1e-9)
-    one = kind(LogisticRegression(), ensemble=False, **FAST).fit(X, Y, sensitive_features=SEX)
-    assert [len(each) for each in one.fold_estimators_.values()] == [1, 1] and one.fold_estimators_[
-        "probabilities"
-    ][0] is one.estimator_
+    one = kind(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
+    (only,) = one.score_estimators_
+    assert (only is one.estimator_) == (kind is ParityPostprocessor)
     assert 0 < np.abs(one.predict_proba(NEW) - model.predict_proba(NEW)).max() < 0.1
     with pytest.raises(ParameterError, match="FoldEnsemble has no fit"):
         kind(LogisticRegression(), group_estimator=groups, **FAST).fit(X, Y, sensitive_features=SEX)
@@ -187,7 +186,7 @@ def test_a_finished_model_needs_no_more_than_probabilities_and_classes():
     thin = ParityPostprocessor(Thin(PLAIN), prefit=True, **FAST).fit(
         NEW, Y_NEW, sensitive_features=SEX_NEW
     )
-    logistic = thin.group_estimator_.estimators[0]
+    logistic = thin.group_estimator_
     own = ParityPostprocessor(PLAIN, prefit=True, group_estimator=logistic, **FAST).fit(
         NEW, Y_NEW, sensitive_features=SEX_NEW
     )

@@ -9,15 +9,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from r2b._constraints.families.request import one_of
-from r2b._data.arrays import Array, Floats, plain_value
+from r2b._data.arrays import Array, plain_value
 from r2b._data.columns import refuse_other_index, row_labels
 from r2b._data.compute import seed_of
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, takes_options
 from r2b._labels.labels import Form
 from r2b.errors import ParameterError, UnseenError
-from r2b.sklearn.fair_labels import GroupUse, debias_rows, groups_of
-from r2b.sklearn.groups import FitRows, choose_group_learner, codes_apart
+from r2b.sklearn.fair_labels import GroupUse, debias_rows
+from r2b.sklearn.groups import FitRows
 from r2b.sklearn.labels import (
     WITHOUT,
     check_same_rows,
@@ -42,13 +42,11 @@ from r2b.sklearn.learners import (
     require_probabilities,
 )
 from r2b.sklearn.predictor import AttributeUse, FairPredictor
-from r2b.sklearn.prices import Kind
 from r2b.sklearn.training import (
     TrainingRows,
     fair_rows,
     fresh_learner,
     labels_as,
-    original_rows,
     params_for,
     train,
     train_further,
@@ -111,9 +109,8 @@ class ParityClassifier(FairPredictor):
     cv : int
         Folds, shuffled, for predictions that prices are found on.
     ensemble : bool
-        Predict by the mean of the models of all folds, which the prices were found for. False
-        predicts by one model trained on all rows: ``cv`` times faster, but further from epsilon,
-        since that model errs in its own way.
+        Predict by the mean of the models of all folds instead of one model trained on all rows:
+        a little more accurate where single models vary, and ``cv`` times slower.
     confidence : float, optional
         Hold rows back, and promise a bound on the parity of new rows with this confidence.
     held_back : float
@@ -132,9 +129,8 @@ class ParityClassifier(FairPredictor):
     ----------
     estimator_ : estimator
         The learner trained on fair labels, on all rows.
-    fold_estimators_ : dict of tuple
-        The models whose mean scores the prices are for: of "probabilities", trained on fair labels,
-        and of "decisions", trained on the labels as they came.
+    score_estimators_ : tuple of estimators
+        Trained on the labels as they came: those whose mean scores the prices are for.
     form_, form_reason_ : str
         What was chosen and why.
     labels_ : FairLabels
@@ -148,8 +144,9 @@ class ParityClassifier(FairPredictor):
     groups_, certificate_, status_, n_iter_
         As in :class:`LabelDebiaser`.
     decision_rule_, probability_rule_ : FairScores
-        Prices of predictions with certificate; parity, accuracy and rounds of offsets, measured out
-        of fold by true group.
+        Prices, and accuracy on rows that they were not found on.
+    parity_ : ParityReport
+        A verdict for every group, on rows that the prices were not found on.
     group_estimator_, group_reason_
         Who predicts the groups, and why.
     frontier_ : ModelFrontier
@@ -159,16 +156,16 @@ class ParityClassifier(FairPredictor):
     n_batches_ : int
         How often the learner was trained on: 1 after ``fit``, and one more for each
         ``partial_fit``.
-    report_ : PredictionParity
+    report_ : ParityReport
         On the validation rows, where ``fit`` was given some.
     n_features_in_, feature_names_in_
         As scikit-learn has them.
 
     Notes
     -----
-    ``fit`` trains the learner ``cv + 1`` times on fair labels and ``cv`` times on the labels as
-    they came, and the group estimator ``cv`` times and once for each pair of folds. With
-    ``groups="given"`` and ``decisions="likeliest"`` it trains once.
+    ``fit`` trains the learner on fair labels once, and on the labels as they came ``cv + 1`` times;
+    the group estimator ``cv + 1`` times. With ``decisions="likeliest"`` the learner is trained
+    once, and with ``groups="given"`` no group estimator.
 
     A pipeline as ``estimator`` is trained as it would be with this classifier as its last step:
     steps before the last see every row once, with its label as it came, and the weights go to the
@@ -216,7 +213,7 @@ class ParityClassifier(FairPredictor):
         decisions: Decisions = "fair",
         form: str = "auto",
         cv: int = 5,
-        ensemble: bool = True,
+        ensemble: bool = False,
         confidence: float | None = None,
         held_back: float = 0.25,
         frontier: int = 6,
@@ -273,7 +270,8 @@ class ParityClassifier(FairPredictor):
         Warns
         -----
         NotFairWarning
-            Predictions out of fold are above epsilon by more than chance explains.
+            On unseen rows a group is above epsilon by more than chance explains, one class takes
+            nearly all rows, or accuracy is below that of the most frequent class.
         """
         one_of("groups", self.groups, get_args(GroupUse))
         one_of("decisions", self.decisions, get_args(Decisions))
@@ -330,47 +328,15 @@ class ParityClassifier(FairPredictor):
         codes = self._fit_groups(rows)
         labels = debias_rows(self.groups, rows, codes, self._options())
         training = self._choose(labels, rows.seed)
-        form: Form = self.form_
         self._publish(labels)
-        used: dict[str, tuple[Any, ...]] = {}
-        if self.groups != "given" and gives_probabilities(self):
-            tables = [training] * rows.folds.n
-            if self.group_estimator_ is not None:
-                tables = self._apart(rows, codes, labels)
-            scores, models = self._cross_fit(rows, tables, form)
-            used["probabilities"] = models
-            self.probability_rule_ = self._rule(rows, scores, codes, "probabilities")
         if fair:
-            form = "soft" if form == "soft" else "expand"
-            plain = original_rows(rows.labels, rows.truth, rows.classes, rows.groups.weight, form)
-            scores, models = self._cross_fit(rows, [plain] * rows.folds.n, form)
-            if not self.ensemble:
-                models = (self._train_on(rows, plain, form, own=False),)
-            used["decisions"] = models
-            self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
+            form: Form = "soft" if self.form_ == "soft" else "expand"
+            self._fit_rules(rows, self._fit_scores(rows, form, own=False)[0], codes)
         self.estimator_ = self._train_on(rows, training, self.form_, own=True)
-        if not self.ensemble and "probabilities" in used:
-            used["probabilities"] = (self.estimator_,)
-        self.fold_estimators_ = used
-
-    def _apart(self, rows: FitRows, codes: Floats | None, labels: FairLabels) -> list[TrainingRows]:
-        """Return for each fold training rows whose labels know nothing of the fold's groups."""
-        assert codes is not None
-        learner = choose_group_learner(self.group_estimator, self.estimator)[0]
-        found = []
-        for apart in codes_apart(learner, rows, codes):
-            asked = groups_of(self.groups, rows, apart)
-            given = labels.transform(rows.y, **asked, form=self.form_, random_state=rows.seed)
-            found.append(fair_rows(labels, self.form_, given, len(apart), rows.groups.weight))
-        return found
 
     def _publish(self, labels: FairLabels) -> None:
         self.labels_ = without_rows(labels)
         publish(self, labels, class_order(labels.classes))
-
-    def _scores(self, X: Any, kind: Kind) -> Floats:
-        form = "expand" if kind == "decisions" and self.form_ != "soft" else self.form_
-        return self._mean_scores(X, kind, self.labels_.classes, form)
 
     def _predict_plain(self, X: Any) -> Array:
         if self.form_ == "soft":

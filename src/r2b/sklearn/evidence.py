@@ -18,8 +18,8 @@ from r2b.sklearn.rule import (
     Plan,
     ScoreRows,
     deviations,
+    fit_prices,
     sees_groups,
-    unseen_rows,
 )
 
 
@@ -190,14 +190,17 @@ def _path(
     rows: ScoreRows | None, plan: Plan, halves: Folds, epsilons: Floats
 ) -> tuple[Floats, Floats]:
     """Return accuracy and disparity along a path; NaN where groups cannot be predicted."""
-    accuracy, disparity = np.full((2, len(epsilons)), np.nan)
     if rows is None or not sees_groups(rows):
-        return accuracy, disparity
-    for place, epsilon in enumerate(epsilons.tolist()):
-        fair = unseen_rows(replace(rows, groups=rows.groups.at(epsilon)), plan, halves)
-        accuracy[place] = rows.accuracy(fair)
-        disparity[place] = largest_disparity(rows.groups, fair)
-    return accuracy, disparity
+        return np.full(len(epsilons), np.nan), np.full(len(epsilons), np.nan)
+    fair = np.empty((len(epsilons), *rows.scores.shape))
+    for left, held in halves:
+        seen, unseen, prices = rows.part(left), rows.part(held), None
+        for place, epsilon in enumerate(epsilons.tolist()):
+            asked = replace(seen, groups=seen.groups.at(epsilon))
+            prices = fit_prices(asked, plan, prices)
+            fair[place, held] = unseen.apply(prices)
+    accuracy = np.array([rows.accuracy(each) for each in fair])
+    return accuracy, np.array([largest_disparity(rows.groups, each) for each in fair])
 
 
 Verdict = Literal["met", "not shown", "not met"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -527,31 +526,3 @@ def predict_codes(
         return code_probabilities(model, rows_at(X, held), groups.n_codes), model
 
     return out_of_fold(predict, folds, groups.n_codes, n_jobs)
-
-
-def codes_apart(learner: Any, rows: FitRows, codes: Floats) -> Iterator[Floats]:
-    """For each fold predict the codes by models that know nothing of the groups of that fold.
-
-    Labels that are debiased by predicted groups depend on the true groups of the rows around. A
-    model that is trained on such labels knows something of the group of a row that it never saw,
-    and looks fairer on it than on new rows; the closer a learner follows single rows, the more.
-
-    Parameters
-    ----------
-    learner : classifier
-        Predicts the groups.
-    rows : FitRows
-    codes : ndarray of shape (n, n_codes)
-        Predicted out of fold: what the rows of the fold itself get, which nothing is trained on.
-    """
-    folds, groups = rows.folds, rows.groups
-    found = [codes.copy() for _ in range(folds.n)]
-    for pair in combinations(range(folds.n), 2):
-        left = np.flatnonzero(~np.isin(folds.number, pair))
-        if len(np.unique(groups.codes[left])) < 2:
-            continue  # two folds, or a group in these two alone: out-of-fold codes are all there is
-        model = train_groups(learner, rows.X, groups, left)
-        for apart, held in (pair, pair[::-1]):
-            there = np.flatnonzero(folds.number == held)
-            found[apart][there] = code_probabilities(model, rows_at(rows.X, there), groups.n_codes)
-    yield from found

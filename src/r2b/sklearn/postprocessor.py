@@ -9,14 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.request import one_of
-from r2b._data.arrays import Floats
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.errors import ParameterError
 from r2b.sklearn.groups import CRITERIA, FitRows
 from r2b.sklearn.labels import store
 from r2b.sklearn.learners import can_be_trained, class_scores, require_probabilities
 from r2b.sklearn.predictor import AttributeUse, FairPredictor
-from r2b.sklearn.training import original_rows
 
 WITHOUT = ("progress", "lam", "objective", "costs", "normalize")
 
@@ -58,9 +56,8 @@ class ParityPostprocessor(FairPredictor):
     cv : int
         Folds, shuffled, for predictions that prices are found on.
     ensemble : bool
-        Predict by the mean of the models of all folds, which the prices were found for. False
-        predicts by one model trained on all rows: ``cv`` times faster, but further from epsilon,
-        since that model errs in its own way. A prefit estimator stays one.
+        Predict by the mean of the models of all folds instead of one model trained on all rows:
+        a little more accurate where single models vary, and ``cv`` times slower.
     confidence : float, optional
         Hold rows back, and promise a bound on the parity of new rows with this confidence.
     held_back : float
@@ -78,8 +75,8 @@ class ParityPostprocessor(FairPredictor):
     ----------
     estimator_ : classifier
         Trained on all rows.
-    fold_estimators_ : dict of tuple
-        For "decisions" and "probabilities" the classifiers whose mean scores the prices are for.
+    score_estimators_ : tuple of classifiers
+        Those whose mean scores the prices are for.
     group_estimator_ : classifier or None
     group_reason_ : str
         Why it.
@@ -127,7 +124,7 @@ class ParityPostprocessor(FairPredictor):
         prefit: bool = False,
         group_estimator: Any = None,
         cv: int = 5,
-        ensemble: bool = True,
+        ensemble: bool = False,
         confidence: float | None = None,
         held_back: float = 0.25,
         frontier: int = 6,
@@ -206,19 +203,9 @@ class ParityPostprocessor(FairPredictor):
 
     def _train(self, rows: FitRows) -> None:
         if self.prefit:
-            self.estimator_ = self.estimator
+            self.estimator_, self._score_form = self.estimator, "expand"
             scores = class_scores(self.estimator_, rows.X, rows.classes, "expand")
-            models: tuple[Any, ...] = (self.estimator_,)
+            self.score_estimators_: tuple[Any, ...] = (self.estimator_,)
         else:
-            weight = rows.groups.weight
-            training = original_rows(rows.labels, rows.truth, rows.classes, weight, "expand")
-            scores, models = self._cross_fit(rows, [training] * rows.folds.n, "expand")
-            self.estimator_ = self._train_on(rows, training, "expand", own=True)
-            models = models if self.ensemble else (self.estimator_,)
-        self.fold_estimators_ = {"decisions": models, "probabilities": models}
-        codes = self._fit_groups(rows)
-        self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
-        self.probability_rule_ = self._rule(rows, scores, codes, "probabilities")
-
-    def _scores(self, X: Any, kind: Any) -> Floats:
-        return self._mean_scores(X, kind, self.comparisons_.schema.classes.values, "expand")
+            scores, self.estimator_ = self._fit_scores(rows, "expand", own=True)
+        self._fit_rules(rows, scores, self._fit_groups(rows))

@@ -53,7 +53,14 @@ from r2b.sklearn.learners import (
 )
 from r2b.sklearn.prices import Kind
 from r2b.sklearn.rule import FairScores, ScoreRows, decide, find_rule
-from r2b.sklearn.training import TrainingRows, fresh_learner, params_for, rows_at, train
+from r2b.sklearn.training import (
+    TrainingRows,
+    fresh_learner,
+    original_rows,
+    params_for,
+    rows_at,
+    train,
+)
 
 AttributeUse = Literal["predicted", "given"]
 _GROUPS = ("sensitive_features", "control_features")
@@ -65,7 +72,7 @@ _FITTED = (
     "frontier_",
     "decision_rule_",
     "probability_rule_",
-    "fold_estimators_",
+    "score_estimators_",
 )
 
 
@@ -134,16 +141,12 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
     def _train_once(self, X: Any, y: Any, data: dict[str, Any], fit_params: dict[str, Any]) -> None:
         """Train without anything out of fold; only where :attr:`_cross_fits` may be false."""
 
-    @abstractmethod
-    def _scores(self, X: Any, kind: Kind) -> Floats:
-        """Return the scores that a rule is applied to, with columns in the order of the labels."""
-
-    def _mean_scores(self, X: Any, kind: Kind, classes: Array, form: Form) -> Floats:
-        """Return the mean of the scores of all models that the prices are for."""
-        models = self.fold_estimators_[kind]
-        return np.asarray(
-            np.mean([class_scores(model, X, classes, form) for model in models], axis=0)
-        )
+    def _scores(self, X: Any) -> Floats:
+        """Return the mean scores of the models that the prices are for."""
+        classes = self.comparisons_.schema.classes.values
+        form = self._score_form
+        scores = [class_scores(model, X, classes, form) for model in self.score_estimators_]
+        return scores[0] if len(scores) == 1 else np.asarray(np.mean(scores, axis=0))
 
     def _options(self) -> dict[str, Any]:
         taken = self.get_params(deep=False)
@@ -197,23 +200,34 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         )
 
     def _train_on(self, rows: FitRows, training: TrainingRows, form: Form, own: bool) -> Any:
-        """Fit a clone of the learner on all rows; ``own`` hands it the callbacks themselves."""
+        """Fit a clone of the learner on all rows."""
         params = params_for(self.estimator, rows.fit_params, form, rows.classes, own)
         return train(fresh_learner(self.estimator, form), rows.X, training, form, params, rows.y)
 
-    def _cross_fit(
-        self, rows: FitRows, training: list[TrainingRows], form: Form
-    ) -> tuple[Floats, tuple[Any, ...]]:
-        """Return scores out of fold, and the models; each fold has a table to train on."""
+    def _fit_scores(self, rows: FitRows, form: Form, own: bool) -> tuple[Floats, Any]:
+        """Train the learner on the labels as they came; return scores out of fold, and the model.
+
+        ``own`` hands it the callbacks themselves.
+        """
+        weight = rows.groups.weight
+        training = original_rows(rows.labels, rows.truth, rows.classes, weight, form)
 
         def predict(left: Array, held: Array) -> tuple[Floats, Any]:
-            own = training[int(rows.folds.number[held[0]])].among(left)
             params = params_for(self.estimator, rows.fit_params, form, rows.classes)
             learner = fresh_learner(self.estimator, form)
-            model = train(learner, rows.X, own, form, params, rows.y)
+            model = train(learner, rows.X, training.among(left), form, params, rows.y)
             return class_scores(model, rows_at(rows.X, held), rows.classes, form), model
 
-        return out_of_fold(predict, rows.folds, len(rows.classes), self.n_jobs)
+        scores, models = out_of_fold(predict, rows.folds, len(rows.classes), self.n_jobs)
+        model = self._train_on(rows, training, form, own)
+        self.score_estimators_ = models if self.ensemble else (model,)
+        self._score_form = form
+        return scores, model
+
+    def _fit_rules(self, rows: FitRows, scores: Floats, codes: Floats | None) -> None:
+        """Find the prices of decisions and probabilities."""
+        self.decision_rule_ = self._rule(rows, scores, codes, "decisions")
+        self.probability_rule_ = self._rule(rows, scores, codes, "probabilities")
 
     def _fit_groups(self, rows: FitRows) -> Floats | None:
         """Train who predicts the groups, and return their predictions out of fold."""
@@ -285,7 +299,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         if rule.is_plain and not bad:
             kind, remedy = DataWarning, "Nothing needs to be done; parity_report() has the figures."
         facts = {"groups": [each.group for each in bad], "accuracy": rule.accuracy}
-        warnings.warn(kind(" ".join(problems), remedy=remedy, **facts), stacklevel=6)
+        warnings.warn(kind(" ".join(problems), remedy=remedy, **facts), stacklevel=7)
 
     def _n_points(self) -> int:
         if not is_a(Integral, self.frontier) or self.frontier < 0 or self.frontier == 1:
@@ -335,7 +349,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         return self.comparisons_.given(cells, scores)
 
     def _fair_rows(self, rule: FairScores, X: Any, sensitive: Any, control: Any) -> Floats:
-        scores = self._scores(X, rule.kind)
+        scores = self._scores(X)
         return rule.apply(scores, self.comparisons_, self._codes(X, scores, sensitive, control))
 
     def _predict_plain(self, X: Any) -> Array:
@@ -392,7 +406,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         """Return fair probabilities.
 
         Their group means meet epsilon on the rows that the prices were found on. With
-        ``groups="given"`` they are those of the learner trained on fair labels.
+        ``decisions="likeliest"`` they are those of the learner trained on fair labels.
 
         Parameters
         ----------
@@ -403,8 +417,8 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         Returns
         -------
         ndarray of shape (n, n_classes)
-            Columns as in ``classes_``; with ``groups="given"`` zeros for a class that debiasing
-            left without any row.
+            Columns as in ``classes_``; with ``decisions="likeliest"`` zeros for a class that
+            debiasing left without any row.
         """
         check_is_fitted(self, "classes_")
         if not hasattr(self, "probability_rule_"):

@@ -260,9 +260,8 @@ def unseen_rows(rows: ScoreRows, plan: Plan, folds: Folds, start: Prices | None 
     """Return the rows of each fold at prices that were found on the other folds."""
     found = np.empty_like(rows.scores)
     for left, held in folds:
-        prices = fit_prices(rows.part(left), plan, start)
-        found[held] = rows.part(held).apply(prices)
-        start = start or prices
+        start = fit_prices(rows.part(left), plan, start)
+        found[held] = rows.part(held).apply(start)
     return found
 
 
@@ -294,7 +293,8 @@ class FairScores:
     plan : Plan
         What unseen rows chose.
     accuracy, plain_accuracy, majority : float
-        On unseen rows: of the rule, of the plain scores, and of the most frequent class.
+        Of the rule, of the plain scores, and of the most frequent class; of decisions on unseen
+        rows.
     is_plain : bool
         Whether the rule decides every row as the plain scores do.
     largest_share : float
@@ -319,7 +319,7 @@ class FairScores:
 def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
     """Find the rule that unseen rows prefer, and return it with its response to unseen rows.
 
-    Of decisions all plans are tried, of probabilities, which cost less, one. A plan less accurate
+    Of decisions all plans are tried; the one of probabilities is not judged. A plan less accurate
     than the most frequent class is not chosen: where all are, every row gets that class, or where
     right predictions are compared, decisions stay as they are.
 
@@ -335,21 +335,12 @@ def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
         The predicted groups are the same for all rows.
     """
     _refuse_unseen(rows)
-    plans = PLANS if rows.kind == "decisions" else (SOFT,)
-    tried, start = [], None
-    for plan in plans:
-        start = fit_prices(rows, plan, start)
-        fair = unseen_rows(rows, plan, folds, start)
-        tried.append((unfairness(rows, fair), rows.accuracy(fair), plan, start, fair))
-    able = [each for each in tried if each[1] >= rows.majority or rows.kind != "decisions"]
-    if able:
-        least = min(each[0] for each in able)
-        near = [each for each in able if each[0] <= least + TOLERATED]
-        _, accuracy, chosen, prices, fair = max(near, key=lambda each: each[1])
-    else:
-        chosen, prices = None, _constant(rows)
+    if rows.kind == "probabilities":
+        chosen: Plan | None = SOFT
+        prices = fit_prices(rows, SOFT)
         fair = rows.apply(prices)
-        accuracy = rows.accuracy(fair)
+    else:
+        chosen, prices, fair = _choose(rows, folds)
     same = rows.kind == "decisions" and bool(
         (rows.apply(prices).argmax(axis=1) == rows.scores.argmax(axis=1)).all()
     )
@@ -357,13 +348,30 @@ def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
         rows.kind,
         prices,
         chosen,
-        accuracy,
+        rows.accuracy(fair),
         rows.accuracy(rows.plain),
         rows.majority,
         same,
         float((rows.weight @ fair).max()),
     )
     return rule, fair
+
+
+def _choose(rows: ScoreRows, folds: Folds) -> tuple[Plan | None, Prices, Floats]:
+    """Return the plan that unseen rows prefer, its prices, and its response to unseen rows."""
+    tried: list[tuple[float, float, Plan, Prices, Floats]] = []
+    start = None
+    for plan in PLANS:
+        start = fit_prices(rows, plan, start)
+        fair = unseen_rows(rows, plan, folds, start)
+        tried.append((unfairness(rows, fair), rows.accuracy(fair), plan, start, fair))
+    able = [each for each in tried if each[1] >= rows.majority]
+    if not able:
+        prices = _constant(rows)
+        return None, prices, rows.apply(prices)
+    least = min(each[0] for each in able)
+    near = [each for each in able if each[0] <= least + TOLERATED]
+    return max(near, key=lambda each: each[1])[2:]
 
 
 def _constant(rows: ScoreRows) -> Prices:
