@@ -25,6 +25,7 @@ from r2b.sklearn.postprocessor import ParityPostprocessor
 from r2b.sklearn.rule import FairScores
 from r2b.sklearn.scorers import accuracy_under, parity_scorer
 from r2b.sklearn.transformer import LabelDebiaser
+from r2b.sklearn.weighted import WeightedClassifier
 
 __all__ = [
     "FairScores",
@@ -34,6 +35,7 @@ __all__ = [
     "ParityClassifier",
     "ParityPostprocessor",
     "ParityReport",
+    "WeightedClassifier",
     "accuracy_under",
     "fair_labels",
     "parity_scorer",
