@@ -26,6 +26,14 @@ class Rule:
     epsilon: np.ndarray
     target: np.ndarray | None = None
     offsets: np.ndarray | None = None
+    outcomes: np.ndarray | None = None
+    reference: np.ndarray | None = None
+
+    @property
+    def compared(self) -> np.ndarray:
+        """How much each class counts in every share that is compared."""
+        classes = len(self.epsilon)
+        return np.eye(classes) if self.outcomes is None else self.outcomes
 
 
 @dataclass
@@ -111,8 +119,11 @@ def _asked(rule: Rule, weight: np.ndarray, k: int) -> list[tuple[np.ndarray, flo
     if rule.bound == "to_overall":
         overall = share @ means / share.sum()
         return [(means[g] - overall, -epsilon, epsilon) for g in range(n if epsilon else n - 1)]
-    if rule.bound == "to_reference":  # the first group
-        return [(row - means[0], -epsilon, epsilon) for row in means[1:]]
+    if rule.bound == "to_reference":  # the first group, or one for each class
+        place = 0 if rule.reference is None else int(rule.reference[k])
+        return [
+            (row - means[place], -epsilon, epsilon) for g, row in enumerate(means) if g != place
+        ]
     if rule.bound == "target":
         return [(row, rule.target[k] - epsilon / 2, rule.target[k] + epsilon / 2) for row in means]
     assert rule.bound == "moments"
@@ -123,9 +134,10 @@ def violation(table: Table, x: np.ndarray) -> float:
     """How far labels are from what the families and the simplex ask."""
     worst = max(float(-x.min()), float(np.abs(x.sum(axis=1) - 1.0).max()))
     for rule in table.rules:
-        for k in range(x.shape[1]):
+        for k, counted in enumerate(rule.compared):
             for row, low, high in limits(rule, table.weight, k):
-                worst = max(worst, low - row @ x[:, k], row @ x[:, k] - high)
+                share = row @ (x @ counted)
+                worst = max(worst, low - share, share - high)
     return float(worst)
 
 
@@ -138,9 +150,9 @@ def _rows(table: Table) -> tuple[sparse.csc_array, np.ndarray, sparse.csc_array,
         [],
     )
     for rule in table.rules:
-        for k in range(classes):
+        for k, counted in enumerate(rule.compared):
             for row, low, high in limits(rule, table.weight, k):
-                wide = np.kron(row, np.eye(classes)[k])
+                wide = np.kron(row, counted)
                 if low == high:
                     equal.append(wide)
                     level.append(low)
@@ -190,9 +202,9 @@ def least_violation(table: Table) -> float:
     n, classes = table.y.shape
     rows, top = [], []
     for rule in table.rules:
-        for k in range(classes):
+        for k, counted in enumerate(rule.compared):
             for row, low, high in limits(rule, table.weight, k):
-                wide = np.kron(row, np.eye(classes)[k])
+                wide = np.kron(row, counted)
                 for sign, level in ((1.0, high), (-1.0, -low)):
                     if np.isfinite(level):
                         rows.append(sign * wide)

@@ -25,6 +25,7 @@ from r2b._constraints.families import Families, Family, FamilyChoice, Request, r
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Counting, Crossings, Mixture, Moments
 from r2b._constraints.families.request import AbsentGroups, SmallGroups
+from r2b._constraints.outcomes import OutcomeChoice
 from r2b._data import Cells, Dataset, Schema
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
@@ -50,6 +51,7 @@ def audit(
     min_group_size: int = 0,
     small_groups: SmallGroups = "error",
     absent: AbsentGroups = "report",
+    outcomes: OutcomeChoice | None = None,
     n_permutations: int = 200,
     n_boot: int = 500,
     level: float = 0.95,
@@ -88,6 +90,9 @@ def audit(
         Refuse smaller groups by name, merge them into one called "other", or leave them out.
     absent : {"report", "error"}
         Groups that a stratum does not have are listed, or refused.
+    outcomes : "ordinal", {"ordinal": sequence}, mapping, array-like or frame, optional
+        What is compared instead of every class: shares of "at least k" of ordered classes, or of
+        merged classes, as for :func:`r2b.debias`.
     n_permutations : int
         How often labels are assigned at random, to see what fair labels of this number would show;
         0 to leave it out.
@@ -143,7 +148,7 @@ def audit(
     """
     draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
     rare = {"min_group_size": min_group_size, "small_groups": small_groups, "absent": absent}
-    request = audit_request(families, missing=missing, **rare)
+    request = audit_request(families, missing=missing, outcomes=outcomes, **rare)
     data = read(
         y,
         sensitive_features=sensitive_features,
@@ -191,6 +196,7 @@ def audit_dataset(
     """Measure every family of a table; pass the library if the data do not have it."""
     refuse_scores(data)
     means, weight = _cell_means(data)
+    request = request.of_classes(data.labels.vocabulary)
     families, _ = resolve(request, data.cells, weight, means)
     warn_of_doubts(_Table(data.cells, families, data.schema))
     return _audited(data, families, means, weight, draws, clusters, library)
@@ -232,19 +238,20 @@ def _audited(
     library: str | None,
 ) -> Audit:
     """Measure families from the means and weight of the cells, and the rows."""
-    means = cell_means
+    means = families.compared(cell_means)
     if not families.by_cell:
         means = families.means(data.cells, cell_means * cell_weight[:, None], cell_weight)
-    kinds = Kinds.of(data)
+    kinds, asked = Kinds.of(data), families.outcomes
     groups, continuous = list[tuple[FamilyAudit, Floats | None]](), list[ContinuousAudit]()
     for member, counting in families.pairs():
-        rows = FamilyRows(data, kinds, *places_of(data.cells, counting), clusters)
+        places, parts = places_of(data.cells, counting)
+        rows = FamilyRows(data, kinds, places, parts, clusters, families.outcomes)
         left_out = data.cells.rows_of(counting.stratum.of(data.cells)) - rows.n_rows
         names = tuple(str(plain_value(name)) for name in families.names[member.groups])
         own = means[member.groups].copy()
         if isinstance(counting, Moments):
             inside = np.where(rows.place_of_cell >= 0, cell_weight, 0.0)
-            overall = overall_mean(cell_means, inside)
+            overall = families.compared(overall_mean(cell_means, inside))
             found = audit_continuous(member.name, rows, names, own, overall, draws, left_out)
             continuous.append(found)
         else:
@@ -253,8 +260,8 @@ def _audited(
     measured, ranked = ranking(groups, int(draws.n_largest))
     return Audit(
         n_rows=data.size,
-        classes=data.labels.vocabulary.values,
-        overall=overall_mean(cell_means, cell_weight),
+        classes=data.labels.vocabulary.values if asked is None else np.array(asked.names),
+        overall=families.compared(overall_mean(cell_means, cell_weight)),
         families=measured,
         continuous=tuple(continuous),
         ranked=ranked,
@@ -301,17 +308,19 @@ def audit_continuous(
     chance = interval = None
     if draws.n_permutations:
         blocks = rows.permuted(draws.n_permutations, seed)
-        drawn = [explained_of_sums(sums, basis).max(axis=1) for sums in blocks]
+        drawn = [explained_of_sums(rows.compared(sums), basis).max(axis=1) for sums in blocks]
         chance = chance_of(observed, np.concatenate(drawn))
     if draws.n_boot and rows.n_sums <= MOST_SUMS:
         changes = rows.resampled(
-            lambda sums: np.abs(explained_of_sums(sums, basis) - by_class).max(axis=1),
+            lambda sums: np.abs(explained_of_sums(rows.compared(sums), basis) - by_class).max(
+                axis=1
+            ),
             n_boot=draws.n_boot,
             random_state=seed,
         )
         interval = interval_around(observed, changes, draws.level)
     by_class.flags.writeable = False
-    classes = rows.data.labels.vocabulary.values
+    classes = rows.names
     return ContinuousAudit(
         name, classes, by_class, functions, rows.n_rows, chance, interval, left_out
     )
@@ -395,7 +404,7 @@ def audit_groups(
     family = FamilyAudit(
         name=name,
         kind="groups" if rows.parts is None else "membership",
-        classes=rows.data.labels.vocabulary.values,
+        classes=rows.names,
         groups=groups,
         rows=counts,
         share=share,
@@ -409,7 +418,7 @@ def audit_groups(
 
 
 def _group_means(rows: FamilyRows, sums: PlaceSums) -> Floats:
-    table, totals = sums
+    table, totals = rows.compared(sums)
     if rows.parts is None:
         return divided(table, totals[:, :, None])
     return divided(rows.parts.T @ table, (totals @ rows.parts)[:, :, None])
@@ -441,7 +450,7 @@ def _variances(rows: FamilyRows, means: Floats) -> tuple[Floats, Floats]:
     def of(places: Array, means: Floats, weight: Array | None) -> tuple[Floats, Floats]:
         repeats, clusters = rows.repeats, rows.clusters
         return variance_of_means(
-            places, rows.labels, means, weight=weight, repeats=repeats, clusters=clusters
+            places, rows.compared_labels, means, weight=weight, repeats=repeats, clusters=clusters
         )
 
     if rows.parts is None:

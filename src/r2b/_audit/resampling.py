@@ -16,6 +16,7 @@ from zlib import crc32
 import numpy as np
 
 from r2b._audit.results import RARE, SAME, Chance
+from r2b._constraints.outcomes import Outcomes
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.numbers import refuse_other_number
@@ -76,6 +77,8 @@ class FamilyRows:
         groups.
     all_clusters : ndarray of shape (N,) or None
         The cluster of each row of the table; None if rows are independent.
+    outcomes : Outcomes or None
+        What is compared; None for every class.
     """
 
     data: Dataset
@@ -83,6 +86,26 @@ class FamilyRows:
     place_of_cell: Array
     parts: Floats | None = None
     all_clusters: Array | None = None
+    outcomes: Outcomes | None = None
+
+    @property
+    def names(self) -> Array:
+        """Names of the classes, or of the outcomes that are compared."""
+        asked = self.outcomes
+        return self.data.labels.vocabulary.values if asked is None else np.array(asked.names)
+
+    def compared(self, sums: PlaceSums) -> PlaceSums:
+        """Return sums of outcomes from those of classes."""
+        return sums if self.outcomes is None else (self.outcomes.shares(sums[0]), sums[1])
+
+    @property
+    def compared_labels(self) -> Array:
+        """Labels of the rows that are counted; how much each counts in every outcome."""
+        if self.outcomes is None:
+            return self.labels
+        if self.labels.ndim == 1:
+            return self.outcomes.matrix.T[self.labels]
+        return self.outcomes.shares(self.labels)
 
     @cached_property
     def n_places(self) -> int:

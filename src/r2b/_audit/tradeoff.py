@@ -204,7 +204,8 @@ def chance_along(fair: FairLabels) -> float | None:
     plain = proof.bound == "range" and proof.offsets is None
     if not plain or not isinstance(counting, Crossings):
         return None
-    rows = FamilyRows(data, Kinds.of(data), *places_of(data.cells, counting))
+    places, _ = places_of(data.cells, counting)
+    rows = FamilyRows(data, Kinds.of(data), places, outcomes=families.outcomes)
     if not rows.counted and rows.n_rows > 1 << 17:  # each is permuted
         return None
     names = tuple(map(str, fair.groups[proof.groups]))

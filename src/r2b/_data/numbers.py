@@ -273,7 +273,8 @@ def read_costs(costs: Any, names: list[Any], vocabulary: Vocabulary | None = Non
     [[0.0, 2.0, 1.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
     """
     if isinstance(costs, (str, Mapping)):
-        places = np.array(_places(costs, names, vocabulary), np.float64)
+        remedy = "Pass 'ordinal', {'ordinal': [...]} with the classes in order, or a table."
+        places = np.array(places_in_order("costs", costs, names, vocabulary, remedy), np.float64)
         return frozen(np.abs(places[:, None] - places))
     n_classes = len(names)
     size = f"{n_classes} x {n_classes}"
@@ -296,28 +297,52 @@ def read_costs(costs: Any, names: list[Any], vocabulary: Vocabulary | None = Non
     return frozen(table)
 
 
-def _places(
-    costs: str | Mapping[Any, Any], names: list[Any], vocabulary: Vocabulary | None
+def places_in_order(
+    option: str,
+    asked: str | Mapping[Any, Any],
+    names: list[Any],
+    vocabulary: Vocabulary | None,
+    remedy: str,
 ) -> list[int]:
-    """Return the place of every class in the order that was stated."""
-    given = costs["ordinal"] if isinstance(costs, Mapping) and list(costs) == ["ordinal"] else None
-    if costs != "ordinal" and (isinstance(given, str) or not isinstance(given, Iterable)):
-        remedy = "Pass 'ordinal', {'ordinal': [...]} with the classes in order, or a table."
-        raise ParameterError(f"costs is {costs!r}.", remedy=remedy, costs=costs)
+    """Return the place of every class in the order that an option states.
+
+    Parameters
+    ----------
+    option : str
+        Its name.
+    asked : "ordinal" or {"ordinal": sequence}
+        The order of an ordered categorical, or one that is given from the lowest to the highest.
+    names : list
+        The classes.
+    vocabulary : Vocabulary, optional
+        Of the classes.
+    remedy : str
+        For a value that is neither.
+
+    Examples
+    --------
+    >>> places_in_order("costs", {"ordinal": ["low", "high"]}, ["high", "low"], None, "")
+    [1, 0]
+    """
+    given = asked["ordinal"] if isinstance(asked, Mapping) and list(asked) == ["ordinal"] else None
+    if asked != "ordinal" and (isinstance(given, str) or not isinstance(given, Iterable)):
+        raise ParameterError(f"{option} is {asked!r}.", remedy=remedy, **{option: asked})
     order = stated_order(vocabulary) if given is None else [plain_value(value) for value in given]
     if order is None:
-        problem = f"costs is 'ordinal', but the order of the classes {listed(names)} is not known."
-        way = "State it, `costs={'ordinal': [...]}` from the lowest class to the highest"
+        problem = (
+            f"{option} is 'ordinal', but the order of the classes {listed(names)} is not known."
+        )
+        way = f"State it, `{option}={{'ordinal': [...]}}` from the lowest class to the highest"
         remedy = f"{way}, or pass labels of an ordered categorical."
         raise ParameterError(problem, remedy=remedy, classes=names)
     keys = [key_of(value) for value in order]
     twice = [value for at, value in enumerate(order) if keys.index(keys[at]) != at]
     if twice:
-        problem = f"The order of costs has {twice[0]!r} twice."
+        problem = f"The order of {option} has {twice[0]!r} twice."
         raise ParameterError(problem, remedy="Name every class once.", value=twice[0])
     absent = [name for name in names if key_of(name) not in keys]
     if absent:
-        problem = f"The order of costs, {listed(order)}, is without the class {absent[0]!r}."
+        problem = f"The order of {option}, {listed(order)}, is without the class {absent[0]!r}."
         remedy = f"Name every class, from the lowest to the highest: {listed(names)}."
         raise ParameterError(problem, remedy=remedy, absent=absent)
     return [keys.index(key_of(name)) for name in names]

@@ -26,6 +26,7 @@ from r2b._constraints.families.request import (
     is_a,
     one_of,
 )
+from r2b._constraints.outcomes import OutcomeChoice
 from r2b._solve.solvers import TOLERANCE, Progress
 from r2b.errors import ParameterError
 
@@ -54,8 +55,9 @@ class Options(TypedDict, total=False):
         distribution; the distance of a group's mean from that of one named group.
     reference : str or tuple of str, optional
         The group that ``bound="to_reference"`` compares the others with: a value of the attribute,
-        or of crossed attributes a tuple of values. For several families pass it to each
-        :class:`r2b.Family`.
+        or of crossed attributes a tuple of values; for several families pass it to each
+        :class:`r2b.Family`. "highest" takes for each class the group that has most of it, as
+        adverse impact is judged.
     target : array-like of shape (L,), mapping or "population", optional
         The distribution for ``bound="target"``; the population's is what the published
         implementation uses.
@@ -68,6 +70,13 @@ class Options(TypedDict, total=False):
         known to be wrong with the means that are seen, such as those of predicted groups. One row
         per group, in the order of ``FairLabels.groups`` or by their names, which adds up to 0; for
         several families a mapping from their names to such rows.
+    outcomes : "ordinal", {"ordinal": sequence}, mapping, array-like or frame, optional
+        What is compared instead of the share of every class. "ordinal", for ordered classes: the
+        share of "at least k" for every class k but the lowest; their order is stated as for
+        ``costs``. A mapping from names to classes: the share of each of these merged classes, such
+        as ``{"degree": ["Bachelors", "Masters"]}``; a class may be in several or in none. A table
+        of shape (n_outcomes, L): how much each class counts in an outcome, from 0 to 1. ``epsilon``
+        and ``target`` may then be given by outcome.
     missing : {"error", "group", "exclude"}
         Rows without a value of an attribute: refused, a group of their own, or left out of the
         families that need the value.
@@ -111,6 +120,7 @@ class Options(TypedDict, total=False):
     reference: Any
     families: FamilyChoice | Sequence[str | Sequence[str] | Family]
     offsets: Offsets | None
+    outcomes: OutcomeChoice | None
     missing: MissingValues
     min_group_size: int
     small_groups: SmallGroups

@@ -279,18 +279,23 @@ class FairRows:
             codes[mine] = assign_in_order(whole, here, draws[mine])
         return codes
 
-    def sampling_variance(self) -> tuple[Floats, float]:
+    def sampling_variance(self, outcomes: Floats | None = None) -> tuple[Floats, float]:
         """Return the variance of the sum of drawn labels of each cell, and the total weight.
 
-        The variance has the shape (n_cells, n_classes). Both are in units of the heaviest row:
+        The variance has the shape (n_cells, n_outcomes); without a matrix of outcomes (n_outcomes,
+        n_classes) each class is one. Both are in units of the heaviest row:
         squares of very large or small weights leave the range of floating point.
         """
         data = self.dataset
-        variance = np.zeros((data.n_cells, data.n_classes))
+        counted = np.eye(data.n_classes) if outcomes is None else outcomes
+        variance = np.zeros((data.n_cells, len(counted)))
         weights = np.ones(data.n_rows) if data.weight is None else data.weight / data.weight.max()
         for mine, index, table in self._parts():
             # Projected labels leave [0, 1] by rounding errors, and a variance below 0 has no root.
-            each, cells = np.maximum(table * (1.0 - table), 0.0), data.cells.codes[mine]
+            each = table * (1.0 - table)
+            if outcomes is not None:
+                each = table @ (counted**2).T - (table @ counted.T) ** 2
+            each, cells = np.maximum(each, 0.0), data.cells.codes[mine]
             squares = weights[mine] ** 2
             if index is not None:
                 squares, of_rows = np.bincount(index, squares, len(table)), cells

@@ -101,10 +101,11 @@ class FairLabels:
 
     @property
     def prices(self) -> Floats:
-        """The price of each group and class, of shape (n_groups, n_classes).
+        """The price of each group and outcome, of shape (n_groups, n_outcomes).
 
         The new label of a row is ``P((y - prices[s]) / lam)``, P the projection onto the simplex;
-        the prices of a row in several groups add up. For agreement of class labels lam is 0 and
+        the prices of a row in several groups add up, and those of an outcome count for all of its
+        classes. For agreement of class labels lam is 0 and
         these are the prices that prove it.
         """
         return self.rule.prices
@@ -133,6 +134,12 @@ class FairLabels:
     def classes(self) -> Array:
         """Names of the classes, with the dtype they came in."""
         return self.rule.classes
+
+    @property
+    def outcomes(self) -> Array:
+        """Names of what is compared: the classes, if no other outcomes were asked for."""
+        asked = self.families.outcomes
+        return self.classes if asked is None else np.array(asked.names)
 
     @property
     def groups(self) -> Array:
@@ -297,7 +304,7 @@ class FairLabels:
 
     @property
     def sampling_deviation(self) -> Floats:
-        """Standard deviation of each group mean of ``sample``, of shape (n_groups, n_classes)."""
+        """Standard deviation of each group mean of ``sample``, of shape (n_groups, n_outcomes)."""
         return self._rows.in_memory().sampling_deviation(self.rule)
 
     def round(self, random_state: RandomState = 0, *, key: Any = None) -> Any:
@@ -590,10 +597,10 @@ class FairLabels:
         Parameters
         ----------
         part : {"means", "families", "changes", "constraints", "certificate"}
-            Means of every class in every group, before and after (of continuous attributes the
-            moments); what the bound of every family limits; flows from old to new labels, the
-            heaviest first, for class labels; the cost of every bounded mean, the costliest first;
-            the numbers of the certificate.
+            Means of every class, or outcome, in every group, before and after (of continuous
+            attributes the moments); what the bound of every family limits; flows from old to new
+            labels, the heaviest first, for class labels; the cost of every bounded mean, the
+            costliest first; the numbers of the certificate.
         backend : {"pandas", "polars", "pyarrow"}, optional
             By default the library that the data came in; of data that came in none, pandas or, if
             it is not installed, Polars.
@@ -640,30 +647,31 @@ class FairLabels:
             columns = records(ConstraintCost, self.costliest_constraints(self.prices.size))
         else:
             columns = self._means() if part == "means" else self._families()
-        renamed = {"class" if name == "label" else name: each for name, each in columns.items()}
+        compared = "class" if self.families.outcomes is None else "outcome"
+        renamed = {compared if name == "label" else name: each for name, each in columns.items()}
         return frame_of(renamed, backend, came_as)
 
     def _means(self) -> dict[str, Any]:
-        n_classes, proof = len(self.classes), self.certificate
+        n_outcomes, proof = len(self.outcomes), self.certificate
         names = [(m.name, m.groups.stop - m.groups.start) for m in self.families.members]
         return {
-            "family": [name for name, n_groups in names for _ in range(n_groups * n_classes)],
-            "group": np.repeat(self.groups, n_classes),
-            "label": np.tile(self.classes, len(self.groups)),
+            "family": [name for name, n_groups in names for _ in range(n_groups * n_outcomes)],
+            "group": np.repeat(self.groups, n_outcomes),
+            "label": np.tile(self.outcomes, len(self.groups)),
             "before": proof.means_before.ravel(),
             "after": proof.means.ravel(),
         }
 
     def _families(self) -> dict[str, Any]:
-        found, n_classes = self.certificate.families, len(self.classes)
+        found, n_outcomes = self.certificate.families, len(self.outcomes)
 
         def stacked(name: str) -> Floats:
             return np.concatenate([np.zeros(0), *(getattr(family, name) for family in found)])
 
         return {
-            "family": [family.name for family in found for _ in range(n_classes)],
-            "bound": [family.bound for family in found for _ in range(n_classes)],
-            "label": np.tile(self.classes, len(found)),
+            "family": [family.name for family in found for _ in range(n_outcomes)],
+            "bound": [family.bound for family in found for _ in range(n_outcomes)],
+            "label": np.tile(self.outcomes, len(found)),
             "epsilon": stacked("epsilon"),
             "before": stacked("measure_before"),
             "after": stacked("measure"),

@@ -28,10 +28,10 @@ class Realised:
     ----------
     disparity : float
         Largest difference between the means of two groups of a family in any class.
-    disparity_by_class : ndarray of shape (n_classes,)
+    disparity_by_class : ndarray of shape (n_outcomes,)
     excess : float
         Largest amount by which a mean lies outside the bound of a family; 0 where all are met.
-    means : ndarray of shape (n_groups, n_classes)
+    means : ndarray of shape (n_groups, n_outcomes)
     families : tuple of FamilyProof
         What the bound of each family limits, for these labels and for those that came in.
     sums : ndarray of shape (n_cells, n_classes) or None
@@ -99,7 +99,7 @@ def rounding_bound(
     """Return how far group means of ``round`` may be from those of the distributions.
 
     Every class count of a cell is right to within one row; of weighted rows the weight of a class
-    to within L - 1 of the heaviest.
+    to within L - 1 of the heaviest. An outcome adds up the counts of several classes.
 
     Parameters
     ----------
@@ -118,6 +118,8 @@ def rounding_bound(
     """
     of_group, total = families.cells_of_groups(cells, counts if heaviest is None else weight)
     steps = of_group if heaviest is None else of_group * (n_classes - 1) * heaviest
+    if families.outcomes is not None:
+        steps = steps * families.outcomes.steps
     bound = np.full(len(steps), np.inf)
     counted = np.isfinite(of_group) & (total > 0)
     bound[counted] = steps[counted] / total[counted]

@@ -172,7 +172,8 @@ class MemoryRows(LabelRows):
 
     def sampling_deviation(self, rule: Rule) -> Floats:
         """Return the standard deviation of each group mean of drawn labels."""
-        variance, total = applied(rule, self.dataset).sampling_variance()
+        outcomes = None if rule.families.outcomes is None else rule.families.outcomes.matrix
+        variance, total = applied(rule, self.dataset).sampling_variance(outcomes)
         deviation = np.sqrt(rule.families.squared(self.dataset.cells, variance))
         return np.asarray(deviation / (rule.families.share[:, None] * total))
 

@@ -146,7 +146,10 @@ def _restored(content: dict[str, Any]) -> FairLabels:
     schema = Schema.from_json(content["schema"])
     families = Families.from_json(content["families"], schema)
     n_classes = len(schema.classes)
-    shape, square = (len(families.names), n_classes), (n_classes, n_classes)
+    outcomes, square = families.outcomes, (n_classes, n_classes)
+    shape = (len(families.names), n_classes if outcomes is None else len(outcomes.names))
+    if outcomes is not None and outcomes.matrix.shape[1] != n_classes:
+        raise ValueError(f"outcomes are of {outcomes.matrix.shape[1]} classes")
     prices = array_of(content["prices"], shape)
     costs = None if content["costs"] is None else array_of(content["costs"], square)
     table = content["table"]

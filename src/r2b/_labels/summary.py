@@ -200,10 +200,10 @@ def _name(names: Array, place: int) -> Any:
 
 
 def _names(fair: FairLabels, group: int, label: int) -> tuple[str, Any, Any]:
-    """Return the names of a group's family, of the group and of a class."""
+    """Return the names of a group's family, of the group and of a class or outcome."""
     members = fair.families.members
     family = next(m.name for m in members if m.groups.start <= group < m.groups.stop)
-    return family, _name(fair.groups, group), _name(fair.classes, label)
+    return family, _name(fair.groups, group), _name(fair.outcomes, label)
 
 
 def largest_changes(fair: FairLabels, n: int) -> tuple[list[Change], list[MeanChange]]:
@@ -338,8 +338,11 @@ def _notes(fair: FairLabels) -> list[str]:
     families, proof, notes = fair.families, fair.certificate, {}
     free = np.all([np.isinf(family.epsilon) for family in proof.families or (proof,)], axis=0)
     if free.any():
-        names = listed(map(written, fair.classes[free]))
-        notes["not bound"] = f"{free.sum()} of {len(free)} classes: {names}"
+        names = listed(map(written, fair.outcomes[free]))
+        what = "classes" if families.outcomes is None else "outcomes"
+        notes["not bound"] = f"{free.sum()} of {len(free)} {what}: {names}"
+    if families.outcomes is not None:
+        notes["compared"] = listed(map(written, families.outcomes.names))
     if families.left_out > 0:
         whose = "rows" if fair.weighted is False else "weight"
         # Without a price the closest labels are the old ones, unless lam or costs change even
@@ -432,5 +435,5 @@ def plot_means(fair: FairLabels, ax: Any, family: str | None) -> Any:
     tables = {"before": proof.means_before[chosen.groups], "after": proof.means[chosen.groups]}
     groups = fair.groups[chosen.groups].tolist()
     return group_means(
-        ax, "FairLabels", lines, fair.classes, groups, tables, before, moments=moments
+        ax, "FairLabels", lines, fair.outcomes, groups, tables, before, moments=moments
     )

@@ -32,7 +32,7 @@ from r2b._solve.solvers import Status
 from r2b.errors import ProbabilityError, UnseenError, row_number
 
 TagForm = Literal["soft", "round", "sample"]
-WITHOUT = ("costs", "offsets", "normalize")
+WITHOUT = ("costs", "offsets", "outcomes", "normalize")
 ABSENT_AND_PRESENT = frozen(np.array([0, 1]))
 _WORDING = replace(
     CLASSES, noun="tag", numbers_needed="Pass one column of 0 and 1, or of probabilities, per tag."

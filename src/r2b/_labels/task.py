@@ -70,7 +70,7 @@ class Task:
         """Merge a table in memory, and settle what is asked of it."""
         refuse_scores(dataset)
         _refuse_lam(settings)
-        request = replace(request, names=dataset.labels.vocabulary.values.tolist())
+        request = request.of_classes(dataset.labels.vocabulary)
         rows, truth = merge(dataset), None
         labels, worth = rows, None
         if costs is not None:
@@ -120,7 +120,7 @@ class Task:
         if settings.objective == "agreement":
             raise _not_in_memory()
         before = oracle.label_means()
-        request = replace(request, names=schema.classes.values.tolist())
+        request = request.of_classes(schema.classes)
         families, parity = resolve(request, groups, cell_weight, before)
         task = cls(
             schema=schema,
@@ -174,7 +174,7 @@ class Task:
         answers: Answers | None = None
         limits = Limits(settings.max_iter, settings.time_limit, settings.progress)
         if still is not None:
-            outcome = Outcome(np.zeros((parity.n_groups, problem.n_classes)), 0.0, still)
+            outcome = Outcome(np.zeros((parity.n_groups, problem.n_outcomes)), 0.0, still)
         elif problem.lam == 0:
             outcome, answers, table = self._agree(problem, limits)
         else:

@@ -122,15 +122,15 @@ class FamilyProof:
     bound : str
         The shape: "range", "to_overall", "ratio", "target" or, for a continuous attribute,
         "moments".
-    epsilon : ndarray of shape (n_classes,)
-    measure, measure_before : ndarray of shape (n_classes,)
+    epsilon : ndarray of shape (n_outcomes,)
+    measure, measure_before : ndarray of shape (n_outcomes,)
         What the bound limits, at most epsilon where it is met, for the labels that go out and those
         that came in.
     excess : float
         Largest amount by which a mean lies outside the bound; 0 where all classes meet it.
     groups : slice
         Its groups among the rows of ``Certificate.means``.
-    offsets : ndarray of shape (n_groups of the family, n_classes) or None
+    offsets : ndarray of shape (n_groups of the family, n_outcomes) or None
         What was added to the means of its groups before ``measure`` and ``excess`` were taken; None
         for nothing.
     """
@@ -165,15 +165,16 @@ class Certificate:
     disparity : float
         Largest difference between the means of two groups of a family in any class (for continuous
         attributes alone: largest moment).
-    disparity_by_class : ndarray of shape (n_classes,)
+    disparity_by_class : ndarray of shape (n_outcomes,)
+        Of each class, or of each outcome where others are compared.
     disparity_before : float
         The same for the labels that came in.
-    epsilon : ndarray of shape (n_classes,)
+    epsilon : ndarray of shape (n_outcomes,)
         The smallest of any family.
     excess : float
         Largest amount by which a mean, with its offset where there is one, lies outside the bound
         of a family; 0 where all are met.
-    means, means_before : ndarray of shape (n_groups, n_classes)
+    means, means_before : ndarray of shape (n_groups, n_outcomes)
     objective : float
         ``lam/2 |x|^2 - <x, y>`` per unit of weight.
     lower_bound : float
@@ -275,7 +276,7 @@ class Certificate:
         return [name for name in cls.__dataclass_fields__ if name != "families"]
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any], n_groups: int, n_classes: int) -> Certificate:
+    def from_json(cls, stored: dict[str, Any], n_groups: int, n_outcomes: int) -> Certificate:
         """Restore a certificate from :meth:`to_json`.
 
         Raises
@@ -284,10 +285,10 @@ class Certificate:
             A value is missing, of the wrong shape or not a number.
         """
         shapes = {
-            "disparity_by_class": (n_classes,),
-            "epsilon": (n_classes,),
-            "means": (n_groups, n_classes),
-            "means_before": (n_groups, n_classes),
+            "disparity_by_class": (n_outcomes,),
+            "epsilon": (n_outcomes,),
+            "means": (n_groups, n_outcomes),
+            "means_before": (n_groups, n_outcomes),
         }
         values: dict[str, Any] = {
             name: _restored(name, stored[name], shapes.get(name, ()))
@@ -296,7 +297,7 @@ class Certificate:
         families = []
         for family in stored["families"]:
             by_class = {
-                name: _restored(name, family[name], (n_classes,))
+                name: _restored(name, family[name], (n_outcomes,))
                 for name in ("epsilon", "measure", "measure_before")
             }
             first, last = (int(place) for place in family["groups"])
@@ -304,7 +305,7 @@ class Certificate:
                 raise ValueError(f"a family has the groups {first} to {last} of {n_groups}")
             excess = float(_restored("excess", family["excess"], ()))
             added = (
-                _restored("offsets", family["offsets"], (last - first, n_classes))
+                _restored("offsets", family["offsets"], (last - first, n_outcomes))
                 if "offsets" in family
                 else None
             )
@@ -340,7 +341,7 @@ def certify(
     problem : Problem
     oracle : Oracle
         Reads data and returned labels once.
-    prices : ndarray of shape (n_groups, n_classes)
+    prices : ndarray of shape (n_groups, n_outcomes)
         Any prices give a valid bound; the optimal ones a tight one.
     labels_before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)
         Means of the labels that came in, by cell; by group where the oracle answers for groups.
@@ -393,7 +394,7 @@ def stated_as(
     Parameters
     ----------
     parity : Parity
-    means, before : ndarray of shape (n_groups, n_classes)
+    means, before : ndarray of shape (n_groups, n_outcomes)
     size, agreement : float
         The two terms of the objective.
     gap : float

@@ -389,7 +389,8 @@ class _Checking:
         if wrong is None:
             codes, repeats = np.arange(groups.n_cells), count.sum(axis=1)
             cells = Cells(*(groups if kept else schema).parts, codes=codes, repeats=repeats)
-            asked = replace(request, names=self.fair.classes.tolist())
+            asked = replace(request, outcomes=self.fair.families.outcomes)
+            asked = asked.of_classes(schema.classes)
             families, parity = resolve(asked, cells, sums.sums["mass"], sums.cell_means("before"))
             wrong = difference(self.fair.groups.tolist(), families.names.tolist(), "groups")
         name = "classes and groups are the same"
@@ -463,6 +464,7 @@ def claim_of(fair: FairLabels, record: Record) -> dict[str, Any]:
             "objective": options.get("objective", "distance"),
             "lam": fair.lam,
             "costs": fair.costs is not None,
+            "outcomes": _parts_of(fair),
             "form": record.form,
             "columns": record.new,
             "random_state": record.random_state if record.form in ("round", "sample") else None,
@@ -477,6 +479,17 @@ def claim_of(fair: FairLabels, record: Record) -> dict[str, Any]:
         if len(set(map(str, family["epsilon"]))) == 1:
             family["epsilon"] = family["epsilon"][0]
     return claim
+
+
+def _parts_of(fair: FairLabels) -> dict[str, dict[str, float]] | None:
+    """Return how much each class counts in every outcome; None where classes are compared."""
+    asked, classes = fair.families.outcomes, [str(name) for name in fair.classes.tolist()]
+    if asked is None:
+        return None
+    return {
+        name: {label: part for label, part in zip(classes, row, strict=True) if part}
+        for name, row in zip(asked.names, asked.matrix.tolist(), strict=True)
+    }
 
 
 def sensitive_names(columns: ColumnRoles) -> list[str]:
@@ -504,6 +517,12 @@ def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
             epsilon = f"{len(epsilon)} epsilons by class"
         measure = f"{MEASURES[family['bound']]} at most {epsilon}"
         lines.append(("bound", f"{written(family['name']) or 'groups'}: {measure}"))
+    for name, parts in [*(claim["outcomes"] or {}).items()][:12]:
+        counted = [
+            written(label) if part == 1 else f"{part:g} of {written(label)}"
+            for label, part in parts.items()
+        ]
+        lines.append(("outcome", f"{written(name)}: {', '.join(counted)}"))
     if len(claim["families"]) > 12:
         lines.append(("", f"and {len(claim['families']) - 12} more"))
     if claim["objective"] != "distance" or claim["lam"] not in (0.0, 1.0) or claim["costs"]:

@@ -27,7 +27,7 @@ from r2b.engines.source import Relabel
 from r2b.errors import FileFormatError
 
 VERSION = 1
-_NOT_RECORDED = ("tol", "max_iter", "time_limit", "threads", "costs", "progress")
+_NOT_RECORDED = ("tol", "max_iter", "time_limit", "threads", "costs", "outcomes", "progress")
 _KINDS = {str: ("command",), int: ("n_rows", "random_state"), dict: ("reading", "fingerprints")}
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)  # raised by damaged files
 _LISTS = ("label", "sensitive", "control", "key", "continuous")
@@ -55,7 +55,7 @@ class Record:
     na : tuple of str
         Text that means missing, in formats that know only text.
     options : dict
-        Of ``r2b.debias``; costs stand in the solution itself.
+        Of ``r2b.debias``; costs and outcomes stand in the solution itself.
     form : str
     new : tuple of str
         Names of the new columns.

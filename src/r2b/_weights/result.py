@@ -16,6 +16,7 @@ from r2b._constraints.families.request import is_a, one_of
 from r2b._constraints.parity import Member, Parity
 from r2b._data import Dataset, Schema
 from r2b._data.arrays import Array, Floats
+from r2b._data.cells import Layout
 from r2b._data.compute import seed_of
 from r2b._data.frames import Backend, frame_of
 from r2b._labels.draws import row_draws
@@ -28,7 +29,7 @@ from r2b._solve.solvers import Status
 from r2b._weights.rows import WeightOracle, WithTotal, factors
 from r2b.errors import ParameterError, RowsUnavailableError
 
-Part = Literal["table", "families", "certificate"]
+Part = Literal["table", "means", "families", "certificate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class WeightRule:
     schema : Schema
     families : Families
     prices : ndarray of shape (n_groups, n_outcomes + 1)
-        Of each group and class, and in the last column of its total.
+        Of each group and outcome, and in the last column of its total.
     largest : float
         Infinite where factors may be any.
     """
@@ -52,12 +53,19 @@ class WeightRule:
 
     def apply(self, data: Dataset) -> Floats:
         """Return the factor of each row of a table."""
-        shifts = self.families.shifts(data.cells, self.prices)
+        shifts = self._shifts(data.cells)
         return factors(data.labels.array, shifts, data.cells.codes, self.largest)
+
+    def _shifts(self, cells: Layout) -> Floats:
+        prices, families = self.prices, self.families
+        if families.outcomes is not None:
+            prices = np.column_stack([prices[:, :-1] @ families.outcomes.matrix, prices[:, -1]])
+            families = replace(families, outcomes=None)
+        return families.shifts(cells, prices)
 
     def answers(self, n_classes: int) -> Floats:
         """Return the factor of every class in every cell, of shape (n_cells, n_classes, 1)."""
-        shifts = self.families.shifts(self.schema, self.prices)
+        shifts = self._shifts(self.schema)
         cells = np.repeat(np.arange(len(shifts)), n_classes)
         labels = np.tile(np.arange(n_classes), len(shifts))
         found = factors(labels, shifts, cells, self.largest)
@@ -191,8 +199,13 @@ class RowWeights:
 
     @property
     def outcomes(self) -> Array:
-        """Names of what is compared: the classes."""
-        return self.classes
+        """Names of what is compared: the classes, if no other outcomes were asked for."""
+        asked = self.rule.families.outcomes
+        return self.classes if asked is None else np.array(asked.names)
+
+    @property
+    def _compared(self) -> str:
+        return "class" if self.rule.families.outcomes is None else "outcome"
 
     @property
     def groups(self) -> Array:
@@ -435,9 +448,10 @@ class RowWeights:
 
         Parameters
         ----------
-        part : {"table", "families", "certificate"}
-            Factors and shares of every class in every group; what the bound of every family limits;
-            the numbers of the certificate.
+        part : {"table", "means", "families", "certificate"}
+            Factors and shares of every class in every group; shares of every outcome, where others
+            than the classes are compared; what the bound of every family limits; the numbers of the
+            certificate.
         backend : {"pandas", "polars", "pyarrow"}, optional
             pandas by default or, where it is not installed, Polars.
         """
@@ -460,22 +474,28 @@ class RowWeights:
             columns: dict[str, Any] = {
                 "family": [family.name for family in proof.families for _ in range(n)],
                 "bound": [family.bound for family in proof.families for _ in range(n)],
-                "class": np.tile(self.classes, len(proof.families)),
+                self._compared: np.tile(self.outcomes, len(proof.families)),
             }
             for name in ("epsilon", "measure_before", "measure"):
                 columns[name] = np.concatenate([getattr(each, name) for each in proof.families])
             return frame_of(columns, backend)
-        n_groups, n_classes = self.table.shape
-        return frame_of(
-            {
-                "group": np.repeat(self.groups, n_classes),
-                "class": np.tile(self.classes, n_groups),
+        if part == "means":
+            n_groups, n_outcomes = proof.means.shape
+            columns = {
+                "group": np.repeat(self.groups, n_outcomes),
+                self._compared: np.tile(self.outcomes, n_groups),
                 "before": proof.means_before.ravel(),
                 "after": proof.means.ravel(),
-                "weight": self.table.ravel(),
-            },
-            backend,
-        )
+            }
+            return frame_of(columns, backend)
+        n_groups, n_classes = self.table.shape
+        columns = {
+            "group": np.repeat(self.groups, n_classes),
+            "class": np.tile(self.classes, n_groups),
+        }
+        if self.rule.families.outcomes is None:
+            columns |= {"before": proof.means_before.ravel(), "after": proof.means.ravel()}
+        return frame_of(columns | {"weight": self.table.ravel()}, backend)
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the rows as plain values, as the file holds them."""
@@ -513,7 +533,7 @@ class RowWeights:
             f"{proof.largest:.3g}",
         ]
         groups, tables = self.groups[member.groups].tolist(), {"before": before, "after": after}
-        return draw_means(ax, "RowWeights", lines, self.classes, groups, tables, apart)
+        return draw_means(ax, "RowWeights", lines, self.outcomes, groups, tables, apart)
 
     @property
     def members(self) -> tuple[Member, ...]:

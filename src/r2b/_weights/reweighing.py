@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, Unpack
 
@@ -172,16 +172,16 @@ def _task_of(
         problem = f"The attribute {column!r} is continuous, and weights are for groups."
         remedy = "Cut it into groups, or change labels with r2b.debias, which takes it as it is."
         raise ParameterError(problem, remedy=remedy, column=column)
-    classes = data.labels.vocabulary.values.tolist()
     rows, cells = merge(data), data.cells
-    request = replace(request, names=classes)
+    request = request.of_classes(data.labels.vocabulary)
     in_rows = by_row(cells, len(rows.cells))
     before = rows if in_rows else oracle_of(rows, 1, None).label_means()
     families, parity = resolve(request, cells, rows.cell_weight, before)
     totals = read_totals(representation, families, data.schema)
     whole = with_totals(parity, totals)
     oracle = WeightOracle.over(rows, whole, largest, by_group=in_rows)
-    return _Task(oracle, families, whole, classes)
+    compared = request.names if families.outcomes is None else families.outcomes.names
+    return _Task(oracle, families, whole, list(compared))
 
 
 def _solve(task: _Task, settings: Settings) -> tuple[Floats, Status, float]:

@@ -47,6 +47,7 @@ from r2b.cli.reading import (
     on_lines,
     open_table,
     options_of,
+    outcomes_of,
     per_class,
     shares_of,
     taken,
@@ -55,7 +56,7 @@ from r2b.engines.files import FileSource
 from r2b.engines.files.writing import kept_files, shape_of, write_into
 from r2b.engines.source import new_names
 from r2b.engines.table_rows import TableRows, refuse_taken
-from r2b.engines.tables import class_names, roles_of
+from r2b.engines.tables import read_classes, roles_of
 from r2b.errors import DataWarning, NotSolvedWarning, ParameterError, R2BError
 
 DATASETS = {
@@ -155,8 +156,8 @@ def group() -> None:
 
 @group.command("audit", short_help="Measure how far labels are from parity.")
 @argument("data")
-@takes(*options.ROLES, "normalize", *options.GROUPS, "clusters", *options.DRAWS, "largest")
-@takes("max_disparity", *options.REPORTS, "report_epsilon", "force", *options.READING)
+@takes(*options.ROLES, "normalize", *options.GROUPS, "clusters", "outcomes", *options.DRAWS)
+@takes("largest", "max_disparity", *options.REPORTS, "report_epsilon", "force", *options.READING)
 @takes("max_unpacked", *options.PRINTING)
 def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
     """Measure how far the labels in DATA are from parity, for every family of groups.
@@ -174,6 +175,7 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
       r2b audit 'people/*.parquet' --label job --sensitive sex
       r2b audit images.csv --label diagnosis --sensitive sex --clusters patient
       r2b audit adult.csv --label education --sensitive sex --max-disparity 0.05
+      r2b audit adult.csv --label risk --sensitive sex --outcomes ordinal=low,middle,high
     """  # noqa: D301
     wanted, below = _reports(given)
     names = "force", "epsilon", "largest", "max_disparity"
@@ -190,6 +192,9 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
         source.check([("--clusters", [*filter(None, [draws["clusters"]])])])
         scan = Scan(source)
         with on_lines(source):
+            if given["outcomes"]:
+                classes = read_classes(source, roles_of(source, **columns), given["missing"])
+                given["outcomes"] = outcomes_of(given["outcomes"], classes)
             found = scan.audit(**columns, **given, **draws, n_largest=largest)
             if wanted:
                 progress = meter if meter.shown else None
@@ -254,8 +259,8 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
             warnings.simplefilter("ignore", NotSolvedWarning)
             columns = columns_of(source, given)
             roles = roles_of(source, **columns)
-            classes = class_names(source, roles, given["missing"])
-            asked = options_of(source.names, given, classes)
+            vocabulary = read_classes(source, roles, given["missing"])
+            asked, classes = options_of(source.names, given, vocabulary), vocabulary.values.tolist()
             keys = named(source.names, keys)
             source.check([("--key", keys)])
             refuse_taken(new_names(form, new_column, roles, classes, ordered=True), source)
@@ -389,7 +394,7 @@ def frontier_command(
             shape = format_for(output, shape_name)
         columns = columns_of(source, given)
         with on_lines(source):
-            classes = class_names(source, roles_of(source, **columns), given["missing"])
+            classes = read_classes(source, roles_of(source, **columns), given["missing"])
             asked = options_of(source.names, given, classes)
             progress = meter if meter.shown else None
             found = Scan(source).frontier(**columns, epsilons=path, progress=progress, **asked)
@@ -429,8 +434,8 @@ def verify_command(output: str, as_json: bool, quiet: bool, **given: Any) -> int
         reading["encoding"] = None  # as the certificate says
     reading = {name: value for name, value in reading.items() if value}
     if epsilon:
-        classes = r2b.load(certificate or beside(output)).classes.tolist()
-        reading["epsilon"] = per_class("--epsilon", epsilon, classes)
+        compared = r2b.load(certificate or beside(output)).outcomes.tolist()
+        reading["epsilon"] = per_class("--epsilon", epsilon, compared)
     with Meter(quiet=quiet or as_json) as meter:
         found = r2b.verify(
             output,

@@ -128,6 +128,12 @@ _OPTIONS: dict[str, Decorator] = {
         "What share of the rows each group is to stand for: 'equal', or 'group=share' for each.",
         "SHARES",
     ),
+    "outcomes": _several(
+        "outcomes",
+        "Compare shares of 'at least k': 'ordinal', or 'ordinal=low,middle,high'; or of merged "
+        "classes: 'degree=Bachelors,Masters', repeated.",
+        "NAME=CLASSES",
+    ),
     "objective": _of_debias("objective", "The closest labels, or the fewest changes."),
     "lam": _of_debias(
         "lam",
@@ -255,7 +261,7 @@ _OPTIONS: dict[str, Decorator] = {
 READING = ("format", "encoding", "delimiter", "na", "sheet")
 ROLES = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")
 GROUPS = ("families", "family", "missing", "min_group_size", "small_groups", "absent")
-BOUNDS = ("bound", *PARAMETERS, "lam", "objective", "costs", "normalize")
+BOUNDS = ("bound", *PARAMETERS, "outcomes", "lam", "objective", "costs", "normalize")
 SOLVER = ("tol", "max_iter", "time_limit", "threads")
 DRAWS = ("permutations", "bootstrap", "level", "random_state")
 REPORTS = ("html", "markdown", "suppress_below")

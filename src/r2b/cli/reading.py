@@ -16,6 +16,8 @@ import numpy as np
 
 from r2b import Continuous, Membership
 from r2b._constraints.bounds import PARAMETERS
+from r2b._constraints.outcomes import Outcomes, read_outcomes
+from r2b._data.vocabulary import Vocabulary
 from r2b._files import did_you_mean
 from r2b._files.formats import as_text
 from r2b.cli.options import READING, ROLES
@@ -218,10 +220,35 @@ def per_class(option: str, given: Sequence[str], classes: Sequence[Any]) -> Any:
     return by_class if others is None else {name: by_class.get(name, others) for name in classes}
 
 
-def options_of(names: Sequence[str], given: dict[str, Any], classes: list[Any]) -> dict[str, Any]:
+def outcomes_of(given: Sequence[str], vocabulary: Vocabulary) -> Outcomes | None:
+    """Read ``--outcomes``: an order of the classes, or which of them each outcome counts."""
+    if not given or tuple(given) == ("ordinal",):
+        asked: Any = given[0] if given else None
+        return read_outcomes(asked, vocabulary.values.tolist(), vocabulary)
+    known = {as_text([value], "classes")[0]: value for value in vocabulary.values.tolist()}
+    asked = {}
+    for text in given:
+        name, equals, classes = text.partition("=")
+        if not name or not equals or name in asked:
+            raise ParameterError(
+                f"--outcomes is {text!r}{', and given before' if name in asked else ''}.",
+                remedy="Pass 'ordinal=low,middle,high', or a name and classes for each outcome, "
+                "such as 'degree=Bachelors,Masters'.",
+                outcomes=text,
+            )
+        asked[name] = [known.get(each, each) for each in named_in([classes])]
+    return read_outcomes(asked, list(known.values()), vocabulary)
+
+
+def options_of(
+    names: Sequence[str], given: dict[str, Any], vocabulary: Vocabulary
+) -> dict[str, Any]:
     """Return the options of a debiasing, with those that name columns or classes read."""
     asked = {**given, "families": families_of(names, given, "crossed")}
     del asked["family"]
+    asked["outcomes"] = outcomes = outcomes_of(given["outcomes"], vocabulary)
+    labels = vocabulary.values.tolist()
+    classes = labels if outcomes is None else list(outcomes.names)
     if "epsilon" in given:
         asked["epsilon"] = per_class("--epsilon", given["epsilon"] or ["0"], classes)
     for name, (_, parameter) in PARAMETERS.items():
@@ -230,7 +257,7 @@ def options_of(names: Sequence[str], given: dict[str, Any], classes: list[Any]) 
             plain = len(words) == 1 and "=" not in words[0]
             asked[name] = words[0] if plain else per_class(f"--{name}", words, classes)
     if "costs" in given:
-        asked["costs"] = None if given["costs"] is None else _costs(given["costs"], classes)
+        asked["costs"] = None if given["costs"] is None else _costs(given["costs"], labels)
     return asked
 
 

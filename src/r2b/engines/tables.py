@@ -19,8 +19,10 @@ from r2b._audit.tradeoff import Frontier, path_of, solved_along
 from r2b._constraints.families import Family, FamilyChoice
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups, one_of
+from r2b._constraints.outcomes import OutcomeChoice
 from r2b._data import Continuous, Dataset, Membership, Schema
 from r2b._data.dataset import read_labels
+from r2b._data.vocabulary import Vocabulary
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
 from r2b._labels.rule import Rule, Unseen, widened
@@ -299,6 +301,7 @@ class Scan:
         min_group_size: int = 0,
         small_groups: SmallGroups = "error",
         absent: AbsentGroups = "report",
+        outcomes: OutcomeChoice | None = None,
         n_permutations: int = 200,
         n_boot: int = 500,
         level: float = 0.95,
@@ -311,8 +314,8 @@ class Scan:
         ----------
         label, sensitive_features, control_features, sample_weight
             Names of columns, as for :meth:`debias`.
-        families, missing, min_group_size, small_groups, absent, n_permutations, n_boot, level,
-        random_state, n_largest
+        families, missing, min_group_size, small_groups, absent, outcomes, n_permutations, n_boot,
+        level, random_state, n_largest
             As for :func:`r2b.audit`.
         clusters : str, optional
             Column that says which rows go together, such as the patient; the rows are then read
@@ -333,6 +336,7 @@ class Scan:
             min_group_size=min_group_size,
             small_groups=small_groups,
             absent=absent,
+            outcomes=outcomes,
         )
         roles = roles_of(self.source, label, sensitive_features, control_features, sample_weight)
         data = rows_for_audit(
@@ -431,19 +435,16 @@ def counted_rows(
     return dataset_of(tally, roles, missing=missing, fewest_classes=1 if apart else 2)
 
 
-def class_names(source: Source, roles: ColumnRoles, missing: str = "error") -> list[Any]:
-    """Return the names of the classes; class labels are counted for it."""
+def read_classes(source: Source, roles: ColumnRoles, missing: str = "error") -> Vocabulary:
+    """Return the classes; class labels are counted for it."""
     if roles.soft:
-        vocabulary = classes_of(source, roles)
-    elif roles.categorical:
-        vocabulary = counted_rows(source, roles, missing).labels.vocabulary
-    else:
-        tally = source.tally(roles.label)
-        refuse_gaps(source, tally, roles, missing)
-        vocabulary = read_labels(
-            tally.columns[roles.label[0]], normalize=False, fewest_classes=1
-        ).vocabulary
-    return list(vocabulary.values.tolist())
+        return classes_of(source, roles)
+    if roles.categorical:
+        return counted_rows(source, roles, missing).labels.vocabulary
+    tally = source.tally(roles.label)
+    refuse_gaps(source, tally, roles, missing)
+    column = tally.columns[roles.label[0]]
+    return read_labels(column, normalize=False, fewest_classes=1).vocabulary
 
 
 def rows_for_audit(

@@ -17,7 +17,7 @@ from r2b._constraints.bounds import PARAMETERS, MomentBound
 from r2b._constraints.families.doubts import doubts_of
 from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats, plain_value
-from r2b._data.merge import class_weights
+from r2b._data.merge import cell_sums, class_weights
 from r2b._data.values import json_value
 from r2b._labels import FairLabels, means_by_cell
 from r2b._labels.realised import Realised
@@ -265,7 +265,9 @@ def facts_of_audit(
         settings={name: getattr(found, name) for name in draws},
         headline=_headline(found, None),
         **dict.fromkeys(("change", "cost", "certificate", "leaving", "made", "after")),
-        doubts=doubts_of(found.data.cells, found.fitted, found.classes.tolist()),
+        doubts=doubts_of(
+            found.data.cells, found.fitted, found.data.labels.vocabulary.values.tolist()
+        ),
     )
 
 
@@ -474,6 +476,13 @@ def _flows(fair: FairLabels) -> dict[str, Any]:
         )
         weight = fair.families.share[:, None] * total
         before, after = proof.means_before * weight, proof.means * weight
+        if fair.families.outcomes is not None:  # what moves are classes
+            by_class = replace(fair.families, outcomes=None)
+            mass, sums = cell_sums(data.labels, data.cells, data.weight)
+            before, after = (
+                by_class.means(data.cells, each, mass) * weight
+                for each in (sums, _cell_sums(data, fair, mass))
+            )
         entries = [
             _flow(member.name, fair.groups[place], before[place], after[place])
             for member, _ in pairs

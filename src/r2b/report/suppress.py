@@ -57,6 +57,13 @@ def suppressed(facts: Facts, below: int, found: Audit) -> Facts:
         )
     if below == 0:
         return facts
+    if found.fitted is not None and found.fitted.outcomes is not None:
+        raise ParameterError(
+            "`suppress_below` is given, but shares of outcomes are reported, from which those of "
+            "single classes may follow.",
+            remedy="Leave it out, or report on classes without `outcomes`.",
+            suppress_below=below,
+        )
     facts, masks, below = copy.deepcopy(facts), {}, int(below)
     families = facts["audit"]["families"]
     for place, (rows, counts) in enumerate(_sizes(found)):

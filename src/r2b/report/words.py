@@ -443,9 +443,11 @@ def _found(facts: dict[str, Any]) -> list[str]:
 
 def _against_others(facts: dict[str, Any]) -> str:
     """Say that nothing differs more, or what does and is no more than chance."""
-    found, n_classes, label = facts["headline"], len(facts["data"]["classes"]), label_of(facts)
+    found, label = facts["headline"], label_of(facts)
     families = facts["audit"]["families"]
     family = next(family for family in families if family["name"] == found["family"])
+    n_classes = len(family["classes"])
+    one, several = ("outcome", "outcomes") if _merged(facts) else ("class", "classes")
     if family["disparity"] > found["difference"] + _NONE:
         (high, low), (more, less) = family["largest"]["groups"], family["largest"]["rows"]
         return (
@@ -456,9 +458,17 @@ def _against_others(facts: dict[str, Any]) -> str:
     if len(family["groups"]) > 2:
         name = family_name(found["family"])
         return (
-            f"No two groups of {name} differ more, in any of the {n_classes:,} classes of {label}."
+            f"No two groups of {name} differ more, in any of the {n_classes:,} {several} of "
+            f"{label}."
         )
-    return f"In no other class of {label} do they differ more." if n_classes > 2 else ""
+    return f"In no other {one} of {label} do they differ more." if n_classes > 2 else ""
+
+
+def _merged(facts: dict[str, Any]) -> list[Any]:
+    """Return the outcomes that are compared; none where they are the classes."""
+    families = [*facts["audit"]["families"], *facts["audit"]["continuous"]]
+    compared = families[0]["classes"] if families else []
+    return [] if compared == facts["data"]["classes"] else compared
 
 
 def _of_continuous(each: dict[str, Any]) -> str:
@@ -595,6 +605,13 @@ def _particular(facts: dict[str, Any]) -> dict[str, str]:
     found, change, limits = facts["audit"], facts["change"], {}
     if change is not None and not change["proven"]:
         limits["The optimum was not reached"] = f"Status: {change['status']}. {change['advice']}"
+    if _merged(facts):
+        names = ", ".join(map(quoted, _merged(facts)[:10]))
+        more = " and more" if len(_merged(facts)) > 10 else ""
+        limits["Outcomes are compared, not classes"] = (
+            f"Every share is that of an outcome: {names}{more}. Shares of single classes may "
+            "differ more."
+        )
     small = _smallest(facts)
     if small:
         chance = "The means of such a group move far by chance alone."

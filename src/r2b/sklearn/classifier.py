@@ -18,8 +18,8 @@ from r2b._labels.labels import Form
 from r2b.errors import ParameterError, UnseenError
 from r2b.sklearn.fair_labels import GroupUse, debias_rows
 from r2b.sklearn.groups import FitRows
+from r2b.sklearn.labels import WITHOUT as LABELS_WITHOUT
 from r2b.sklearn.labels import (
-    WITHOUT,
     check_same_rows,
     checked_labels,
     class_order,
@@ -53,6 +53,7 @@ from r2b.sklearn.training import (
 )
 
 Decisions = Literal["fair", "likeliest"]
+WITHOUT = (*LABELS_WITHOUT, "outcomes")
 
 
 def _trains_further(self: Any) -> bool:

@@ -391,7 +391,7 @@ def _judged(
     if bound.name == "target":
         against = np.tile(means[one], (len(means), 1))
     if bound.name == "to_reference":
-        against = np.tile(means[bound.reference], (len(means), 1))  # type: ignore[attr-defined]
+        against = np.tile(bound.of_reference(means), (len(means), 1))  # type: ignore[attr-defined]
     against[one] = means[one]
     disparity = bound.measure(against, size)
     epsilon = bound.epsilon if bound.epsilon.ndim == 1 else bound.epsilon[one]

@@ -292,7 +292,9 @@ def true_groups(
     if positive is not None and positive not in names:
         remedy = f"Pass one of the classes: {listed(names)}."
         raise ParameterError(f"positive is {positive!r}.", remedy=remedy, positive=positive)
-    _, parity = resolve(replace(request, names=names), dataset.cells, cell_weight, means)
+    _, parity = resolve(
+        request.of_classes(dataset.labels.vocabulary), dataset.cells, cell_weight, means
+    )
     found = _comparisons(parity)
     absent: list[str] = []
     codes = dataset.cells.codes.astype(np.int64)

@@ -16,7 +16,7 @@ from r2b.sklearn.labels import store
 from r2b.sklearn.learners import can_be_trained, class_scores, require_probabilities
 from r2b.sklearn.predictor import AttributeUse, FairPredictor
 
-WITHOUT = ("progress", "lam", "objective", "costs", "normalize")
+WITHOUT = ("progress", "lam", "objective", "costs", "outcomes", "normalize")
 
 
 @takes_options(without=WITHOUT)

@@ -183,7 +183,7 @@ def limits(bound: Bound, means: Floats, weight: Floats) -> tuple[Floats, Floats,
     if bound.name == "ratio":
         level = bound.project(means, weight).means.max(axis=0)
     if bound.name == "to_reference":
-        level = means[bound.reference]  # type: ignore[attr-defined]
+        level = bound.of_reference(means)  # type: ignore[attr-defined]
     if bound.level == "none":
         level = np.zeros_like(level)
     low, high = (
@@ -251,8 +251,8 @@ def _bands(
         if each.bound.name == "ratio":  # its width depends on the level, which is the last one
             centre, level = centre + found, "none"
         if each.bound.name == "to_reference":
-            reference = each.bound.reference
-            bounded[reference], half[reference] = bounded.any(axis=0), 0.0
+            own = each.bound.is_reference(len(half))
+            bounded, half = np.where(own, bounded.any(axis=0), bounded), np.where(own, 0.0, half)
         yield Band(part, centre, half, give, bounded, level, share)
 
 

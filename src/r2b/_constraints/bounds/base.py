@@ -87,6 +87,10 @@ class Asked:
         Returns the values of the family's columns in each group, as tuples.
     population : callable
         Returns the mean label of the rows that the family counts, of shape (n_classes,).
+    means : callable
+        Returns the mean label of each group, of shape (n_groups, n_classes).
+    add_up : bool
+        Whether the means of a group add up to 1; those of outcomes need not.
     """
 
     epsilon: Epsilon
@@ -96,6 +100,8 @@ class Asked:
     groups: Sequence[Any] = ()
     values: Callable[[], Sequence[tuple[Any, ...]]] = tuple
     population: Callable[[], Floats] = np.empty(0).copy
+    means: Callable[[], Floats] = np.empty((0, 0)).copy
+    add_up: bool = True
 
 
 @dataclass(frozen=True)

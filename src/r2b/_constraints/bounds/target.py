@@ -125,6 +125,8 @@ def _read_target(wanted: Any, asked: Asked) -> Floats:
         problem = f"The target of class {label!r} is {value}, which is not a share."
         remedy = "Pass numbers between 0 and 1 that add up to 1."
         raise ParameterError(problem, remedy=remedy, class_name=label, value=value)
+    if not asked.add_up:
+        return target
     total = float(target.sum())
     if abs(total - 1.0) > _SUM_ROUNDING:
         problem = f"The target adds up to {total:.10g}, not to 1, so no labels can meet it."

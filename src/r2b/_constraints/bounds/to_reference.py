@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from r2b._constraints.bounds.base import Asked, Bound, Parameter, Sides, band, stored_epsilon
-from r2b._data.arrays import Floats, Places
+from r2b._data.arrays import Flags, Floats, Places
 from r2b._data.values import listed
 from r2b.errors import ParameterError
 
@@ -20,8 +20,8 @@ class ReferenceBound(Bound):
 
     Attributes
     ----------
-    reference : int
-        The number of the reference group in its family.
+    reference : int or ndarray of shape (n_classes,)
+        The number of the reference group in its family, or one for each class.
 
     Examples
     --------
@@ -39,10 +39,12 @@ class ReferenceBound(Bound):
     title: ClassVar[str] = "From a group"
     description: ClassVar[str] = "largest distance of a group from the reference group"
     parameters: ClassVar[Mapping[str, Parameter]] = {
-        "reference": Parameter("the group that the others are compared with.")
+        "reference": Parameter(
+            "the group that the others are compared with; 'highest' for that with most of a class."
+        )
     }
 
-    reference: int
+    reference: int | Places
 
     @classmethod
     def of(cls, asked: Asked) -> Self:
@@ -52,6 +54,8 @@ class ReferenceBound(Bound):
         values = tuple(map(str, wanted)) if several else (str(wanted),)
         found = [place for place, each in enumerate(asked.values()) if each == values]
         found += [place for place, each in enumerate(asked.groups) if str(each) == values[0]]
+        if not found and isinstance(wanted, str) and wanted == "highest":
+            return cls(cls.widths_of(asked), asked.means().argmax(axis=0))
         if wanted is None or not found:
             given = "no reference is given" if wanted is None else f"{wanted!r} is none of them"
             problem = (
@@ -59,32 +63,41 @@ class ReferenceBound(Bound):
             )
             remedy = (
                 f"Pass one of {listed(asked.groups)}, such as "
-                f"`reference={str(asked.groups[0])!r}`. Give several families a Family each, with "
-                "its own reference."
+                f"`reference={str(asked.groups[0])!r}`, or 'highest'. Give several families a "
+                "Family each, with its own reference."
             )
             raise ParameterError(problem, remedy=remedy, family=asked.family, reference=wanted)
         return cls(cls.widths_of(asked), found[0])
 
     def parameters_for(self, groups: Sequence[Any]) -> dict[str, Any]:
         """Return the name of the reference group."""
-        return {"reference": groups[self.reference]}
+        one = isinstance(self.reference, int)
+        return {"reference": groups[self.reference] if one else "highest"}  # type: ignore[index]
+
+    def is_reference(self, n_groups: int) -> Flags:
+        """Return which entry of each class is that of its reference, (n_groups, n_classes)."""
+        found = np.arange(n_groups)[:, None] == self.reference
+        return np.broadcast_to(found, (n_groups, self.epsilon.shape[-1]))
+
+    def of_reference(self, means: Floats) -> Floats:
+        """Return the mean of each class in its reference group."""
+        return np.asarray(means[self.reference, np.arange(means.shape[1])])
 
     def sides(self, n_groups: int) -> Sides:
         """Return epsilon on both sides of a level, on which the reference group is."""
-        width = np.array(np.broadcast_to(self.epsilon, (n_groups, self.epsilon.shape[-1])))
-        width[self.reference] = np.inf
-        bounded = np.isfinite(width)
-        bounded[self.reference] = bounded.any(axis=0)
-        width[self.reference] = 0.0
-        return band(width, n_groups, bounded)
+        wide = np.broadcast_to(self.epsilon, (n_groups, self.epsilon.shape[-1]))
+        own = self.is_reference(n_groups)
+        bounded = np.isfinite(np.where(own, np.inf, wide))
+        bounded = np.where(own, bounded.any(axis=0), bounded)
+        return band(np.where(own, 0.0, wide), n_groups, bounded)
 
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return the largest distance from the reference group."""
-        return np.asarray(np.abs(means - means[self.reference]).max(axis=0))
+        return np.asarray(np.abs(means - self.of_reference(means)).max(axis=0))
 
     def violation(self, means: Floats, weight: Floats) -> Floats:
         """Return how far some mean lies beyond its distance from the reference group."""
-        beyond = np.abs(means - means[self.reference]) - self.epsilon
+        beyond = np.abs(means - self.of_reference(means)) - self.epsilon
         return np.asarray(np.maximum(beyond.max(axis=0), 0.0))
 
     @property
@@ -94,13 +107,16 @@ class ReferenceBound(Bound):
 
     def reordered(self, places: Places) -> Self:
         """Return the bound for the groups at these places, in this order."""
-        reference = int(np.flatnonzero(places == self.reference)[0])
+        place = np.argsort(places)[self.reference]  # of groups in their new order
+        reference = int(place) if isinstance(self.reference, int) else place
         return replace(super().reordered(places), reference=reference)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any], n_groups: int) -> Self:
         """Restore a bound from :meth:`to_json`."""
-        epsilon, reference = stored_epsilon(stored, n_groups), int(stored["reference"])
-        if not 0 <= reference < n_groups:
-            raise ValueError(f"reference is {reference}, of {n_groups} groups")
-        return cls(epsilon, reference)
+        epsilon, given = stored_epsilon(stored, n_groups), stored["reference"]
+        places = np.array(given, dtype=np.int64)
+        known = places.shape in ((), epsilon.shape[-1:])
+        if not known or not ((places >= 0) & (places < n_groups)).all():
+            raise ValueError(f"reference is {given}, of {n_groups} groups")
+        return cls(epsilon, places if places.ndim else int(places))

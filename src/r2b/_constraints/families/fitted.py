@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from r2b._constraints.bounds import BOUNDS
+from r2b._constraints.outcomes import Outcomes
 from r2b._constraints.parity import Member
 from r2b._data.arrays import Array, Flags, Floats, Whole, cross
 from r2b._data.basis import Basis
@@ -269,6 +270,8 @@ class Families:
         The groups are the cells themselves, and are called so.
     excluded : tuple of str
         Groups that were left out for having too few rows.
+    outcomes : Outcomes or None
+        What is compared; None where it is every class.
     """
 
     members: tuple[Member, ...]
@@ -280,6 +283,11 @@ class Families:
     left_out: float = 0.0
     by_cell: bool = False
     excluded: tuple[str, ...] = ()
+    outcomes: Outcomes | None = None
+
+    def compared(self, of_classes: Floats) -> Floats:
+        """Return the shares of outcomes from those of classes."""
+        return of_classes if self.outcomes is None else self.outcomes.shares(of_classes)
 
     def shifts(self, cells: Layout, prices: Floats) -> Floats:
         """Add up the prices of its groups for every cell of a table.
@@ -293,13 +301,15 @@ class Families:
         if not known.all():
             _refuse_unseen(cells, ~known)
         parts = [how.shifts(cells, prices[member.groups]) for member, how in self.pairs()]
-        return np.asarray(sum(parts))
+        added = np.asarray(sum(parts))
+        return added if self.outcomes is None else added @ self.outcomes.matrix
 
     def _sums(self, cells: Layout, values: Floats, power: int = 1) -> Floats:
         return np.concatenate([each.sums(cells, values, power=power) for each in self.counting])
 
     def means(self, cells: Layout, sums: Floats, weight: Floats) -> Floats:
         """Return group means from the weighted sums of labels and the weight of each cell."""
+        sums = self.compared(sums)
         if self.by_cell:
             return np.asarray(sums / weight[:, None])
         return np.asarray(self._sums(cells, sums) / (self.share[:, None] * weight.sum()))
@@ -336,6 +346,7 @@ class Families:
             "absent": [[each.family, each.stratum, each.group] for each in self.absent],
             "left_out": self.left_out,
             **({"excluded": list(self.excluded)} if self.excluded else {}),
+            **({} if self.outcomes is None else {"outcomes": self.outcomes.to_json()}),
         }
 
     @classmethod
@@ -362,6 +373,7 @@ class Families:
             float(stored["left_out"]),
             by_cell=stored["names"] is None,
             excluded=tuple(str(name) for name in stored.get("excluded", ())),
+            outcomes=Outcomes.from_json(stored["outcomes"]) if "outcomes" in stored else None,
         )
 
 

@@ -93,9 +93,8 @@ def read_offsets(
     if not bound.compares_groups:
         problem = f"offsets are given for {family!r}, which is continuous and has no group means."
         raise ParameterError(problem, remedy="Leave it out of the offsets.", family=family)
-    names = classes or range(bound.epsilon.shape[-1])
     rows = _ordered(given, family, groups)
-    added = np.array([numbers_per_class("offsets", row, names) for row in rows])
+    added = np.array([numbers_per_class("offsets", row, classes) for row in rows])
     for group, row in zip(groups, added, strict=True):
         _refuse_row(row, plain_value(group), family)
     added -= added.mean(axis=1, keepdims=True)  # what rounding left of the sum

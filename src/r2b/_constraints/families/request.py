@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike
 from r2b._constraints.bounds import BOUNDS, PARAMETERS, BoundName
 from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.offsets import Offsets
+from r2b._constraints.outcomes import OutcomeChoice, Outcomes, read_outcomes
 from r2b._data.cells import Cells
 from r2b._data.families import FamilyChoice, family_columns
 from r2b._data.numbers import refuse_other_number
+from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ParameterError
 
 Target = str | ArrayLike | Mapping[Any, float]
@@ -81,7 +83,13 @@ class Family:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Everything asked of the groups; the fields are options of :func:`r2b.debias`."""
+    """Everything asked of the groups; the fields are options of :func:`r2b.debias`.
+
+    Attributes
+    ----------
+    names : sequence
+        Of the classes, once they are known; ``outcomes`` are then read as well.
+    """
 
     epsilon: Epsilon = 0.0
     bound: BoundName = "range"
@@ -89,6 +97,7 @@ class Request:
     reference: Any = None
     families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed"
     offsets: Offsets | None = None
+    outcomes: OutcomeChoice | Outcomes | None = None
     missing: MissingValues = "error"
     min_group_size: int = 0
     small_groups: SmallGroups = "error"
@@ -109,6 +118,11 @@ class Request:
             facts = {"small_groups": self.small_groups, "min_group_size": fewest}
             raise ParameterError(problem, remedy=remedy, **facts)
         refuse_parameters({name: getattr(self, name) for name in PARAMETERS}, self.bound)
+
+    def of_classes(self, vocabulary: Vocabulary) -> Request:
+        """Return it for labels of these classes."""
+        names = vocabulary.values.tolist()
+        return replace(self, names=names, outcomes=read_outcomes(self.outcomes, names, vocabulary))
 
 
 def refuse_parameters(given: Mapping[str, Any], bound: str, family: Any = None) -> None:

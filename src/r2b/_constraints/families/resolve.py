@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from r2b._constraints.families.fitted import (
 )
 from r2b._constraints.families.offsets import by_family, read_offsets
 from r2b._constraints.families.request import Family, Request, families_of
+from r2b._constraints.outcomes import Outcomes, read_outcomes
 from r2b._constraints.parity import Member, Parity, common_limits
 from r2b._data.arrays import Floats, frozen
 from r2b._data.basis import Basis, fit_basis
@@ -64,12 +66,34 @@ class _Builder:
     absent: list[Absent] = field(default_factory=list)
     excluded: list[str] = field(default_factory=list)
 
+    @property
+    def n_classes(self) -> int:
+        """The number of classes."""
+        labels = self.labels
+        return labels.n_classes if isinstance(labels, Rows) else labels.shape[1]
+
+    @cached_property
+    def outcomes(self) -> Outcomes | None:
+        """What is compared; None where it is every class."""
+        return read_outcomes(self.request.outcomes, self.request.names or range(self.n_classes))
+
+    def compared(self, means: Floats) -> Floats:
+        """Return the shares of outcomes from means of labels."""
+        return means if self.outcomes is None else self.outcomes.shares(means)
+
     def mean(self, part: Floats) -> Floats:
-        """Return the mean of the labels that came in, where so much of each cell counts."""
+        """Return the share of each outcome, where so much of each cell counts."""
         if isinstance(self.labels, Rows):
-            return self.labels.mean(part)
+            return self.compared(self.labels.mean(part))
         covered = self.cell_share * part
-        return np.asarray(covered @ self.labels / covered.sum())
+        return self.compared(np.asarray(covered @ self.labels / covered.sum()))
+
+    def means(self, design: Floats | None) -> Floats:
+        """Return the shares of outcomes in each group; without a design groups are the cells."""
+        if design is None:
+            assert not isinstance(self.labels, Rows)
+            return self.compared(self.labels)
+        return np.array([self.mean(part) for part in design.T])
 
     def strata(self) -> list[Stratum]:
         """List the strata of the control features, those of a missing value among them."""
@@ -117,18 +141,18 @@ class _Builder:
         else:
             parts = np.arange(n_cells) if design is None else design
             refuse_weightless_groups(cells, parts, share, names)
-        classes = self.request.names or range(
-            self.labels.n_classes if isinstance(self.labels, Rows) else self.labels.shape[1]
-        )
+        classes = self.request.names or range(self.n_classes)
         assert family.epsilon is not None
         asked = Asked(
             family.epsilon,
             family.parameters,
-            classes,
+            classes if self.outcomes is None else self.outcomes.names,
             name,
             names,
             values,
             lambda: self.mean(np.ones(n_cells) if design is None else design.sum(axis=1)),
+            lambda: self.means(design),
+            add_up=self.outcomes is None,
         )
         return _Built(family, name, counting, names, share, kind_of_bound.of(asked), design)
 
@@ -287,7 +311,8 @@ class _Builder:
 
     def offsets(self, built: list[_Built]) -> list[Floats | None]:
         """Read what is added to the means of each family."""
-        asked, found = self.request.offsets, []
+        asked, found = self.request.offsets, list[Floats | None]()
+        classes = self.request.names or range(self.n_classes)
         parts = by_family(asked, [(each.name, each.names) for each in built])
         for part, each in zip(parts, built, strict=True):
             own = each.family.offsets
@@ -298,7 +323,8 @@ class _Builder:
                 problem = f"The offsets of the family {each.name!r} {fault}."
                 raise ParameterError(problem, remedy=remedy, family=each.name)
             given = own if part is None else part
-            found.append(read_offsets(given, each.bound, each.name, each.names, self.request.names))
+            added = read_offsets(given, each.bound, each.name, each.names, classes)
+            found.append(None if added is None else self.compared(added))
         return found
 
     def joined(self, built: list[_Built]) -> tuple[Families, Parity]:
@@ -327,8 +353,11 @@ class _Builder:
             left_out,
             by_cell=design is None,
             excluded=tuple(self.excluded),
+            outcomes=self.outcomes,
         )
-        return families, Parity(members, names, share, self.cell_share, design)
+        matrix = None if self.outcomes is None else self.outcomes.matrix
+        parity = Parity(members, names, share, self.cell_share, design, outcomes=matrix)
+        return families, parity
 
 
 def resolve(
@@ -379,7 +408,7 @@ def resolve(
         here = [each for each in found if each is not None]
         # Means with offsets may meet targets that contradict each other: the solver will tell.
         if request.offsets is None and all(each.family.offsets is None for each in here):
-            _refuse_contradiction(here, stratum, groups, request.names)
+            _refuse_contradiction(here, stratum, builder)
         built += here
     if not built:
         problem = (
@@ -391,24 +420,21 @@ def resolve(
     return builder.joined(built)
 
 
-def _refuse_contradiction(
-    built: list[_Built], stratum: Stratum, cells: Cells, classes: Sequence[object]
-) -> None:
+def _refuse_contradiction(built: list[_Built], stratum: Stratum, builder: _Builder) -> None:
     """Refuse targets of families over the same rows that no labels can meet together.
 
     The mean over all rows lies between the means of groups, hence within reach of every target;
     rows that are all alike show that nothing else is needed.
     """
-    inside = stratum.of(cells)
+    inside, outcomes = stratum.of(builder.cells), builder.outcomes
     everyone = [
         each
         for each in built
         if each.bound.level == "none"
         and each.bound.compares_groups
-        and each.design is not None
-        and np.allclose(each.design.sum(axis=1)[inside], 1.0)
+        and (each.design is None or np.allclose(each.design.sum(axis=1)[inside], 1.0))
     ]
-    if len(everyone) < 2:
+    if len(everyone) < (2 if outcomes is None else 1):
         return
     families = [each.name for each in everyone]
     low, high = common_limits(
@@ -417,11 +443,16 @@ def _refuse_contradiction(
     facts: dict[str, Any] = {"families": families}
     rounding = 1e-9  # of shares that add up to 1
     apart = np.flatnonzero(low > high + rounding)
+    classes = builder.request.names if outcomes is None else outcomes.names
     if len(apart):
         place = int(apart[0])
         label = facts["class_name"] = classes[place] if len(classes) else place
         limits = f"one asks for at least {low[place]:.6g}, another for at most {high[place]:.6g}"
         fault = f"contradict each other for class {label!r}: {limits}"
+    elif outcomes is not None:
+        if _some_shares(outcomes.matrix, low - rounding, high + rounding):
+            return
+        fault = "leave no shares of the classes with which every outcome has its target"
     elif low.sum() > 1 + rounding or high.sum() < 1 - rounding:
         fault = "leave no shares that add up to 1"
     else:
@@ -429,6 +460,21 @@ def _refuse_contradiction(
     problem = f"The targets of {' and '.join(map(repr, families))} {fault}."
     remedy = "Give all families one target, or a larger epsilon."
     raise ParameterError(problem, remedy=remedy, **facts)
+
+
+def _some_shares(outcomes: Floats, low: Floats, high: Floats) -> bool:
+    """Return whether some shares of the classes give every outcome a share between two limits."""
+    from scipy.optimize import linprog
+
+    n_classes = outcomes.shape[1]
+    found = linprog(
+        np.zeros(n_classes),
+        A_ub=np.vstack([outcomes, -outcomes]),
+        b_ub=np.append(high, -low),
+        A_eq=np.ones((1, n_classes)),
+        b_eq=[1.0],
+    )
+    return bool(found.status == 0)
 
 
 def _few(small: dict[str, Any], form: str = "") -> str:

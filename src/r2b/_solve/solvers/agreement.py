@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from r2b._constraints.parity import proves_infeasible, surely_feasible
-from r2b._data.arrays import Floats
+from r2b._data.arrays import Flags, Floats
 from r2b._solve.certificate import Problem
 from r2b._solve.solvers.driver import Status
 from r2b._solve.solvers.linear import entries_of
@@ -75,6 +75,19 @@ def infeasible(problem: Problem) -> bool:
     return proves_infeasible(problem.parity, programme.least_violation())
 
 
+def _implied(outcomes: Floats | None, n_classes: int) -> Flags:
+    """Return which outcomes follow from those before them, because the classes add up to 1."""
+    if outcomes is None:
+        return np.asarray(np.arange(n_classes) == n_classes - 1)
+    known = np.ones((1, n_classes))
+    implied = np.zeros(len(outcomes), dtype=bool)
+    for place, row in enumerate(outcomes):
+        longer = np.vstack([known, row])
+        implied[place] = np.linalg.matrix_rank(longer) == len(known)
+        known = known if implied[place] else longer
+    return implied
+
+
 class _Programme:
     """The linear programme of a problem: its unknowns are the rows' labels, and the levels.
 
@@ -90,12 +103,11 @@ class _Programme:
         self.cost = -(weight[:, None] * rows.labels).ravel()
         self.limit = {} if time_limit is None else {"time_limit": time_limit}
         entries = entries_of(self.parity)
-        # Shares add up to 1: where a family is closed in all classes, the last follows from the
-        # others. Said twice, rounding contradicts.
+        # Shares of classes add up to 1: where a family is closed in all outcomes, some follow from
+        # the others. Said twice, rounding contradicts.
         n_outcomes = problem.n_outcomes
-        last = np.arange(n_outcomes) == n_classes - 1
         closed = np.logical_and.reduceat(entries.equal.all(axis=1), entries.first)
-        implied = closed[entries.family, None] & last
+        implied = closed[entries.family, None] & _implied(self.parity.outcomes, n_classes)
         self.band = np.flatnonzero(entries.band)
         self.equal = np.flatnonzero(entries.equal & ~implied)
         n_levels = entries.leveled.size
