@@ -265,6 +265,6 @@ def test_rows_just_off_a_sum_of_one_are_not_certified_unchanged_and_called_ok():
 
 def test_round_trip_through_plain_values():
     proof = r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"]).certificate
-    again = Certificate.from_json(proof.to_json(), n_groups=2, n_classes=2)
+    again = Certificate.from_json(proof.to_json(), n_groups=2, n_outcomes=2)
     assert again.to_json() == proof.to_json() and again.holds
     assert again.means.shape == (2, 2) and isinstance(again.disparity, float)

@@ -32,6 +32,7 @@ SAME = 1e-12  # numbers this close are equal, summed in another order
 RARE = 0.05  # what fewer fair tables than this show is beyond chance
 
 Part = Literal["groups", "families"]
+_WORDS = {"class": ("class", "classes"), "outcome": ("outcome", "outcomes")}
 
 
 @dataclass(frozen=True)
@@ -398,7 +399,8 @@ class Audit:
     n_rows : int
         Of the table.
     classes : ndarray of shape (n_classes,)
-        Names of the classes, with the dtype they came in.
+        Names of the classes, with the dtype they came in; of the outcomes where others are
+        compared.
     overall : ndarray of shape (n_classes,)
         Mean label of the table.
     families, continuous : tuple of FamilyAudit, tuple of ContinuousAudit
@@ -533,6 +535,12 @@ class Audit:
         columns = self._group_columns() if part == "groups" else self._family_columns()
         return frame_of(columns, backend, self.library)
 
+    @property
+    def compared(self) -> Literal["class", "outcome"]:
+        """What shares are of."""
+        merged = self.fitted is not None and self.fitted.outcomes is not None
+        return "outcome" if merged else "class"
+
     def _group_columns(self) -> dict[str, Any]:
         n_classes, columns = len(self.classes), defaultdict[str, list[Any]](list)
         for family in self.families:
@@ -550,7 +558,7 @@ class Audit:
         return {
             "family": columns["family"],
             "group": columns["group"],
-            "class": np.tile(self.classes, n_groups),
+            self.compared: np.tile(self.classes, n_groups),
             **{name: np.array(columns[name], np.float64) for name in names},
         }
 
@@ -680,9 +688,9 @@ class Audit:
 
 def format_audit(found: Audit) -> str:
     """Describe in a few lines how far from parity the labels are, and how much of it is chance."""
-    every, worst = found._every, found.worst or found.largest
+    every, worst, what = found._every, found.worst or found.largest, found.compared
     lines = [
-        f"Audit: {counted(found.n_rows, 'row')}, {counted(len(found.classes), 'class', 'classes')}"
+        f"Audit: {counted(found.n_rows, 'row')}, {counted(len(found.classes), *_WORDS[what])}"
         f", {counted(len(every), 'family', 'families')}"
     ]
 
@@ -691,7 +699,7 @@ def format_audit(found: Audit) -> str:
 
     if worst is not None:
         none = "" if found.worst else "none beyond chance; the largest is "
-        text = f"{_format_difference(worst)}{_in(worst.family)}{_format_level(worst)}"
+        text = f"{_format_difference(worst, what)}{_in(worst.family)}{_format_level(worst)}"
         note("worst", none + text)
     if found.clusters is not None:
         text = counted(found.clusters, "cluster")
@@ -713,11 +721,11 @@ def format_audit(found: Audit) -> str:
     if found.left_out > 0:
         note("left out", f"{100 * found.left_out:.2f} % of the weight is in no family")
     for family in every:
-        lines += _format_family(family)
+        lines += _format_family(family, what)
     if found.ranked:
         first = "" if found.ranked[0].level is None else ", those beyond chance first"
         lines.append(f"  groups farthest from their family{first}")
-        lines += [_format_group(group) for group in found.ranked]
+        lines += [_format_group(group, what) for group in found.ranked]
     if found.absent:
         note("absent", f"{counted(len(found.absent), 'group')} without rows in some stratum")
         shown = found.absent[:5]
@@ -727,7 +735,7 @@ def format_audit(found: Audit) -> str:
     return "\n".join(lines)
 
 
-def _format_family(found: FamilyAudit | ContinuousAudit) -> list[str]:
+def _format_family(found: FamilyAudit | ContinuousAudit, what: str) -> list[str]:
     name, lines = written(found.name) or "one attribute", list[str]()
     left_out = f", {found.left_out:,} rows left out" if found.left_out else ""
 
@@ -736,10 +744,10 @@ def _format_family(found: FamilyAudit | ContinuousAudit) -> list[str]:
 
     if isinstance(found, FamilyAudit):
         lines.append(f"  {name} ({counted(len(found.groups), 'group')}{left_out})")
-        note("disparity", f"{found.disparity:.4f}  ({_format_difference(found.largest)})")
+        note("disparity", f"{found.disparity:.4f}  ({_format_difference(found.largest, what)})")
         note("to overall", f"{found.to_overall:.4f}; smallest ratio {found.ratio:.4f}")
     else:
-        of_class = f"of the variance of class {written(found.class_name)}, the most of any class"
+        of_class = f"of the variance of {what} {written(found.class_name)}, the most of any {what}"
         lines.append(f"  {name} (continuous{left_out})")
         note("explains", f"{100 * found.explained:.2f} % {of_class}")
     interval, chance = found.interval, found.chance
@@ -754,7 +762,7 @@ def _format_family(found: FamilyAudit | ContinuousAudit) -> list[str]:
         worst = found.worst
         text = "no two groups"
         if worst is not None:
-            text = f"most in {_format_difference(worst)}{_format_level(worst)}"
+            text = f"most in {_format_difference(worst, what)}{_format_level(worst)}"
         note("beyond chance", text)
     if isinstance(found, FamilyAudit) and found.verdicts_differ:
         note(
@@ -766,9 +774,9 @@ def _format_family(found: FamilyAudit | ContinuousAudit) -> list[str]:
     return lines
 
 
-def _format_group(each: RankedGroup) -> str:
+def _format_group(each: RankedGroup, what: str) -> str:
     away = (
-        f"class {written(each.class_name)} {each.mean:.4f} against {each.overall:.4f}, "
+        f"{what} {written(each.class_name)} {each.mean:.4f} against {each.overall:.4f}, "
         f"deviation {each.deviation:.4f}"
     )
     if each.level is not None:
@@ -778,13 +786,13 @@ def _format_group(each: RankedGroup) -> str:
     return f"    {written(each.group)} ({counted(round(each.rows), 'row')}{small}): {away}"
 
 
-def _format_difference(each: Difference) -> str:
+def _format_difference(each: Difference, what: str) -> str:
     groups = [
         f"{written(group)} {mean:.4f}"
         + (f" ({rows:.3g} {'row' if rows == 1 else 'rows'})" if rows < FEWEST else "")
         for group, mean, rows in zip(each.groups, each.means, each.rows, strict=True)
     ]
-    return f"class {written(each.class_name)}: {', '.join(groups)}, difference {each.value:.4f}"
+    return f"{what} {written(each.class_name)}: {', '.join(groups)}, difference {each.value:.4f}"
 
 
 def _format_level(each: Difference) -> str:

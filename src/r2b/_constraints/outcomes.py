@@ -20,8 +20,6 @@ from r2b._data.values import key_of, listed
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ParameterError
 
-OutcomeChoice = Literal["ordinal"] | Mapping[Any, Any] | ArrayLike
-
 _FORM = (
     "Pass 'ordinal', {'ordinal': [...]} with the classes in order, a mapping from names to classes "
     "such as {'degree': ['Bachelors', 'Masters']}, or a table with a row per outcome and a column "
@@ -73,6 +71,9 @@ class Outcomes:
         if not fits or not ((matrix >= 0) & (matrix <= 1)).all():
             raise ValueError(f"outcomes are {stored!r}"[:200])
         return cls(names, frozen(matrix))
+
+
+OutcomeChoice = Literal["ordinal"] | Mapping[Any, Any] | ArrayLike | Outcomes
 
 
 def read_outcomes(

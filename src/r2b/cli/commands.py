@@ -195,6 +195,8 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
             if given["outcomes"]:
                 classes = read_classes(source, roles_of(source, **columns), given["missing"])
                 given["outcomes"] = outcomes_of(given["outcomes"], classes)
+            else:
+                del given["outcomes"]
             found = scan.audit(**columns, **given, **draws, n_largest=largest)
             if wanted:
                 progress = meter if meter.shown else None

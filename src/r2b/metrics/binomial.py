@@ -27,8 +27,8 @@ def difference_bounds(
     Parameters
     ----------
     means, variance : ndarray of shape (R, L)
-        Of two columns the second mirrors the first. The variance of each mean, as for
-        :func:`mean_bounds`.
+        Of two columns that add up to 1 the second mirrors the first. The variance of each mean,
+        as for :func:`mean_bounds`.
     sizes : ndarray of shape (R,)
         Kish's effective numbers of independent rows.
     level : float
@@ -46,7 +46,8 @@ def difference_bounds(
     n_groups, n_columns = means.shape
     if n_groups == 1:
         return 0.0, 0.0
-    n_columns = 1 if n_columns == 2 else n_columns
+    if n_columns == 2 and np.allclose(means.sum(axis=1), 1.0):
+        n_columns = 1
     tail = (1 - level) / (n_columns * n_groups * (n_groups - 1))
     each = np.broadcast_to(sizes[:, None], means.shape).astype(np.float64)
     return largest_difference(means, *mean_bounds(means, variance, each, tail), shared=shared)

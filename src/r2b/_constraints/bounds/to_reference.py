@@ -13,6 +13,8 @@ from r2b._data.arrays import Flags, Floats, Places
 from r2b._data.values import listed
 from r2b.errors import ParameterError
 
+_TIED = 1e-12  # shares this close are equal, and the first of such groups is the reference
+
 
 @dataclass(frozen=True, eq=False)
 class ReferenceBound(Bound):
@@ -55,7 +57,9 @@ class ReferenceBound(Bound):
         found = [place for place, each in enumerate(asked.values()) if each == values]
         found += [place for place, each in enumerate(asked.groups) if str(each) == values[0]]
         if not found and isinstance(wanted, str) and wanted == "highest":
-            return cls(cls.widths_of(asked), asked.means().argmax(axis=0))
+            means = asked.means()
+            tied = means >= means.max(axis=0) - _TIED
+            return cls(cls.widths_of(asked), tied.argmax(axis=0))
         if wanted is None or not found:
             given = "no reference is given" if wanted is None else f"{wanted!r} is none of them"
             problem = (

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from r2b._constraints.bounds import BOUNDS, PARAMETERS, BoundName
 from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.offsets import Offsets
-from r2b._constraints.outcomes import OutcomeChoice, Outcomes, read_outcomes
+from r2b._constraints.outcomes import OutcomeChoice, read_outcomes
 from r2b._data.cells import Cells
 from r2b._data.families import FamilyChoice, family_columns
 from r2b._data.numbers import refuse_other_number
@@ -97,7 +97,7 @@ class Request:
     reference: Any = None
     families: FamilyChoice | Sequence[str | Sequence[str] | Family] = "crossed"
     offsets: Offsets | None = None
-    outcomes: OutcomeChoice | Outcomes | None = None
+    outcomes: OutcomeChoice | None = None
     missing: MissingValues = "error"
     min_group_size: int = 0
     small_groups: SmallGroups = "error"
