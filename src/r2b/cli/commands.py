@@ -344,7 +344,7 @@ def reweigh_command(data: str, output: str, as_json: bool, quiet: bool, **given:
         with on_lines(source), warnings.catch_warnings():
             # the exit code and the status say it
             warnings.simplefilter("ignore", NotSolvedWarning)
-            classes = class_names(source, roles_of(source, **columns), given["missing"])
+            classes = read_classes(source, roles_of(source, **columns), given["missing"])
             asked = options_of(source.names, given, classes)
             asked |= {"max_weight": largest, "representation": shares_of(shares)}
             refuse_taken((new_column,), source)
