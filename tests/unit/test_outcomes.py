@@ -127,7 +127,7 @@ def test_weights_compare_outcomes_as_well(seed: int, bound: str) -> None:
     value = least_change(shares, np.ones(n), [np.eye(3)[group]], bound, epsilon, largest)
     asked |= {"bound": bound, "epsilon": epsilon, "max_weight": largest, "outcomes": outcomes}
     if value is None:
-        with pytest.raises(InfeasibleError, match="outcome|at least|share"):
+        with pytest.raises(InfeasibleError, match="No weights bring"):
             r2b.reweigh(y, sensitive_features=group, **asked)
         return
     found = r2b.reweigh(y, sensitive_features=group, **asked)
