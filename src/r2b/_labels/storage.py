@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -25,9 +25,12 @@ from r2b._solve.certificate import Certificate
 from r2b._solve.solvers import Progress, Status
 from r2b.errors import FileFormatError
 
+if TYPE_CHECKING:
+    from r2b._labels.tags import FairTags
+
 Result = TypeVar("Result")
 
-FORMAT, WEIGHTS = "r2b-solution", "r2b-weights"
+FORMAT, WEIGHTS, TAGS = "r2b-solution", "r2b-weights", "r2b-tags"
 VERSION = 1
 
 
@@ -87,7 +90,7 @@ def load(path: str | PathLike[str]) -> Any:
 
     Returns
     -------
-    FairLabels or RowWeights
+    FairLabels, FairTags or RowWeights
         Without rows: ``transform`` returns labels, or weights, for the rows you pass.
 
     Raises
@@ -109,10 +112,13 @@ def load(path: str | PathLike[str]) -> Any:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as cause:
         raise _refusal(path, f"is not JSON ({cause})") from cause
-    if isinstance(content, dict) and content.get("format") == WEIGHTS:
+    format = content.get("format") if isinstance(content, dict) else None
+    if format == WEIGHTS:
         from r2b._weights.storage import restored
 
         return stored_result(content, path, WEIGHTS, restored)
+    if format == TAGS:
+        return stored_result(content, path, TAGS, restored_tags)
     return solution_of(content, path)
 
 
@@ -140,6 +146,36 @@ def stored_result(
         return restore(content)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
         raise _refusal(path, f"is damaged: {type(cause).__name__} ({cause})") from cause
+
+
+def content_of_tags(fair: FairTags) -> dict[str, Any]:
+    """Return everything but the rows as plain values, as the file holds them."""
+    return {
+        "format": TAGS,
+        "version": VERSION,
+        "names": json_value(fair.names),
+        "tags": [content_of(each) for each in fair.labels],
+    }
+
+
+def save_tags(fair: FairTags, path: str | PathLike[str]) -> None:
+    """Write fair tags; the file appears whole or not at all."""
+    write_json(content_of_tags(fair), path)
+
+
+def restored_tags(content: dict[str, Any]) -> FairTags:
+    """Restore tags from :func:`content_of_tags`."""
+    from r2b._labels.tags import FairTags
+
+    names, tags = content["names"], content["tags"]
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"names is {names!r}"[:200])
+    if any(each["format"] != FORMAT or each["version"] != VERSION for each in tags):
+        raise ValueError("a tag is of another format")
+    labels = tuple(map(_restored, tags))
+    if any(each.classes.tolist() != [0, 1] for each in labels) or len(labels) != len(names):
+        raise ValueError("tags are classes 0 and 1, one result for each name")
+    return FairTags(np.array(names), labels)
 
 
 def _restored(content: dict[str, Any]) -> FairLabels:

@@ -7,29 +7,37 @@ certificates add up.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, get_args
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 
 from r2b._constraints.bounds import BOUNDS
 from r2b._constraints.epsilon import epsilon_per_class, numbers_per_class
+from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats, frozen, plain_value
 from r2b._data.cells import read_cells
 from r2b._data.columns import Column, Frame, argument_error, recognise
 from r2b._data.compute import seed_of
-from r2b._data.dataset import WHAT, Labels, combine
+from r2b._data.dataset import WHAT, Dataset, Labels, combine
 from r2b._data.frames import Backend, frame_of
 from r2b._data.probabilities import CLASSES, as_matrix, class_names
+from r2b._data.values import listed, written
 from r2b._data.vocabulary import Vocabulary
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.labels import FairLabels
 from r2b._labels.task import Task
+from r2b._plot import Measure, measures, percent
 from r2b._solve.certificate import Certificate
 from r2b._solve.solvers import Status
-from r2b.errors import ProbabilityError, UnseenError, row_number
+from r2b.errors import DataWarning, ParameterError, ProbabilityError, UnseenError, row_number
+
+if TYPE_CHECKING:
+    from r2b.report.tags import TagReport
 
 TagForm = Literal["soft", "round", "sample"]
 WITHOUT = ("costs", "offsets", "outcomes", "normalize")
@@ -58,6 +66,12 @@ class Tags:
     index: Any
     library: str
 
+    @property
+    def whole(self) -> Labels:
+        """All tags as one matrix of labels, whose rows need not add up to 1."""
+        vocabulary = Vocabulary(self.names, index=self.index, library=self.library)
+        return Labels(vocabulary, matrix=frozen(self.matrix.astype(np.float64)))
+
     def of(self, place: int) -> Labels:
         """Return one tag as labels of two classes, 0 and 1."""
         column = self.matrix[:, place]
@@ -84,7 +98,9 @@ def read_tags(Y: Any) -> Tags:
     if isinstance(found, Column):
         remedy = "Pass a table with a column for each tag; leave `multilabel` out for one column."
         raise argument_error(WHAT, "is one column, which holds one label per row", remedy)
-    names = class_names(found, what=WHAT)
+    names = np.asarray(class_names(found, what=WHAT))
+    if len(set(names.tolist())) < len(names):
+        raise argument_error(WHAT, "names a tag twice", "Give every column a name of its own.")
     matrix, _ = as_matrix(found, what=WHAT, wording=_WORDING)
     wrong = ~((matrix >= 0) & (matrix <= 1))
     if wrong.any():
@@ -99,7 +115,7 @@ def read_tags(Y: Any) -> Tags:
             value=value,
         )
     index = found.index if isinstance(found, Frame) else None
-    return Tags(np.asarray(names), matrix, index, found.columns[0].library)
+    return Tags(names, matrix, index, found.columns[0].library)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +131,10 @@ class TagCertificate:
         The largest amount by which a share lies outside its bound.
     objective, lower_bound : float
         Sums over the tags; no labels that meet epsilon have a smaller objective.
+    relative_gap : float
+        That of the tag where it is largest.
+    distance : float
+        Mean over the rows of the squared distance between old and new tags.
     expected_changes : float
         Mean number of tags per row that change.
     holds : bool
@@ -129,6 +149,8 @@ class TagCertificate:
     excess: float
     objective: float
     lower_bound: float
+    relative_gap: float
+    distance: float
     expected_changes: float
     holds: bool
 
@@ -148,6 +170,8 @@ class TagCertificate:
             excess=max(each.excess for each in proofs),
             objective=sum(each.objective for each in proofs),
             lower_bound=sum(each.lower_bound for each in proofs),
+            relative_gap=max((each.relative_gap for each in proofs), key=abs),
+            distance=0.5 * sum(each.distance for each in proofs),  # a tag counts in two classes
             expected_changes=sum(each.expected_changes for each in proofs),
             holds=all(each.holds for each in proofs),
         )
@@ -183,8 +207,19 @@ class FairTags:
 
     def __getitem__(self, name: Any) -> FairLabels:
         """Return the result of one tag."""
-        place: int = self.names.tolist().index(name)
-        return self.labels[place]
+        names = self.names.tolist()
+        one_of("tag", name, names)
+        return self.labels[names.index(name)]
+
+    @property
+    def rows(self) -> Any:
+        """The rows of one tag, which are those of all; None for tags loaded from a file."""
+        return self.labels[0].rows
+
+    @property
+    def epsilon(self) -> dict[Any, float]:
+        """The largest accepted difference of each tag."""
+        return dict(zip(self.names.tolist(), self.certificate.epsilon.tolist(), strict=True))
 
     @property
     def certificate(self) -> TagCertificate:
@@ -271,9 +306,8 @@ class FairTags:
         one_of("form", form, get_args(TagForm))
         matrix = self.soft_labels if form == "soft" else self._drawn(form, random_state, key)
         columns = {plain_value(name): matrix[:, k] for k, name in enumerate(self.names)}
-        rows = self.labels[0].rows
-        index = getattr(getattr(rows, "data", None), "index", None)
-        return frame_of(columns, backend, self.came_as, index)
+        data = self.labels[0].dataset
+        return frame_of(columns, backend, self.came_as, None if data is None else data.index)
 
     def transform(
         self,
@@ -336,6 +370,83 @@ class FairTags:
             self.came_as,
         )
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how far groups are apart in every tag: a line from before to after.
+
+        Of many tags those that differed most are drawn.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> import r2b
+        >>> Y = {"cat": [1, 0, 1, 1, 0, 0], "dog": [0, 1, 1, 0, 1, 0]}
+        >>> fair = r2b.debias(Y, multilabel=True, sensitive_features=["f", "f", "f", "m", "m", "m"])
+        >>> print(fair.plot().get_title("left"))
+        Disparity of 2 tags
+        33.33 % before, 0.00 % after
+        """
+        proof = self.certificate
+        found = [
+            Measure(name, before, (after, before), beside=f"{percent(after)} after")
+            for name, before, after in zip(
+                self.names.tolist(),
+                proof.disparity_before_by_tag.tolist(),
+                proof.disparity_by_tag.tolist(),
+                strict=True,
+            )
+        ]
+        change = f"{percent(proof.disparity_before)} before, {percent(proof.disparity)} after"
+        title = [f"Disparity of {len(found)} tags", change]
+        return measures(ax, "FairTags", title, "disparity", found)
+
+    def report(
+        self, path: str | PathLike[str] | None = None, *, form: TagForm = "soft", **options: Any
+    ) -> TagReport:
+        """Write a report: a table of all tags, and the report of each.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            A page (``.html``), Markdown (``.md``) or all facts (``.json``).
+        form : {"soft", "round", "sample"}
+            The form of the tags that you used.
+        **options
+            As for :meth:`r2b.FairLabels.report`.
+        """
+        from r2b.report.tags import report_of_tags
+
+        one_of("form", form, get_args(TagForm))
+        seeds = self._seeds(options.pop("random_state", 0))
+        report = report_of_tags(self, form, seeds, **options)
+        if path is not None:
+            report.save(path)
+        return report
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write everything but the rows to one JSON file that ``r2b.load`` reads."""
+        from r2b._labels.storage import save_tags
+
+        save_tags(self, path)
+
+    def __str__(self) -> str:
+        proof, many = self.certificate, 20
+        lines = [f"{repr(self)[1:-1]}", f"  {'tag':24}before    after     epsilon"]
+        order = np.argsort(-proof.disparity_before_by_tag, kind="stable")[:many]
+        lines += [
+            f"  {written(str(self.names[k])):24}{proof.disparity_before_by_tag[k]:<10.4f}"
+            f"{proof.disparity_by_tag[k]:<10.4f}{proof.epsilon[k]:g}"
+            for k in order
+        ]
+        more = len(self.names) - many
+        return "\n".join([*lines, f"  and {more} more"] if more > 0 else lines)
+
     def __repr__(self) -> str:
         proof = self.certificate
         return (
@@ -357,32 +468,76 @@ def debias_tags(Y: Any, data: Mapping[str, Any], options: Mapping[str, Any]) -> 
     options : mapping
         Those of :func:`r2b.debias`; ``epsilon`` and ``target`` may be given by tag.
     """
+    tags, tasks = tasks_of(Y, data, options)
+    _warn_of_tags(tags, tasks[0])
+    return _fair_tags(tags, [task.solve(stacklevel=4) for task in tasks])
+
+
+def tags_along(
+    Y: Any, data: Mapping[str, Any], options: Mapping[str, Any], epsilons: Any
+) -> tuple[list[FairTags], Floats]:
+    """Debias tags for several epsilons, or so many, and return them with the epsilons."""
+    from r2b._audit.tradeoff import fair_as_they_are, path_of, solved_along
+
+    tags, tasks = tasks_of(Y, data, options)
+    _warn_of_tags(tags, tasks[0])
+    widest = max(tasks, key=fair_as_they_are)
+    path = path_of(widest, epsilons)
+    found = [solved_along(task, path) for task in tasks]
+    return [_fair_tags(tags, list(each)) for each in zip(*found, strict=True)], path
+
+
+def tasks_of(
+    Y: Any, data: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[Tags, list[Task]]:
+    """Return the tags that were read, and the binary problem of each."""
     tags = read_tags(Y)
     names = tags.names.tolist()
     request, settings = request_and_settings(options, without=WITHOUT)
+    rows = _combined(tags.of(0), data, request.missing)
     largest = BOUNDS[request.bound].largest
     epsilon = epsilon_per_class(request.epsilon, names, largest=largest)
     target: Any = request.target
     if target is not None and target != "population":
         shares = numbers_per_class("target", target, names)
+        if not ((shares >= 0) & (shares <= 1)).all():
+            remedy = "Pass the share of rows that are to have each tag, from 0 to 1."
+            raise ParameterError(f"target is {target!r}.", remedy=remedy, target=target)
         target = [{0: 1.0 - share, 1: share} for share in shares.tolist()]
+    found = []
+    for place, own in enumerate(epsilon.tolist()):
+        wanted = target[place] if isinstance(target, list) else target
+        asked = replace(request, epsilon={1: own}, target=wanted)
+        found.append(Task.of(replace(rows, labels=tags.of(place)), asked, settings))
+    return tags, found
+
+
+def read_tag_rows(Y: Any, data: Mapping[str, Any], missing: str = "error") -> Dataset:
+    """Read tags with their groups and weights as one table whose labels do not add up to 1."""
+    return _combined(read_tags(Y).whole, data, missing)
+
+
+def _combined(labels: Labels, data: Mapping[str, Any], missing: str) -> Dataset:
     cells = read_cells(
         data["sensitive_features"],
         control_features=data["control_features"],
-        missing=request.missing,
+        missing=missing,
         categorical_only=False,
     )
-    rows = combine(tags.of(0), cells, data["sample_weight"], "allow")
-    found = []
-    for place, own in enumerate(epsilon.tolist()):
-        asked = replace(
-            request,
-            epsilon={1: own},
-            target=target[place] if isinstance(target, list) else target,
-        )
-        found.append(
-            Task.of(replace(rows, labels=tags.of(place)), asked, settings).solve(stacklevel=4)
-        )
-    return FairTags(
-        tags.names, tuple(found), tags.library if tags.library in get_args(Backend) else ""
-    )
+    return combine(labels, cells, data["sample_weight"], "allow")
+
+
+def _fair_tags(tags: Tags, found: Sequence[FairLabels]) -> FairTags:
+    came_as = tags.library if tags.library in get_args(Backend) else ""
+    return FairTags(tags.names, tuple(found), came_as)
+
+
+def _warn_of_tags(tags: Tags, task: Task) -> None:
+    """Name what is doubtful about the groups, and tags that no row or every row has."""
+    warn_of_doubts(task)
+    share = tags.matrix.mean(axis=0)
+    still = [plain_value(name) for name in tags.names[(share == 0) | (share == 1)]]
+    if still:
+        problem = f"No row has the tag, or every row has it: {listed(still)}."
+        remedy = "Leave it out, or check the column; it stays as it is."
+        warnings.warn(DataWarning(problem, remedy=remedy, tags=still), stacklevel=4)
