@@ -31,8 +31,10 @@ from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
 from r2b._data.dataset import read
 from r2b._data.frames import library_of
+from r2b._data.tags import read_tag_rows
 from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.task import refuse_scores
+from r2b.errors import ParameterError
 from r2b.metrics.binomial import difference_bounds, variance_of_means
 from r2b.metrics.explained import explained_of_moments
 from r2b.metrics.intervals import Interval
@@ -48,6 +50,7 @@ def audit(
     missing: Literal["error", "group", "exclude"] = "error",
     sample_weight: Any = None,
     clusters: Any = None,
+    multilabel: bool = False,
     min_group_size: int = 0,
     small_groups: SmallGroups = "error",
     absent: AbsentGroups = "report",
@@ -84,6 +87,9 @@ def audit(
         Which rows go together: the patient, the annotator, the household. Rows of one cluster count
         as one observation for what chance shows and for intervals. Without it every row is taken as
         independent of all others.
+    multilabel : bool
+        Whether ``y`` has a column of 0 and 1, or of probabilities, for each of several tags. Tags
+        stand for classes in what is returned, and chance is that of all tags together.
     min_group_size : int
         The fewest rows a group may have.
     small_groups : {"error", "merge", "exclude"}
@@ -149,15 +155,18 @@ def audit(
     draws = Draws(n_permutations, n_boot, level, random_state, n_largest)
     rare = {"min_group_size": min_group_size, "small_groups": small_groups, "absent": absent}
     request = audit_request(families, missing=missing, outcomes=outcomes, **rare)
-    data = read(
-        y,
-        sensitive_features=sensitive_features,
-        control_features=control_features,
-        sample_weight=sample_weight,
-        fewest_classes=1,
-        missing=missing,
-        weightless="allow",
-    )
+    rows = {
+        "sensitive_features": sensitive_features,
+        "control_features": control_features,
+        "sample_weight": sample_weight,
+    }
+    if multilabel and outcomes is not None:
+        problem = "There are outcomes, which merge classes, but tags are no classes."
+        raise ParameterError(problem, remedy="Leave `outcomes` out.", outcomes=outcomes)
+    if multilabel:
+        data = read_tag_rows(y, rows, missing)
+    else:
+        data = read(y, **rows, fewest_classes=1, missing=missing, weightless="allow")
     codes = None if clusters is None else cluster_codes(clusters, data)
     return audit_dataset(data, request, draws, codes)
 

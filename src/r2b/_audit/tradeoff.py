@@ -23,9 +23,12 @@ from r2b._data.numbers import refuse_other_number
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.summary import counted
+from r2b._labels.tags import FairTags, put_together, tasks_of
 from r2b._labels.task import Task, open_job
 from r2b._plot import COLOURS, curves, percent
 from r2b.errors import ParameterError
+
+GIVEN = ("sensitive_features", "control_features", "sample_weight")
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,12 @@ class Frontier(Sequence[FrontierPoint]):
 
     Attributes
     ----------
-    labels : tuple of FairLabels
+    labels : tuple of FairLabels, or of FairTags
         One per point, to be used like the result of ``debias``.
     epsilon : ndarray of shape (n_points,)
     """
 
-    labels: tuple[FairLabels, ...]
+    labels: tuple[FairLabels | FairTags, ...]
     epsilon: Floats
 
     def __len__(self) -> int:
@@ -192,11 +195,13 @@ class Frontier(Sequence[FrontierPoint]):
         return ax
 
 
-def chance_along(fair: FairLabels) -> float | None:
+def chance_along(fair: FairLabels | FairTags) -> float | None:
     """Return the disparity that chance shows in labels of this number.
 
     None if it cannot be compared with epsilon, or would take long.
     """
+    if isinstance(fair, FairTags):
+        return None
     families, data = fair.families, None if fair.rows is None else fair.rows.counts
     if data is None or data.labels.is_soft or len(families.members) != 1:
         return None
@@ -230,9 +235,7 @@ def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -
     ParameterError
         An option that ``debias`` does not have, or that the question decides.
     """
-    given = ("sensitive_features", "control_features", "sample_weight")
-    data = {name: options[name] for name in given if name in options}
-    options = {name: value for name, value in options.items() if name not in data}
+    data, options = data_and_options(options)
     for name in set(decided) & set(options):
         raise ParameterError(
             f"The option {name!r} is what this question answers.",
@@ -244,8 +247,19 @@ def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -
     return open_job(y, **data, normalize=normalize, request=request, settings=settings, costs=costs)
 
 
+def data_and_options(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tell what describes the rows from the options of ``debias``."""
+    data = {name: given[name] for name in GIVEN if name in given}
+    return data, {name: value for name, value in given.items() if name not in data}
+
+
 def frontier(
-    y: Any, *, sensitive_features: Any, epsilons: int | ArrayLike | None = None, **options: Any
+    y: Any,
+    *,
+    sensitive_features: Any,
+    epsilons: int | ArrayLike | None = None,
+    multilabel: bool = False,
+    **options: Any,
 ) -> Frontier:
     """Solve along a path of epsilons, the same for all families and all classes that are bounded.
 
@@ -256,6 +270,8 @@ def frontier(
     epsilons : int or array-like, optional
         The epsilons, or how many: that many evenly spaced ones from 0 to where the labels are fair
         as they are. 50 by default.
+    multilabel : bool
+        Whether ``y`` has a column for each of several tags, as for :func:`r2b.debias`.
     **options
         Everything else that :func:`r2b.debias` takes. A class whose ``epsilon`` is infinite stays
         free.
@@ -277,9 +293,16 @@ def frontier(
     >>> path.distance.round(4)
     array([0.2667, 0.1307, 0.0427])
     """
-    task = task_of(y, {"sensitive_features": sensitive_features, **options})
+    number = 50 if epsilons is None else epsilons
+    data, options = data_and_options({"sensitive_features": sensitive_features, **options})
+    if multilabel:
+        tags, tasks = tasks_of(y, {**dict.fromkeys(GIVEN), **data}, options)
+        path = path_of(max(tasks, key=fair_as_they_are), number)
+        along = zip(*(solved_along(task, path) for task in tasks), strict=True)
+        return Frontier(tuple(put_together(tags, each) for each in along), path)
+    task = task_of(y, {**data, **options})
     warn_of_doubts(task)
-    path = path_of(task, 50 if epsilons is None else epsilons)
+    path = path_of(task, number)
     return Frontier(tuple(solved_along(task, path)), path)
 
 

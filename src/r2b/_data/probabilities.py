@@ -234,8 +234,11 @@ def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> 
     total = f"sums to {sums[row]:.9g}, {wrong}; {others} (tolerance {tolerance:g})"
     facts: dict[str, Any] = {"total": float(sums[row]), "count": count}
     row = row_number(row)
-    problem = f"In `{what}`, row {row} {total}."
-    return ProbabilityError(problem, remedy=wording.normalising, argument=what, row=row, **facts)
+    problem, remedy = f"In `{what}`, row {row} {total}.", wording.normalising
+    if wording is CLASSES and ((matrix == 0) | (matrix == 1)).all():
+        remedy = "If a row may have several labels, or none, pass `multilabel=True`; if each row "
+        remedy += "has one class and the columns are votes for it, pass `normalize=True`."
+    return ProbabilityError(problem, remedy=remedy, argument=what, row=row, **facts)
 
 
 def class_names(found: Frame | Matrix, *, what: str) -> Array:

@@ -19,103 +19,24 @@ from r2b._constraints.bounds import BOUNDS
 from r2b._constraints.epsilon import epsilon_per_class, numbers_per_class
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import one_of
-from r2b._data.arrays import Array, Floats, frozen, plain_value
-from r2b._data.cells import read_cells
-from r2b._data.columns import Column, Frame, argument_error, recognise
+from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.compute import seed_of
-from r2b._data.dataset import WHAT, Dataset, Labels, combine
 from r2b._data.frames import Backend, frame_of
-from r2b._data.probabilities import CLASSES, as_matrix, class_names
+from r2b._data.tags import Tags, read_tags, with_groups
 from r2b._data.values import listed, written
-from r2b._data.vocabulary import Vocabulary
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.labels import FairLabels
 from r2b._labels.task import Task
 from r2b._plot import Measure, measures, percent
 from r2b._solve.certificate import Certificate
 from r2b._solve.solvers import Status
-from r2b.errors import DataWarning, ParameterError, ProbabilityError, UnseenError, row_number
+from r2b.errors import DataWarning, ParameterError, UnseenError
 
 if TYPE_CHECKING:
     from r2b.report.tags import TagReport
 
 TagForm = Literal["soft", "round", "sample"]
 WITHOUT = ("costs", "offsets", "outcomes", "normalize")
-ABSENT_AND_PRESENT = frozen(np.array([0, 1]))
-_WORDING = replace(
-    CLASSES, noun="tag", numbers_needed="Pass one column of 0 and 1, or of probabilities, per tag."
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Tags:
-    """Tags that were read and checked.
-
-    Attributes
-    ----------
-    names : ndarray of shape (n_tags,)
-    matrix : ndarray of shape (N, n_tags)
-        The probability of each tag; 0 or 1 where it is known.
-    index : pandas Index or None
-        The row labels.
-    library : str
-    """
-
-    names: Array
-    matrix: Array
-    index: Any
-    library: str
-
-    @property
-    def whole(self) -> Labels:
-        """All tags as one matrix of labels, whose rows need not add up to 1."""
-        vocabulary = Vocabulary(self.names, index=self.index, library=self.library)
-        return Labels(vocabulary, matrix=frozen(self.matrix.astype(np.float64)))
-
-    def of(self, place: int) -> Labels:
-        """Return one tag as labels of two classes, 0 and 1."""
-        column = self.matrix[:, place]
-        vocabulary = Vocabulary(ABSENT_AND_PRESENT, index=self.index)
-        if ((column == 0) | (column == 1)).all():
-            return Labels(vocabulary, codes=frozen(column.astype(np.uint8)))
-        return Labels(vocabulary, matrix=frozen(np.column_stack([1.0 - column, column])))
-
-
-def read_tags(Y: Any) -> Tags:
-    """Read a matrix or frame with a column of 0 and 1, or of probabilities, for each tag.
-
-    Raises
-    ------
-    ProbabilityError
-        A number is missing or lies outside 0 to 1.
-
-    Examples
-    --------
-    >>> read_tags({"cat": [0, 1], "dog": [0.5, 1]}).names.tolist()
-    ['cat', 'dog']
-    """
-    found = recognise(Y, what=WHAT)
-    if isinstance(found, Column):
-        remedy = "Pass a table with a column for each tag; leave `multilabel` out for one column."
-        raise argument_error(WHAT, "is one column, which holds one label per row", remedy)
-    names = np.asarray(class_names(found, what=WHAT))
-    if len(set(names.tolist())) < len(names):
-        raise argument_error(WHAT, "names a tag twice", "Give every column a name of its own.")
-    matrix, _ = as_matrix(found, what=WHAT, wording=_WORDING)
-    wrong = ~((matrix >= 0) & (matrix <= 1))
-    if wrong.any():
-        row, place = (int(each[0]) for each in np.nonzero(wrong))
-        name, value = plain_value(names[place]), float(matrix[row, place])
-        raise ProbabilityError(
-            f"In `{WHAT}`, row {row_number(row)} has {value!r} for the tag {name!r}.",
-            remedy="Pass 0 or 1, or probabilities between them.",
-            argument=WHAT,
-            row=row_number(row),
-            column=name,
-            value=value,
-        )
-    index = found.index if isinstance(found, Frame) else None
-    return Tags(names, matrix, index, found.columns[0].library)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +128,7 @@ class FairTags:
 
     def __getitem__(self, name: Any) -> FairLabels:
         """Return the result of one tag."""
-        names = self.names.tolist()
+        names: list[Any] = self.names.tolist()
         one_of("tag", name, names)
         return self.labels[names.index(name)]
 
@@ -469,22 +390,7 @@ def debias_tags(Y: Any, data: Mapping[str, Any], options: Mapping[str, Any]) -> 
         Those of :func:`r2b.debias`; ``epsilon`` and ``target`` may be given by tag.
     """
     tags, tasks = tasks_of(Y, data, options)
-    _warn_of_tags(tags, tasks[0])
-    return _fair_tags(tags, [task.solve(stacklevel=4) for task in tasks])
-
-
-def tags_along(
-    Y: Any, data: Mapping[str, Any], options: Mapping[str, Any], epsilons: Any
-) -> tuple[list[FairTags], Floats]:
-    """Debias tags for several epsilons, or so many, and return them with the epsilons."""
-    from r2b._audit.tradeoff import fair_as_they_are, path_of, solved_along
-
-    tags, tasks = tasks_of(Y, data, options)
-    _warn_of_tags(tags, tasks[0])
-    widest = max(tasks, key=fair_as_they_are)
-    path = path_of(widest, epsilons)
-    found = [solved_along(task, path) for task in tasks]
-    return [_fair_tags(tags, list(each)) for each in zip(*found, strict=True)], path
+    return put_together(tags, [task.solve(stacklevel=4) for task in tasks])
 
 
 def tasks_of(
@@ -494,7 +400,7 @@ def tasks_of(
     tags = read_tags(Y)
     names = tags.names.tolist()
     request, settings = request_and_settings(options, without=WITHOUT)
-    rows = _combined(tags.of(0), data, request.missing)
+    rows = with_groups(tags.of(0), data, request.missing)
     largest = BOUNDS[request.bound].largest
     epsilon = epsilon_per_class(request.epsilon, names, largest=largest)
     target: Any = request.target
@@ -509,25 +415,12 @@ def tasks_of(
         wanted = target[place] if isinstance(target, list) else target
         asked = replace(request, epsilon={1: own}, target=wanted)
         found.append(Task.of(replace(rows, labels=tags.of(place)), asked, settings))
+    _warn_of_tags(tags, found[0])
     return tags, found
 
 
-def read_tag_rows(Y: Any, data: Mapping[str, Any], missing: str = "error") -> Dataset:
-    """Read tags with their groups and weights as one table whose labels do not add up to 1."""
-    return _combined(read_tags(Y).whole, data, missing)
-
-
-def _combined(labels: Labels, data: Mapping[str, Any], missing: str) -> Dataset:
-    cells = read_cells(
-        data["sensitive_features"],
-        control_features=data["control_features"],
-        missing=missing,
-        categorical_only=False,
-    )
-    return combine(labels, cells, data["sample_weight"], "allow")
-
-
-def _fair_tags(tags: Tags, found: Sequence[FairLabels]) -> FairTags:
+def put_together(tags: Tags, found: Sequence[FairLabels]) -> FairTags:
+    """Return the results of tags as one."""
     came_as = tags.library if tags.library in get_args(Backend) else ""
     return FairTags(tags.names, tuple(found), came_as)
 

@@ -28,6 +28,7 @@ from r2b._data.columns import (
     row_labels,
 )
 from r2b._data.dataset import combine, read_known_labels, read_labels, refuse_lone_probabilities
+from r2b._data.tags import read_tag_rows
 from r2b._data.values import key_of, listed
 from r2b._data.vocabulary import read_vocabulary
 from r2b._plot import Measure, measures, percent
@@ -183,6 +184,7 @@ class MeasureOptions(TypedDict, total=False):
     method: Method
     absent: Absent
     classes: Any
+    multilabel: bool
 
 
 def demographic_parity_difference(
@@ -214,6 +216,9 @@ def demographic_parity_difference(
         :func:`demographic_parity_difference_by_class`; or refused by name.
     classes : array-like of shape (L,), optional
         The classes of the columns of probabilities, in order, where these have no names.
+    multilabel : bool
+        Whether labels have a column of 0 and 1, or of probabilities, for each of several tags. The
+        largest difference of any tag counts; ``..._by_class`` has each.
 
     Returns
     -------
@@ -604,6 +609,7 @@ def read_predictions(
     control_features: Any = None,
     sample_weight: Any = None,
     classes: Any = None,
+    multilabel: bool = False,
 ) -> PredictionTable:
     """Read predictions with their groups, and the true classes where the criterion needs them.
 
@@ -616,6 +622,13 @@ def read_predictions(
         problem = f"{asked.title} compares rows of the same true class, and y_true is not given."
         remedy = "Pass `y_true=`, the true class of every row."
         raise ParameterError(problem, remedy=remedy, criterion=criterion)
+    if multilabel:
+        rows = {
+            "sensitive_features": sensitive_features,
+            "control_features": control_features,
+            "sample_weight": sample_weight,
+        }
+        return _tag_table(asked, y_true, y_pred, rows)
     true = None if y_true is None else _read_true_classes(y_true, y_pred)
     labels = _read_predicted(y_pred, y_true if asked.by_true_class else None, classes)
     features: Any = {"control_features": control_features, "categorical_only": False}
@@ -631,6 +644,19 @@ def read_predictions(
         own = own_places(known.values, labels.vocabulary.values)
     crossed = replace(data, cells=with_true_classes(cells, codes, known))
     return PredictionTable(asked, crossed, known.values, own)
+
+
+def _tag_table(asked: Criterion, y_true: Any, y_pred: Any, rows: dict[str, Any]) -> PredictionTable:
+    """Read tags, which take the place of predicted classes."""
+    if asked.by_true_class:
+        problem = f"{asked.title} compares rows of one true class, and rows may have several tags."
+        remedy = "Measure each tag on its own: pass its column, without `multilabel`."
+        raise ParameterError(problem, remedy=remedy, criterion=asked.name)
+    data = read_tag_rows(y_pred, rows)
+    if y_true is not None:
+        true = recognise(y_true, what="y_true")
+        refuse_other_rows(("y_true", len(true), true.index), ("y_pred", data.n_rows, data.index))
+    return PredictionTable(asked, data, np.empty(0), [])
 
 
 def _by_class(

@@ -89,16 +89,19 @@ class Report:
         ParameterError
             The name ends in something else.
         """
-        name = fspath(path)
-        render = {".html": to_html, ".htm": to_html, ".md": to_markdown, ".json": to_json}.get(
-            PurePath(name).suffix.lower()
-        )
-        if render is None:
-            problem = f"A report cannot be written to {name}: its ending says nothing of the form."
-            raise ParameterError(problem, remedy="End the name in .html, .md or .json.", path=name)
-        with AtomicWriter(force=True) as writer:
-            writer.write(name, render(self.facts).encode("utf-8"))
-            writer.commit()
+        write_report(self, path)
+
+
+def write_report(report: Any, path: str | PathLike[str]) -> None:
+    """Write a report in the form that the ending of the path names."""
+    name, endings = fspath(path), {".html": "html", ".htm": "html", ".md": "markdown"}
+    form = {**endings, ".json": "json"}.get(PurePath(name).suffix.lower())
+    if form is None:
+        problem = f"A report cannot be written to {name}: its ending says nothing of the form."
+        raise ParameterError(problem, remedy="End the name in .html, .md or .json.", path=name)
+    with AtomicWriter(force=True) as writer:
+        writer.write(name, getattr(report, f"to_{form}")().encode("utf-8"))
+        writer.commit()
 
 
 def report_of_audit(

@@ -1,0 +1,109 @@
+"""Tags: labels of which a row may have any number, with a column of 0 and 1 for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from r2b._data.arrays import Array, frozen, plain_value
+from r2b._data.cells import read_cells
+from r2b._data.columns import Column, Frame, argument_error, recognise
+from r2b._data.dataset import WHAT, Dataset, Labels, combine
+from r2b._data.probabilities import CLASSES, as_matrix, class_names
+from r2b._data.vocabulary import Vocabulary
+from r2b.errors import ProbabilityError, row_number
+
+ABSENT_AND_PRESENT = frozen(np.array([0, 1]))
+_WORDING = replace(
+    CLASSES, noun="tag", numbers_needed="Pass one column of 0 and 1, or of probabilities, per tag."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Tags:
+    """Tags that were read and checked.
+
+    Attributes
+    ----------
+    names : ndarray of shape (n_tags,)
+    matrix : ndarray of shape (N, n_tags)
+        The probability of each tag; 0 or 1 where it is known.
+    index : pandas Index or None
+        The row labels.
+    library : str
+    """
+
+    names: Array
+    matrix: Array
+    index: Any
+    library: str
+
+    @property
+    def whole(self) -> Labels:
+        """All tags as one matrix of labels, whose rows need not add up to 1."""
+        vocabulary = Vocabulary(self.names, index=self.index, library=self.library)
+        return Labels(vocabulary, matrix=frozen(self.matrix.astype(np.float64)))
+
+    def of(self, place: int) -> Labels:
+        """Return one tag as labels of two classes, 0 and 1."""
+        column = self.matrix[:, place]
+        vocabulary = Vocabulary(ABSENT_AND_PRESENT, index=self.index)
+        if ((column == 0) | (column == 1)).all():
+            return Labels(vocabulary, codes=frozen(column.astype(np.uint8)))
+        return Labels(vocabulary, matrix=frozen(np.column_stack([1.0 - column, column])))
+
+
+def read_tags(Y: Any) -> Tags:
+    """Read a matrix or frame with a column of 0 and 1, or of probabilities, for each tag.
+
+    Raises
+    ------
+    ProbabilityError
+        A number is missing or lies outside 0 to 1.
+
+    Examples
+    --------
+    >>> read_tags({"cat": [0, 1], "dog": [0.5, 1]}).names.tolist()
+    ['cat', 'dog']
+    """
+    found = recognise(Y, what=WHAT)
+    if isinstance(found, Column):
+        remedy = "Pass a table with a column for each tag; leave `multilabel` out for one column."
+        raise argument_error(WHAT, "is one column, which holds one label per row", remedy)
+    names = np.asarray(class_names(found, what=WHAT))
+    if len(set(names.tolist())) < len(names):
+        raise argument_error(WHAT, "names a tag twice", "Give every column a name of its own.")
+    matrix, _ = as_matrix(found, what=WHAT, wording=_WORDING)
+    wrong = ~((matrix >= 0) & (matrix <= 1))
+    if wrong.any():
+        row, place = (int(each[0]) for each in np.nonzero(wrong))
+        name, value = plain_value(names[place]), float(matrix[row, place])
+        raise ProbabilityError(
+            f"In `{WHAT}`, row {row_number(row)} has {value!r} for the tag {name!r}.",
+            remedy="Pass 0 or 1, or probabilities between them.",
+            argument=WHAT,
+            row=row_number(row),
+            column=name,
+            value=value,
+        )
+    index = found.index if isinstance(found, Frame) else None
+    return Tags(names, matrix, index, found.columns[0].library)
+
+
+def read_tag_rows(Y: Any, data: Mapping[str, Any], missing: str = "error") -> Dataset:
+    """Read tags with their groups and weights as one table whose labels do not add up to 1."""
+    return with_groups(read_tags(Y).whole, data, missing)
+
+
+def with_groups(labels: Labels, data: Mapping[str, Any], missing: str) -> Dataset:
+    """Put labels together with the groups and weights of the same rows."""
+    cells = read_cells(
+        data["sensitive_features"],
+        control_features=data["control_features"],
+        missing=missing,
+        categorical_only=False,
+    )
+    return combine(labels, cells, data["sample_weight"], "allow")
