@@ -218,3 +218,17 @@ def test_the_certificate_records_the_command_as_it_was_typed(shell: Shell) -> No
         command
         == "r2b debias people.csv --form round -o fair.csv -q --label job --sensitive sex --epsilon 0.05"
     )
+
+
+def test_outcomes_are_named_and_an_edited_one_fails(shell: Shell) -> None:
+    words = ("--outcomes", "works=boss,clerk", "--epsilon", "works=0.01")
+    shell("debias people.csv --form round -o fair.csv -q --label job --sensitive sex", *words)
+    done = shell("verify fair.csv --epsilon works=0.01")
+    assert done.code == 0 and "  outcome           works: boss, clerk" in done.out
+    assert failing(shell, "--epsilon", "works=0.001")
+
+    def change(content: dict[str, Any]) -> None:
+        content["families"]["outcomes"]["matrix"][0][:2] = [1.0, 0.0]
+
+    certificate(change)
+    assert failing(shell)

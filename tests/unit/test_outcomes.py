@@ -26,6 +26,12 @@ from reweighing_qp import least_change
 import r2b
 from r2b import Family
 from r2b.errors import InfeasibleError, ParameterError
+from r2b.metrics import (
+    demographic_parity_difference,
+    demographic_parity_difference_by_class,
+    demographic_parity_ratio,
+    equalized_odds_difference,
+)
 
 BOUNDS = ("range", "to_overall", "ratio", "target", "population", "to_reference", "highest")
 SHAPES = ("ordinal", "merged", "parts", "many")
@@ -335,3 +341,25 @@ def test_the_group_with_most_of_a_class_is_its_reference() -> None:
         epsilon=0.02,
     )
     assert named.families.members[0].bound.reference == 0  # a group of that name
+
+
+def test_the_measures_take_outcomes() -> None:
+    merged, asked = {"good": ["Merit", "Distinction"]}, {"sensitive_features": SEX}
+    good = np.isin(Y, merged["good"])
+    apart = abs(good[SEX == "f"].mean() - good[SEX == "m"].mean())
+    assert demographic_parity_difference(Y, outcomes=merged, **asked) == pytest.approx(apart)
+    by_class = demographic_parity_difference_by_class(ORDERED, outcomes="ordinal", **asked)
+    assert by_class.as_dict().keys() == {*AT_LEAST}
+    p = np.eye(4)[[MARKS.index(each) for each in Y]]
+    ordered = {"outcomes": "ordinal", "classes": MARKS} | asked
+    assert demographic_parity_difference(p, **ordered) == pytest.approx(by_class.values.max())
+    ratio = demographic_parity_ratio(Y, outcomes=merged, **asked)
+    assert ratio == pytest.approx(good[SEX == "f"].mean() / good[SEX == "m"].mean())
+    with pytest.raises(ParameterError, match="Equalized odds compares classes"):
+        equalized_odds_difference(Y, Y, outcomes=merged, **asked)
+
+
+def test_new_groups_have_no_distribution_overall() -> None:
+    fair = r2b.debias(ORDERED, sensitive_features=SEX, epsilon=0.01, outcomes="ordinal")
+    with pytest.raises(ParameterError, match="prices are of outcomes"):
+        fair.transform(["Pass"], sensitive_features=["x"], unseen="overall")

@@ -25,12 +25,12 @@ from r2b._constraints.families import Families, Family, FamilyChoice, Request, r
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Counting, Crossings, Mixture, Moments
 from r2b._constraints.families.request import AbsentGroups, SmallGroups
-from r2b._constraints.outcomes import OutcomeChoice
 from r2b._data import Cells, Dataset, Schema
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
 from r2b._data.dataset import read
 from r2b._data.frames import library_of
+from r2b._data.outcomes import OutcomeChoice
 from r2b._data.tags import read_tag_rows
 from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.task import refuse_scores

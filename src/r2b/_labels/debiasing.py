@@ -26,7 +26,7 @@ from r2b._constraints.families.request import (
     is_a,
     one_of,
 )
-from r2b._constraints.outcomes import OutcomeChoice
+from r2b._data.outcomes import OutcomeChoice
 from r2b._solve.solvers import TOLERANCE, Progress
 from r2b.errors import ParameterError
 

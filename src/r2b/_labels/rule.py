@@ -150,7 +150,7 @@ def widened(
     UnseenError
         A value is of another type than those fitted.
     ParameterError
-        An attribute is continuous or uncertain.
+        An attribute is continuous or uncertain, or outcomes were compared instead of classes.
 
     Examples
     --------
@@ -165,6 +165,12 @@ def widened(
         raise ParameterError(
             "The prices were found with a continuous or uncertain attribute, whose groups have no "
             "distribution overall.",
+            remedy="Correct or drop the rows that are new, or debias again.",
+            unseen="overall",
+        )
+    if rule.families.outcomes is not None:
+        raise ParameterError(
+            "The prices are of outcomes, and what shares single classes have overall is not kept.",
             remedy="Correct or drop the rows that are new, or debias again.",
             unseen="overall",
         )

@@ -16,7 +16,7 @@ import numpy as np
 
 from r2b import Continuous, Membership
 from r2b._constraints.bounds import PARAMETERS
-from r2b._constraints.outcomes import Outcomes, read_outcomes
+from r2b._data.outcomes import Outcomes, read_outcomes
 from r2b._data.vocabulary import Vocabulary
 from r2b._files import did_you_mean
 from r2b._files.formats import as_text

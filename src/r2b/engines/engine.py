@@ -61,7 +61,7 @@ def debias_blocks(
         :class:`r2b.engines.Block` and gives the results in the order of the blocks. Tasks and
         results can be pickled; no block may be empty.
     classes : int or sequence
-        How many classes there are, or their names.
+        How many classes there are, or their names; ``outcomes="ordinal"`` takes them in this order.
     sensitive_features, control_features : sequence, or mapping of str to sequence
         What each cell code of the blocks means: entry j is the value of the rows whose
         ``Block.cells`` is j. Entries without a row are left out.
@@ -102,6 +102,8 @@ def debias_blocks(
     """
     request, settings = request_and_settings(options, without=_WITHOUT)
     names = _class_names(classes)
+    if isinstance(request.outcomes, str) and request.outcomes == "ordinal":
+        request = replace(request, outcomes={"ordinal": names})
     entries = _entries(sensitive_features, control_features)
     n_entries = len(next(iter(entries["sensitive_features"].values())))
     rows, weight = _counted(blocks, n_entries, len(names))

@@ -19,9 +19,9 @@ from r2b._audit.tradeoff import Frontier, path_of, solved_along
 from r2b._constraints.families import Family, FamilyChoice
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import AbsentGroups, MissingValues, SmallGroups, one_of
-from r2b._constraints.outcomes import OutcomeChoice
 from r2b._data import Continuous, Dataset, Membership, Schema
 from r2b._data.dataset import read_labels
+from r2b._data.outcomes import OutcomeChoice
 from r2b._data.vocabulary import Vocabulary
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options

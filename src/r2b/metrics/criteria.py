@@ -28,6 +28,7 @@ from r2b._data.columns import (
     row_labels,
 )
 from r2b._data.dataset import combine, read_known_labels, read_labels, refuse_lone_probabilities
+from r2b._data.outcomes import OutcomeChoice, Outcomes, read_outcomes
 from r2b._data.tags import read_tag_rows
 from r2b._data.values import key_of, listed
 from r2b._data.vocabulary import read_vocabulary
@@ -185,6 +186,7 @@ class MeasureOptions(TypedDict, total=False):
     absent: Absent
     classes: Any
     multilabel: bool
+    outcomes: OutcomeChoice | None
 
 
 def demographic_parity_difference(
@@ -219,6 +221,10 @@ def demographic_parity_difference(
     multilabel : bool
         Whether labels have a column of 0 and 1, or of probabilities, for each of several tags. The
         largest difference of any tag counts; ``..._by_class`` has each.
+    outcomes : "ordinal", {"ordinal": sequence}, mapping, array-like or frame, optional
+        For demographic parity: what is compared instead of every class, such as shares of "at least
+        k" or of merged classes, as for :func:`r2b.debias`. "ordinal" also takes the order of
+        ``classes``.
 
     Returns
     -------
@@ -582,12 +588,15 @@ class PredictionTable:
         Empty where the criterion does not tell them apart.
     own : list of int or None
         For each true class the predicted class of the same name; None for one never predicted.
+    outcomes : Outcomes or None
+        What is compared; None for every class.
     """
 
     criterion: Criterion
     data: Dataset
     true_classes: Array
     own: list[int | None]
+    outcomes: Outcomes | None = None
 
     def columns(self, stratum: Key) -> list[int | None]:
         """Return the predicted classes that count in a stratum.
@@ -664,6 +673,8 @@ def _by_class(
 ) -> DisparityByClass:
     table, values, missing = _compared(criterion, y_true, y_pred, ratio=False, **options)
     predicted = table.data.labels.vocabulary.values
+    if table.outcomes is not None:
+        predicted = np.array(table.outcomes.names)
     if not table.criterion.by_true_class:
         return DisparityByClass(frozen(values[0]), predicted, missing)
     if table.criterion.classes == "own":
@@ -687,6 +698,7 @@ def _compared(
     families: Families = "crossed",
     method: Method = "between_groups",
     absent: Absent = "report",
+    outcomes: OutcomeChoice | None = None,
     **rows: Any,
 ) -> tuple[PredictionTable, Array, tuple[AbsentGroup, ...]]:
     """Return the table, the largest difference or the smallest ratio, and groups not compared.
@@ -699,8 +711,12 @@ def _compared(
     table = read_predictions(criterion, y_true, y_pred, **rows)
     data, n_true = table.data, len(table.true_classes)
     means, weights = means_of(data)
+    if outcomes is not None:
+        table = _with_outcomes(table, outcomes, rows.get("classes"))
+        assert table.outcomes is not None
+        means = table.outcomes.shares(means)
     by_class, extreme = (ratio_by_class, np.fmin) if ratio else (disparity_by_class, np.fmax)
-    values, missing = np.full((n_true or 1, data.n_classes), np.nan), []
+    values, missing = np.full((n_true or 1, means.shape[1]), np.nan), []
     for family in families_of(data.cells, families):
         family.refuse_weightless(data.cells, weights)
         compared = False
@@ -720,6 +736,18 @@ def _compared(
             remedy = "Measure on more rows, or with coarser groups, classes or control features."
             raise InputError(problem, remedy=remedy, family=family.name, absent=missing)
     return table, values, tuple(missing)
+
+
+def _with_outcomes(table: PredictionTable, asked: Any, classes: Any) -> PredictionTable:
+    """Read what is compared instead of every class."""
+    if table.criterion.by_true_class:
+        problem = f"outcomes are given, but {table.criterion.title} compares classes."
+        remedy = "Leave them out, or measure demographic parity."
+        raise ParameterError(problem, remedy=remedy, criterion=table.criterion.title)
+    known = table.data.labels.vocabulary
+    if isinstance(asked, str) and asked == "ordinal" and classes is not None:
+        asked = {asked: list(classes)}
+    return replace(table, outcomes=read_outcomes(asked, known.values.tolist(), known))
 
 
 def _absent_error(lacking: list[AbsentGroup]) -> InputError:

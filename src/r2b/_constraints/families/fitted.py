@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from r2b._constraints.bounds import BOUNDS
-from r2b._constraints.outcomes import Outcomes
 from r2b._constraints.parity import Member
 from r2b._data.arrays import Array, Flags, Floats, Whole, cross
 from r2b._data.basis import Basis
 from r2b._data.cells import WHAT, Cells, Layout
 from r2b._data.compute import one_blas_thread
 from r2b._data.mixtures import Mixtures
+from r2b._data.outcomes import Outcomes
 from r2b.errors import UnseenError
 
 Key = tuple[int, ...]

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from r2b._constraints.bounds import BOUNDS, PARAMETERS, BoundName
 from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.offsets import Offsets
-from r2b._constraints.outcomes import OutcomeChoice, read_outcomes
 from r2b._data.cells import Cells
 from r2b._data.families import FamilyChoice, family_columns
 from r2b._data.numbers import refuse_other_number
+from r2b._data.outcomes import OutcomeChoice, read_outcomes
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ParameterError
 

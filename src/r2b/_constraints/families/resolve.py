@@ -23,7 +23,6 @@ from r2b._constraints.families.fitted import (
 )
 from r2b._constraints.families.offsets import by_family, read_offsets
 from r2b._constraints.families.request import Family, Request, families_of
-from r2b._constraints.outcomes import Outcomes, read_outcomes
 from r2b._constraints.parity import Member, Parity, common_limits
 from r2b._data.arrays import Floats, frozen
 from r2b._data.basis import Basis, fit_basis
@@ -31,6 +30,7 @@ from r2b._data.cells import Cells
 from r2b._data.merge import Rows
 from r2b._data.mixtures import Mixtures
 from r2b._data.numbers import refuse_weightless_groups
+from r2b._data.outcomes import Outcomes, read_outcomes
 from r2b.errors import InputError, ParameterError, R2BError
 
 OTHER = "other"
