@@ -167,7 +167,7 @@ def trace_frontier(
     seed : int
     """
     rng = np.random.default_rng(seed)
-    chosen = rng.permutation(len(scores))[:6_000]
+    chosen = rng.permutation(len(scores))[:4_000]
     groups, scores, labels = groups.part(chosen), scores[chosen], labels[chosen]
     codes = None if codes is None else codes[chosen]
     halves = Folds(np.arange(len(chosen)) % 2, 2)

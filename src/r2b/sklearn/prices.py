@@ -181,10 +181,10 @@ def solve(
     )
 
 
-STEPS = 60
+STEPS = 30
 """Most steps of Newton's method for each lambda; fifteen are usual."""
 
-WORTHLESS = 1e-6
+WORTHLESS = 3e-5
 """What a step gains at least, in accuracy, for another one to be taken."""
 
 EXACT = 1e-4
@@ -270,7 +270,7 @@ class _Dual:
         diagonal = []
         for band, z in zip(self.bands, now.scaled, strict=True):
             nu = band.own(z) / band.root
-            bend = self.smoothing**2 / (nu**2 + self.smoothing**2) ** 1.5
+            bend = 1.0 / np.sqrt(nu**2 + self.smoothing**2)
             diagonal.append((band.half * bend + band.give).ravel())  # share over root squared is 1
         places = np.arange(len(found))
         found[places, places] += np.concatenate(diagonal)
