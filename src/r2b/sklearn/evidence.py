@@ -13,6 +13,7 @@ from r2b._data.frames import Backend, frame_of
 from r2b._plot import COLOURS, INK, Measure, curves, measures, percent
 from r2b.sklearn.folds import Folds
 from r2b.sklearn.groups import Comparison, TrueGroups
+from r2b.sklearn.prices import ROUGH
 from r2b.sklearn.rule import (
     PLANS,
     Plan,
@@ -197,7 +198,7 @@ def _path(
         seen, unseen, prices = rows.part(left), rows.part(held), None
         for place, epsilon in enumerate(epsilons.tolist()):
             asked = replace(seen, groups=seen.groups.at(epsilon))
-            prices = fit_prices(asked, plan, prices)
+            prices = fit_prices(asked, plan, prices, ROUGH)
             fair[place, held] = unseen.apply(prices)
     accuracy = np.array([rows.accuracy(each) for each in fair])
     return accuracy, np.array([largest_disparity(rows.groups, each) for each in fair])

@@ -26,6 +26,13 @@ LAMBDAS = (0.05, 0.015, 0.005)
 """Of decisions, from easy to exact. Rows whose best classes are nearer than the last are drawn."""
 
 
+EXACT = 1e-4
+"""Error of group means, weighted by the groups, at which prices are good enough."""
+
+PRECISE, ROUGH = 1e-6, 3e-5
+"""Gains in accuracy at which the search ends: for prices to keep, and for those of folds."""
+
+
 @dataclass(frozen=True, eq=False)
 class Band:
     """How one comparison's means, by the groups that are seen, must lie.
@@ -137,6 +144,7 @@ def solve(
     bands: Sequence[Band],
     weight: Floats,
     start: Sequence[Floats] | None = None,
+    gain: float = PRECISE,
 ) -> tuple[Floats, ...]:
     """Find the prices of bands by a damped Newton method.
 
@@ -150,6 +158,8 @@ def solve(
         Adds up to 1.
     start : sequence of ndarray, optional
         Prices near the solution.
+    gain : float
+        A step that gains less is the last.
 
     Returns
     -------
@@ -170,7 +180,7 @@ def solve(
             gained = now.value - then.value
             if gained > 0.0:
                 now, damping = then, max(damping / 5.0, 1e-6)
-                if gained <= WORTHLESS:
+                if gained <= gain:
                     break
                 curvature = dual.curvature(now)
             else:
@@ -183,12 +193,6 @@ def solve(
 
 STEPS = 30
 """Most steps of Newton's method for each lambda; fifteen are usual."""
-
-WORTHLESS = 3e-5
-"""What a step gains at least, in accuracy, for another one to be taken."""
-
-EXACT = 1e-4
-"""Error of group means, weighted by the groups, at which prices are good enough."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from r2b._labels.sampling import sample_rows
 from r2b.errors import InputError
 from r2b.sklearn.folds import Folds
 from r2b.sklearn.groups import TrueGroups
-from r2b.sklearn.prices import Band, Kind, base_of, respond, shifts, solve, sums
+from r2b.sklearn.prices import PRECISE, ROUGH, Band, Kind, base_of, respond, shifts, solve, sums
 from r2b.sklearn.training import rows_at
 
 Prices = tuple[Floats, ...]
@@ -196,7 +196,9 @@ def limits(bound: Bound, means: Floats, weight: Floats) -> tuple[Floats, Floats,
     return level, low, high
 
 
-def fit_prices(rows: ScoreRows, plan: Plan, start: Prices | None = None) -> Prices:
+def fit_prices(
+    rows: ScoreRows, plan: Plan, start: Prices | None = None, gain: float = PRECISE
+) -> Prices:
     """Find the prices of a plan.
 
     Parameters
@@ -205,6 +207,8 @@ def fit_prices(rows: ScoreRows, plan: Plan, start: Prices | None = None) -> Pric
     plan : Plan
     start : tuple of ndarray, optional
         Prices near the solution.
+    gain : float
+        A step that gains less is the last.
     """
     base, offsets = base_of(rows.kind, rows.scores), [np.zeros(())] * len(rows.parts)
     fair = rows.plain
@@ -217,7 +221,7 @@ def fit_prices(rows: ScoreRows, plan: Plan, start: Prices | None = None) -> Pric
                 for t, s, sd in zip(true, seen, rows.deviations, strict=True)
             ]
         bands = list(_bands(rows, plan, seen, offsets))
-        start = solve(rows.kind, base, bands, rows.weight, start)
+        start = solve(rows.kind, base, bands, rows.weight, start, gain)
         fair = rows.apply(start)
     assert start is not None
     return start
@@ -260,7 +264,7 @@ def unseen_rows(rows: ScoreRows, plan: Plan, folds: Folds, start: Prices | None 
     """Return the rows of each fold at prices that were found on the other folds."""
     found = np.empty_like(rows.scores)
     for left, held in folds:
-        start = fit_prices(rows.part(left), plan, start)
+        start = fit_prices(rows.part(left), plan, start, ROUGH)
         found[held] = rows.part(held).apply(start)
     return found
 
