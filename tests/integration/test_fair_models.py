@@ -148,8 +148,9 @@ def test_the_attribute_may_be_given_at_prediction_and_costs_less():
     )
     with pytest.raises(ParameterError, match="without sensitive_features"):
         model.predict(NEW)
-    with pytest.raises(UnseenError):
-        model.predict(NEW[:1], sensitive_features=["q"])
+    with pytest.warns(DataWarning, match="The group of 2 rows is missing"):
+        blind = model.predict(NEW[:50], sensitive_features=["q", None, *SEX_NEW[2:50]])
+    np.testing.assert_array_equal(blind[2:], decided[2:50])
     blind = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
     with pytest.raises(ParameterError, match="attribute is 'predicted'"):
         blind.predict(NEW, sensitive_features=SEX_NEW)
@@ -409,3 +410,63 @@ def test_decisions_of_the_plain_model_are_never_silent():
     seldom = np.where(rng.random(len(X)) < 0.02, "v", "u")
     with pytest.warns(DataWarning, match=r"One class takes \d+ % of the rows"):
         ParityPostprocessor(LogisticRegression(), **FAST).fit(X, seldom, sensitive_features=SEX)
+
+
+def test_prices_are_found_again_on_new_rows_without_their_classes():
+    model = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
+    drifted, _, sex = people(3000, seed=9)
+    drifted[:, 1] += 0.8 * (sex == "b")
+    later, _, sex_later = people(3000, seed=10)
+    later[:, 1] += 0.8 * (sex_later == "b")
+    before = model.parity_report(later, sensitive_features=sex_later).disparity
+    after = model.update(drifted, sensitive_features=sex).parity_report(
+        later, sensitive_features=sex_later
+    )
+    assert after.disparity < 0.5 * before and model.parity_report().n_rows == 3000
+    with pytest.raises(InputError, match="No row is of the group 'b'"):
+        model.update(drifted[sex == "a"], sensitive_features=sex[sex == "a"])
+    odds = ParityPostprocessor(LogisticRegression(), criterion="equalized_odds", **FAST)
+    odds.fit(X, Y, sensitive_features=SEX)
+    with pytest.raises(ParameterError, match="compares rows of a true class"):
+        odds.update(drifted, sensitive_features=sex)
+    with pytest.raises(InputError, match="ParityPostprocessor requires y"):
+        model.fit(X, None, sensitive_features=SEX)
+
+
+FINISHED = [
+    pytest.param("xgboost", "XGBClassifier", {"n_jobs": 1}, True, id="XGBoost"),
+    pytest.param("lightgbm", "LGBMClassifier", {"verbosity": -1}, False, id="LightGBM"),
+    pytest.param(
+        "catboost",
+        "CatBoostClassifier",
+        {"verbose": 0, "allow_writing_files": False},
+        False,
+        id="CatBoost",
+    ),
+]
+
+
+@pytest.mark.parametrize(("library", "name", "options", "coded"), FINISHED)
+def test_finished_models_of_other_libraries_keep_their_class_names(library, name, options, coded):
+    learner = getattr(pytest.importorskip(library), name)(n_estimators=10, **options)
+    learner.fit(X, np.unique(Y, return_inverse=True)[1] if coded else Y)
+    model = ParityPostprocessor(learner, prefit=True, **FAST).fit(
+        NEW, Y_NEW, sensitive_features=SEX_NEW
+    )
+    assert set(model.predict(X)) <= set("uvw") and model.classes_.tolist() == list("uvw")
+    assert not model.parity_report().not_met
+    other = np.char.upper(Y_NEW.astype(str))
+    if not coded:
+        with pytest.raises(UnseenError, match="which y lacks"):
+            model.fit(NEW, other, sensitive_features=SEX_NEW)
+
+
+def test_models_are_stored_by_skops():
+    skops = pytest.importorskip("skops.io")
+    model = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
+    stored = skops.dumps(model)
+    trusted = skops.get_untrusted_types(data=stored)
+    assert all(name.startswith(("r2b.", "numpy.")) for name in trusted)
+    again = skops.loads(stored, trusted=trusted)
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+    np.testing.assert_allclose(again.predict_proba(NEW), model.predict_proba(NEW))

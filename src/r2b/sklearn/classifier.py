@@ -409,7 +409,7 @@ class ParityClassifier(FairPredictor):
             raise ParameterError(problem, remedy=remedy, **facts)
         first = not hasattr(self, "labels_")
         require_sensitive(sensitive_features, type(self).__name__, "partial_fit")
-        y = checked_labels(y)
+        y = checked_labels(y, type(self).__name__)
         n_rows = n_rows_of(y)
         data = {
             "sensitive_features": sensitive_features,

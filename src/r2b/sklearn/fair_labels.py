@@ -65,6 +65,7 @@ def debias_rows(
 def groups_of(groups: GroupUse, rows: FitRows, codes: Floats | None) -> dict[str, Any]:
     """Return the groups that labels are debiased by, and the weights."""
     true = rows.groups
+    assert rows.labels is not None
     known = true.given(true.cells, rows.labels)
     features = true.memberships(known if codes is None else codes)
     if groups == "both":
@@ -233,6 +234,7 @@ def visible_groups(
     bound: Any = None  # nothing is compared
     place = Comparison(Family("groups"), names, np.arange(len(names)), bound)
     schema: Any = None  # no new rows are read
-    groups = TrueGroups(schema, codes, len(names), 0, False, (place,), weight)
+    share = np.full(len(names), 1.0 / len(names))  # no group of any row is unknown
+    groups = TrueGroups(schema, codes, len(names), 0, False, (place,), weight, share)
     folds = make_folds(codes, cv, seed_of(random_state), clusters)
     return Membership(predict_codes(estimator, X, groups, folds, n_jobs)[0], groups=names)

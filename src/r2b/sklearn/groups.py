@@ -23,16 +23,16 @@ from r2b._data.compute import seed_of
 from r2b._data.dataset import Dataset, Schema, read
 from r2b._data.merge import cell_sums
 from r2b._data.values import listed
-from r2b.errors import InputError, ParameterError
+from r2b.errors import InputError, MissingValueError, ParameterError, UnseenError
 from r2b.sklearn.folds import Folds, code_probabilities, make_folds, out_of_fold
-from r2b.sklearn.labels import bare_schema, check_same_rows
+from r2b.sklearn.labels import bare_schema, check_same_rows, part_of
 from r2b.sklearn.learners import (
     can_be_trained,
+    for_groups,
     kind_of,
     require_probabilities,
-    without_early_stopping,
 )
-from r2b.sklearn.training import rows_at, train_on_classes
+from r2b.sklearn.training import row_texts, rows_at, train_on_classes
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,8 @@ class TrueGroups:
         Whether a code is a cell and a true class.
     comparisons : tuple of Comparison
     weight : ndarray of shape (n,) or None
+    cell_share : ndarray of shape (n_cells,)
+        The weight of each cell in the rows that were fitted, as a share of all.
     absent : tuple of str
         Groups without any row of a true class, which its comparison does without.
     """
@@ -151,6 +153,7 @@ class TrueGroups:
     by_class: bool
     comparisons: tuple[Comparison, ...]
     weight: Floats | None = field(repr=False)
+    cell_share: Floats = field(repr=False)
     absent: tuple[str, ...] = ()
 
     @property
@@ -191,13 +194,15 @@ class TrueGroups:
         return [(total @ each.counts) ** 2 / (squares @ each.counts) for each in self.comparisons]
 
     def given(self, cells: Whole, scores: Floats) -> Floats:
-        """Return the probabilities of the codes of rows whose cell is known.
+        """Return the probabilities of the codes of rows whose cell is known; -1 if it is not.
 
-        Where codes tell true classes apart, their probabilities are the scores.
+        Where codes tell true classes apart, their probabilities are the scores. Unknown groups are
+        as probable as they are frequent.
         """
-        known = np.zeros((len(cells), self.n_cells, self.n_codes // self.n_cells))
-        known[np.arange(len(cells)), cells] = scores if self.by_class else 1.0
-        return known.reshape(len(cells), -1)
+        known = np.eye(self.n_cells)[cells]
+        known[cells < 0] = self.cell_share
+        within = scores if self.by_class else np.ones((len(cells), 1))
+        return np.asarray((known[:, :, None] * within[:, None, :]).reshape(len(cells), -1))
 
     def cells_of(self, sensitive_features: Any, control_features: Any, n_rows: int) -> Whole:
         """Read the cells of new rows.
@@ -210,6 +215,26 @@ class TrueGroups:
         found = read_known_cells(sensitive_features, control_features, fitted=self.schema)
         refuse_lengths("X", n_rows, "sensitive_features", found.n_rows)
         return found.codes.astype(np.int64)
+
+    def cells_or_unknown(self, sensitive_features: Any, control_features: Any, n: int) -> Whole:
+        """Read the cells of new rows; -1 for values and crossings that were not fitted."""
+        try:
+            return self.cells_of(sensitive_features, control_features, n)
+        except (UnseenError, MissingValueError):
+            pass
+        both = sensitive_features, control_features
+        texts = zip(*(row_texts(each) for each in both if each is not None), strict=True)
+        cells: dict[tuple[str, ...], int] = {}
+        found = []
+        for row, text in enumerate(texts):
+            if text not in cells:
+                one, control = (part_of(each, np.array([row])) for each in both)
+                try:
+                    cells[text] = int(self.cells_of(one, control, 1)[0])
+                except (UnseenError, MissingValueError):
+                    cells[text] = -1
+            found.append(cells[text])
+        return np.array(found, np.int64)
 
     def of_rows(self, cells: Whole, truth: Whole | None, weight: Floats | None) -> TrueGroups:
         """Return the same comparisons for other rows."""
@@ -318,7 +343,9 @@ def true_groups(
         remedy = "Pass more rows, or coarser groups."
         raise InputError(problem, remedy=remedy, criterion=list(criteria))
     size = dataset.n_cells, dataset.n_classes, by_class
-    return TrueGroups(dataset.schema, codes, *size, found, dataset.weight, tuple(absent)), dataset
+    share = cell_weight / cell_weight.sum()
+    rows = dataset.weight, share, tuple(absent)
+    return TrueGroups(dataset.schema, codes, *size, found, *rows), dataset
 
 
 def _comparisons(parity: Parity) -> tuple[Comparison, ...]:
@@ -387,8 +414,8 @@ class FitRows:
     folds : Folds
     truth : ndarray of shape (n,) or None
         Codes of the true classes; None where labels are probabilities.
-    labels : ndarray of shape (n, L)
-        The labels as distributions.
+    labels : ndarray of shape (n, L) or None
+        The labels as distributions; None where nobody knows them.
     seed : int
     fit_params : dict
         For the learner.
@@ -400,7 +427,7 @@ class FitRows:
     groups: TrueGroups
     folds: Folds = field(repr=False)
     truth: Whole | None = field(repr=False)
-    labels: Floats = field(repr=False)
+    labels: Floats | None = field(repr=False)
     seed: int
     fit_params: dict[str, Any]
 
@@ -463,9 +490,11 @@ def choose_group_learner(given: Any, estimator: Any) -> tuple[Any, str]:
     name = type(estimator).__name__
     classifies = can_be_trained(estimator) and kind_of(estimator) == "classifier"
     if classifies and hasattr(estimator, "predict_proba"):
-        learner = without_early_stopping(estimator)
+        learner = for_groups(estimator)
         reason = f"{name} itself: its predictions can differ by what it can see of the groups"
-        quiet = "; without early stopping, since the groups of the rows it watches are not known"
+        quiet = (
+            "; without early stopping or an objective for many classes, which groups do not have"
+        )
         return learner, reason if learner is estimator else reason + quiet
     fallback = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=1000))
     return fallback, f"logistic regression, because {name} predicts no probabilities of groups"

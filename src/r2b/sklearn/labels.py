@@ -72,7 +72,7 @@ def require_sensitive(sensitive_features: Any, name: str, method: str = "fit") -
         raise ParameterError(problem, remedy=remedy, sensitive_features=None)
 
 
-def checked_labels(y: Any, name: str = "ParityClassifier") -> Any:
+def checked_labels(y: Any, name: str) -> Any:
     """Refuse what no classifier can learn from, and return everything else as it is.
 
     A matrix of one column becomes a column.
@@ -90,7 +90,7 @@ def checked_labels(y: Any, name: str = "ParityClassifier") -> Any:
 
     Examples
     --------
-    >>> checked_labels(["a", "b"])
+    >>> checked_labels(["a", "b"], "ParityClassifier")
     ['a', 'b']
     """
     if y is None:

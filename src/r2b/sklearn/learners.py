@@ -17,7 +17,7 @@ from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats
 from r2b._labels.labels import Form
 from r2b._solve.oracle import project
-from r2b.errors import InputError, ParameterError, ShapeError
+from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
 from r2b.sklearn.labels import class_order
 
 
@@ -213,19 +213,26 @@ def fit_requests(learner: Any) -> dict[str, str | bool]:
     }
 
 
-def without_early_stopping(learner: Any) -> Any:
-    """Return a clone that watches no rows: the groups of watched rows are not known.
+def for_groups(learner: Any) -> Any:
+    """Return a clone that can predict groups instead of classes.
+
+    It watches no rows, since the groups of watched rows are not known, and XGBoost's objective for
+    many classes, which it keeps from an earlier ``fit``, is left to its ``fit`` again.
 
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
-    >>> without_early_stopping(LogisticRegression())
+    >>> for_groups(LogisticRegression())
     LogisticRegression()
     """
-    names = ("early_stopping_rounds", "early_stopping_round")
-    given = learner.get_params().items()
-    watching = [n for n, value in given if value is not None and n.rpartition("__")[2] in names]
-    return clone(learner).set_params(**dict.fromkeys(watching)) if watching else learner
+    changed: dict[str, Any] = {}
+    for name, value in learner.get_params().items():
+        last = name.rpartition("__")[2]
+        if last in ("early_stopping_rounds", "early_stopping_round") and value is not None:
+            changed[name] = None
+        if last == "objective" and str(value).startswith("multi:"):
+            changed[name] = "binary:logistic"
+    return clone(learner).set_params(**changed) if changed else learner
 
 
 def weight_keyword(learner: Any, method: str = "fit") -> str | None:
@@ -361,11 +368,18 @@ def probabilities_of(learner: Any, X: Any, classes: Array, form: str) -> Array:
             raise ShapeError(problem, remedy=remedy, shape=rows.shape)
         return project(rows)
     given, known = np.asarray(learner.predict_proba(X)), np.asarray(learner.classes_)
-    if known.tolist() == classes.tolist():
+    names, wanted = known.tolist(), classes.tolist()
+    # a finished model may know its classes by number, in sorted order, as LabelEncoder gives them
+    if names == wanted or names == list(range(len(wanted))):
         return given
-    out = np.zeros((len(given), len(classes)), given.dtype)
-    place = {value: k for k, value in enumerate(classes.tolist())}
-    out[:, [place[value] for value in known.tolist()]] = given
+    place = {value: k for k, value in enumerate(wanted)}
+    unknown = [value for value in names if value not in place]
+    if unknown:
+        problem = f"{type(learner).__name__} predicts the class {unknown[0]!r}, which y lacks."
+        remedy = "Name the classes in y as the estimator's classes_ has them."
+        raise UnseenError(problem, remedy=remedy, value=unknown[0])
+    out = np.zeros((len(given), len(wanted)), given.dtype)
+    out[:, [place[value] for value in names]] = given
     return out
 
 

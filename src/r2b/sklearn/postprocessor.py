@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self, Unpack
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.request import one_of
+from r2b._data.compute import seed_of
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
-from r2b.errors import ParameterError
+from r2b.errors import InputError, ParameterError
+from r2b.sklearn.folds import make_folds
 from r2b.sklearn.groups import CRITERIA, FitRows
-from r2b.sklearn.labels import store
+from r2b.sklearn.labels import require_sensitive, store, weight_column
 from r2b.sklearn.learners import can_be_trained, class_scores, require_probabilities
 from r2b.sklearn.predictor import AttributeUse, FairPredictor
 
@@ -185,6 +188,68 @@ class ParityPostprocessor(FairPredictor):
             "sample_weight": sample_weight,
         }
         return self._fit(X, y, data, clusters, fit_params)
+
+    def update(
+        self,
+        X: Any,
+        *,
+        sensitive_features: Any,
+        control_features: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Find the prices again on new rows, whose true classes are not known.
+
+        The classifier stays as it is, and groups are predicted anew, so that this follows a
+        population that drifts. Accuracy is what the classifier expects of itself.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame
+            Rows that the classifier was not trained on.
+        sensitive_features, control_features, sample_weight
+            Of these rows, as for :meth:`fit`.
+
+        Returns
+        -------
+        ParityPostprocessor
+            Itself, without the frontier and the promise of ``fit``.
+
+        Raises
+        ------
+        ParameterError
+            A criterion compares rows of a true class.
+        InputError
+            No row is of some group.
+
+        Warns
+        -----
+        NotFairWarning, DataWarning
+            As in :meth:`fit`.
+        """
+        check_is_fitted(self, "decision_rule_")
+        require_sensitive(sensitive_features, type(self).__name__, "update")
+        if self.comparisons_.by_class:
+            problem = f"criterion {self.criterion!r} compares rows of a true class."
+            remedy = "Call fit with `prefit=True` and y."
+            raise ParameterError(problem, remedy=remedy, criterion=self.criterion)
+        scores = self._scores(X)
+        cells = self.comparisons_.cells_of(sensitive_features, control_features, len(scores))
+        weight = None if sample_weight is None else weight_column(sample_weight)
+        groups = self.comparisons_.of_rows(cells, None, weight)
+        here = np.bincount(groups.codes, weight, groups.n_codes)
+        for each in groups.comparisons:
+            empty = [each.groups[group] for group in np.flatnonzero(here @ each.counts == 0)]
+            if empty:
+                problem = f"No row is of the group {empty[0]!r} of {each.name!r}."
+                remedy = "Pass rows of all groups that were fitted."
+                raise InputError(problem, remedy=remedy, group=empty[0], family=each.name)
+        seed = seed_of(self.random_state)
+        folds = make_folds(cells, self.cv, seed)
+        for name in ("frontier_", "promise_", "probability_promise_"):
+            self.__dict__.pop(name, None)
+        rows = FitRows(X, None, {}, groups, folds, None, None, seed, {})
+        self._fit_rules(rows, scores, self._fit_groups(rows))
+        return self
 
     def _refuse_learner(self) -> None:
         if not self.prefit:

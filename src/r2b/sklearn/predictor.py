@@ -86,7 +86,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         self._refuse_learner()
         one_of("attribute", self.attribute, get_args(AttributeUse))
         require_sensitive(data["sensitive_features"], type(self).__name__)
-        y = checked_labels(y)
+        y = checked_labels(y, type(self).__name__)
         note_features(self, X)
         later = None
         if self.confidence is not None:
@@ -210,6 +210,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         ``own`` hands it the callbacks themselves.
         """
         weight = rows.groups.weight
+        assert rows.labels is not None
         training = original_rows(rows.labels, rows.truth, rows.classes, weight, form)
 
         def predict(left: Array, held: Array) -> tuple[Floats, Any]:
@@ -259,7 +260,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         if kind == "decisions":
             self.parity_ = report_of(kind, rows.groups, fair, rows.labels, found.weight)
             self._warn(rule)
-            if rows.truth is not None and self._n_points():
+            if rows.labels is not None and rows.truth is not None and self._n_points():
                 path = codes, rows.labels, self._n_points(), rule.plan, rows.seed
                 self.frontier_ = trace_frontier(scores, rows.groups, *path)
         return rule
@@ -345,7 +346,12 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
             remedy = "Pass `sensitive_features=...`, or fit with `attribute='predicted'`."
             raise ParameterError(problem, remedy=remedy, attribute="given")
         refuse_other_index(("X", row_labels(X)), ("sensitive_features", row_labels(sensitive)))
-        cells = self.comparisons_.cells_of(sensitive, control, len(scores))
+        cells = self.comparisons_.cells_or_unknown(sensitive, control, len(scores))
+        unknown = int((cells < 0).sum())
+        if unknown:
+            problem = f"The group of {unknown:,} rows is missing, or was not there in fit."
+            remedy = "They pay the mean price of all groups; pass groups that were fitted."
+            warnings.warn(DataWarning(problem, remedy=remedy, count=unknown), stacklevel=4)
         return self.comparisons_.given(cells, scores)
 
     def _fair_rows(self, rule: FairScores, X: Any, sensitive: Any, control: Any) -> Floats:

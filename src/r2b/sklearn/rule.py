@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
 from r2b._constraints.bounds import Bound
@@ -25,7 +24,7 @@ from r2b.errors import InputError
 from r2b.sklearn.folds import Folds
 from r2b.sklearn.groups import TrueGroups
 from r2b.sklearn.prices import PRECISE, ROUGH, Band, Kind, base_of, respond, shifts, solve, sums
-from r2b.sklearn.training import rows_at
+from r2b.sklearn.training import row_texts, rows_at
 
 Prices = tuple[Floats, ...]
 
@@ -77,15 +76,16 @@ class ScoreRows:
     codes : ndarray of shape (n, n_codes)
         Probabilities of the true codes, predicted or given.
     groups : TrueGroups
-    labels : ndarray of shape (n, L)
-        The true classes as distributions.
+    labels : ndarray of shape (n, L) or None
+        The true classes as distributions. None where nobody knows them: accuracy is then what the
+        scores expect.
     """
 
     kind: Kind
     scores: Floats = field(repr=False)
     codes: Floats = field(repr=False)
     groups: TrueGroups
-    labels: Floats = field(repr=False)
+    labels: Floats | None = field(repr=False)
 
     def part(self, chosen: Whole) -> ScoreRows:
         """Keep some of the rows."""
@@ -94,7 +94,7 @@ class ScoreRows:
             self.scores[chosen],
             self.codes[chosen],
             self.groups.part(chosen),
-            self.labels[chosen],
+            None if self.labels is None else self.labels[chosen],
         )
 
     @cached_property
@@ -123,12 +123,13 @@ class ScoreRows:
 
     @property
     def majority(self) -> float:
-        """The accuracy of the most frequent class for all rows."""
-        return float((self.weight @ self.labels).max())
+        """The accuracy of the most frequent class for all rows; 0 where it is not known."""
+        return 0.0 if self.labels is None else float((self.weight @ self.labels).max())
 
     def accuracy(self, rows: Floats) -> float:
         """Return the share of rows that get their true class, in expectation."""
-        return float(self.weight @ (rows * self.labels).sum(axis=1))
+        labels = self.scores if self.labels is None else self.labels
+        return float(self.weight @ (rows * labels).sum(axis=1))
 
     def seen_means(self, rows: Floats) -> list[Floats]:
         """Return group means by the groups that are seen."""
@@ -383,6 +384,7 @@ def _constant(rows: ScoreRows) -> Prices:
 
     It is right more often in some groups than in others: where that counts, there are no prices.
     """
+    assert rows.labels is not None
     most = int((rows.weight @ rows.labels).argmax())
     dear = np.where(np.arange(rows.labels.shape[1]) == most, 0.0, 1e3)
     compared = rows.groups.comparisons
@@ -439,20 +441,3 @@ def decide(rows: Floats, X: Any, key: Any, seed: int) -> Array:
         draws = uniforms_of(draws_of(key_words([keys], ["key"]), seed))
         codes[tied] = sample_rows(part / part.sum(axis=1, keepdims=True), draws)
     return codes
-
-
-def row_texts(X: Any) -> list[str]:
-    """Write rows of features as text, equal for equal rows in every kind of table.
-
-    Examples
-    --------
-    >>> row_texts(np.array([[1.0, 2.5]])), row_texts(["a text"])
-    (['1.0|2.5'], ['a text'])
-    """
-    X = X.toarray() if hasattr(X, "toarray") else X
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        rows: list[Any] = frame.rows()
-    else:
-        rows = X.tolist() if hasattr(X, "tolist") else list(X)
-    return ["|".join(map(str, row)) if isinstance(row, (list, tuple)) else str(row) for row in rows]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from sklearn import config_context
 from sklearn.base import clone, is_regressor
@@ -131,6 +132,25 @@ def indexable(X: Any) -> Any:
 def rows_at(X: Any, rows: Array) -> Any:
     """Take rows of features, as the kind of table that came in."""
     return take_rows(indexable(X), rows)
+
+
+def row_texts(X: Any) -> list[str]:
+    """Write rows of features as text, equal for equal rows in every kind of table.
+
+    Examples
+    --------
+    >>> row_texts(np.array([[1.0, 2.5]])), row_texts(["a text"])
+    (['1.0|2.5'], ['a text'])
+    """
+    if isinstance(X, Mapping):
+        X = list(zip(*X.values(), strict=True))
+    X = X.toarray() if hasattr(X, "toarray") else X
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        rows: list[Any] = frame.rows()
+    else:
+        rows = X.tolist() if hasattr(X, "tolist") else list(X)
+    return ["|".join(map(str, row)) if isinstance(row, (list, tuple)) else str(row) for row in rows]
 
 
 def fresh_learner(estimator: Any, form: Form) -> Any:
