@@ -28,7 +28,9 @@ from r2b.sklearn import ParityPostprocessor
 from r2b.sklearn.evidence import ParityReport
 from r2b.sklearn.rule import Plan
 
-RESULTS = Path(os.environ.get("RESULTS", Path(__file__).resolve().parent / "results" / "small_groups.json"))
+RESULTS = Path(
+    os.environ.get("RESULTS", Path(__file__).resolve().parent / "results" / "small_groups.json")
+)
 LARGE = 300  # rows of a group that count as many, in training
 MOST = 10_000  # rows to measure on
 Table = tuple[Any, Any, pd.DataFrame]
