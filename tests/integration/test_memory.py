@@ -7,7 +7,7 @@ import pytest
 
 import r2b
 from r2b._data import compute as memory
-from r2b.cli.output import WRONG_USE, code_of
+from r2b.cli.output import Exit, code_of
 from r2b.errors import MemoryLimitError
 
 
@@ -28,7 +28,7 @@ def test_a_matrix_that_does_not_fit_is_refused_and_its_blocks_are_not(little):
     with pytest.raises(MemoryLimitError, match=r"160\.0 MB") as caught:
         fair.soft_labels  # noqa: B018
     assert caught.value.facts == {"needed": 160_000_000, "available": 100_000_000}
-    assert "iter_soft" in caught.value.remedy and code_of(caught.value) == WRONG_USE
+    assert "iter_soft" in caught.value.remedy and code_of(caught.value) == Exit.WRONG_USE
     assert fair.soft("float32").nbytes == 80_000_000
     assert sum(len(block) for block in fair.iter_soft()) == 40_000
     assert len(fair.round()) == len(fair.sample()) == 40_000

@@ -8,7 +8,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 import r2b
-from r2b._solve.solvers.settings import SETTINGS
+from r2b._solve.settings import SETTINGS
 
 GROUPS = {"disjoint": None, "uncertain": "soft", "one-hot membership": "hard"}
 

@@ -20,13 +20,13 @@ from r2b._audit.resampling import (
     p_value,
     ranges,
 )
-from r2b._audit.results import SAME, Audit, ContinuousAudit, FamilyAudit, RankedGroup
+from r2b._audit.results import Audit, ContinuousAudit, FamilyAudit, RankedGroup
 from r2b._constraints.families import Families, Family, FamilyChoice, Request, resolve
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Counting, Crossings, Mixture, Moments
 from r2b._constraints.families.request import AbsentGroups, SmallGroups
 from r2b._data import Cells, Dataset, Schema
-from r2b._data.arrays import Array, Floats, plain_value
+from r2b._data.arrays import SAME, Array, Floats, plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
 from r2b._data.dataset import read
 from r2b._data.frames import library_of

@@ -15,9 +15,9 @@ from zlib import crc32
 
 import numpy as np
 
-from r2b._audit.results import RARE, SAME, Chance
+from r2b._audit.results import RARE, Chance
 from r2b._data import Dataset
-from r2b._data.arrays import Array, Floats
+from r2b._data.arrays import SAME, Array, Floats
 from r2b._data.numbers import refuse_other_number
 from r2b._data.outcomes import Outcomes
 from r2b.metrics.chance import LARGEST_HYPERGEOMETRIC, tables_by_chance

@@ -15,7 +15,7 @@ from r2b._constraints.families import Absent, Families
 from r2b._constraints.families.doubts import FEWEST
 from r2b._constraints.families.request import one_of
 from r2b._data import Dataset
-from r2b._data.arrays import Array, Floats, plain_value
+from r2b._data.arrays import SAME, Array, Floats, plain_value
 from r2b._data.frames import Backend, frame_of
 from r2b._data.numbers import refuse_other_number
 from r2b._data.values import json_value, written
@@ -28,7 +28,6 @@ from r2b.metrics.intervals import Interval
 if TYPE_CHECKING:
     from r2b.report import Report
 
-SAME = 1e-12  # numbers this close are equal, summed in another order
 RARE = 0.05  # what fewer fair tables than this show is beyond chance
 
 Part = Literal["groups", "families"]

@@ -16,6 +16,8 @@ Flags = NDArray[np.bool_]
 Places = NDArray[np.intp]
 Whole = NDArray[np.int64]
 
+SAME = 1e-12  # numbers this close are equal, summed in another order
+SUM_ROUNDING = 1e-9  # of parts that add up to 1, and of means of such parts
 BLOCK_ROWS = 65_536  # also entries of a table that still sits in the second-level cache
 
 

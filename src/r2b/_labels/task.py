@@ -25,9 +25,9 @@ from r2b._labels.rows import MemoryRows
 from r2b._labels.rule import Rule
 from r2b._solve.certificate import Problem, certify
 from r2b._solve.oracle import Answers, Oracle, group_means, oracle_of
+from r2b._solve.settings import SETTINGS
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
-from r2b._solve.solvers.settings import SETTINGS
 from r2b.errors import InputError, NotSolvedWarning, ParameterError
 
 

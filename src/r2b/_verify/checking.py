@@ -24,7 +24,7 @@ from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised, realised
 from r2b._labels.summary import MEASURES
 from r2b._solve.certificate import PROVEN
-from r2b._solve.solvers.settings import SETTINGS
+from r2b._solve.settings import SETTINGS
 from r2b._verify.output import ROWS, Fingerprints, Output, RowSums, spelled_schema
 from r2b._verify.record import UNREADABLE, Record, beside, read_record
 from r2b.engines.files import EMPTY, FileSource

@@ -16,7 +16,7 @@ from r2b._constraints.families.fitted import Crossings, Families
 from r2b._constraints.families.request import Request, is_a
 from r2b._constraints.parity import Parity
 from r2b._data import Dataset, Schema, read
-from r2b._data.arrays import Floats, frozen, plain_value
+from r2b._data.arrays import SUM_ROUNDING, Floats, frozen, plain_value
 from r2b._data.attributes import CONTINUOUS
 from r2b._data.merge import merge
 from r2b._data.values import listed
@@ -35,7 +35,6 @@ from r2b.errors import DataWarning, InfeasibleError, NotSolvedWarning, Parameter
 Representation = Literal["equal"] | Mapping[Any, Any]
 
 WITHOUT = ("offsets", "lam", "objective", "costs")
-SUM_ROUNDING = 1e-9  # of shares that add up to 1
 _LEAST = 1e-3  # epsilon that is proposed
 
 

@@ -36,7 +36,7 @@ from r2b._labels.task import Task
 from r2b._verify.record import beside, reads_again, record_of
 from r2b.cli import options, output
 from r2b.cli.options import argument, takes
-from r2b.cli.output import DONE, NOT_REACHED, Meter, one_line, print_json, print_text, spelled
+from r2b.cli.output import Exit, Meter, one_line, print_json, print_text, spelled
 from r2b.cli.reading import (
     columns_of,
     command_line,
@@ -210,7 +210,7 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
         print_text(str(found))
         _print_files(wanted)
     disparity = max((each.disparity for each in found.families), default=0.0)
-    return DONE if limit is None or disparity <= limit else NOT_REACHED
+    return Exit.DONE if limit is None or disparity <= limit else Exit.NOT_REACHED
 
 
 @group.command("debias", short_help="Make the closest labels in parity.")
@@ -313,7 +313,7 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
         print_json(_result(fair, form, relabel.names, found, files))
     else:
         _print_result(fair, form, relabel.names, found, files, quiet=quiet)
-    return DONE if fair.status.ok else NOT_REACHED
+    return Exit.DONE if fair.status.ok else Exit.NOT_REACHED
 
 
 @group.command("reweigh", short_help="Weigh rows so that groups are in parity.")
@@ -361,7 +361,7 @@ def reweigh_command(data: str, output: str, as_json: bool, quiet: bool, **given:
     elif not quiet:
         print_text(str(found))
         _print_files(files)
-    return DONE if found.status.ok else NOT_REACHED
+    return Exit.DONE if found.status.ok else Exit.NOT_REACHED
 
 
 @group.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")
@@ -409,7 +409,7 @@ def frontier_command(
         print_json({"data": source.name, "points": points})
     elif not quiet:
         print_text(str(found))
-    return DONE if all(point.solved for point in found) else NOT_REACHED
+    return Exit.DONE if all(point.solved for point in found) else Exit.NOT_REACHED
 
 
 @group.command("verify", short_help="Check fair labels from the data alone.")
@@ -452,7 +452,7 @@ def verify_command(output: str, as_json: bool, quiet: bool, **given: Any) -> int
         print_json(found.to_json())
     elif not quiet or not found.ok:
         print_text(str(found))
-    return DONE if found.ok else NOT_REACHED
+    return Exit.DONE if found.ok else Exit.NOT_REACHED
 
 
 @group.group("datasets", cls=Commands, short_help="List and export the data that come with r2b.")
@@ -764,10 +764,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args=typed, prog_name="r2b", standalone_mode=False, obj=typed, color=output.colour()
         )
         sys.stdout.flush()
-        return code if isinstance(code, int) else DONE
+        return code if isinstance(code, int) else Exit.DONE
     except BrokenPipeError:  # a reader such as head goes away early
         _give_up_output()
-        return DONE
+        return Exit.DONE
     except BaseException as error:
         if "--debug" in typed and not isinstance(error, (SystemExit, click.exceptions.Exit)):
             traceback.print_exc()
@@ -778,7 +778,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(output.TERMINATED)
+    raise SystemExit(Exit.TERMINATED)
 
 
 def _give_up_output() -> None:
@@ -789,14 +789,14 @@ def _give_up_output() -> None:
 
 def _failed(error: BaseException, *, as_json: bool) -> int:
     """Print an error that is not one of ours, and return the exit code."""
-    kind, code = type(error).__name__, output.WRONG_USE
+    kind, code = type(error).__name__, Exit.WRONG_USE
     if isinstance(error, click.exceptions.Exit):
         return int(error.exit_code)
     if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else NOT_REACHED
+        return error.code if isinstance(error.code, int) else Exit.NOT_REACHED
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         click.echo("Stopped. Nothing was left half written.", err=True)
-        return output.INTERRUPTED
+        return Exit.INTERRUPTED
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return code
@@ -816,6 +816,6 @@ def _failed(error: BaseException, *, as_json: bool) -> int:
     else:
         problem = f"r2b failed: {kind}: {one_line(str(error))}."
         remedy = "This is a fault of r2b. Please report it, with what --debug prints."
-        kind, code = "Fault", output.FAULT
+        kind, code = "Fault", Exit.FAULT
     output.print_error(kind, kind.lower(), problem, remedy, as_json=as_json)
     return code

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 import time
+from enum import IntEnum
 from typing import Any, Self
 
 import click
@@ -16,13 +17,18 @@ from r2b._data.values import json_value
 from r2b.engines.files import PassProgress
 from r2b.errors import FileFormatError, InputError, MessageWithRemedy, R2BError
 
-DONE = 0
-NOT_REACHED = 1
-WRONG_USE = 2
-BAD_DATA = 3
-FAULT = 70
-INTERRUPTED = 130
-TERMINATED = 143
+
+class Exit(IntEnum):
+    """How a command ended, for scripts."""
+
+    DONE = 0
+    NOT_REACHED = 1
+    WRONG_USE = 2
+    BAD_DATA = 3
+    FAULT = 70
+    INTERRUPTED = 130
+    TERMINATED = 143
+
 
 _ALIASES = {
     "y": "label",
@@ -57,8 +63,8 @@ def code_of(error: R2BError) -> int:
     (3, 2)
     """
     if isinstance(error, RuntimeError):
-        return NOT_REACHED
-    return BAD_DATA if isinstance(error, (InputError, FileFormatError)) else WRONG_USE
+        return Exit.NOT_REACHED
+    return Exit.BAD_DATA if isinstance(error, (InputError, FileFormatError)) else Exit.WRONG_USE
 
 
 def phrase(name: str, value: Any) -> str | None:

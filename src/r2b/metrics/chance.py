@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from r2b._data import Dataset
-from r2b._data.arrays import Array
+from r2b._data.arrays import SAME, Array
 from r2b._data.compute import generator
 from r2b._data.merge import class_weights
 from r2b.errors import ParameterError
 from r2b.metrics.means import disparity_of_means, means_of, table_to_measure
 
 # a permuted disparity this near to the observed one is the same number summed in another order
-_SAME = 1e-12
 LARGEST_HYPERGEOMETRIC = 10**9  # NumPy draws from no larger urn
 
 
@@ -129,7 +128,7 @@ def sampling_level(
         else disparities_of_rows(data, n_permutations, rng)
     )
     by_chance = {float(q): float(np.quantile(draws, q)) for q in quantiles}
-    p_value = (1 + int((draws >= observed - _SAME).sum())) / (1 + n_permutations)
+    p_value = (1 + int((draws >= observed - SAME).sum())) / (1 + n_permutations)
     return SamplingLevel(observed, float(draws.mean()), by_chance, p_value, draws)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._data.arrays import Array, Floats, frozen, plain_value
+from r2b._data.arrays import SUM_ROUNDING, Array, Floats, frozen, plain_value
 from r2b._data.basis import Basis, Choice, fit_basis
 from r2b._data.cells import Cells
 from r2b._data.columns import column_of, refuse_other_rows
@@ -19,7 +19,6 @@ from r2b.errors import ParameterError, ShapeError
 from r2b.metrics.means import means_of
 
 WHAT = "attribute"
-ROUNDING = 1e-9  # how far a mean of probabilities may leave [0, 1] before it is something else
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +147,8 @@ def explained_of_moments(moments: ArrayLike, means: ArrayLike) -> Floats:
         problem = f"The moments have the shape {table.shape} and the means {overall.shape}."
         remedy = "Pass moments of shape (functions, classes) and one mean per class."
         raise ShapeError(problem, remedy=remedy, shapes=(table.shape, overall.shape))
-    wrong = ~((overall >= -ROUNDING) & (overall <= 1 + ROUNDING)) | ~np.isfinite(table).all(axis=0)
+    inside = (overall >= -SUM_ROUNDING) & (overall <= 1 + SUM_ROUNDING)
+    wrong = ~inside | ~np.isfinite(table).all(axis=0)
     if wrong.any():
         k = int(np.argmax(wrong))
         mean, moments_ = float(overall[k]), table[:, k].tolist()

@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from r2b._data.values import directions_kept, directions_shown
-from r2b._labels.summary import largest_changes, means_of
+from r2b._labels.summary import SHOWN_FAMILIES, largest_changes, means_of
 from r2b.report import svg, views, words
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _report(found: Any, name: str, facts: dict[str, Any], **more: Any) -> str:
         words=words,
         hero=views.hero(facts),
         heat_maps=views.heat_maps(facts),
-        more_families=max(0, len(facts["audit"]["families"]) - views.TOP_FAMILIES),
+        more_families=max(0, len(facts["audit"]["families"]) - SHOWN_FAMILIES),
         flows=views.flows(facts),
         cost=views.cost(facts),
         evidence=views.evidence(facts["audit"]),

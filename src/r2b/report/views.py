@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from r2b._labels.summary import SHOWN_FAMILIES
 from r2b.report import svg, words
 
 TOP_ROWS, TOP_COLUMNS = 20, 10  # of a table of shares before the rest is folded
 TOP_FLOWS = 4  # groups whose flow is drawn
-TOP_FAMILIES = 12
 LISTED_MOVES = 100
 
 
@@ -66,7 +66,7 @@ def _families(facts: dict[str, Any]) -> list[dict[str, Any]]:
     first = facts["headline"] and facts["headline"]["family"]
     families = facts["audit"]["families"]
     order = sorted(families, key=lambda each: (each["name"] != first, -each["disparity"]))
-    return order[:TOP_FAMILIES]
+    return order[:SHOWN_FAMILIES]
 
 
 def _order(family: dict[str, Any], down: bool) -> tuple[list[int], list[int]]:
@@ -268,7 +268,7 @@ def _caption(point: dict[str, Any]) -> str:
 def evidence(found: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the families and continuous attributes of an audit with interval and chance."""
     families = sorted(found["families"], key=lambda family: -family["disparity"])
-    measured = [("difference", each["disparity"], each) for each in families[: 2 * TOP_FAMILIES]]
+    measured = [("difference", each["disparity"], each) for each in families[: 2 * SHOWN_FAMILIES]]
     measured += [("share explained", each["explained"], each) for each in found["continuous"]]
     listed = []
     for kind, value, each in measured:

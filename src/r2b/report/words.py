@@ -9,9 +9,10 @@ from typing import Any
 
 from r2b._constraints.bounds import BOUNDS as ALL_BOUNDS
 from r2b._constraints.families.doubts import FEWEST
+from r2b._data.arrays import SAME
 from r2b._data.values import directions_kept, directions_shown
+from r2b._labels.summary import SHOWN_FAMILIES, format_epsilon
 from r2b._labels.summary import counted as plural
-from r2b._labels.summary import format_epsilon
 from r2b._solve.certificate import PROVEN
 from r2b.metrics.chance import format_p_value
 
@@ -19,7 +20,6 @@ MINUS = "\N{MINUS SIGN}"
 SPACE = "\N{NO-BREAK SPACE}"
 BOUNDS = {name: bound.description for name, bound in ALL_BOUNDS.items()}
 WITH_OFFSETS = ", by means with their offsets,"
-SHOWN_FAMILIES = 12
 
 _RIGHT_TO_LEFT = re.compile(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
@@ -28,7 +28,6 @@ _RIGHT_TO_LEFT = re.compile(
 _JOINER = "\N{ZERO WIDTH JOINER}"
 # marks and joiners that belong to the character before
 _PART = re.compile("^[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]+")
-_NONE = 1e-12  # a difference this small is a sum of rounding errors
 _MIN_GROUP_SIZE = "min_group_size refuses, merges or leaves out small groups."
 _FORMS = {
     "soft": "as probabilities",
@@ -253,7 +252,7 @@ def title(facts: dict[str, Any]) -> str:
         most = max(facts["audit"]["continuous"], key=lambda each: float(each["explained"]))
         share, label = percent(most["explained"]), quoted(most["class_name"])
         return f"{_attribute(most)} explains {share} of who is labelled {label}"
-    if found["difference"] < _NONE:
+    if found["difference"] < SAME:
         return "Labels do not differ between groups"
     if facts["made"] is not None and not facts["change"]["unchanged"]:
         before = number(100 * facts["certificate"]["disparity_before"])
@@ -264,7 +263,7 @@ def title(facts: dict[str, Any]) -> str:
         )
     largest = facts["audit"]["largest"]
     # small groups may be farther apart
-    most = "up to " if largest is None or found["difference"] >= largest["value"] - _NONE else ""
+    most = "up to " if largest is None or found["difference"] >= largest["value"] - SAME else ""
     far = number(100 * found["difference"])
     start = f"Labels differ between groups by {most}{far} percentage points"
     if found["verdict"] == "not tested":
@@ -419,7 +418,7 @@ def _found(facts: dict[str, Any]) -> list[str]:
     if found is None:
         return [_of_continuous(each) for each in facts["audit"]["continuous"]]
     family = family_name(found["family"])
-    if found["difference"] < _NONE:
+    if found["difference"] < SAME:
         return [f"Every group of {family} has the same share of each class of {label_of(facts)}."]
     if found["groups"] is None:
         return [
@@ -448,7 +447,7 @@ def _against_others(facts: dict[str, Any]) -> str:
     family = next(family for family in families if family["name"] == found["family"])
     n_classes = len(family["classes"])
     one, several = ("outcome", "outcomes") if _merged(facts) else ("class", "classes")
-    if family["disparity"] > found["difference"] + _NONE:
+    if family["disparity"] > found["difference"] + SAME:
         (high, low), (more, less) = family["largest"]["groups"], family["largest"]["rows"]
         return (
             f"{quoted(high)} ({rows_of(more)}) and {quoted(low)} ({rows_of(less)}) are "
@@ -533,7 +532,7 @@ def what_next(facts: dict[str, Any]) -> str:
     """Say what somebody who reads the report can do now."""
     found, change = facts["headline"], facts["change"]
     unchanged = change is not None and change["unchanged"]
-    if found is not None and found["difference"] < _NONE:
+    if found is not None and found["difference"] < SAME:
         return "Nothing has to be done for these groups. Others, or finer ones, may still differ."
     if facts["made"] is not None and not unchanged:
         use = _USE[facts["made"]["form"]]

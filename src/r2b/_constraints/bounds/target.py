@@ -10,11 +10,8 @@ import numpy as np
 
 from r2b._constraints.bounds.base import Asked, Bound, Level, Parameter, Sides, stored_epsilon
 from r2b._constraints.epsilon import labelled, numbers_per_class
-from r2b._data.arrays import Floats
+from r2b._data.arrays import SAME, SUM_ROUNDING, Floats
 from r2b.errors import ParameterError
-
-_SUM_ROUNDING = 1e-9  # of a target's sum
-_SAME_TARGET = 1e-12  # between the targets of two families over the same rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +77,7 @@ class TargetBound(Bound):
         if not isinstance(other, TargetBound) or self.epsilon.ndim + other.epsilon.ndim > 2:
             return False
         apart = np.abs(other.target - self.target) + 0.5 * other.epsilon
-        return bool((apart <= 0.5 * self.epsilon + _SAME_TARGET).all())
+        return bool((apart <= 0.5 * self.epsilon + SAME).all())
 
     def capped(self, prices: Floats, reach: float) -> Floats:
         """Lower prices to what a row could pay: beyond it they cost the labels their digits.
@@ -128,7 +125,7 @@ def _read_target(wanted: Any, asked: Asked) -> Floats:
     if not asked.add_up:
         return target
     total = float(target.sum())
-    if abs(total - 1.0) > _SUM_ROUNDING:
+    if abs(total - 1.0) > SUM_ROUNDING:
         problem = f"The target adds up to {total:.10g}, not to 1, so no labels can meet it."
         raise ParameterError(problem, remedy="Divide it by its sum.", total=total)
     # means add up to 1 exactly, and an epsilon of 0 could not be met otherwise

@@ -9,11 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from r2b._constraints.bounds.base import Asked, Bound, Parameter, Sides, band, stored_epsilon
-from r2b._data.arrays import Flags, Floats, Places
+from r2b._data.arrays import SAME, Flags, Floats, Places
 from r2b._data.values import listed
 from r2b.errors import ParameterError
-
-_TIED = 1e-12  # shares this close are equal, and the first of such groups is the reference
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +56,7 @@ class ReferenceBound(Bound):
         found += [place for place, each in enumerate(asked.groups) if str(each) == values[0]]
         if not found and isinstance(wanted, str) and wanted == "highest":
             means = asked.means()
-            tied = means >= means.max(axis=0) - _TIED
+            tied = means >= means.max(axis=0) - SAME
             return cls(cls.widths_of(asked), tied.argmax(axis=0))
         if wanted is None or not found:
             given = "no reference is given" if wanted is None else f"{wanted!r} is none of them"

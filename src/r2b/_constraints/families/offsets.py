@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike
 
 from r2b._constraints.bounds import Bound
 from r2b._constraints.epsilon import numbers_per_class
-from r2b._data.arrays import Array, Floats, plain_value
+from r2b._data.arrays import SUM_ROUNDING, Array, Floats, plain_value
 from r2b._data.values import listed
 from r2b.errors import ParameterError
 
 Offsets = ArrayLike | Mapping[Any, Any]
 
-_SUM_ROUNDING = 1e-9  # of a row: shares add up to 1 before and after
 _FORM = (
     "Pass one row of numbers per group, one number per class, such as "
     "{'f': [0.01, -0.01], 'm': [-0.01, 0.01]}"
@@ -110,7 +109,7 @@ def _refuse_row(row: Floats, group: Any, family: str) -> None:
             problem, remedy="Pass finite numbers: what is added to the mean of each class.", **facts
         )
     total = float(row.sum())
-    if abs(total) > _SUM_ROUNDING:
+    if abs(total) > SUM_ROUNDING:
         problem = (
             f"The offsets of group {group!r} add up to {total:.10g}, not to 0, but the shares of "
             "its classes add up to 1 with them."

@@ -15,9 +15,6 @@ from r2b._solve.oracle import reference
 from r2b._solve.oracle.blocks import KernelChoice, choose_kernel
 from r2b._solve.oracle.oracle import Answers, Evaluation, Inspection, Oracle
 
-# Rows times classes squared, which is what a step of the interior-point method costs, from where on
-# the structure of class labels pays: 100 classes in 10 groups, 16 in 4,000.
-MANY_PRODUCTS = 1 << 23
 ROUNDING = 1e-14  # of numbers of size 1
 
 
@@ -246,8 +243,9 @@ class ClassOracle(Oracle):
 
 def structured(rows: Rows) -> bool:
     """Whether class labels are so many that their structure pays."""
-    # Of few classes too: a million rows are too many for the interior-point method.
-    return rows.entries * max(8, rows.n_classes) > MANY_PRODUCTS
+    # Rows times classes squared is what a step of the interior-point method costs: 100 classes in
+    # 10 groups, 16 in 4,000. Of few classes too: a million rows are too many for it.
+    return rows.entries * max(8, rows.n_classes) > 1 << 23
 
 
 def oracle_of(

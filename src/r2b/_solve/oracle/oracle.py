@@ -26,13 +26,9 @@ from r2b._solve.oracle.blocks import (
     Sums,
     choose_kernel,
 )
+from r2b._solve.settings import SETTINGS
 
 _CELL_ENTRIES = 1 << 23  # entries of the cells' curvature that are held at once
-SAMPLE_FROM = 1 << 21  # entries from which a solve starts on samples
-_ROWS_PER_PRICE = 20  # of the larger sample, for its curvature to stand for that of all rows
-_FEWEST_PER_PRICE = 4  # with fewer a sample has another answer than all rows
-_FEWEST_PER_GROUP = 200  # rows that must count in a group for a sample to stand for it
-_SAMPLED = (32, 16)  # one row in 32 to find prices, one in 16 to stand for all rows between passes
 _SEED = 0x7217  # of samples: the same rows give the same samples
 
 
@@ -286,14 +282,15 @@ class Oracle:
         """Return a small and a larger sample of the rows; None where all rows are cheap to read."""
         if self.near is not None:
             return Samples(self.near, self.near)
+        rows = self.rows
         # merged rows are all different: none stands for another
-        if self.rows is None or self.rows.entries < SAMPLE_FROM or self.rows.row_of is not None:
+        if rows is None or rows.entries < SETTINGS.sample_from or rows.row_of is not None:
             return None
-        if self.rows.one_hot and not self.by_group:
+        if rows.one_hot and not self.by_group:
             return None
         n_prices = self._shape[0] * self._shape[1]
         sizes = sample_sizes(len(self.table), n_prices)
-        if sizes[1] < _FEWEST_PER_PRICE * n_prices:
+        if sizes[1] < 4 * n_prices:  # a sample of fewer rows has another answer than all rows
             return None
         small, large = (self.sample(size) for size in sizes)
         if small is None or large is None:
@@ -311,7 +308,8 @@ class Oracle:
             share = self._weight / self.total_weight
             chosen = _from_stretches(len(table), n_rows, np.random.default_rng(_SEED))
             design = table.design[chosen]
-            if (np.count_nonzero(design, axis=0) < min(_FEWEST_PER_GROUP, n_rows // 2)).any():
+            # a sample stands for a group of which it has 200 rows
+            if (np.count_nonzero(design, axis=0) < min(200, n_rows // 2)).any():
                 return None
             wanted = table.weights @ table.design / self.total_weight
             own = calibrated(design, table.weights[chosen], wanted)
@@ -356,8 +354,9 @@ def _from_stretches(n_rows: int, n_wanted: int, rng: np.random.Generator) -> Who
 
 def sample_sizes(n_rows: int, n_prices: int) -> tuple[int, int]:
     """Return the number of rows of a small and of a larger sample."""
-    enough = min(_ROWS_PER_PRICE * n_prices, n_rows // 4)
-    small, large = (max(n_rows // part, enough * _SAMPLED[1] // part) for part in _SAMPLED)
+    parts = SETTINGS.sampled
+    enough = min(SETTINGS.sampled_per_price * n_prices, n_rows // 4)
+    small, large = (max(n_rows // part, enough * parts[1] // part) for part in parts)
     return small, large
 
 

@@ -1,5 +1,6 @@
 """Problems to prices: three solvers, one loop around them, and the plan that chooses."""
 
+from r2b._solve.settings import TOLERANCE
 from r2b._solve.solvers.driver import (
     Limits,
     Outcome,
@@ -10,7 +11,6 @@ from r2b._solve.solvers.driver import (
     run,
 )
 from r2b._solve.solvers.plan import solve
-from r2b._solve.solvers.settings import TOLERANCE
 
 __all__ = [
     "TOLERANCE",

@@ -17,9 +17,9 @@ from scipy.optimize import linprog
 from r2b._constraints.parity import proves_infeasible, surely_feasible
 from r2b._data.arrays import Flags, Floats
 from r2b._solve.certificate import Problem
+from r2b._solve.settings import TOLERANCE
 from r2b._solve.solvers.driver import Status
 from r2b._solve.solvers.linear import entries_of
-from r2b._solve.solvers.settings import TOLERANCE
 
 # What SciPy's numbers mean: a limit is only ever met because a time limit was given.
 _ENDS = {0: Status.SOLVED, 1: Status.OUT_OF_TIME, 2: Status.INFEASIBLE}
@@ -27,7 +27,6 @@ _ENDS = {0: Status.SOLVED, 1: Status.OUT_OF_TIME, 2: Status.INFEASIBLE}
 # 1e-9 for 0, such as those of rows of little weight; larger units keep them, smaller ones forgive
 # more rounding.
 _ATTEMPTS = ((32.0, True), (32.0, False), (1024.0, True), (1.0, True))
-_FEW_ENTRIES, _SECONDS = 1 << 18, 20.0  # of a table that is asked whether anything meets its bounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +65,12 @@ def most_agreement(problem: Problem, time_limit: float | None = None) -> Agreeme
 def infeasible(problem: Problem) -> bool:
     """Return whether prices prove that no labels meet all bounds.
 
-    They are those of the labels whose largest violation is smallest. Tables beyond a size are not
-    asked, nor those where one distribution for all rows meets every bound.
+    They are those of the labels whose largest violation is smallest. Tables of many entries are not
+    asked, nor those where one distribution for all rows meets every bound; HiGHS gets 20 seconds.
     """
-    if problem.rows.entries > _FEW_ENTRIES or surely_feasible(problem.parity):
+    if problem.rows.entries > 1 << 18 or surely_feasible(problem.parity):
         return False
-    programme = _Programme(problem, _SECONDS, _ATTEMPTS[0][0])
+    programme = _Programme(problem, 20.0, _ATTEMPTS[0][0])
     return proves_infeasible(problem.parity, programme.least_violation())
 
 

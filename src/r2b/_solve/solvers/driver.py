@@ -13,7 +13,7 @@ import numpy as np
 from r2b._constraints.parity import Parity, proves_infeasible, surely_feasible
 from r2b._data.arrays import Floats
 from r2b._solve.certificate import Certificate
-from r2b._solve.solvers.settings import TOLERANCE
+from r2b._solve.settings import TOLERANCE
 
 
 @dataclass(frozen=True, eq=False)

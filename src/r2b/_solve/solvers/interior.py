@@ -22,6 +22,7 @@ from r2b._constraints.parity import Parity
 from r2b._data.arrays import Flags, Floats
 from r2b._data.compute import parts_of
 from r2b._solve.certificate import Problem
+from r2b._solve.settings import SETTINGS, TOLERANCE, SolverSettings
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.linear import (
     BlockSystem,
@@ -32,12 +33,8 @@ from r2b._solve.solvers.linear import (
     system_of,
 )
 from r2b._solve.solvers.newton import Newton
-from r2b._solve.solvers.settings import SETTINGS, TOLERANCE, SolverSettings
 
-_CENTRAL = 1e-17  # complementarity at which to stop, far below the rounding of the objective
 _ROUNDING = 1e-12  # complementarity below which a step may be lost to rounding
-_FEASIBLE = 1e-9  # infeasibility that is still rounding
-_RUNAWAY = 1e6  # prices, in units of lam or 1, that no feasible problem needs
 _CHUNK = 1 << 23  # entries of rows by prices that are held at once
 _IDLE = 40  # steps that do not halve the residual, after which none will
 
@@ -259,11 +256,12 @@ class InteriorPoint:
             except (np.linalg.LinAlgError, ValueError):
                 return self._ended(state)
             size = self.entries.share / self.entries.share.max() * new.prices
-            runaway = float(np.abs(size).max()) > _RUNAWAY * max(1.0, self.lam)
+            # no feasible problem needs prices of a million
+            runaway = float(np.abs(size).max()) > 1e6 * max(1.0, self.lam)
             # Rounding makes the residuals of tiny steps bounce; as long as one of both falls and
-            # they stay small, prices still improve.
+            # they stay below 1e-9, prices still improve.
             lost = mu < _ROUNDING and (
-                new.residual > max(state.residual, _FEASIBLE)
+                new.residual > max(state.residual, 1e-9)
                 or (new.complementarity >= mu and new.residual >= state.residual)
             )
             if not np.isfinite(new.residual) or runaway or lost:
@@ -275,7 +273,8 @@ class InteriorPoint:
             idle=0 if halved else state.idle + 1,
             polished=state.polished,
         )
-        central = min(_CENTRAL, 1e-6 * self.narrowest**2)
+        # far below the rounding of the objective
+        central = min(1e-17, 1e-6 * self.narrowest**2)
         if new.complementarity <= central or new.idle >= _IDLE:
             return self._ended(new)
         if self.newton is None or new.complementarity > self.settings.polish_below:

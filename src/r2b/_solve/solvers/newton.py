@@ -20,9 +20,9 @@ from r2b._constraints.parity import Parity
 from r2b._data.arrays import Floats
 from r2b._data.compute import products
 from r2b._solve.oracle import Evaluation, Oracle, evaluated, folded_curvature
+from r2b._solve.settings import SETTINGS, SolverSettings
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.linear import BlockSystem, Entries, Held, entries_of
-from r2b._solve.solvers.settings import SETTINGS, SolverSettings
 
 _NOISE = 1e-13  # differences of the merit below this are rounding
 

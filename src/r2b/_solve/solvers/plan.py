@@ -13,12 +13,12 @@ from r2b._data.compute import one_blas_thread, refuse_beyond_memory
 from r2b._data.merge import Extent
 from r2b._solve.certificate import Problem
 from r2b._solve.oracle import ClassOracle, Oracle, Samples
+from r2b._solve.settings import SETTINGS, TOLERANCE
 from r2b._solve.solvers.agreement import infeasible
 from r2b._solve.solvers.driver import Limits, Outcome, Stage, Status, run
 from r2b._solve.solvers.interior import InteriorPoint
 from r2b._solve.solvers.linear import entries_of
 from r2b._solve.solvers.newton import Newton
-from r2b._solve.solvers.settings import SETTINGS, TOLERANCE
 from r2b._solve.solvers.thresholds import Thresholds
 
 

@@ -19,8 +19,8 @@ from r2b._constraints.parity import Parity
 from r2b._data.arrays import Floats
 from r2b._solve.oracle import ClassOracle, Supports
 from r2b._solve.oracle.classes import ROUNDING
+from r2b._solve.settings import SETTINGS, TOLERANCE
 from r2b._solve.solvers.driver import State
-from r2b._solve.solvers.settings import SETTINGS, TOLERANCE
 
 _DAMPING = (1e-9, 1e3)  # least and most, in units of a class's mean over lam
 _SLOPE = 0.9  # a step must leave less than this part of the slope along it

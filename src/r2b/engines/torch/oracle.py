@@ -15,7 +15,8 @@ import torch
 from r2b._data.arrays import Array, Floats
 from r2b._data.merge import Rows
 from r2b._solve.oracle import Oracle, Pass, merged
-from r2b._solve.oracle.oracle import SAMPLE_FROM, sample_of_cells, sample_sizes
+from r2b._solve.oracle.oracle import sample_of_cells, sample_sizes
+from r2b._solve.settings import SETTINGS
 from r2b.engines.torch import kernel
 from r2b.engines.torch.kernel import Part, parts_for
 
@@ -56,7 +57,7 @@ class DeviceBlocks:
     def oracle(self) -> Oracle:
         """Return the oracle of these rows, with a sample in memory where they are many."""
         n_rows, near = len(self.y), None
-        if n_rows * self.n_classes >= SAMPLE_FROM:
+        if n_rows * self.n_classes >= SETTINGS.sample_from:
             _, size = sample_sizes(n_rows, self.rows.n_cells * self.n_classes)
             chosen, weight = sample_of_cells(self.rows, size)
             some = self.y[torch.from_numpy(chosen).to(self.y.device)].cpu().numpy()

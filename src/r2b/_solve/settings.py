@@ -54,6 +54,12 @@ class SolverSettings:
     agreement_lam : float
         The lam that stands for agreement with probabilities. It costs about a millionth of the
         agreement.
+    sample_from : int
+        Rows times classes from which a solve starts on samples.
+    sampled : (int, int)
+        One row in so many: to find prices, and to stand for all rows between passes.
+    sampled_per_price : int
+        Rows of the larger sample for each price, so that its curvature stands for that of all rows.
     """
 
     interior_entries: int = 2_000_000
@@ -73,6 +79,9 @@ class SolverSettings:
     near: float = 1e-4
     threshold_steps: int = 150
     agreement_lam: float = 1e-4
+    sample_from: int = 1 << 21
+    sampled: tuple[int, int] = (32, 16)
+    sampled_per_price: int = 20
 
 
 SETTINGS = SolverSettings()
