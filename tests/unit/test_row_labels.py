@@ -67,9 +67,7 @@ def _classifier(method):
     if method == "partial_fit":
         return lambda other: model.partial_fit(X, Y.to_numpy(), sensitive_features=other(SEX))
     fitted = model.fit(X.to_numpy(), Y, sensitive_features=SEX)
-    return lambda other: fitted.parity_report(
-        X.to_numpy(), sensitive_features=SEX, y=other(Y), n_permutations=0
-    )
+    return lambda other: fitted.parity_report(X.to_numpy(), sensitive_features=SEX, y=other(Y))
 
 
 def _imblearn(other):

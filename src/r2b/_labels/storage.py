@@ -225,6 +225,6 @@ def array_of(stored: Any, shape: tuple[int, ...]) -> Floats:
 def _refusal(path: str | PathLike[str], what: str) -> FileFormatError:
     return FileFormatError(
         f"{os.fspath(path)} {what}.",
-        remedy="Pass a file written by the `save` method of a result.",
+        remedy="Pass a file that a result wrote with its method `save(path)`.",
         path=os.fspath(path),
     )

@@ -119,7 +119,7 @@ class FairTags:
     >>> fair
     <FairTags: 2 tags, solved, disparity 0.3333 -> 0.0000>
     >>> fair.soft_labels.round(2)[0]
-    array([0.75, 0.25])
+    array([0.75, 0.  ])
     """
 
     names: Array

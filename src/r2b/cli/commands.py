@@ -319,8 +319,8 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
 @group.command("reweigh", short_help="Weigh rows so that groups are in parity.")
 @argument("data")
 @takes(*options.ROLES, "epsilon", "bound", *PARAMETERS, "max_weight", "representation")
-@takes(*options.GROUPS, "normalize", "new_table", "output_format", "weight_column", "saved")
-@takes("force", *options.SOLVER, *options.READING, "max_unpacked", *options.PRINTING)
+@takes(*options.GROUPS, "outcomes", "normalize", "new_table", "output_format", "weight_column")
+@takes("saved", "force", *options.SOLVER, *options.READING, "max_unpacked", *options.PRINTING)
 def reweigh_command(data: str, output: str, as_json: bool, quiet: bool, **given: Any) -> int:
     """Find the row weights closest to 1 under which groups agree, and write DATA with them.
 

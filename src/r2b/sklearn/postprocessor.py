@@ -19,7 +19,10 @@ from r2b.sklearn.labels import require_sensitive, store, weight_column
 from r2b.sklearn.learners import can_be_trained, class_scores, require_probabilities
 from r2b.sklearn.predictor import AttributeUse, FairPredictor
 
-WITHOUT = ("progress", "lam", "objective", "costs", "outcomes", "normalize")
+WITHOUT = (
+    *("lam", "objective", "costs", "outcomes", "normalize"),
+    *("tol", "max_iter", "time_limit", "threads", "progress"),
+)
 
 
 @takes_options(without=WITHOUT)
