@@ -21,6 +21,7 @@ import r2b
 from r2b.errors import (
     DataWarning,
     InputError,
+    LengthError,
     NotFairWarning,
     ParameterError,
     R2BError,
@@ -151,6 +152,8 @@ def test_the_attribute_may_be_given_at_prediction_and_costs_less():
     with pytest.warns(DataWarning, match="The group of 2 rows is missing"):
         blind = model.predict(NEW[:50], sensitive_features=["q", None, *SEX_NEW[2:50]])
     np.testing.assert_array_equal(blind[2:], decided[2:50])
+    with pytest.raises(LengthError):
+        model.predict(NEW, sensitive_features=[None])
     blind = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
     with pytest.raises(ParameterError, match="attribute is 'predicted'"):
         blind.predict(NEW, sensitive_features=SEX_NEW)
@@ -433,22 +436,23 @@ def test_prices_are_found_again_on_new_rows_without_their_classes():
         model.fit(X, None, sensitive_features=SEX)
 
 
+XGBOOST = ("xgboost", "XGBClassifier", {"n_jobs": 1})
+LIGHTGBM = ("lightgbm", "LGBMClassifier", {"verbosity": -1, "n_jobs": 1})
+CATBOOST = ("catboost", "CatBoostClassifier", {"verbose": 0, "allow_writing_files": False})
 FINISHED = [
-    pytest.param("xgboost", "XGBClassifier", {"n_jobs": 1}, True, id="XGBoost"),
-    pytest.param("lightgbm", "LGBMClassifier", {"verbosity": -1}, False, id="LightGBM"),
-    pytest.param(
-        "catboost",
-        "CatBoostClassifier",
-        {"verbose": 0, "allow_writing_files": False},
-        False,
-        id="CatBoost",
-    ),
+    pytest.param(*XGBOOST, {}, True, id="XGBoost"),
+    pytest.param(*XGBOOST, {"objective": "multi:softprob", "num_class": 3}, True, id="XGBoost 3"),
+    pytest.param(*LIGHTGBM, {}, False, id="LightGBM"),
+    pytest.param(*LIGHTGBM, {"objective": "multiclass", "num_class": 3}, False, id="LightGBM 3"),
+    pytest.param(*LIGHTGBM, {"class_weight": {"u": 1, "v": 2, "w": 1}}, False, id="weights"),
+    pytest.param(*CATBOOST, {}, False, id="CatBoost"),
+    pytest.param(*CATBOOST, {"class_names": ["u", "v", "w"]}, False, id="CatBoost names"),
 ]
 
 
-@pytest.mark.parametrize(("library", "name", "options", "coded"), FINISHED)
-def test_finished_models_of_other_libraries_keep_their_class_names(library, name, options, coded):
-    learner = getattr(pytest.importorskip(library), name)(n_estimators=10, **options)
+@pytest.mark.parametrize(("library", "name", "quiet", "options", "coded"), FINISHED)
+def test_finished_models_keep_their_class_names(library, name, quiet, options, coded):
+    learner = getattr(pytest.importorskip(library), name)(n_estimators=10, **quiet, **options)
     learner.fit(X, np.unique(Y, return_inverse=True)[1] if coded else Y)
     model = ParityPostprocessor(learner, prefit=True, **FAST).fit(
         NEW, Y_NEW, sensitive_features=SEX_NEW
@@ -461,12 +465,23 @@ def test_finished_models_of_other_libraries_keep_their_class_names(library, name
             model.fit(NEW, other, sensitive_features=SEX_NEW)
 
 
-def test_models_are_stored_by_skops():
+@pytest.mark.parametrize(
+    "model",
+    [
+        ParityPostprocessor(LogisticRegression(), families="both", epsilon=0.1, **FAST),
+        ParityPostprocessor(LogisticRegression(), attribute="given", confidence=0.9, **FAST),
+        ParityClassifier(LogisticRegression(), ensemble=True, **FAST),
+        ParityClassifier(LogisticRegression(), groups="given", decisions="likeliest"),
+    ],
+)
+def test_models_are_stored_by_skops(model):
     skops = pytest.importorskip("skops.io")
-    model = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
+    people = pd.DataFrame({"sex": SEX, "old": np.where(X[:, 1] > 0, "yes", "no")})
+    model.fit(X, Y, sensitive_features=people)
     stored = skops.dumps(model)
     trusted = skops.get_untrusted_types(data=stored)
-    assert all(name.startswith(("r2b.", "numpy.")) for name in trusted)
+    assert all(name.startswith("r2b.") for name in trusted)
     again = skops.loads(stored, trusted=trusted)
-    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
-    np.testing.assert_allclose(again.predict_proba(NEW), model.predict_proba(NEW))
+    known = {"sensitive_features": people} if model.attribute == "given" else {}
+    np.testing.assert_array_equal(again.predict(X, **known), model.predict(X, **known))
+    np.testing.assert_allclose(again.predict_proba(X, **known), model.predict_proba(X, **known))

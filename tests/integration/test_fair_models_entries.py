@@ -229,7 +229,7 @@ def test_a_soft_booster_is_a_learner_of_fair_models(library):
     assert (
         model.form_ == "soft"
         and "probabilities" in model.form_reason_
-        and "without early stopping" in model.group_reason_
+        and "without settings that speak of its classes" in model.group_reason_
     )
     assert model.estimator_.booster_.best_iteration < 50
     plain = learner.fit(X, Y, **watched)

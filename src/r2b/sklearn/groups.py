@@ -23,7 +23,7 @@ from r2b._data.compute import seed_of
 from r2b._data.dataset import Dataset, Schema, read
 from r2b._data.merge import cell_sums
 from r2b._data.values import listed
-from r2b.errors import InputError, MissingValueError, ParameterError, UnseenError
+from r2b.errors import InputError, MissingValueError, ParameterError, R2BError, UnseenError
 from r2b.sklearn.folds import Folds, code_probabilities, make_folds, out_of_fold
 from r2b.sklearn.labels import bare_schema, check_same_rows, part_of
 from r2b.sklearn.learners import (
@@ -234,6 +234,7 @@ class TrueGroups:
                 except (UnseenError, MissingValueError):
                     cells[text] = -1
             found.append(cells[text])
+        refuse_lengths("X", n, "sensitive_features", len(found))
         return np.array(found, np.int64)
 
     def of_rows(self, cells: Whole, truth: Whole | None, weight: Floats | None) -> TrueGroups:
@@ -490,12 +491,8 @@ def choose_group_learner(given: Any, estimator: Any) -> tuple[Any, str]:
     name = type(estimator).__name__
     classifies = can_be_trained(estimator) and kind_of(estimator) == "classifier"
     if classifies and hasattr(estimator, "predict_proba"):
-        learner = for_groups(estimator)
-        reason = f"{name} itself: its predictions can differ by what it can see of the groups"
-        quiet = (
-            "; without early stopping or an objective for many classes, which groups do not have"
-        )
-        return learner, reason if learner is estimator else reason + quiet
+        itself = f"{name} itself, without settings that speak of its classes"
+        return for_groups(estimator), f"{itself}: it can differ by what it can see of the groups"
     fallback = make_pipeline(StandardScaler(with_mean=False), LogisticRegression(max_iter=1000))
     return fallback, f"logistic regression, because {name} predicts no probabilities of groups"
 
@@ -512,10 +509,11 @@ def train_groups(learner: Any, X: Any, groups: TrueGroups, rows: Whole | None = 
     name = type(learner).__name__
     try:
         model = train_on_classes(learner, X, groups.codes, groups.weight)
-    except (ValueError, TypeError) as error:
-        if isinstance(error, (ParameterError, InputError)):
-            raise
-        problem = f"{name} could not be trained to predict the groups ({error})."
+    except R2BError:
+        raise
+    except Exception as error:  # LightGBM and CatBoost raise their own
+        said = str(error).partition("\n")[0]
+        problem = f"{name} could not be trained to predict the groups ({said})."
         way = "Pass `group_estimator=...`, a classifier that takes these features"
         raise ParameterError(
             problem, remedy=f"{way}, or `groups='given'`.", estimator=name

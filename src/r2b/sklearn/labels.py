@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 from sklearn.utils.validation import _num_samples, column_or_1d, validate_data
 
+from r2b._data import Vocabulary
 from r2b._data.arrays import Array
 from r2b._data.attributes import MEMBERSHIP
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index, row_labels
@@ -210,13 +211,14 @@ def without_rows(labels: FairLabels) -> FairLabels:
 
 
 def bare_schema(schema: Schema) -> Schema:
-    """Keep what classes and groups there are, and nothing of any row."""
-    kept = []
+    """Keep what classes and groups there are, and nothing of any row or library."""
+    kept: list[Any] = []
     for each in schema.vocabularies:
         if isinstance(each, Mixtures):
-            each = replace(each, matrix=each.matrix[:0], rows=each.rows[:0])
-        kept.append(replace(each, index=None))
+            kept.append(replace(each, matrix=each.matrix[:0], rows=each.rows[:0], index=None))
+        else:
+            kept.append(Vocabulary(each.values, has_missing=each.has_missing))
     # with memberships every row is a cell, and new rows make their own
     table = schema.table[:0] if MEMBERSHIP in schema.kinds else schema.table
-    classes = replace(schema.classes, index=None)
+    classes = Vocabulary(schema.classes.values)
     return replace(schema, classes=classes, vocabularies=tuple(kept), table=table)

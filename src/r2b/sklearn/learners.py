@@ -213,26 +213,38 @@ def fit_requests(learner: Any) -> dict[str, str | bool]:
     }
 
 
-def for_groups(learner: Any) -> Any:
-    """Return a clone that can predict groups instead of classes.
+CLASS_SETTINGS = (
+    *("objective", "loss_function", "eval_metric", "use_best_model"),
+    *("early_stopping_rounds", "early_stopping_round"),
+    *("num_class", "classes_count", "class_names", "priors", "class_prior"),
+    *("class_weight", "class_weights", "auto_class_weights", "scale_pos_weight", "is_unbalance"),
+)
+"""Parameters of learners that say something of their classes, or of rows that they watch."""
 
-    It watches no rows, since the groups of watched rows are not known, and XGBoost's objective for
-    many classes, which it keeps from an earlier ``fit``, is left to its ``fit`` again.
+
+def for_groups(learner: Any) -> Any:
+    """Return a learner like this one, to be trained, for groups instead of classes.
+
+    Settings that speak of its classes have their defaults: groups have other names and another
+    number, weights of classes would shift their shares, and none are known of watched rows. XGBoost
+    keeps an objective for many classes from an earlier ``fit``.
 
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
-    >>> for_groups(LogisticRegression())
-    LogisticRegression()
+    >>> for_groups(LogisticRegression(C=2.0, class_weight={"yes": 3.0}))
+    LogisticRegression(C=2.0)
     """
-    changed: dict[str, Any] = {}
-    for name, value in learner.get_params().items():
-        last = name.rpartition("__")[2]
-        if last in ("early_stopping_rounds", "early_stopping_round") and value is not None:
-            changed[name] = None
-        if last == "objective" and str(value).startswith("multi:"):
-            changed[name] = "binary:logistic"
-    return clone(learner).set_params(**changed) if changed else learner
+    given = learner.get_params(deep=False)
+    kept = {name: value for name, value in given.items() if name not in CLASS_SETTINGS}
+    return type(learner)(**{name: _inner_for_groups(value) for name, value in kept.items()})
+
+
+def _inner_for_groups(value: Any) -> Any:
+    """Return a parameter of a learner, with the learners in it for groups."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_inner_for_groups, value))
+    return for_groups(value) if can_be_trained(value) else clone(value, safe=False)
 
 
 def weight_keyword(learner: Any, method: str = "fit") -> str | None:

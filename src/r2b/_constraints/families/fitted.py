@@ -159,6 +159,13 @@ class Crossings(Counting):
             _refuse_unseen(cells, unseen)
         return places
 
+    # Stores such as skops write dictionaries with text as keys alone.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "place": list(self.place.items())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, place=dict(state["place"]))
+
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
         place = [[list(key), group] for key, group in self.place.items()]

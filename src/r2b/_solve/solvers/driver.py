@@ -71,6 +71,9 @@ class Status(Enum):
     NOT_FINITE = "not finite"
     NOT_CERTIFIED = "not certified"
 
+    def __reduce__(self) -> Any:  # without it skops cannot store a member
+        return type(self), (self.value,)
+
     @property
     def ok(self) -> bool:
         """Whether the labels are the optimum, as the certificate proves."""
