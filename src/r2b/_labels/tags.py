@@ -18,7 +18,7 @@ import numpy as np
 from r2b._constraints.bounds import BOUNDS
 from r2b._constraints.epsilon import epsilon_per_class, numbers_per_class
 from r2b._constraints.families.doubts import warn_of_doubts
-from r2b._constraints.families.request import one_of
+from r2b._constraints.families.request import Request, one_of
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.compute import seed_of
 from r2b._data.frames import Backend, frame_of
@@ -401,22 +401,29 @@ def tasks_of(
     names = tags.names.tolist()
     request, settings = request_and_settings(options, without=WITHOUT)
     rows = with_groups(tags.of(0), data, request.missing)
-    largest = BOUNDS[request.bound].largest
-    epsilon = epsilon_per_class(request.epsilon, names, largest=largest)
-    target: Any = request.target
-    if target is not None and target != "population":
-        shares = numbers_per_class("target", target, names)
-        if not ((shares >= 0) & (shares <= 1)).all():
-            remedy = "Pass the share of rows that are to have each tag, from 0 to 1."
-            raise ParameterError(f"target is {target!r}.", remedy=remedy, target=target)
-        target = [{0: 1.0 - share, 1: share} for share in shares.tolist()]
-    found = []
-    for place, own in enumerate(epsilon.tolist()):
-        wanted = target[place] if isinstance(target, list) else target
-        asked = replace(request, epsilon={1: own}, target=wanted)
-        found.append(Task.of(replace(rows, labels=tags.of(place)), asked, settings))
+    found = [
+        Task.of(replace(rows, labels=tags.of(place)), asked, settings)
+        for place, asked in enumerate(requests_of(request, names))
+    ]
     _warn_of_tags(tags, found[0])
     return tags, found
+
+
+def requests_of(request: Request, names: Sequence[Any]) -> list[Request]:
+    """Return what is asked of each tag: the share of rows that have it is bounded."""
+    epsilon = epsilon_per_class(request.epsilon, names, largest=BOUNDS[request.bound].largest)
+    targets: list[Any] = [request.target] * len(names)
+    if request.target is not None and request.target != "population":
+        shares = numbers_per_class("target", request.target, names)
+        if not ((shares >= 0) & (shares <= 1)).all():
+            remedy = "Pass the share of rows that are to have each tag, from 0 to 1."
+            problem = f"target is {request.target!r}."
+            raise ParameterError(problem, remedy=remedy, target=request.target)
+        targets = [{0: 1.0 - share, 1: share} for share in shares.tolist()]
+    return [
+        replace(request, epsilon={1: own}, target=target)
+        for own, target in zip(epsilon.tolist(), targets, strict=True)
+    ]
 
 
 def put_together(tags: Tags, found: Sequence[FairLabels]) -> FairTags:

@@ -62,7 +62,8 @@ def _trains_further(self: Any) -> bool:
 
 def _gives_scores(self: Any) -> bool:
     soft = getattr(self, "form_", self.form) == "soft"
-    return not soft and hasattr(getattr(self, "estimator_", self.estimator), "decision_function")
+    plain = not (soft or self.multilabel)
+    return plain and hasattr(getattr(self, "estimator_", self.estimator), "decision_function")
 
 
 @takes_options(without=WITHOUT)
@@ -88,6 +89,10 @@ class ParityClassifier(FairPredictor):
     attribute : {"predicted", "given"}
         Whether predictions look at X alone, or are given the attribute as well, which costs less
         accuracy.
+    multilabel : bool
+        Whether y has a column of 0 and 1 for each of several tags, and the learner predicts all of
+        them. ``epsilon`` and ``target`` may then be given by tag; the forms are "round", which
+        "auto" chooses, "sample" and "soft".
     decisions : {"fair", "likeliest"}
         What ``predict`` gives: the most accurate decisions in parity, by prices on the scores of
         the learner trained on the labels as they came; or the likeliest class of the learner
@@ -148,6 +153,9 @@ class ParityClassifier(FairPredictor):
         Prices, and accuracy on rows that they were not found on.
     parity_ : ParityReport
         A verdict for every group, on rows that the prices were not found on.
+    tags_ : TagModels
+        With ``multilabel`` the model of each tag, such as ``tags_["dog"]``, with rules and a
+        frontier of its own.
     group_estimator_, group_reason_
         Who predicts the groups, and why.
     frontier_ : ModelFrontier
@@ -211,6 +219,7 @@ class ParityClassifier(FairPredictor):
         groups: GroupUse = "visible",
         group_estimator: Any = None,
         attribute: AttributeUse = "predicted",
+        multilabel: bool = False,
         decisions: Decisions = "fair",
         form: str = "auto",
         cv: int = 5,
@@ -243,7 +252,7 @@ class ParityClassifier(FairPredictor):
         X : array, sparse matrix or frame with N rows
             Handed to the learner as the kind of table it is; not changed.
         y : array-like of shape (N,) or (N, L)
-            Classes, or probabilities over L classes.
+            Classes, or probabilities over L classes; with ``multilabel`` a column for each tag.
         sensitive_features : array-like of shape (N,) or (N, n_attributes)
             Must be given.
         control_features : array-like of shape (N,) or (N, n_features), optional
@@ -296,7 +305,7 @@ class ParityClassifier(FairPredictor):
 
     @property
     def _cross_fits(self) -> bool:
-        return bool(self.groups != "given" or self.decisions != "likeliest")
+        return bool(self.multilabel or self.groups != "given" or self.decisions != "likeliest")
 
     def _train_once(self, X: Any, y: Any, data: dict[str, Any], fit_params: dict[str, Any]) -> None:
         labels, seed = solve(self, y, **data), seed_of(self.random_state)

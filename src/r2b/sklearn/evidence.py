@@ -359,6 +359,7 @@ def parity_of_groups(
     every: list[GroupParity] = []
     pairs: list[GroupParity] = []
     n_tests = sum(len(each.groups) * each.bound.epsilon.shape[-1] for each in groups.comparisons)
+    n_tests *= groups.judged_together
     quantile = NormalDist().inv_cdf(1.0 - 0.025 / n_tests)
     sizes, means, sd = groups.sizes(), groups.means(rows), deviations(groups, rows)
     for each, mean, size, own in zip(groups.comparisons, means, sizes, sd, strict=True):

@@ -144,6 +144,8 @@ class TrueGroups:
         The weight of each cell in the rows that were fitted, as a share of all.
     absent : tuple of str
         Groups without any row of a true class, which its comparison does without.
+    judged_together : int
+        Of how many tags the rows are judged, each by these comparisons.
     """
 
     schema: Schema
@@ -155,6 +157,7 @@ class TrueGroups:
     weight: Floats | None = field(repr=False)
     cell_share: Floats = field(repr=False)
     absent: tuple[str, ...] = ()
+    judged_together: int = 1
 
     @property
     def n_codes(self) -> int:

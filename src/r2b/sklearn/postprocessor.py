@@ -52,6 +52,9 @@ class ParityPostprocessor(FairPredictor):
     attribute : {"predicted", "given"}
         Whether predictions look at X alone, or are given the attribute as well, which costs less
         accuracy.
+    multilabel : bool
+        Whether y has a column of 0 and 1 for each of several tags, and the estimator predicts all
+        of them. ``epsilon`` and ``target`` may then be given by tag.
     prefit : bool
         The estimator is trained already, on other rows than those passed to ``fit``. Put it into
         scikit-learn's ``FrozenEstimator`` where this object is cloned, as in a search: a clone of
@@ -94,6 +97,9 @@ class ParityPostprocessor(FairPredictor):
         With ``confidence``: of decisions and of probabilities.
     comparisons_ : TrueGroups
         Who is compared with whom.
+    tags_ : TagModels
+        With ``multilabel`` the model of each tag, such as ``tags_["dog"]``, with rules and a
+        frontier of its own.
     parity_ : ParityReport
         A verdict for every group, on rows that the prices were not found on.
     classes_, n_features_in_, feature_names_in_
@@ -127,6 +133,7 @@ class ParityPostprocessor(FairPredictor):
         criterion: str | Sequence[str] = "demographic_parity",
         positive: Any = None,
         attribute: AttributeUse = "predicted",
+        multilabel: bool = False,
         prefit: bool = False,
         group_estimator: Any = None,
         cv: int = 5,
@@ -156,7 +163,7 @@ class ParityPostprocessor(FairPredictor):
         Parameters
         ----------
         X : array, sparse matrix or frame with N rows
-        y : array-like of shape (N,)
+        y : array-like of shape (N,), or (N, n_tags) with ``multilabel``
             Classes.
         sensitive_features : array-like of shape (N,) or (N, n_attributes)
             True groups; must be given.
@@ -229,8 +236,14 @@ class ParityPostprocessor(FairPredictor):
         NotFairWarning, DataWarning
             As in :meth:`fit`.
         """
-        check_is_fitted(self, "decision_rule_")
+        check_is_fitted(self, "classes_")
         require_sensitive(sensitive_features, type(self).__name__, "update")
+        if self.multilabel:
+            data = {"control_features": control_features, "sample_weight": sample_weight}
+            with self.tags_.held():
+                for model in self.tags_.models:
+                    model.update(X, sensitive_features=sensitive_features, **data)
+            return self
         if self.comparisons_.by_class:
             problem = f"criterion {self.criterion!r} compares rows of a true class."
             remedy = "Call fit with `prefit=True` and y."

@@ -51,6 +51,7 @@ from r2b.sklearn.learners import (
     kind_of,
     refuse_no_learner,
 )
+from r2b.sklearn.multilabel import by_tag, fit_tags, strata_of
 from r2b.sklearn.prices import Kind
 from r2b.sklearn.rule import FairScores, ScoreRows, decide, find_rule
 from r2b.sklearn.training import (
@@ -73,6 +74,7 @@ _FITTED = (
     "decision_rule_",
     "probability_rule_",
     "score_estimators_",
+    "tags_",
 )
 
 
@@ -99,7 +101,9 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
             fit_params = _check_method_params(whole.X, fit_params, left)
         for name in _FITTED:  # of a model before
             self.__dict__.pop(name, None)
-        if self._cross_fits:
+        if self.multilabel:
+            fit_tags(self, self._read(X, y, data, clusters, fit_params, self.cv), y)
+        elif self._cross_fits:
             rows = self._read(X, y, data, clusters, fit_params, self.cv)
             self._order = class_order(rows.classes)
             self.classes_ = rows.classes[self._order]
@@ -185,14 +189,17 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         fit_params: dict[str, Any],
         n_folds: Any,
     ) -> FitRows:
+        request, criteria = self._request(), self._criteria
+        if self.multilabel:
+            (y, request), criteria = strata_of(y, request), ("demographic_parity",)
         return FitRows.of(
             X,
             y,
             data,
-            self._request(),
+            request,
             cv=n_folds,
             random_state=self.random_state,
-            criteria=self._criteria,
+            criteria=criteria,
             positive=getattr(self, "positive", None),
             normalize=getattr(self, "normalize", False),
             clusters=clusters,
@@ -311,6 +318,9 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
 
     def _promise(self, X: Any, y: Any, data: dict[str, Any]) -> None:
         """Bound the disparity of predictions for new rows, from the rows that were held back."""
+        if self.multilabel:
+            self.__dict__ |= self.tags_.promise(X, y, data)
+            return
         request, (criterion, *_) = self._request(), self._criteria
         given = {name: data[name] for name in _GROUPS} if self.attribute == "given" else {}
         epsilon: Any = request.epsilon
@@ -366,6 +376,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         """Return the learner's probabilities; only where no prices were found for them."""
         raise NotImplementedError
 
+    @by_tag
     def predict(
         self,
         X: Any,
@@ -406,6 +417,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         return np.asarray(self.comparisons_.schema.classes.values[codes])
 
     @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
+    @by_tag
     def predict_proba(
         self, X: Any, *, sensitive_features: Any = None, control_features: Any = None
     ) -> Array:
@@ -452,6 +464,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
             return np.asarray(np.log(self.predict_proba(X, **groups)))
 
     @available_if(gives_probabilities)  # type: ignore[untyped-decorator]
+    @by_tag
     def predict_sampled(self, X: Any, random_state: Any = 0, **groups: Any) -> Array:
         """Draw a class for every row from its fair probabilities.
 
@@ -498,6 +511,7 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
         groups = {"sensitive_features": sensitive_features, "control_features": control_features}
         return float(accuracy_score(y, self.predict(X, **groups), sample_weight=sample_weight))
 
+    @by_tag
     def parity_report(
         self,
         X: Any = None,
