@@ -305,7 +305,7 @@ def test_tables_of_answers_belong_to_the_values_that_were_fitted() -> None:
         epsilon=0.05,
     )
     source = r2b.scan(pa.table({"y": label, "age": age}))
-    object.__setattr__(source.source, "batch_rows", 307)
+    source.source.batch_rows = 307
     fair = source.debias(
         "y",
         sensitive_features=r2b.Continuous("age", basis="linear"),

@@ -102,7 +102,7 @@ import r2b
 import r2b.engines.source
 from r2b.errors import R2BError
 
-r2b.engines.source._IN_MEMORY = 0
+r2b.engines.source.Source.most_held = 0
 
 def limited(source, target, label, most=20_000):
     scan = r2b.scan(source)

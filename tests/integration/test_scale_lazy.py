@@ -123,7 +123,7 @@ def test_batches_do_not_show_in_labels_and_no_file_stays(
 ) -> None:
     case = cases()["probabilities in columns"]
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("r2b.engines.source._IN_MEMORY", 0)  # rows are kept in a scratch file
+    monkeypatch.setattr("r2b.engines.source.Source.most_held", 0)  # rows are kept in a scratch file
     opened = {"polars": pl.from_arrow(case.table).lazy(), "duckdb": duckdb.from_arrow(case.table)}
     sources = {"polars": PolarsSource, "duckdb": DuckDBSource}
     asked = {**case.asked, **case.settings, "sample_entries": 0}

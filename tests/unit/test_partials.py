@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import r2b
 from r2b._solve.oracle import Block
-from r2b.engines.sample import ALL, Draw, First, share_limit
+from r2b.engines.sample import Draw, sample
+from r2b.engines.spool import HeldBlocks
 
 pa = pytest.importorskip("pyarrow")
 
@@ -44,12 +45,9 @@ def test_a_sample_is_the_same_however_rows_are_cut_and_no_larger_than_it_may_be(
         rng.dirichlet(np.ones(3), n_different)[rows],
         rng.integers(0, n_cells, 500).astype(np.uint8),
     )
-    first = First(n_cells, 3)
+    draw = Draw(n_cells, min(1.0, most / n_different), most)
     found = []
     for several in (blocks_of(labels, cells, cuts), blocks_of(labels, cells, [])):
-        sums, _, least = reduce(first.merge, map(first.make, several))
-        np.testing.assert_allclose(sums.sum(), 500)
-        draw = Draw(n_cells, share_limit(least, most), most)
         found.append(draw.settled(reduce(draw.merge, map(draw.make, several))))
     assert all(np.array_equal(one, other) for one, other in zip(*found, strict=True))
     hashes, sampled, mine, weight = found[0]
@@ -66,12 +64,13 @@ def test_a_sample_is_the_same_however_rows_are_cut_and_no_larger_than_it_may_be(
     ] == weight.tolist()
 
 
-def test_the_limit_of_a_sample_leaves_about_as_many_rows_as_were_asked_for() -> None:
+def test_a_sample_has_about_as_many_rows_as_are_asked_for() -> None:
     rng = np.random.default_rng(0)
     block = Block(rng.dirichlet(np.ones(3), 40_000), rng.integers(0, 5, 40_000))
-    draw = Draw(5, share_limit(First(5, 3).make(block)[2], 5000), 5001)
-    assert 4_000 < len(draw.make(block)[0]) <= 5001
-    assert share_limit(First(5, 3).make(block)[2], 60_000) == ALL
+    (labels, *_), whole = sample(HeldBlocks([block]), 5, 40_000, 5000)
+    assert 4_000 < len(labels) <= 5001 and not whole
+    (labels, *_), whole = sample(HeldBlocks([block]), 5, 40_000, 60_000)
+    assert len(labels) == 40_000 and whole
 
 
 def test_probabilities_of_few_different_rows_are_solved_from_the_sample_alone() -> None:

@@ -31,8 +31,6 @@ from r2b._files.paths import (
 if sys.platform != "win32":
     import fcntl
 
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2 in Linux
-
 
 @dataclass(eq=False)
 class Staged:
@@ -235,8 +233,9 @@ class AtomicWriter:
 def _exchanged(one: Path, other: Path) -> bool:
     """Swap the names of two folders in one step; return False where the system cannot."""
     try:
-        names = (_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other))
-        return bool(ctypes.CDLL(None).renameat2(*names, _RENAME_EXCHANGE) == 0)
+        # of Linux: -100 is the current folder (AT_FDCWD), 2 exchanges names (RENAME_EXCHANGE)
+        found = ctypes.CDLL(None).renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2)
+        return bool(found == 0)
     except (AttributeError, OSError, TypeError):
         return False
 

@@ -27,9 +27,6 @@ from r2b.errors import (
     require,
 )
 
-# of a sheet, the names among the rows; characters of a cell
-MOST_ROWS, MOST_COLUMNS, LONGEST = 1_048_576, 16_384, 32_767
-_EXACT = 1 << 53  # up to which a whole number of a workbook is exact
 # XML holds none of these as they are
 _UNHELD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\r\ufffe\uffff]")
 
@@ -223,7 +220,8 @@ def _array(values: Sequence[Any], name: str) -> Any:
     arrow = pyarrow()
     kinds = {type(value) for value in values if value is not None}
     if kinds and kinds <= {int, float}:
-        whole = kinds == {int} and all(abs(value or 0) <= _EXACT for value in values)
+        # a workbook rounds larger whole numbers
+        whole = kinds == {int} and all(abs(value or 0) <= 2**53 for value in values)
         return arrow.array(values if whole else _floats(values), None if whole else arrow.float64())
     if kinds and kinds <= {date, datetime}:
         moments = [
@@ -267,8 +265,8 @@ class SheetWriter:
     # A library would keep rows in a file on the disk, round numbers to 16 digits, cut long texts
     # and take some for formulas.
     def __init__(self, file: Any, names: Sequence[str], title: str = "Sheet1") -> None:
-        if len(names) > MOST_COLUMNS:
-            problem = f"The table has {len(names):,} columns, and a sheet holds {MOST_COLUMNS:,}."
+        if len(names) > 16_384:
+            problem = f"The table has {len(names):,} columns, and a sheet holds 16,384."
             raise InputError(problem, remedy="Write CSV or Parquet.", columns=len(names))
         self.names, self._rows, self._size = list(names), 0, 0
         self._places = [_letters(place) for place in range(len(names))]
@@ -285,13 +283,12 @@ class SheetWriter:
 
     def take(self, record: Any) -> None:
         """Write the rows of a record batch or a table."""
-        if self._rows + record.num_rows > MOST_ROWS:
-            most = MOST_ROWS - 1
+        if self._rows + record.num_rows > 1_048_576:
             problem = (
-                f"The table has more rows than a sheet holds, which is {most:,} below the names."
+                "The table has more rows than a sheet holds, which is 1,048,575 below the names."
             )
             remedy = "Write CSV or Parquet, which have no limit."
-            raise InputError(problem, remedy=remedy, limit=most)
+            raise InputError(problem, remedy=remedy, limit=1_048_575)
         self._append(zip(*(column.to_pylist() for column in record.columns), strict=True))
 
     def close(self) -> None:
@@ -325,11 +322,11 @@ class SheetWriter:
         """Write the rest of a cell that holds exactly this value."""
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return "/>"
-        if isinstance(value, str) and len(value) <= LONGEST and not _UNHELD.search(value):
+        if isinstance(value, str) and len(value) <= 32_767 and not _UNHELD.search(value):
             return f' t="inlineStr"><is><t xml:space="preserve">{escape(value)}</t></is></c>'
         if isinstance(value, bool):
             return f' t="b"><v>{value:d}</v></c>'
-        if (isinstance(value, int) and abs(value) <= _EXACT) or (
+        if (isinstance(value, int) and abs(value) <= 2**53) or (
             isinstance(value, float) and math.isfinite(value)
         ):
             return f"><v>{value!r}</v></c>"

@@ -32,7 +32,6 @@ from r2b._labels.sampling import Expansion, block_length, expanded, sample_rows
 from r2b._solve.oracle import respond
 
 HELD_ENTRIES = 1 << 26  # most entries of a table of answers: 512 MB
-ROUNDED_ENTRIES = 1 << 20  # entries of tables of counts that are rounded together
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,8 +262,8 @@ class FairRows:
         n_classes = data.n_classes
         counts, pairs = class_weights(data, ignore_weight=True), joint_codes(data)
         codes = np.empty(data.n_rows, smallest_unsigned(n_classes))
-        # Cells whose tables of classes are held together.
-        step = max(1, ROUNDED_ENTRIES // n_classes**2)
+        # Cells whose tables of classes are held together: 8 MiB.
+        step = max(1, (1 << 20) // n_classes**2)
         one = step >= data.n_cells
         for mine in [slice(None)] if one else rows_by_code(data.cells.codes // step):
             first = 0 if one else int(data.cells.codes[mine][0]) // step * step

@@ -26,7 +26,6 @@ from r2b.errors import (
 PIECE_ROWS = 1 << 20  # of a batch
 RELABELLED_ROWS = 1 << 18  # of a batch that gets new labels, of which several copies are held
 PIECE_ENTRIES = 1 << 22  # numbers of a batch whose columns hold lists
-_FILL = "Fill or drop such rows."
 # a number as people of many countries write it
 _POINTED = re.compile(r"[-+]?\d[\d ,.'_\u00a0\u2009\u202f\u2019]*")
 
@@ -131,11 +130,7 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
            [1.  , 0.  ]])
     """
     arrow, types = pyarrow(), pyarrow().types
-    row = _first_null(column)
-    if row is not None:
-        row = row_number(row)
-        problem = f"Row {row} has no list of probabilities in {name!r}."
-        raise ProbabilityError(problem, remedy=_FILL, row=row, column=name)
+    _refuse_null(column, 1, f"no list of probabilities in {name!r}", name)
     lengths = pyarrow_compute().list_value_length(column).to_numpy(zero_copy_only=False)
     if n_classes is None and len(lengths) == 0:
         problem = "There are no rows, and so no list of probabilities."
@@ -153,11 +148,7 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
             n_classes=wanted,
         )
     values = column.flatten()
-    entry = _first_null(values)
-    if entry is not None:
-        row = row_number(entry // max(wanted, 1))
-        problem = f"Row {row} has a missing probability in {name!r}."
-        raise ProbabilityError(problem, remedy=_FILL, row=row, column=name)
+    _refuse_null(values, wanted, f"a missing probability in {name!r}", name)
     if not types.is_floating(values.type):
         kinds = (types.is_integer, types.is_decimal, types.is_null)
         if not any(kind(values.type) for kind in kinds):
@@ -170,10 +161,13 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), wanted)
 
 
-def _first_null(column: Any) -> int | None:
-    if not column.null_count:
-        return None
-    return int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+def _refuse_null(values: Any, width: int, found: str, name: str) -> None:
+    """Refuse rows, of so many values each, of which one is missing."""
+    if values.null_count:
+        place = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
+        row = row_number(place // width)
+        remedy = "Fill or drop such rows."
+        raise ProbabilityError(f"Row {row} has {found}.", remedy=remedy, row=row, column=name)
 
 
 def one_array(column: Any) -> Any:

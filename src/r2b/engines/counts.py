@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn, Unpack
+from typing import Any, NoReturn, Unpack
 
 import narwhals as nw
 import numpy as np
@@ -113,13 +113,14 @@ def counted_roles(source: CountsSource, label: str, count: str, **named: Any) ->
     return roles
 
 
-@dataclass(frozen=True, eq=False)
 class CountsSource(HeldSource):
     """A table of combinations; ``count`` is the column that says how often each occurs."""
 
-    library: ClassVar[str] = ""
-    name: str = "the table of counts"
-    count: str = "count"
+    library = ""
+
+    def __init__(self, table: Any, count: str) -> None:
+        super().__init__(table, name="the table of counts")
+        self.count = count
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
         """Return the counts of the combinations that some row has."""
@@ -198,5 +199,5 @@ def counts_source(table: Any, count: str) -> CountsSource:
             kind=kind,
         ) from None
     if isinstance(frame, nw.LazyFrame):
-        return CountsSource(frame.collect("pyarrow").to_native(), count=count)
-    return CountsSource(frame.to_arrow(), count=count)
+        return CountsSource(frame.collect("pyarrow").to_native(), count)
+    return CountsSource(frame.to_arrow(), count)

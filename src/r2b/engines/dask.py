@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import dask
@@ -44,29 +44,21 @@ class DaskBlocks:
         return _merged([work(block, sent) for block in self.kept], task)
 
 
-@dataclass(frozen=True, eq=False)
 class DaskSource(Source):
-    """A ``dask.dataframe.DataFrame``, with any scheduler: threads, processes or a cluster.
+    """A ``dask.dataframe.DataFrame``, with any scheduler: threads, processes or a cluster."""
 
-    Attributes
-    ----------
-    table : dask.dataframe.DataFrame
-    """
-
-    table: Any
-    name: str = "the Dask frame"
+    name = "the Dask frame"
     # Partitions have an order, but the number of a row in the table would take a pass to know: a
     # key is asked for instead.
-    ordered: bool = field(default=False, init=False)
-    names: tuple[str, ...] = field(init=False)
+    ordered = False
 
-    def __post_init__(self) -> None:
-        strange = next((name for name in self.table.columns if not isinstance(name, str)), None)
+    def __init__(self, table: Any) -> None:
+        self.table, self.names = table, tuple(table.columns)
+        strange = next((name for name in self.names if not isinstance(name, str)), None)
         if strange is not None:
             problem = f"The name {strange!r} of a column of {self.name} is not text."
             remedy = "Rename the columns, such as with frame.rename(columns=str)."
             raise ParameterError(problem, remedy=remedy, column=strange)
-        object.__setattr__(self, "names", tuple(self.table.columns))
 
     def empty(self, columns: Sequence[str]) -> Any:
         """Return no rows of some columns; of null for objects, which may be anything."""
@@ -76,7 +68,10 @@ class DaskSource(Source):
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Bring one partition after the other to this process."""
-        return self._each(columns, lambda batch: batch)
+        for task in self._tasks(columns, lambda batch: batch):
+            (found,) = dask.compute(task)
+            if found is not None:
+                yield found[0]
 
     def reduce(self, columns: Sequence[str], task: Reduction) -> Any:
         """Merge what a task makes of all rows, where they are."""
@@ -102,12 +97,6 @@ class DaskSource(Source):
         do, work = _delayed(_on_part), _delayed(work)
         parts = self.table[list(dict.fromkeys(columns))].to_delayed()
         return [do(part, number, work) for number, part in enumerate(parts)]
-
-    def _each(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
-        for task in self._tasks(columns, work):
-            (found,) = dask.compute(task)
-            if found is not None:
-                yield found[0]
 
 
 def _delayed(work: Any) -> Any:

@@ -7,13 +7,13 @@ relation does not give.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from r2b.engines.batch import one_record
-from r2b.engines.lazy import LazySource, joins, lookup, spilled
+from r2b.engines.batch import PIECE_ROWS, one_record
+from r2b.engines.lazy import LazySource, joins, lookup
 from r2b.engines.roles import free_name, refuse_alike
 from r2b.engines.source import Relabel
+from r2b.engines.spool import spilled
 
 _CHANGED = (
     "A row has a combination of label and attributes that was not there when the labels were made: "
@@ -21,7 +21,6 @@ _CHANGED = (
 )
 
 
-@dataclass(frozen=True, eq=False)
 class DuckDBSource(LazySource):
     """A ``duckdb.DuckDBPyRelation``.
 
@@ -37,15 +36,15 @@ class DuckDBSource(LazySource):
     for a key, and a result is put in order with ``relation.order("id")``.
     """
 
-    name: str = "the DuckDB relation"
-    ordered: bool = field(default=False, init=False)
+    name = "the DuckDB relation"
 
-    def __post_init__(self) -> None:
-        names = tuple(self.table.columns)
-        for place, name in enumerate(names):
+    def __init__(self, table: Any, batch_rows: int = PIECE_ROWS) -> None:
+        super().__init__(table, batch_rows)
+        self.names = tuple(table.columns)
+        for place, name in enumerate(self.names):
             remedy = "Rename one of them in its query, such as SELECT ... AS other."
-            refuse_alike([each for each in names[:place] if each != name], [name], "DuckDB", remedy)
-        object.__setattr__(self, "names", names)
+            others = [each for each in self.names[:place] if each != name]
+            refuse_alike(others, [name], "DuckDB", remedy)
 
     def empty(self, columns: Sequence[str]) -> Any:
         """Return no rows of some columns."""
@@ -55,8 +54,9 @@ class DuckDBSource(LazySource):
         """Return some columns of the relation."""
         return self.table.project(", ".join(map(quoted, dict.fromkeys(columns))))
 
-    def records(self, frame: Any, size: int) -> Iterable[Any]:
-        """Stream a relation."""
+    def records(self, columns: Sequence[str], size: int) -> Iterable[Any]:
+        """Stream the relation."""
+        frame = self.table if columns == self.names else self.select(columns)
         reader: Iterable[Any] = frame.to_arrow_reader(size)
         return reader
 

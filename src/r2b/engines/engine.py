@@ -21,10 +21,10 @@ from r2b._data.probabilities import TOLERANCE
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import Task
-from r2b._solve.oracle import Block, Blocks, Oracle, Reduction
+from r2b._solve.oracle import Block, Blocks, Oracle, Pass, Reduction
 from r2b._solve.oracle.oracle import rescaled
 from r2b.engines.batch import Fold, add
-from r2b.engines.sample import ALL, Draw, First, share_limit
+from r2b.engines.sample import sample
 from r2b.engines.tally import refuse_weightless
 from r2b.errors import (
     EmptyError,
@@ -337,23 +337,19 @@ def open_remote(
     """
     refuse_entries(sample_entries)
     n_cells, n_classes = len(cell_weight), len(schema.classes)
-    most, limit, sums = sample_entries // n_classes, np.uint64(ALL), None
+    most, sums = sample_entries // n_classes, None
     if n_rows > most:
-        sums, mass, least = blocks.reduce(First(n_cells, n_classes))
-        limit = share_limit(least, most)
+        sums, mass = blocks.reduce(Pass("labels", (n_cells, n_classes)))
         refuse_changed(mass, cell_weight)
-    draw = Draw(n_cells, limit, most + 1)
-    _, labels, cells, weight = draw.settled(blocks.reduce(draw))
-    whole = bool(limit == ALL and len(labels) <= most)
+    (labels, cells, weight), whole = sample(blocks, n_cells, n_rows, most)
     if whole:
-        refuse_changed(
-            np.bincount(cells, weight, minlength=n_cells).astype(np.float64), cell_weight
-        )
-    sample = Rows(labels, cells, rescaled(cells, weight, cell_weight), n_cells, None)
-    oracle = near = Oracle.of(sample, threads=settings.threads)
+        mass = np.bincount(cells, weight, minlength=n_cells).astype(np.float64)
+        refuse_changed(mass, cell_weight)
+    some = Rows(labels, cells, rescaled(cells, weight, cell_weight), n_cells, None)
+    oracle = near = Oracle.of(some, threads=settings.threads)
     if not whole:
         oracle = Oracle(blocks, cell_weight, n_classes, near=near, label_sums=sums)
-    rows = sample if whole else Extent(n_rows, n_classes, labels.dtype, cell_weight)
+    rows = some if whole else Extent(n_rows, n_classes, labels.dtype, cell_weight)
     return Task.elsewhere(schema, groups, rows, cell_weight, oracle, request, settings)
 
 

@@ -6,36 +6,39 @@ one pass counts and another writes: so it is copied to a scratch file first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
 from r2b._files.arrow import first_line, pyarrow
-from r2b.engines.batch import Batch, one_record
-from r2b.engines.lazy import HeldSource, StreamSource, in_rows, spilled
-from r2b.engines.source import Relabel
+from r2b.engines.batch import PIECE_ROWS, one_record
+from r2b.engines.lazy import HeldSource, StreamSource
+from r2b.engines.spool import spilled
 from r2b.errors import InputError, ParameterError
 
 
-@dataclass(frozen=True, eq=False)
 class DatasetSource(StreamSource):
     """A ``pyarrow.dataset.Dataset``: files of any filesystem of pyarrow, or those of a lake.
 
-    Attributes
+    Parameters
     ----------
     table : pyarrow.dataset.Dataset
+    batch_rows : int
     name : str
     ordered : bool
         Whether rows are told apart by their place. The files of a dataset have an order; those of a
         lake may be rewritten in another.
     """
 
-    name: str = "the dataset"
-    ordered: bool = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.schema.names))
+    def __init__(
+        self,
+        table: Any,
+        batch_rows: int = PIECE_ROWS,
+        name: str = "the dataset",
+        ordered: bool = True,
+    ) -> None:
+        super().__init__(table, batch_rows)
+        self.name, self.ordered, self.names = name, ordered, tuple(self.schema.names)
 
     @property
     def schema(self) -> Any:
@@ -46,35 +49,18 @@ class DatasetSource(StreamSource):
         """Return no rows of some columns."""
         return one_record(self.schema.empty_table().select(list(columns)))
 
-    def select(self, columns: Sequence[str]) -> list[str]:
-        """Return the names of some columns: they are chosen when they are read."""
-        return list(dict.fromkeys(columns))
-
-    def records(self, frame: Any, size: int) -> Iterable[Any]:
+    def records(self, columns: Sequence[str], size: int) -> Iterable[Any]:
         """Stream some columns, in the order of the files."""
+        wanted = columns if columns == self.names else dict.fromkeys(columns)
         try:
-            yield from self.table.to_batches(columns=frame, batch_size=size)
+            yield from self.table.to_batches(columns=list(wanted), batch_size=size)
         except pyarrow().ArrowInvalid as cause:
             problem = f"{self.subject} cannot be read: {first_line(cause)}."
             raise InputError(problem, remedy="Correct or leave out the file.") from cause
 
-    def rows(self, relabel: Relabel) -> Iterator[Batch]:
-        """Stream all columns by name: one that comes twice is refused by the library."""
-        size = min(self.batch_rows, relabel.rows_at_once)
-        return in_rows(self.records(list(self.names), size), size)
 
-
-@dataclass(frozen=True, eq=False)
 class IcebergSource(DatasetSource):
-    """A table of Iceberg that ``pyiceberg`` has loaded, or a scan of one, without deleted rows.
-
-    Attributes
-    ----------
-    table : pyiceberg.table.DataScan
-    """
-
-    name: str = "the Iceberg table"
-    ordered: bool = field(default=False)
+    """A table of Iceberg that ``pyiceberg`` has loaded, or a scan of one, without deleted rows."""
 
     @property
     def schema(self) -> Any:
@@ -83,10 +69,10 @@ class IcebergSource(DatasetSource):
 
         return schema_to_pyarrow(self.table.projection(), include_field_ids=False)
 
-    def records(self, frame: Any, size: int) -> Iterable[Any]:
+    def records(self, columns: Sequence[str], size: int) -> Iterable[Any]:
         """Stream some columns; each file at a time, whatever size is asked for."""
-        scan = self.table.update(selected_fields=tuple(frame))
-        return (record.select(frame) for record in scan.to_arrow_batch_reader())
+        scan = self.table.update(selected_fields=tuple(columns))
+        return (record.select(list(columns)) for record in scan.to_arrow_batch_reader())
 
 
 def delta_source(table: Any) -> DatasetSource:
@@ -110,7 +96,8 @@ def delta_source(table: Any) -> DatasetSource:
 
 def iceberg_source(table: Any) -> IcebergSource:
     """Open a table of ``pyiceberg`` at the snapshot that it was loaded with, or a scan of one."""
-    return IcebergSource(table if type(table).__name__.endswith("Scan") else table.scan())
+    scan = table if type(table).__name__.endswith("Scan") else table.scan()
+    return IcebergSource(scan, name="the Iceberg table", ordered=False)
 
 
 def stream_source(stream: Any) -> HeldSource:

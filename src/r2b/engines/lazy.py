@@ -5,32 +5,26 @@ Polars and DuckDB count with a group-by, which is written in the words of each.
 
 from __future__ import annotations
 
-import mmap
-import tempfile
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
-from r2b._data.compute import work_ahead
 from r2b._files.arrow import pyarrow
-from r2b._solve.oracle import Block
 from r2b.engines.batch import PIECE_ROWS, Batch, in_batches, one_record, taken_rows
-from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source
-from r2b.engines.spool import keeping
 from r2b.engines.tally import MOST_COMBINATIONS, Tally, tally_of
-from r2b.errors import EmptyError, UnseenError
+from r2b.errors import UnseenError
 
 
-@dataclass(frozen=True, eq=False)
 class HeldSource(Source):
     """A ``pyarrow.Table``.
 
-    Attributes
+    Parameters
     ----------
     table : pyarrow.Table
     batch_rows : int
+    name : str
 
     Examples
     --------
@@ -41,82 +35,53 @@ class HeldSource(Source):
     2
     """
 
-    library: ClassVar[str] = "pyarrow"
-    table: Any
-    batch_rows: int = PIECE_ROWS
-    name: str = "the table"
-    ordered: bool = field(default=True, init=False)
-    names: tuple[str, ...] = field(init=False)
+    library = "pyarrow"
+    ordered = True
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.table.schema.names))
+    def __init__(self, table: Any, batch_rows: int = PIECE_ROWS, name: str = "the table") -> None:
+        self.table, self.batch_rows, self.name = table, batch_rows, name
+        self.names = tuple(table.schema.names)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """Cut the table."""
-        wanted = [self.names.index(name) for name in dict.fromkeys(columns)]
-        cut = in_batches(self.table.select(wanted), self.batch_rows)
-        return (batch for batch in cut if len(batch))
+        table = self.table
+        if columns != self.names:
+            table = table.select([self.names.index(name) for name in dict.fromkeys(columns)])
+        return (batch for batch in in_batches(table, self.batch_rows) if len(batch))
 
     def empty(self, columns: Sequence[str]) -> Any:
         """Return no rows of some columns."""
         return one_record(self.table.slice(0, 0).select(list(columns)))
-
-    def rows(self, relabel: Relabel) -> Iterator[Batch]:
-        """Cut the table with all columns."""
-        return (batch for batch in in_batches(self.table, self.batch_rows) if len(batch))
 
     def frame(self, relabel: Relabel) -> Any:
         """Return a table with new columns."""
         return pyarrow().Table.from_batches(self.labelled(relabel))
 
 
-@dataclass(frozen=True, eq=False)
 class StreamSource(Source):
     """A table that is streamed as record batches, as often as asked.
 
-    Attributes
+    Parameters
     ----------
     table : object
         What yields the batches.
     batch_rows : int
     """
 
-    table: Any
-    batch_rows: int = PIECE_ROWS
-    names: tuple[str, ...] = field(init=False)
+    ordered = False
+
+    def __init__(self, table: Any, batch_rows: int = PIECE_ROWS) -> None:
+        self.table, self.batch_rows = table, batch_rows
 
     @abstractmethod
-    def select(self, columns: Sequence[str]) -> Any:
-        """Return some columns of the frame."""
-
-    @abstractmethod
-    def records(self, frame: Any, size: int) -> Iterable[Any]:
-        """Stream a frame as record batches of about this size."""
+    def records(self, columns: Sequence[str], size: int) -> Iterable[Any]:
+        """Stream some columns as record batches of about this size."""
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Stream some columns."""
-        return self.stream(self.select(columns))
-
-    def rows(self, relabel: Relabel) -> Iterator[Batch]:
-        """Stream all columns."""
-        return self.stream(self.whole, len(relabel.decode.schema.classes))
-
-    @property
-    def whole(self) -> Any:
-        """The frame with all columns."""
-        return self.table
-
-    def stream(self, frame: Any, n_classes: int = 1) -> Iterator[Batch]:
-        """Stream a frame in batches of a fixed size: fewer rows where they are wide."""
-        size = max(1, min(self.batch_rows, (1 << 24) // n_classes))
-        return in_rows(self.records(frame, size), size)
-
-    def _decoded(self, decode: Decode) -> Iterator[Block]:
-        frame, n_classes = self.select(decode.roles.used), len(decode.schema.classes)
-        return work_ahead(decode, self.stream(frame, n_classes), self.threads)
+        """Stream some columns in batches of a fixed size."""
+        return in_rows(self.records(columns, self.batch_rows), self.batch_rows)
 
 
-@dataclass(frozen=True, eq=False)
 class LazySource(StreamSource):
     """A frame that its own engine evaluates: a LazyFrame of Polars or a relation of DuckDB."""
 
@@ -202,30 +167,3 @@ def lookup(values: Mapping[str, Any], relabel: Relabel) -> tuple[Any, tuple[str,
     names = list(new.columns) if relabel.form == "soft" else list(relabel.names[:2])
     columns = [*record.columns, *(new.columns[name] for name in names)]
     return arrow.Table.from_arrays(columns, names=[*own, *names]), own
-
-
-def spilled(records: Iterable[Any]) -> Any:
-    """Write record batches to a scratch file, and return them as a table that is mapped from it.
-
-    The file has no name where the system allows it, so that it is gone with the table, whatever
-    becomes of the process; its pages are in memory only while there is room. The environment
-    variable TMPDIR says where it lies.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> records = [pyarrow.record_batch({"a": [1]}), pyarrow.record_batch({"a": [2]})]
-    >>> spilled(records)["a"].to_pylist()
-    [1, 2]
-    """
-    arrow, writer = pyarrow(), None
-    with keeping(tempfile.gettempdir()), tempfile.TemporaryFile(prefix="r2b-") as file:
-        for record in records:
-            writer = writer or arrow.ipc.new_stream(file, record.schema)
-            writer.write_batch(record)
-        if writer is None:
-            raise EmptyError("There are no rows.", remedy="Pass at least one row.")
-        writer.close()
-        file.flush()
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return arrow.ipc.open_stream(arrow.py_buffer(mapped)).read_all()

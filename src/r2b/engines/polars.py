@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import polars
 from polars.io.plugins import register_io_source
 
 from r2b._files.arrow import pyarrow
-from r2b.engines.batch import Batch, one_record
+from r2b.engines.batch import PIECE_ROWS, Batch, one_record
 from r2b.engines.lazy import LazySource
 from r2b.engines.roles import free_name
 from r2b.engines.source import Relabel
@@ -27,7 +25,6 @@ _IN_ORDER = re.compile(
 )
 
 
-@dataclass(frozen=True, eq=False)
 class PolarsSource(LazySource):
     """A ``polars.LazyFrame``.
 
@@ -44,23 +41,20 @@ class PolarsSource(LazySource):
     repeat, "round" and "sample" ask for a key.
     """
 
-    library: ClassVar[str] = "polars"
-    name: str = "the LazyFrame"
-    ordered: bool = field(init=False)
+    library = "polars"
+    name = "the LazyFrame"
 
-    def __post_init__(self) -> None:
+    def __init__(self, table: Any, batch_rows: int = PIECE_ROWS) -> None:
+        super().__init__(table, batch_rows)
+        self._schema: dict[str, Any] = dict(table.collect_schema())
         for name in self._schema:
             if name == "*" or (name.startswith("^") and name.endswith("$")):
                 problem = f"Polars takes the name {name!r} of a column for a pattern of names."
                 remedy = f"Rename it first: frame.rename({{{name!r}: 'other'}})."
                 raise ParameterError(problem, remedy=remedy, column=name)
-        object.__setattr__(self, "names", tuple(self._schema))
-        plan = self.table.explain(optimized=False).splitlines()
-        object.__setattr__(self, "ordered", all(_IN_ORDER.match(line.strip()) for line in plan))
-
-    @cached_property
-    def _schema(self) -> dict[str, Any]:
-        return dict(self.table.collect_schema())
+        self.names = tuple(self._schema)
+        plan = table.explain(optimized=False).splitlines()
+        self.ordered = all(_IN_ORDER.match(line.strip()) for line in plan)
 
     def empty(self, columns: Sequence[str]) -> Any:
         """Return no rows of some columns."""
@@ -70,8 +64,9 @@ class PolarsSource(LazySource):
         """Return some columns of the frame."""
         return self.table.select(polars.col(list(dict.fromkeys(columns))))
 
-    def records(self, frame: Any, size: int) -> Iterable[Any]:
+    def records(self, columns: Sequence[str], size: int) -> Iterable[Any]:
         """Collect some rows at a time with the streaming engine."""
+        frame = self.select(columns)
         parts = frame.collect_batches(chunk_size=size, maintain_order=True, engine="streaming")
         return (record for part in parts for record in part.to_arrow().to_batches())
 

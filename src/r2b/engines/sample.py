@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from r2b._data.arrays import Array, row_hashes
-from r2b._solve.oracle import Block, Pass
+from r2b._solve.oracle import Block, Blocks
 from r2b._solve.oracle.blocks import Sums
 
-ALL = np.iinfo(np.uint64).max
-_SKETCH = 1024  # least hashes that tell how many rows differ, to about three percent
+ALL = np.uint64(np.iinfo(np.uint64).max)
 
 
 def mixed_hashes(block: Block) -> Array:
@@ -28,49 +27,24 @@ def mixed_hashes(block: Block) -> Array:
     return hashes
 
 
-def least_hashes(hashes: Array) -> Array:
-    """Return the least that differ, in order."""
-    few = hashes[hashes <= np.uint64(ALL // max(len(hashes) // (4 * _SKETCH), 1))]
-    found = np.unique(few)
-    return (found if len(found) >= _SKETCH else np.unique(hashes))[:_SKETCH]
+def sample(blocks: Blocks, n_cells: int, n_rows: int, most: int) -> tuple[Sums, bool]:
+    """Draw about ``most`` different rows; return them, and whether they are all there are.
 
-
-def share_limit(least: Array, most: int) -> np.uint64:
-    """Return the hash below which about ``most`` different rows lie; ALL where there are no more.
-
-    Examples
-    --------
-    >>> bool(share_limit(np.arange(10, dtype=np.uint64), 100) == ALL)
-    True
+    Returns
+    -------
+    list of ndarray
+        Labels, cells and weights.
+    bool
     """
-    different = (
-        len(least)
-        if len(least) < _SKETCH
-        else (_SKETCH - 1) / ((float(least[-1]) + 1.0) / float(ALL))
-    )
-    share = 0.9 * most / max(different, 1.0)
-    return np.uint64(ALL) if share >= 1.0 else np.uint64(int(share * float(ALL)))
-
-
-@dataclass(frozen=True, eq=False)
-class First:
-    """The first pass: sums of the labels and weights by cell, and the least hashes of rows."""
-
-    n_cells: int
-    n_classes: int
-
-    def make(self, block: Block) -> Sums:
-        """Read the rows once."""
-        sums = Pass("labels", (self.n_cells, self.n_classes)).make(block)
-        return [*sums, least_hashes(mixed_hashes(block))]
-
-    def merge(self, one: Sums, other: Sums) -> Sums:
-        """Add up, and keep the least."""
-        return [
-            one[0] + other[0],
-            one[1] + other[1],
-            least_hashes(np.concatenate([one[2], other[2]])),
-        ]
+    share = min(1.0, 0.9 * most / n_rows) if n_rows > most else 1.0
+    draw = Draw(n_cells, share, most + 1)
+    found = draw.settled(blocks.reduce(draw))
+    different = 0.9 * most / len(found[0])
+    # Where many rows are equal, more of the different ones have room.
+    if share < 1.0 and different > 2.0:
+        draw = Draw(n_cells, min(1.0, share * different), most + 1)
+        found = draw.settled(blocks.reduce(draw))
+    return found[1:], draw.share == 1.0 and len(found[0]) <= most
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +54,20 @@ class Draw:
     Attributes
     ----------
     n_cells : int
-    limit : numpy.uint64
-        Rows of larger hashes are left out.
+    share : float
+        Of all hashes: rows of larger ones are left out.
     most : int
         Rows at most, but for those of cells that would have none.
     """
 
     n_cells: int
-    limit: np.uint64
+    share: float
     most: int
+
+    @property
+    def limit(self) -> np.uint64:
+        """The largest hash that is taken."""
+        return ALL if self.share == 1.0 else np.uint64(int(self.share * float(ALL)))
 
     def make(self, block: Block) -> Sums:
         """Read the rows once; gives hashes, labels, cells and weights."""

@@ -7,10 +7,9 @@ columns. A reduction is made of each batch, and merged.
 
 from __future__ import annotations
 
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -43,7 +42,7 @@ from r2b.engines.batch import (
     taken_rows,
 )
 from r2b.engines.roles import ColumnRoles, Decode
-from r2b.engines.spool import HeldBlocks, Spool
+from r2b.engines.spool import HeldBlocks, block_of, record_of, spilled
 from r2b.engines.tally import Count, Tally
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
 
@@ -52,7 +51,6 @@ NO_ATTRIBUTE = (
     "Fill or drop such rows, or make them a group of their own with `missing='group'`, "
     "or leave them out with `missing='exclude'`."
 )
-_IN_MEMORY = 1 << 28  # bytes of decoded rows from which they go to a scratch file
 
 
 class Source(ABC):
@@ -81,6 +79,7 @@ class Source(ABC):
     library: ClassVar[str] = ""
     scratch: str | None = None
     threads: int | None = None
+    most_held: ClassVar[int] = 1 << 28  # bytes of decoded rows; more go to a scratch file
 
     @property
     def subject(self) -> str:
@@ -89,7 +88,10 @@ class Source(ABC):
 
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """Yield the rows in order, some columns of them, a batch at a time; none is empty."""
+        """Yield the rows in order, some columns of them, a batch at a time; none is empty.
+
+        For all columns in their order, also those that share a name are there.
+        """
 
     def run(self, columns: Sequence[str], work: Callable[[Batch], Any]) -> Iterator[Any]:
         """Run work on every batch; results come in the order of the batches."""
@@ -111,23 +113,29 @@ class Source(ABC):
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[Blocks]:
         """Keep decoded rows for several passes, in memory or in a scratch file."""
-        held: list[Block] = []
-        spool: Spool | None = None
-        n_bytes = 0
-        with ExitStack() as stack:
-            stack.callback(held.clear)
-            for block in self._decoded(decode):
-                n_bytes += block.labels.nbytes
-                held.append(block)
-                if spool is None and n_bytes > _IN_MEMORY:
-                    folder = self.scratch or tempfile.gettempdir()
-                    spool = stack.enter_context(closing(Spool(folder, self.threads)))
-                while spool is not None and held:
-                    spool.add(held.pop(0))
-            yield HeldBlocks(held, self.threads) if spool is None else spool
+        decoded, held, n_bytes = self._decoded(decode), list[Any](), 0
+        blocks = HeldBlocks(held, self.threads)
+        for block in decoded:
+            held.append(block)
+            n_bytes += block.labels.nbytes
+            if n_bytes > self.most_held:
+                popped = (held.pop(0) for _ in range(len(held)))
+                table = spilled(map(record_of, chain(popped, decoded)), self.scratch)
+                blocks = HeldBlocks(table.to_batches(), self.threads, block_of)
+        try:
+            yield blocks
+        finally:
+            blocks.held.clear()
 
     def _decoded(self, decode: Decode) -> Iterator[Block]:
-        return work_ahead(decode, self.batches(decode.roles.used), self.threads)
+        n_classes = len(decode.schema.classes)
+        rows = self._cut(decode.roles.used, max(1, (1 << 24) // n_classes))
+        return work_ahead(decode, rows, self.threads)
+
+    def _cut(self, columns: Sequence[str], size: int) -> Iterator[Batch]:
+        """Yield the rows, at most so many at a time."""
+        for batch in self.batches(columns):
+            yield from (batch.slice(start, size) for start in range(0, len(batch), size))
 
     def frame(self, relabel: Relabel) -> Any:
         """Return the table with new columns, of the kind that came in: a stream by default."""
@@ -138,15 +146,11 @@ class Source(ABC):
     def labelled(self, relabel: Relabel) -> Iterator[Any]:
         """Yield record batches of all columns and the new ones; one where there are no rows."""
         batch = None
-        for batch in self.rows(relabel):
+        for batch in self._cut(self.names, relabel.rows_at_once):
             yield beside(batch.record, relabel(batch))
         if batch is None:
             none = Batch(self.empty(self.names))
             yield beside(none.record, relabel(none))
-
-    def rows(self, relabel: Relabel) -> Iterator[Batch]:
-        """Yield the rows with all columns, no more at a time than get new labels at once."""
-        return self.batches(self.names)
 
     def empty(self, columns: Sequence[str]) -> Any:
         """Return a record batch without rows, which tells the types of columns."""

@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -42,16 +42,11 @@ class SparkBlocks:
         return merged_there(mapped(self.kept, Reduce(None, task), RESULTS), task)
 
 
-@dataclass(frozen=True, eq=False)
 class SparkSource(Source):
     """A ``pyspark.sql.DataFrame``, of a classic session or of Spark Connect.
 
     The frame is evaluated once per pass and must give the same rows each time: a frame with random
     columns is to be kept or written first.
-
-    Attributes
-    ----------
-    data : pyspark.sql.DataFrame
 
     Raises
     ------
@@ -61,20 +56,17 @@ class SparkSource(Source):
         Spark is too old.
     """
 
-    data: Any
-    name: str = "the Spark frame"
-    ordered: bool = field(default=False, init=False)
-    names: tuple[str, ...] = field(init=False)
-    plain: Any = field(init=False, repr=False)
-    _tallies: dict[tuple[str, ...], Tally] = field(default_factory=dict, init=False, repr=False)
+    name = "the Spark frame"
+    ordered = False
 
-    def __post_init__(self) -> None:
-        _refuse_other_frames(self.data)
-        object.__setattr__(self, "names", tuple(self.data.columns))
+    def __init__(self, data: Any) -> None:
+        _refuse_other_frames(data)
+        self.data, self.names = data, tuple(data.columns)
+        self._tallies: dict[tuple[str, ...], Tally] = {}
         # Columns called after their places: Spark reads dots and capitals in names in its own way,
         # and allows a name twice.
         places = (f"c{place}" for place in range(len(self.names)))
-        object.__setattr__(self, "plain", self.data.toDF(*places))
+        self.plain = data.toDF(*places)
 
     def select(self, columns: Sequence[str]) -> tuple[Any, tuple[str, ...]]:
         """Return some columns, called after their places, and their names."""

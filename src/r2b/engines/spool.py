@@ -7,93 +7,97 @@ of them however the process ends. A block is in memory only while a task looks a
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from r2b._data.arrays import Array
 from r2b._data.compute import work_ahead
+from r2b._files.arrow import pyarrow
 from r2b._files.paths import refused_path
 from r2b._solve.oracle import Block, Reduction, merged
+from r2b.errors import EmptyError
 
 ELSEWHERE = (
     "name another folder with the environment variable TMPDIR, or pass `scratch` to r2b.scan"
 )
 
-Slot = tuple[str, np.dtype[Any], tuple[int, ...], int]
-"""Where an array of a block is in the file: field, type, shape and offset."""
-
 
 @dataclass(frozen=True)
 class HeldBlocks:
-    """Blocks in memory, for several threads."""
+    """Blocks in memory, or records of a scratch file, for several threads.
 
-    blocks: list[Block]
-    threads: int | None = None
-
-    def reduce(self, task: Reduction) -> Any:
-        """Return the result for all blocks."""
-        return merged(task, work_ahead(task.make, self.blocks, self.threads))
-
-
-class Spool:
-    """Blocks in a scratch file.
-
-    Parameters
+    Attributes
     ----------
-    folder : str
-        Where the file is made.
+    held : list
     threads : int, optional
         All cores by default.
+    opened : callable, optional
+        Returns what is held as a block, for one pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> block = Block(np.array([[0.7, 0.3]]), np.array([0]))
+    >>> block_of(record_of(block)).labels
+    array([[0.7, 0.3]])
     """
 
-    def __init__(self, folder: str, threads: int | None = None) -> None:
-        self.folder = folder
-        self.threads = threads
-        self._blocks: list[list[Slot]] = []
-        with keeping(folder):
-            self._file = tempfile.TemporaryFile(dir=folder, prefix=".r2b-")  # noqa: SIM115
-
-    def add(self, block: Block) -> None:
-        """Keep a block."""
-        slots: list[Slot] = []
-        with keeping(self.folder):
-            end = self._file.seek(0, os.SEEK_END)
-            for field in fields(block):
-                array = getattr(block, field.name)
-                if array is None:
-                    continue
-                # Every byte is written: a hole would be filled later, when a full disk could only
-                # end the process.
-                end += self._file.write(bytes(-end % 64))
-                slots.append((field.name, array.dtype, array.shape, end))
-                end += self._file.write(
-                    np.ascontiguousarray(array).data.cast("B") if array.size else b""
-                )
-            self._file.flush()
-        self._blocks.append(slots)
+    held: list[Any]
+    threads: int | None = None
+    opened: Callable[[Any], Block] = lambda block: block
 
     def reduce(self, task: Reduction) -> Any:
         """Return the result for all blocks."""
-        made = work_ahead(lambda slots: task.make(self._block(slots)), self._blocks, self.threads)
-        return merged(task, made)
+        return merged(
+            task, work_ahead(lambda each: task.make(self.opened(each)), self.held, self.threads)
+        )
 
-    def _block(self, slots: list[Slot]) -> Block:
-        return Block(**{slot[0]: self._array(*slot[1:]) for slot in slots})
 
-    def _array(self, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> Array:
-        if 0 in shape:
-            return np.empty(shape, dtype)
-        return np.asarray(np.memmap(self._file, dtype, "r+", offset, shape))
+def record_of(block: Block) -> Any:
+    """Return a block of probabilities as a record batch."""
+    arrow, width = pyarrow(), block.labels.shape[1]
+    labels = arrow.FixedSizeListArray.from_arrays(arrow.array(block.labels.ravel()), width)
+    columns = {"labels": labels, "design": arrow.array(block.design)}
+    if len(block.weight):
+        columns["weight"] = arrow.array(block.weight)
+    return arrow.record_batch(columns)
 
-    def close(self) -> None:
-        """Remove the file."""
-        self._file.close()
+
+def block_of(record: Any) -> Block:
+    """Return a record batch as the block that it was, on its memory."""
+    labels, *others = record.columns
+    matrix = labels.flatten().to_numpy().reshape(len(record), -1)
+    return Block(matrix, *(column.to_numpy() for column in others))
+
+
+def spilled(records: Iterable[Any], folder: str | None = None) -> Any:
+    """Write record batches to a scratch file, and return them as a table that is mapped from it.
+
+    The file has no name where the system allows it, so that it is gone with the table, whatever
+    becomes of the process; its pages are in memory only while there is room.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> records = [pyarrow.record_batch({"a": [1]}), pyarrow.record_batch({"a": [2]})]
+    >>> spilled(records)["a"].to_pylist()
+    [1, 2]
+    """
+    arrow, writer, folder = pyarrow(), None, folder or tempfile.gettempdir()
+    with keeping(folder), tempfile.TemporaryFile(dir=folder, prefix=".r2b-") as file:
+        for record in records:
+            writer = writer or arrow.ipc.new_stream(file, record.schema)
+            writer.write_batch(record)
+        if writer is None:
+            raise EmptyError("There are no rows.", remedy="Pass at least one row.")
+        writer.close()
+        file.flush()
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return arrow.ipc.open_stream(arrow.py_buffer(mapped)).read_all()
 
 
 @contextmanager

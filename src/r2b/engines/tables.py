@@ -370,19 +370,19 @@ class Scan:
             elif not roles.soft:
                 counted = counted_rows(source, roles, request.missing)
                 task = Task.of(counted, request, settings, costs)
-                n_rows = source.tally([roles.label[0], *roles.attributes], roles.weight).n_rows
-                rows = TableRows(source, roles, counted.schema, counted, normalize, total=n_rows)
+                size = counted.size
+                rows = TableRows(source, roles, counted.schema, counted, normalize, total=size)
             else:
                 tally = source.tally(roles.attributes, roles.weight)
                 refuse_gaps(source, tally, roles, request.missing)
                 cells, mass = cells_of(tally, roles, missing=request.missing)
                 schema = Schema(*cells.parts, classes=classes_of(source, roles), is_soft=True)
                 blocks = stack.enter_context(source.blocks(Decode(roles, schema, normalize)))
-                n_rows = tally.n_rows
+                size = tally.n_rows
                 task = open_remote(
-                    blocks, schema, cells, mass, n_rows, request, settings, sample_entries
+                    blocks, schema, cells, mass, size, request, settings, sample_entries
                 )
-                rows = TableRows(source, roles, schema, None, normalize, total=n_rows)
+                rows = TableRows(source, roles, schema, None, normalize, total=size)
             warn_of_doubts(task)
             yield task, rows
 

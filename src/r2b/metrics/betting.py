@@ -21,12 +21,8 @@ import numpy as np
 
 from r2b._data.arrays import Array, Flags, Floats
 
-MOST_PAIRS = 65_536  # more rows are averaged before they are paired
-_STEPS = 512  # stakes are set anew so many times; twice as many narrow the bound by 1 to 2 %
 _AT_ONCE = 24  # values of delta that are tried together
 _AIM = log(1.1)  # bets aim a little beyond 1, so as not to end just below
-_WIDEST = 0.5  # the largest variance of a difference of two labels, until some were seen
-_TOP = 0.99  # stakes for larger deltas are those of this one: products stay numbers
 
 
 def block_means(values: Array, n_blocks: int) -> Floats:
@@ -50,7 +46,7 @@ def n_pairs(n_rows: int, n_others: int) -> int:
     (12, 40000)
     """
     fewer = min(n_rows, n_others)
-    return fewer // -(-fewer // MOST_PAIRS)
+    return fewer // -(-fewer // 65_536)  # more rows are averaged before they are paired
 
 
 def ruled_out(differences: Floats, candidates: Floats, alpha: float) -> Flags:
@@ -80,17 +76,20 @@ def ruled_out(differences: Floats, candidates: Floats, alpha: float) -> Flags:
     >>> ruled_out(differences, np.array([[0.02, 0.1, 0.2]]), 0.05)
     array([[False,  True,  True]])
     """
-    n_rows, step = len(differences), -(-len(differences) // _STEPS)
+    # Stakes are set anew 512 times; twice as many narrow the bound by 1 to 2 %.
+    n_rows, step = len(differences), -(-len(differences) // 512)
+    # Stakes for deltas above 0.99 are those of 0.99: products stay numbers.
     lacking, largest = (
         np.full(candidates.shape, -log(alpha)),
-        1 / (1 - np.minimum(candidates, _TOP)),
+        1 / (1 - np.minimum(candidates, 0.99)),
     )
     total, squares = np.zeros(len(candidates)), np.zeros(len(candidates))
     for start in range(0, n_rows, step):
         here = differences[start : start + step]
         # The variance comes from the rows before, never from these: a stake must be set before its
         # row is seen.
-        variance = (_WIDEST + squares - total**2 / max(start, 1)) / (1 + start)
+        # Until some rows were seen it is the largest that a difference of labels can have, 0.5.
+        variance = (0.5 + squares - total**2 / max(start, 1)) / (1 + start)
         stake = np.cbrt(lacking + _AIM) ** 2 / np.sqrt(variance * (n_rows - start))[:, None]
         share = np.where(lacking > 0, np.minimum(stake, largest), 0.0)
         factors = np.maximum(1 + share * (candidates - here[:, :, None]), 0.0)

@@ -546,11 +546,11 @@ def disparity_by_chance(
     def too_often(largest: float) -> float:
         return float(2 * counts @ norm.sf(largest * _STEPS / sizes) - (1 - level))
 
-    return widest * float(brentq(too_often, 0.0, _MOST_ERRORS))
+    # a normal number exceeds 38 standard errors with a chance of 0
+    return widest * float(brentq(too_often, 0.0, 38.0))
 
 
 _STEPS = 64  # standard errors are told apart in so many steps
-_MOST_ERRORS = 38.0  # a normal number exceeds so many standard errors with a chance of 0
 
 
 def _standard_errors(

@@ -27,7 +27,6 @@ KernelChoice = Literal["auto", "numpy", "compiled"]
 # entries from which loading the compiled kernels (0.3 s, once) is repaid within one solve
 _COMPILED_FROM = 1 << 20
 CACHED = 1 << 16  # entries that stay in cache while worked on; fewer are not worth a thread
-_LANES = 16  # parts of a table in memory that threads read at the same time
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,8 +298,9 @@ class MemoryBlocks:
         entries, curved = len(table) * n_classes, n_columns * n_classes**2
         if table.design.ndim == 2:
             curved *= n_columns
-        # each lane may make a table of curvature: together they should not outgrow the rows
-        n_lanes = min(_LANES, max(1, entries // CACHED), max(2, entries // curved))
+        # 16 threads may read at once. Each lane may make a table of curvature: together they should
+        # not outgrow the rows.
+        n_lanes = min(16, max(1, entries // CACHED), max(2, entries // curved))
         return cls(table, parts_of(len(table), -(-len(table) // n_lanes)), threads)
 
     def reduce(self, task: Reduction) -> Any:

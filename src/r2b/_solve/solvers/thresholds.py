@@ -24,7 +24,6 @@ from r2b._solve.solvers.driver import State
 
 _DAMPING = (1e-9, 1e3)  # least and most, in units of a class's mean over lam
 _SLOPE = 0.9  # a step must leave less than this part of the slope along it
-_IDLE = 5  # steps without a gain after which none will come, near the answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +132,7 @@ class Thresholds:
             seen.dual,
             0 if gains else state.idle + 1,
             min(seen.residual, state.best),
-            stalled=not gains and state.idle + 1 >= _IDLE,
+            stalled=not gains and state.idle >= 4,  # near the answer no gain will come
         )
 
     def look(self, prices: Floats) -> Seen:

@@ -337,21 +337,12 @@ def _delimiter_of(text: str) -> str:
 def _records(chunk: Chunk) -> tuple[list[bytes], list[bytes]]:
     """Return the text of each record and the end of its line."""
     raw = chunk.raw
-    if chunk.ends is None:
-        lines = raw.split(b"\n")
-        ends = [b"\n"] * len(lines)
-        if lines[-1]:
-            ends[-1] = b""
-        else:
-            del lines[-1], ends[-1]
-        if b"\r" not in raw:
-            return lines, ends
-        records = [line + end for line, end in zip(lines, ends, strict=True)]
-    else:
+    if chunk.ends is None and b"\r" not in raw:
+        last = b"\n" if raw.endswith(b"\n") else b""
+        ends = [b"\n"] * (chunk.n_records - 1) + [last]
+        return raw.split(b"\n")[: chunk.n_records], ends
+    records = raw.splitlines(keepends=True)
+    if chunk.ends is not None:
         records = [raw[start:stop] for start, stop in pairwise([0, *chunk.ends.tolist()])]
-    bodies = []
-    for record in records:
-        end = 2 if record.endswith(b"\r\n") else record.endswith((b"\n", b"\r"))
-        bodies.append(record[: len(record) - end])
-    ends = [record[len(body) :] for record, body in zip(records, bodies, strict=True)]
-    return bodies, ends
+    bodies = [record.rstrip(b"\r\n") for record in records]
+    return bodies, [record[len(body) :] for record, body in zip(records, bodies, strict=True)]

@@ -18,8 +18,6 @@ from r2b.engines.files.typed import ArrowStored, ParquetStored, WorkbookStored, 
 from r2b.engines.source import Relabel
 from r2b.errors import InputError
 
-_HELD_BYTES = 1 << 28  # of a row group that is put together; a larger one is split
-
 
 class Out:
     """A file that is being written.
@@ -104,7 +102,7 @@ class ParquetOut(Out):
     def take(self, piece: list[tuple[str, Any]]) -> None:
         """Write some rows; those of one row group of the input stay together."""
         for place, record in piece:
-            full = sum(each.nbytes for each in self._held) > _HELD_BYTES
+            full = sum(each.nbytes for each in self._held) > 1 << 28  # a larger group is split
             if self._keep_groups:
                 full = full or place != self._place
             else:

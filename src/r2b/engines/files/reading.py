@@ -30,7 +30,6 @@ from r2b.engines.spool import copied
 from r2b.engines.tally import combined, encoded_column
 from r2b.errors import DamagedFileError, InputError
 
-_LONGEST = 1 << 26  # bytes of one record, so that a quote that is not closed ends reading
 _ENCODING = "Say how it is encoded, such as `encoding='latin-1'` or `encoding='cp1252'`."
 
 
@@ -297,10 +296,10 @@ class TextStored(Stored):
             body = len(raw.rstrip(b"\r\n"))
             raw = raw[: body + (2 if raw[body : body + 2] == b"\r\n" else 1)] if body else b""
             carry = carry[len(raw) :]
-            if len(carry) > _LONGEST:
+            if len(carry) > 1 << 26:
                 problem = (
                     f"The record on line {line} of {self.part.name} does not end within "
-                    f"{_LONGEST:,} bytes."
+                    f"{1 << 26:,} bytes."
                 )
                 raise self._wrong(line, problem, "Look for a quote that is not closed.")
             if raw:
