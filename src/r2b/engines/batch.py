@@ -164,7 +164,7 @@ def lists_to_matrix(column: Any, n_classes: int | None = None, name: str = "") -
 def _refuse_null(values: Any, width: int, found: str, name: str) -> None:
     """Refuse rows, of so many values each, of which one is missing."""
     if values.null_count:
-        place = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
+        place = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
         row = row_number(place // width)
         remedy = "Fill or drop such rows."
         raise ProbabilityError(f"Row {row} has {found}.", remedy=remedy, row=row, column=name)
