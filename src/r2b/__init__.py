@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from r2b.engines.counts import debias_counts
     from r2b.engines.reweighing import reweigh_counts
     from r2b.engines.sql import count_query
+    from r2b.report.model import model_report
 
 __version__ = "0.1.0"
 
@@ -59,6 +60,7 @@ __all__ = [
     "load",
     "methods",
     "metrics",
+    "model_report",
     "reweigh",
     "reweigh_counts",
     "scan",
@@ -92,6 +94,7 @@ _MODULES = {
     "engines.reweighing": ("reweigh_counts",),
     "engines.sql": ("count_query",),
     "_labels.debiasing": ("debias",),
+    "report.model": ("model_report",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

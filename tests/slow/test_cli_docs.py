@@ -62,7 +62,7 @@ def missing_from(text: str) -> list[str]:
 
 
 def test_no_command_or_option_is_missing_from_the_page() -> None:
-    assert len(list(commands())) == 8
+    assert len(list(commands())) == 9
     assert missing_from(PAGE) == []
 
 

@@ -49,7 +49,12 @@ ONLY = {
 }
 # What a notebook shows is rendered by a later package, imported when a notebook asks; labels on a
 # GPU are debiased by the engine there.
-EXCEPTIONS = {("_labels", "report"), ("_audit", "report"), ("_labels", "engines")}
+EXCEPTIONS = {
+    ("_labels", "report"),
+    ("_audit", "report"),
+    ("_labels", "engines"),
+    ("sklearn", "report"),
+}
 EXCEPTIONS |= {("_labels", "_weights"), ("_weights", "engines")}  # r2b.load, and SQL
 # Rows are read and merged by _data, written by _labels, counted by metrics; where the solving is,
 # only the oracle walks them.

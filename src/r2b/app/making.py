@@ -27,6 +27,7 @@ from r2b.errors import InputError, MissingValueError, ParameterError, require
 from r2b.metrics import demographic_parity_difference
 from r2b.metrics.criteria import CRITERIA, disparity, disparity_by_chance
 from r2b.metrics.means import group_means
+from r2b.report import Report, predictions_report
 
 if TYPE_CHECKING:
     from r2b.app.tables import Workspace
@@ -255,6 +256,18 @@ def measured(table: FileSource, choice: Choice) -> dict[str, Any]:
         "classes": [str(plain_value(each)) for each in given.classes],
         "accuracy": 100 * float(given.weights @ correct / given.weights.sum()),
     }
+
+
+def prediction_report(table: FileSource, choice: Choice, **told: str) -> Report:
+    """Report on predictions; ``told`` has what is stated of the model."""
+    columns = table.columns([choice.label, choice.prediction])
+    return predictions_report(
+        columns[choice.prediction],
+        columns[choice.label],
+        label_name=choice.label,
+        **row_columns(table, choice),
+        **told,  # type: ignore[arg-type]
+    )
 
 
 def shares(fair: FairLabels) -> list[dict[str, Any]]:

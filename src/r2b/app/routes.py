@@ -24,7 +24,7 @@ from starlette.routing import Route
 from r2b.app import pages
 from r2b.app.choices import TASKS, Choice
 from r2b.app.files import Reading, body_within, open_adult, opened_file, read_again, read_upload
-from r2b.app.making import code_of, file_name, labels_file, measured
+from r2b.app.making import code_of, file_name, labels_file, measured, prediction_report
 from r2b.app.pages import fault, reads_pages, refusal
 from r2b.app.tables import ClosedError, Store, Workspace
 from r2b.errors import FileTooLargeError, ParameterError, R2BError
@@ -281,6 +281,11 @@ def _made(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Respon
 
 
 def _labels(workspace: Workspace, choice: Choice, asked: dict[str, Any]) -> Response:
+    if choice.task == "predictions":
+        told = {name: str(asked[name]) for name in ("purpose", "owner") if asked.get(name)}
+        page = prediction_report(workspace.table, choice, **told).to_html()
+        name = file_name(workspace, choice, "html")
+        return _download(page.encode(), name, "text/html; charset=utf-8")
     if choice.task == "decisions":
         choice = replace(choice, form="round")
     content = labels_file(workspace, choice)
@@ -317,7 +322,7 @@ _ACTIONS: dict[str, tuple[Callable[..., Response], tuple[str, ...]]] = {
     "report": (_report, ("labels",)),
     "code": (_code, ("labels",)),
     "made": (_made, tuple(TASKS)[1:]),
-    "file": (_labels, ("decisions", "training")),
+    "file": (_labels, tuple(TASKS)[1:]),
 }
 """What can be asked of a table, and for which tasks; the first one if none is named."""
 

@@ -364,6 +364,80 @@ def reweigh_command(data: str, output: str, as_json: bool, quiet: bool, **given:
     return Exit.DONE if found.status.ok else Exit.NOT_REACHED
 
 
+@group.command("report", short_help="Report on the decisions of a model.")
+@argument("data")
+@takes("prediction", "true_label", "plain", "sensitive", "control", "weight", "asked_epsilon")
+@takes("confidence", *options.DRAWS, "max_disparity", "report_file", "purpose", "owner")
+@takes("suppress_below", "force", *options.READING, "max_unpacked", *options.PRINTING)
+def report_command(data: str, output: str, as_json: bool, quiet: bool, **given: Any) -> int:
+    """Report on decisions about held-out rows, which DATA has in a column.
+
+    The report shows who gets which decision, every criterion with what chance explains, accuracy by
+    group, a promise about new rows, and what differs from the decisions of another model.
+
+    \b
+    Examples:
+      r2b report decided.csv --prediction decision --sensitive sex --output model.html
+      r2b report decided.csv --prediction decision --label job --sensitive gender,ethnicity \\
+        --plain before --purpose 'Suggests jobs' --owner 'data team' --output model.html
+      r2b report decided.parquet --prediction decision --label job --sensitive sex -o model.json
+    """  # noqa: D301
+    from r2b.report import predictions_report, words
+    from r2b.report.results import encoded
+
+    limit, force = taken(given, ("max_disparity", "force")).values()
+    with AtomicWriter(force=force) as writer, Meter(quiet=quiet or as_json) as meter:
+        source = open_table(data, given, meter)
+        writer.keep = kept_files(source)
+        writer.check(output)
+        taking = taken(given, ("prediction", "label", "plain", "weight"))
+        attributes, controls = (
+            named(source.names, given.pop(each)) for each in ("sensitive", "control")
+        )
+        if not attributes:
+            raise ParameterError(
+                "No sensitive column is named.", remedy="Pass `sensitive=...`.", code="no-sensitive"
+            )
+        single = {f"--{name}": [each] for name, each in taking.items() if each is not None}
+        source.check([*single.items(), ("--sensitive", attributes), ("--control", controls)])
+        if taking["weight"] is not None:
+            source = source.with_numbers([taking["weight"]])
+        columns = {
+            name: None if each is None else source.columns([each])[each]
+            for name, each in taking.items()
+        }
+        draws = {"n_permutations": given.pop("permutations"), "n_boot": given.pop("bootstrap")}
+        listing = source.listing.parts
+        with on_lines(source):
+            meter.now("Reporting")
+            report = predictions_report(
+                columns["prediction"],
+                columns["label"],
+                sensitive_features=source.columns(attributes),
+                control_features=source.columns(controls) if controls else None,
+                sample_weight=columns["weight"],
+                plain=columns["plain"],
+                label_name=taking["label"] or taking["prediction"],
+                files=[part.path for part in listing if part.held is None],
+                command=command_line(),
+                verify=command_line(),
+                of_model={"plain_name": f"the column {taking['plain']}"},
+                **draws,
+                **given,
+            )
+        text = encoded(report, output)
+        writer.write(output, text)
+        writer.commit()
+    facts = report.facts
+    if as_json:
+        print_json(facts)
+    elif not quiet:
+        print_text(words.title(facts))
+        _print_files({"report": output})
+    disparity = max((each["disparity"] for each in facts["audit"]["families"]), default=0.0)
+    return DONE if limit is None or disparity <= limit else NOT_REACHED
+
+
 @group.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")
 @argument("data")
 @takes(*options.ROLES, "epsilons", "points", *options.GROUPS, *options.BOUNDS, *options.SOLVER)

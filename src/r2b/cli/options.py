@@ -80,6 +80,13 @@ _OPTIONS: dict[str, Decorator] = {
         metavar="COLUMN",
     ),
     "key": _several("key", "For round and sample: columns that decide the draw of a row."),
+    "prediction": _option(
+        "prediction", "Column of decisions, one class per row.", metavar="COLUMN", required=True
+    ),
+    "plain": _option(
+        "plain", "Column of the decisions to compare with, such as those before.", metavar="COLUMN"
+    ),
+    "true_label": _option("label", "Column of true classes.", metavar="COLUMN"),
     # what is asked of the groups
     "families": _option(
         "families",
@@ -103,6 +110,16 @@ _OPTIONS: dict[str, Decorator] = {
         type=click.FloatRange(0),
         default=0.01,
         show_default=True,
+    ),
+    "asked_epsilon": _option(
+        "epsilon", "The difference that was asked of the model.", type=click.FloatRange(0)
+    ),
+    "confidence": _option(
+        "confidence",
+        "Confidence of the promise about new rows.",
+        default=0.95,
+        show_default=True,
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
     ),
     "epsilons": _option(
         "epsilons",
@@ -206,6 +223,16 @@ _OPTIONS: dict[str, Decorator] = {
     ),
     "html": _option("html", "Write a report as one HTML file.", type=FILE, callback=_report),
     "markdown": _option("markdown", "Write the report as Markdown.", type=FILE, callback=_report),
+    "report_file": click.option(
+        "--output",
+        "-o",
+        type=FILE,
+        required=True,
+        callback=_report,
+        help="The report: a file that ends in .html, .md or .json.",
+    ),
+    "purpose": _option("purpose", "What the model is for, to be stated.", metavar="TEXT"),
+    "owner": _option("owner", "Who answers for it, to be stated.", metavar="TEXT"),
     "suppress_below": _number("suppress-below", "In reports: hide figures of smaller cells.", 0),
     "force": _option("force", "Replace files that exist.", is_flag=True),
     # what verify insists on

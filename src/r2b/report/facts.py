@@ -302,7 +302,8 @@ def _facts(
             "package": versions()["r2b"],
             **parts,
             "label": parts["label"] or "label",
-            "trace": {**known, "versions": versions()},
+            "model": None,
+            "trace": {"versions": versions(), **known},
             "data": _data(data),
             "audit": found.to_json(),
             "excluded": () if found.fitted is None else found.fitted.excluded,
@@ -467,7 +468,8 @@ def _flows(fair: FairLabels) -> dict[str, Any]:
     """
     data, pairs = fair.dataset, _groups(fair.families)
     assert data is not None
-    note, tables, entries = None, [], []
+    note: str | None = None
+    entries: list[dict[str, Any]] = []
     if data.labels.is_soft:
         note = "Labels are probabilities: a row has no one class that it leaves."
         proof, total = (
@@ -492,25 +494,49 @@ def _flows(fair: FairLabels) -> dict[str, Any]:
         note = f"There are too many cells ({data.n_cells:,}) to list where labels go."
     else:
         flow = channel_of(fair) * class_weights(data)[:, :, None]
-        tables = [("", ["all rows"], flow.sum(axis=0)[None])]
-        if pairs:
-            tables = [
-                (
-                    member.name,
-                    fair.groups[member.groups],
-                    flow
-                    if fair.families.by_cell
-                    else np.tensordot(counting.design(data.cells).T, flow, axes=1),
-                )
-                for member, counting in pairs
-            ]
-        entries = [
-            _flow(family, name, table.sum(axis=1), table.sum(axis=0), table)
-            for family, names, several in tables
-            for name, table in zip(names, several, strict=True)
-        ]
-        if len(entries) > 200:
-            note = f"{len(entries) - 200:,} groups with fewer changes are not listed."
+        entries = _entries(flow, fair.families, data, fair.groups)
+    return _listed(entries, note)
+
+
+def flows_between(found: Audit, old: Dataset, new: Dataset) -> dict[str, Any]:
+    """Return the flow of one table of decisions to another, for every group of an audit."""
+    n_classes, families = old.n_classes, found.fitted
+    assert families is not None
+    if old.n_cells * n_classes**2 > _CHANNEL:
+        return _listed([], f"There are too many cells ({old.n_cells:,}) to list what changes.")
+    codes, one, two = (
+        each.astype(np.int64) for each in (old.cells.codes, old.labels.array, new.labels.array)
+    )
+    place = (codes * n_classes + one) * n_classes + two
+    flow = np.bincount(place, old.weight, old.n_cells * n_classes**2).astype(np.float64)
+    names = np.empty(max(each.groups.stop for each in families.members), object)
+    for (member, _), family in zip(_groups(families), found.families, strict=True):
+        names[member.groups] = family.groups
+    shape = old.n_cells, n_classes, n_classes
+    return _listed(_entries(flow.reshape(shape), families, old, names), None)
+
+
+def _entries(flow: Floats, families: Any, data: Dataset, names: Array) -> list[dict[str, Any]]:
+    """Add up the flows of cells for every group; of all rows where no groups are compared."""
+    tables = [
+        (
+            member.name,
+            names[member.groups],
+            flow if families.by_cell else np.tensordot(counting.design(data.cells).T, flow, axes=1),
+        )
+        for member, counting in _groups(families)
+    ] or [("", ["all rows"], flow.sum(axis=0)[None])]
+    return [
+        _flow(family, name, table.sum(axis=1), table.sum(axis=0), table)
+        for family, groups, several in tables
+        for name, table in zip(groups, several, strict=True)
+    ]
+
+
+def _listed(entries: list[dict[str, Any]], note: str | None) -> dict[str, Any]:
+    """Keep the groups with most changes."""
+    if len(entries) > 200:
+        note = f"{len(entries) - 200:,} groups with fewer changes are not listed."
     entries.sort(key=lambda entry: -entry["changed"])
     return {"flows": entries[:200], "flows_note": note}
 

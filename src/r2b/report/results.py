@@ -61,13 +61,17 @@ class Report:
         who = (
             f"{facts['label']} by {words.attributes(facts)}, {words.rows_of(facts['data']['rows'])}"
         )
+        if facts["model"] is not None:
+            of = f"decisions of {facts['model']['name']}" if facts["model"]["name"] else "decisions"
+            largest = max((each["disparity"] for each in facts["audit"]["families"]), default=0.0)
+            return f"<Report: {who}; {of}, disparity {largest:.4f}>"
         if made is None:
             return f"<Report: {who}; audited, nothing changed>"
         before, after = facts["certificate"]["disparity_before"], made["disparity"]
         return f"<Report: {who}; {made['form']}, disparity {before:.4f} -> {after:.4f}>"
 
     def _repr_html_(self) -> str:
-        return framed(self.to_html(), f"Parity report: {self.facts['label']}")
+        return framed(self.to_html(), f"{words.kind(self.facts)}: {self.facts['label']}")
 
     def to_html(self) -> str:
         """Return the report as one self-contained page."""
@@ -92,15 +96,28 @@ class Report:
         write_report(self, path)
 
 
-def write_report(report: Any, path: str | PathLike[str]) -> None:
-    """Write a report in the form that the ending of the path names."""
+def encoded(report: Any, path: str | PathLike[str]) -> bytes:
+    """Return a report in the form that the ending of the path names.
+
+    Raises
+    ------
+    ParameterError
+        The name ends in something else.
+    """
     name, endings = fspath(path), {".html": "html", ".htm": "html", ".md": "markdown"}
     form = {**endings, ".json": "json"}.get(PurePath(name).suffix.lower())
     if form is None:
         problem = f"A report cannot be written to {name}: its ending says nothing of the form."
         raise ParameterError(problem, remedy="End the name in .html, .md or .json.", path=name)
+    content: bytes = getattr(report, f"to_{form}")().encode("utf-8")
+    return content
+
+
+def write_report(report: Any, path: str | PathLike[str]) -> None:
+    """Write a report in the form that the ending of the path names."""
+    content = encoded(report, path)
     with AtomicWriter(force=True) as writer:
-        writer.write(name, getattr(report, f"to_{form}")().encode("utf-8"))
+        writer.write(fspath(path), content)
         writer.commit()
 
 

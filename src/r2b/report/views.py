@@ -26,7 +26,7 @@ def shade(deviation: float) -> str:
 
 def heat_maps(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the table of shares of every family, before and, if it is known, after."""
-    changed = facts["change"] is not None and not facts["change"]["unchanged"]
+    changed = facts["change"] is None or not facts["change"]["unchanged"]
     after = _by_name(facts["after"] if changed else None)
     left, maps = 12_000, []  # cells of folded tables: about 600 kB of page
     for family in _families(facts):
@@ -152,12 +152,27 @@ def four_fifths(facts: dict[str, Any]) -> list[dict[str, Any]]:
     return [_ratios(family, after.get(family["name"])) for family in _families(facts)]
 
 
-def _ratios(family: dict[str, Any], later: dict[str, Any] | None) -> dict[str, Any]:
-    rows = []
+def _ratios(
+    family: dict[str, Any], later: dict[str, Any] | None, listed: int = 400
+) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = []
+    every: list[dict[str, Any]] = []
     for k, ratio in enumerate(family["ratio_by_class"]):
         pairs = zip(family["means"], family["groups"], strict=True)
         known = [(means[k], group) for means, group in pairs if not isinstance(means[k], str)]
         plain = isinstance(ratio, float)
+        most = max(known)[0] if plain else 0.0
+        shares = zip(family["groups"], family["rows"], family["means"], strict=True)
+        every += [
+            {
+                "class": family["classes"][k],
+                "group": group,
+                "rows": n_rows,
+                "share": means[k],
+                "ratio": means[k] / most if most and not isinstance(means[k], str) else None,
+            }
+            for group, n_rows, means in shares
+        ]
         rows.append(
             {
                 "class": family["classes"][k],
@@ -176,6 +191,8 @@ def _ratios(family: dict[str, Any], later: dict[str, Any] | None) -> dict[str, A
         "family": words.family_name(family["name"]),
         "rows": rows[:TOP_ROWS],
         "more": max(0, len(rows) - TOP_ROWS),
+        "every": every[:listed],
+        "every_more": max(0, len(every) - listed),
         "classes": len(rows),
         "below": below("before"),
         "below_after": None if later is None else below("after"),
@@ -184,7 +201,8 @@ def _ratios(family: dict[str, Any], later: dict[str, Any] | None) -> dict[str, A
 
 def flows(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the groups whose labels change: charts of the first, and tables."""
-    classes, change = facts["data"]["classes"], facts["change"]
+    model, classes = facts["model"] or {}, facts["data"]["classes"]
+    change = facts["change"] or model.get("plain")
     entries = [] if change is None else change["flows"]
     moving = [entry for entry in entries if entry["changed"] > 0]
     several = len({entry["family"] for entry in moving}) > 1

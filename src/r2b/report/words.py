@@ -51,16 +51,22 @@ _SUPPRESSED = (
     "not: look before publishing."
 )
 _GENERAL = {
-    "A difference is not its cause": "Parity compares how often each label is given. It does not "
-    "say why groups differ, nor whether a single label is right.",
+    "A difference is not its cause": "Parity compares how often each {noun} is given. It does not "
+    "say why groups differ, nor whether a single {noun} is right.",
     "Equal shares may not be what is fair": "If a difference has a reason that should count, "
     "compare within its values (control features) instead of over all rows.",
     "Only what was given was measured": "Other attributes, and finer groups than those listed, "
     "may differ more.",
     "A largest difference is never zero": "It is the largest over all classes and pairs of groups, "
-    "so even fair labels show some. That is why chance is shown beside it.",
+    "so even fair {noun}s show some. That is why chance is shown beside it.",
     "Intervals suppose a sample": "They describe the population from which these rows, or "
-    "clusters, were drawn independently, not errors in labels or groups.",
+    "clusters, were drawn independently, not errors in {noun}s or groups.",
+}
+_OF_MODEL = {
+    "Held-out rows stand for new ones": "If people or their circumstances change, measure again. "
+    "Rows that were used to train or to choose the model say nothing here.",
+    "Parity is not accuracy": "Equal shares can be reached by decisions that are wrong. Read the "
+    "accuracy of every group beside them.",
 }
 _OF_CHANGE = {
     "Labels are not predictions": "A model trained on fair labels is usually much fairer, but its "
@@ -235,6 +241,23 @@ def unit(facts: dict[str, Any]) -> str:
     return "rows" if facts["data"]["weights"] is None else "weight"
 
 
+def kind(facts: dict[str, Any]) -> str:
+    """Name the report."""
+    return "Parity report" if facts["model"] is None else "Model report"
+
+
+def noun(facts: dict[str, Any]) -> str:
+    """Return what is counted in shares: labels, or the decisions of a model."""
+    return "label" if facts["model"] is None else "decision"
+
+
+def when(facts: dict[str, Any]) -> tuple[str, str]:
+    """Name the two tables that are compared."""
+    if facts["model"] is not None:
+        return "this model", facts["model"]["plain"]["name"] if facts["model"]["plain"] else ""
+    return "before", made(facts, "after, if made", "after")
+
+
 def made(facts: dict[str, Any], before: str, after: str) -> str:
     """Choose between the words for labels that could be made and for those that were."""
     return before if facts["made"] is None else after
@@ -252,8 +275,9 @@ def title(facts: dict[str, Any]) -> str:
         most = max(facts["audit"]["continuous"], key=lambda each: float(each["explained"]))
         share, label = percent(most["explained"]), quoted(most["class_name"])
         return f"{_attribute(most)} explains {share} of who is labelled {label}"
+    what = noun(facts).capitalize()
     if found["difference"] < SAME:
-        return "Labels do not differ between groups"
+        return f"{what}s do not differ between groups"
     if facts["made"] is not None and not facts["change"]["unchanged"]:
         before = number(100 * facts["certificate"]["disparity_before"])
         after = number(100 * facts["made"]["disparity"])
@@ -265,13 +289,51 @@ def title(facts: dict[str, Any]) -> str:
     # small groups may be farther apart
     most = "up to " if largest is None or found["difference"] >= largest["value"] - SAME else ""
     far = number(100 * found["difference"])
-    start = f"Labels differ between groups by {most}{far} percentage points"
+    start = f"{what}s differ between groups by {most}{far} percentage points"
+    if facts["model"] is not None and facts["model"]["asked"]:
+        return f"{start}; {_asked(facts['model'])}"
     if found["verdict"] == "not tested":
         return start
     if found["verdict"] == "within chance":
         return f"{start}, no more than chance would show"
     much = "far more" if found["difference"] >= 2 * found["chance"]["quantile"] else "more"
     return f"{start}, {much} than chance explains"
+
+
+def _asked(model: dict[str, Any]) -> str:
+    """Say for how many groups held-out rows show what a model was asked for."""
+    verdicts = [each["verdict"] for each in model["asked"]]
+    bound = "the bound it was asked for"
+    if isinstance(model["epsilon"], float):
+        bound = f"the bound of {points(model['epsilon'])}"
+    failed, unclear = (verdicts.count(each) for each in ("not met", "not shown"))
+    if failed:
+        return f"{bound} is not met for {failed} of {len(verdicts)} groups"
+    met = f"{len(verdicts) - unclear} of {len(verdicts)}" if unclear else f"all {len(verdicts)}"
+    few = f" and not shown for {unclear}" if unclear else ""
+    return f"{bound} is met for {met} groups{few}"
+
+
+def promise(found: dict[str, Any]) -> str:
+    """Say what holds for new rows."""
+    if found["bound"] is None:
+        return found["said"] or "No promise can be made from these rows."
+    return (
+        f"With confidence {percent(found['confidence'])}, groups of new rows from the same "
+        f"population differ by no more than {points(found['bound'])} ({found['criterion']})."
+    )
+
+
+def of_model(facts: dict[str, Any]) -> list[str]:
+    """Say what is known of a model: its promise, accuracy, and what it changes."""
+    model = facts["model"]
+    said = [promise(model["promise"])]
+    if model["plain"] is not None:
+        said.append(
+            f"{percent(model['plain']['changed'])} of the decisions differ from those of "
+            f"{model['plain']['name']}."
+        )
+    return said
 
 
 def _attribute(each: dict[str, Any]) -> str:
@@ -338,7 +400,7 @@ def _answer_of_audit(facts: dict[str, Any]) -> list[dict[str, str]]:
         most = number(100 * found["chance"]["quantile"])
         note = "at most, in 19 of 20 tables without any difference"
         figures.append(_figure("Chance", most, "points", note))
-    if found["interval"] is not None:
+    if found["interval"] is not None and facts["model"] is None:
         low, high = (number(100 * end) for end in found["interval"])
         note = f"{number(100 * found['level'], 0)} % interval of the difference"
         figures.append(_figure("Interval", f"{low} to {high}", "points", note))
@@ -346,6 +408,20 @@ def _answer_of_audit(facts: dict[str, Any]) -> list[dict[str, str]]:
     if ratios:
         note = "lowest share of a group over the highest; four fifths is 0.8"
         figures.append(_figure("Ratio", ratio(min(ratios)), "", note))
+    return figures + _answer_of_model(facts)
+
+
+def _answer_of_model(facts: dict[str, Any]) -> list[dict[str, str]]:
+    model, figures = facts["model"], []
+    if model is None:
+        return []
+    if model["promise"]["bound"] is not None:
+        bound = number(100 * model["promise"]["bound"])
+        figures.append(_figure("Promise", bound, "points", "at most, for new rows"))
+    if model["accuracy"] is not None:
+        was = model["accuracy"].get("plain")
+        note = "of the decisions are right" + ("" if was is None else f"; {percent(was)} without")
+        figures.append(_figure("Accuracy", number(100 * model["accuracy"]["all"]), "%", note))
     return figures
 
 
@@ -425,17 +501,18 @@ def _found(facts: dict[str, Any]) -> list[str]:
             "Between which groups, and in which class, is not shown: these cells have too few rows."
         ]
     (high, low), (more, less), (many, few) = found["groups"], found["means"], found["rows"]
-    have = made(facts, "have", "had")
+    have = made(facts, "have", "had") if facts["model"] is None else "get"
     shares = (
-        f"Of {quoted(high)} ({rows_of(many)}), {percent(more)} {have} the label "
+        f"Of {quoted(high)} ({rows_of(many)}), {percent(more)} {have} the {noun(facts)} "
         f"{quoted(found['class'])}; of {quoted(low)} ({rows_of(few)}), {percent(less)}."
     )
     sentences = [f"{shares} {_against_others(facts)}".rstrip()]
     if found["chance"] is not None:
+        chance = points(found["chance"]["quantile"])
         sentences.append(
-            "If the label had nothing to do with the group, two groups of these sizes would "
-            f"differ by chance, by no more than {points(found['chance']['quantile'])} in 19 of 20 "
-            "tables, with all groups looked at."
+            f"If the {noun(facts)} had nothing to do with the group, two groups of these sizes "
+            f"would differ by chance, by no more than {chance} in 19 of 20 tables, with all groups "
+            "looked at."
         )
     return sentences
 
@@ -481,6 +558,8 @@ def _of_continuous(each: dict[str, Any]) -> str:
 
 def _after(facts: dict[str, Any]) -> str:
     change, found = facts["change"], facts["headline"]
+    if facts["model"] is not None:
+        return " ".join(of_model(facts))
     if change is None:
         return (
             "Nothing was changed. r2b.debias would make the closest labels in parity, and prove "
@@ -534,6 +613,8 @@ def what_next(facts: dict[str, Any]) -> str:
     unchanged = change is not None and change["unchanged"]
     if found is not None and found["difference"] < SAME:
         return "Nothing has to be done for these groups. Others, or finer ones, may still differ."
+    if facts["model"] is not None:
+        return _next_of_model(facts["model"], found)
     if facts["made"] is not None and not unchanged:
         use = _USE[facts["made"]["form"]]
         return f"{use} Audit what a model trained on them predicts: labels are not predictions."
@@ -550,6 +631,21 @@ def what_next(facts: dict[str, Any]) -> str:
         f"within it (control features). If not, r2b debias {makes}; a larger epsilon changes fewer "
         "of them."
     )
+
+
+def _next_of_model(model: dict[str, Any], found: dict[str, Any] | None) -> str:
+    asked = model["asked"] or []
+    if any(each["verdict"] == "not met" for each in asked):
+        return (
+            "Do not rely on the bound: train on more rows, merge small groups, or accept a larger "
+            "epsilon, and report again."
+        )
+    if not asked and found is not None and found["verdict"] == "beyond chance":
+        return (
+            "First ask whether the difference has a reason that should count. If not, "
+            "ParityPostprocessor corrects the decisions of a finished classifier."
+        )
+    return "Measure again when the model, the people it decides about, or the law changes."
 
 
 def certificate(facts: dict[str, Any]) -> list[str]:
@@ -596,8 +692,12 @@ def limits_of(facts: dict[str, Any]) -> list[dict[str, str]]:
     """Say what the report does not: first what is particular to its data, then what is general."""
     change = facts["change"]
     changed = change is not None and not change["unchanged"]
-    limits = {**_particular(facts), **_GENERAL, **(_OF_CHANGE if changed else {})}
-    return [{"title": title, "text": text} for title, text in limits.items()]
+    more = _OF_CHANGE if changed else {} if facts["model"] is None else _OF_MODEL
+    limits = {**_particular(facts), **_GENERAL, **more}
+    return [
+        {"title": title, "text": text.replace("{noun}", noun(facts))}
+        for title, text in limits.items()
+    ]
 
 
 def _particular(facts: dict[str, Any]) -> dict[str, str]:

@@ -53,6 +53,7 @@ from r2b.sklearn.learners import (
 )
 from r2b.sklearn.multilabel import by_tag, fit_tags, strata_of
 from r2b.sklearn.prices import Kind
+from r2b.sklearn.reporting import ReportsItself
 from r2b.sklearn.rule import FairScores, ScoreRows, decide, find_rule
 from r2b.sklearn.training import (
     TrainingRows,
@@ -78,7 +79,7 @@ _FITTED = (
 )
 
 
-class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """The base of classifiers whose predictions are made fair by prices."""
 
     def _fit(
@@ -367,6 +368,24 @@ class FairPredictor(ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  #
     def _fair_rows(self, rule: FairScores, X: Any, sensitive: Any, control: Any) -> Floats:
         scores = self._scores(X)
         return rule.apply(scores, self.comparisons_, self._codes(X, scores, sensitive, control))
+
+    def predict_plain(self, X: Any) -> Array | None:
+        """Return the likeliest classes by the scores without prices, to compare with.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            None where no prices were found.
+        """
+        check_is_fitted(self, "classes_")
+        if not hasattr(self, "decision_rule_"):
+            return None
+        classes: Array = self.comparisons_.schema.classes.values
+        return np.asarray(classes[self._scores(X).argmax(axis=1)])
 
     def _predict_plain(self, X: Any) -> Array:
         """Return the likeliest classes; only where fair decisions were not asked for."""

@@ -17,6 +17,7 @@ from r2b.errors import ParameterError
 from r2b.sklearn.fair_labels import visible_groups
 from r2b.sklearn.labels import require_sensitive, weight_column
 from r2b.sklearn.learners import can_be_trained, weight_keyword
+from r2b.sklearn.reporting import ReportsItself
 
 Groups = Literal["predicted", "given"]
 
@@ -25,7 +26,7 @@ def _has(method: str) -> Any:
     return available_if(lambda self: hasattr(self.estimator, method))
 
 
-class WeightedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class WeightedClassifier(ReportsItself, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Train a classifier on row weights under which groups are in parity; labels stay as they are.
 
     Weights make a model fairer and bound nothing: its decisions may still differ between groups,

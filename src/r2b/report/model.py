@@ -1,0 +1,488 @@
+"""The report on a model: its decisions on held-out rows, and what it promised of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from numbers import Real
+from os import PathLike
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+
+from r2b._audit import Audit
+from r2b._audit.measure import audit_dataset, audit_request
+from r2b._audit.resampling import Draws
+from r2b._constraints.families.request import is_a
+from r2b._data import Dataset, Labels, Vocabulary
+from r2b._data.arrays import SAME, Array, frozen
+from r2b._data.cells import read_cells
+from r2b._data.columns import column_of, refuse_lengths
+from r2b._data.dataset import combine, read_known_labels
+from r2b._data.values import json_value
+from r2b._data.vocabulary import read_vocabulary
+from r2b.errors import R2BError
+from r2b.metrics.criteria import CRITERIA, disparity, disparity_by_chance
+from r2b.metrics.promise import parity_promise
+from r2b.report.facts import facts_of_audit, flows_between
+from r2b.report.results import Report
+from r2b.report.suppress import suppressed
+from r2b.report.trace import files_of, fingerprint, stamp, versions
+from r2b.report.words import limits_of
+
+_LINES = """from r2b.report import fingerprint
+fingerprint({rows}, sensitive_features=...)  # the checksum of the held-out rows
+fingerprint({decisions})  # the checksum of the decisions
+{again}  # the same figures"""
+
+
+class ModelReportOptions(TypedDict, total=False):
+    """Options of every report on a model; :func:`r2b.model_report` describes them."""
+
+    plain: Any
+    epsilon: Any
+    purpose: str | None
+    owner: str | None
+    label_name: str | None
+    date: Any
+    suppress_below: int
+    verify: str | None
+    confidence: float
+    n_permutations: int
+    n_boot: int
+    level: float
+    random_state: int
+
+
+def model_report(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    path: str | PathLike[str] | None = None,
+    **options: Unpack[ModelReportOptions],
+) -> Report:
+    """Report what a fitted classifier decides about rows that it was not trained on.
+
+    The report has the decisions by group, the disparity of every criterion with what chance
+    explains, a promise about new rows, accuracy by group, adverse-impact ratios, and what changed
+    against a plain model. Fair models add what they were asked for and what it costs.
+
+    Parameters
+    ----------
+    model : classifier
+        Anything fitted that has ``predict``.
+    X : array, sparse matrix or frame of shape (N, n_features)
+        Held-out rows.
+    y : array-like of shape (N,), optional
+        Their true classes. Without them accuracy and criteria of error rates are left out.
+    sensitive_features : array-like of shape (N,) or (N, n_attributes)
+        True groups of the rows.
+    control_features : array-like of shape (N,) or (N, n_features), optional
+        Groups are compared within each of their values.
+    sample_weight : array-like of shape (N,), optional
+        Weights of the rows.
+    path : path-like, optional
+        A page (``.html``), Markdown (``.md``) or all facts (``.json``) to write.
+    **options
+        ``plain``: a classifier to compare with, or its decisions; a model of r2b is compared with
+        its own scores without prices. ``epsilon``: what was asked of the model. ``purpose`` and
+        ``owner``: texts to be stated. ``label_name``: what is decided. ``date``,
+        ``suppress_below``, ``verify``, ``n_permutations``, ``n_boot``, ``level``: as for
+        :meth:`r2b.FairLabels.report`. ``confidence``: of the promise. ``random_state``: the same
+        number gives the same figures.
+
+    Returns
+    -------
+    r2b.report.Report
+        With ``to_html``, ``to_markdown``, ``to_json`` and ``save``.
+
+    Raises
+    ------
+    InputError
+        The rows cannot be used as they are.
+    ParameterError
+        A path that ends in something else.
+
+    See Also
+    --------
+    parity_promise : The promise alone.
+    audit : Decisions, or labels, measured by demographic parity alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import r2b
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> sex = rng.choice(["women", "men"], 4000)
+    >>> X = rng.normal(size=(4000, 2)) + np.outer(sex == "men", [1, 0])
+    >>> job = np.where(X[:, 0] + rng.normal(size=4000) > 0.5, "engineer", "clerk")
+    >>> old, new = slice(2000), slice(2000, None)
+    >>> model = LogisticRegression().fit(X[old], job[old])
+    >>> groups = {"sex": sex[new]}
+    >>> r2b.model_report(model, X[new], job[new], sensitive_features=groups, label_name="job")
+    <Report: job by sex, 2,000 rows; decisions of LogisticRegression, disparity 0.4379>
+    """
+    rows = {"sensitive_features": sensitive_features, "control_features": control_features}
+    known = {name: each for name, each in rows.items() if each is not None}
+    takes = getattr(model, "attribute", None) == "given"
+    asked: dict[str, Any] = {"name": _name(model), "versions": _versions(model)}
+    if hasattr(model, "parity_report"):
+        of_rows = {**known, "y": y, "sample_weight": sample_weight}
+        asked["asked"] = [asdict(each) for each in model.parity_report(X, **of_rows).groups]
+        asked["criteria"] = model._criteria
+        options.setdefault("epsilon", model.epsilon)
+        options.setdefault("plain", model.predict_plain(X))
+    frontier = getattr(model, "frontier_", None)
+    if frontier is not None:
+        columns = frontier._columns()
+        asked["cost"] = {
+            "points": [
+                dict(zip(columns, map(_known, row), strict=True))
+                for row in zip(*columns.values(), strict=True)
+            ],
+            "plain_accuracy": frontier.plain_accuracy,
+            "plain_disparity": frontier.plain_disparity,
+            "chance": frontier.chance,
+            "rows": frontier.n_rows,
+            "said": frontier.cost,
+        }
+    plain = options.get("plain")
+    asked["plain_name"] = "the plain model"
+    if plain is not None and hasattr(plain, "predict"):
+        asked["plain_name"], options["plain"] = _name(plain), plain.predict(X)
+    report = predictions_report(
+        model.predict(X, **(known if takes else {})),
+        y,
+        **rows,
+        sample_weight=sample_weight,
+        of_model=asked,
+        **options,
+    )
+    if path is not None:
+        report.save(path)
+    return report
+
+
+def predictions_report(
+    y_pred: Any,
+    y: Any = None,
+    *,
+    sensitive_features: Any,
+    control_features: Any = None,
+    sample_weight: Any = None,
+    of_model: Mapping[str, Any] | None = None,
+    files: Sequence[str] = (),
+    command: str | None = None,
+    **options: Unpack[ModelReportOptions],
+) -> Report:
+    """Report on decisions that are in a table, without the model that made them.
+
+    Parameters
+    ----------
+    y_pred : array-like of shape (N,)
+        Decisions.
+    y, sensitive_features, control_features, sample_weight, **options
+        As for :func:`r2b.model_report`; ``plain`` holds decisions.
+    of_model : mapping, optional
+        What is known of the model.
+    files : sequence of str
+        The files that hold the rows; their checksums are stated.
+    command : str, optional
+        The command that made the report.
+
+    Examples
+    --------
+    >>> decided, sex = ["hire", "no", "no", "no"] * 50, ["f", "f", "m", "m"] * 50
+    >>> predictions_report(decided, sensitive_features={"sex": sex})
+    <Report: label by sex, 200 rows; decisions, disparity 0.5000>
+    """
+    rows = {
+        "sensitive_features": sensitive_features,
+        "control_features": control_features,
+        "sample_weight": sample_weight,
+    }
+    below, asked = options.get("suppress_below", 0), dict(of_model or {})
+    plain, epsilon = options.get("plain"), options.get("epsilon")
+    draws = Draws(
+        options.get("n_permutations", 200),
+        options.get("n_boot", 500),
+        options.get("level", 0.95),
+        options.get("random_state", 0),
+    )
+    given = {"y_pred": y_pred, "y": y, "plain": plain}
+    given = {name: each for name, each in given.items() if each is not None}
+    data = _tables(given, rows)
+    found = _audited(data["y_pred"], draws)
+    undrawn = replace(draws, n_permutations=0, n_boot=0)
+    before = _audited(data["plain"], undrawn) if "plain" in data else None
+    name = options.get("label_name") or getattr(y if y is not None else y_pred, "name", None)
+    facts = facts_of_audit(
+        found,
+        label_name=name if isinstance(name, str) else None,
+        trace=_trace(y_pred, y, rows, asked, options, files),
+    )
+    facts["command"] = command
+    facts["model"] = {
+        "name": asked.get("name"),
+        "purpose": options.get("purpose"),
+        "owner": options.get("owner"),
+        "epsilon": json_value(epsilon),
+        "asked": _asked(asked.get("asked", ()), below) or None,
+        "cost": asked.get("cost"),
+        "promise": _promise(y_pred, y, rows, asked, epsilon, options.get("confidence", 0.95)),
+        "accuracy": None,
+        "plain": None,
+        "increased": None,
+    }
+    model = facts["model"]
+    if below:  # the text names groups with their rows
+        model["promise"]["said"] = ""
+    if "y" in data:
+        right = _audited(_right(data["y_pred"], data["y"]), draws)
+        shown = suppressed(facts_of_audit(right), below, right)["audit"]
+        model["accuracy"] = {"all": float(right.overall[0]), "families": shown["families"]}
+        if before is not None:
+            was = _audited(_right(data["plain"], data["y"]), undrawn)
+            model["accuracy"]["plain"] = float(was.overall[0])
+            if not below:
+                model["accuracy"]["before"] = [each.means[:, 0].tolist() for each in was.families]
+    model["criteria"] = list(_criteria(found, before, given, rows, model["accuracy"]))
+    if before is not None:
+        changed = data["plain"].labels.array != data["y_pred"].labels.array
+        model["plain"] = {
+            "name": asked.get("plain_name", "the plain model"),
+            "changed": float(np.average(changed, weights=data["y_pred"].weight)),
+            **(
+                {"flows": [], "flows_note": "Small cells are hidden."}
+                if below
+                else flows_between(found, data["plain"], data["y_pred"])
+            ),
+        }
+        if not below:
+            facts["after"] = [_means(each) for each in before.to_json()["families"]]
+            model["increased"] = _increased(found, before)
+    facts["model"] = json_value(model)
+    facts["limits"] = limits_of(facts)
+    return Report(suppressed(facts, below, found))
+
+
+def _name(model: Any) -> str:
+    inner = getattr(model, "estimator", None)
+    return f"{type(model).__name__}{'' if inner is None else f' of {type(inner).__name__}'}"
+
+
+def _versions(model: Any) -> dict[str, str]:
+    """Return the versions of the libraries that the model comes from."""
+    each = (model, getattr(model, "estimator", None))
+    names = sorted({type(one).__module__.split(".")[0] for one in each})
+    found = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
+    return {name: text for name, text in found.items() if isinstance(text, str) and name != "r2b"}
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _asked(verdicts: Sequence[dict[str, Any]], below: int) -> list[dict[str, Any]]:
+    """Return the verdicts; where small cells are hidden, without what follows from a cell."""
+    if not below:
+        return list(verdicts)
+    few, less = f"<{below}", {"class_name": "", "disparity": ""}
+    return [
+        {**each, **less, "n_rows": each["n_rows"] if each["n_rows"] >= below else few}
+        for each in verdicts
+    ]
+
+
+def _tables(given: Mapping[str, Any], rows: Mapping[str, Any]) -> dict[str, Dataset]:
+    """Read decisions and true classes as labels of the same classes and groups."""
+    order = ("y", "y_pred", "plain")
+    columns = {name: column_of(given[name], what=name) for name in order if name in given}
+    for name, column in columns.items():
+        refuse_lengths("y_pred", len(columns["y_pred"]), name, len(column))
+    each = [read_vocabulary(column, what=name)[1].values for name, column in columns.items()]
+    values = list(dict.fromkeys(value for one in each for value in one.tolist()))
+    plain = len({one.dtype.kind for one in each}) == 1
+    classes = Vocabulary(np.array(values, None if plain else object))
+    cells = read_cells(
+        rows["sensitive_features"],
+        control_features=rows["control_features"],
+        categorical_only=False,
+    )
+    return {
+        name: combine(
+            read_known_labels(given[name], vocabulary=classes, soft=False, normalize=False),
+            cells,
+            rows["sample_weight"],
+            "allow",
+        )
+        for name in columns
+    }
+
+
+def _right(decided: Dataset, true: Dataset) -> Dataset:
+    """Return a table whose labels say whether decisions are right."""
+    wrong = (decided.labels.array != true.labels.array).astype(np.int64)
+    return replace(decided, labels=Labels(Vocabulary(np.array(["right", "wrong"])), frozen(wrong)))
+
+
+def _audited(data: Dataset, draws: Draws) -> Audit:
+    return audit_dataset(data, audit_request("both"), draws)
+
+
+def _trace(
+    y_pred: Any,
+    y: Any,
+    rows: Mapping[str, Any],
+    asked: Mapping[str, Any],
+    options: Any,
+    files: Sequence[str],
+) -> dict[str, Any]:
+    true = "y" if y is not None else "decisions"
+    decisions, again = "decisions", "r2b.audit(decisions, sensitive_features=...)"
+    if "name" in asked:
+        decisions = "model.predict(X)"
+        again = f"r2b.model_report(model, X, {true}, sensitive_features=...)"
+    held = "the columns of the held-out rows as they were read, in their order"
+    mark = fingerprint(y_pred if y is None else y, **rows)
+    return {
+        "date": stamp(options.get("date")),
+        "input": {"sha256": mark, "of": held, "files": files_of(files)},
+        "output": {"sha256": fingerprint(y_pred), "of": "the decisions"},
+        "verify": options.get("verify")
+        or _LINES.format(rows=true, decisions=decisions, again=again),
+        "versions": versions() | asked.get("versions", {}),
+    }
+
+
+def _promise(
+    y_pred: Any,
+    y: Any,
+    rows: Mapping[str, Any],
+    asked: Mapping[str, Any],
+    epsilon: Any,
+    confidence: float,
+) -> dict[str, Any]:
+    """Bound the disparity of new rows, or say why these rows allow no bound."""
+    first = asked.get("criteria", ("",))[0]
+    criterion = CRITERIA.get(first, CRITERIA["demographic_parity"])
+    try:
+        found = parity_promise(
+            y_pred,
+            y_true=y if criterion.by_true_class else None,
+            criterion=criterion.name,
+            epsilon=float(epsilon) if is_a(Real, epsilon) else None,
+            confidence=confidence,
+            families="both",
+            **rows,
+        )
+    except R2BError as error:
+        return {"bound": None, "said": f"No promise can be made: {error.problem}"}
+    return {
+        "criterion": criterion.title.lower(),
+        "bound": found.bound,
+        "measured": found.measured,
+        "confidence": found.confidence,
+        "holds": found.holds,
+        "said": str(found),
+    }
+
+
+def _criteria(
+    found: Audit,
+    before: Audit | None,
+    given: Mapping[str, Any],
+    rows: Mapping[str, Any],
+    accuracy: Mapping[str, Any] | None,
+) -> Any:
+    """Measure every criterion for every family, with what chance explains."""
+    was = dict.fromkeys([each.name for each in found.families])
+    if before is not None:
+        was |= {each.name: each.disparity for each in before.families}
+    for each in found.families:
+        worst = each.worst or each.largest
+        parity = CRITERIA["demographic_parity"].title
+        yield _measured(parity, each.name, worst.value, worst.level, was[each.name])
+    if "y" not in given:
+        return
+    assert found.data is not None and accuracy is not None
+    cells = found.data.cells
+    names = cells.columns[: cells.n_sensitive]
+    families: list[Any] = [[[name]] for name in names] + [[list(names)]]
+    for criterion in (each for each in CRITERIA.values() if each.by_true_class):
+        for family in families if len(names) > 1 else ["crossed"]:
+            asked = {"families": family, **rows}
+            here = [
+                disparity(criterion.name, given["y"], given[name], **asked)
+                for name in ("y_pred", "plain")
+                if name in given
+            ]
+            chance = disparity_by_chance(criterion.name, given["y"], given["y_pred"], **asked)
+            name = names[0] if family == "crossed" else " x ".join(family[0])
+            yield _measured(criterion.title, name, here[0], chance, *here[1:])
+    for place, each in enumerate(accuracy["families"]):
+        worst = each["worst"] or each["largest"]
+        if worst is None:  # hidden, because all groups are small
+            continue
+        means = accuracy["before"][place] if "before" in accuracy else None
+        plain = None if means is None else float(np.ptp(means))
+        yield _measured("Equal accuracy", each["name"], worst["value"], worst["level"], plain)
+
+
+def _measured(
+    criterion: str, family: str, found: float, chance: float | None, plain: float | None = None
+) -> dict[str, Any]:
+    verdict = None if chance is None else found > chance
+    return {
+        "criterion": criterion,
+        "family": family,
+        "found": found,
+        "chance": chance,
+        "beyond": verdict,
+        "plain": plain,
+    }
+
+
+def _means(family: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("name", "disparity", "disparity_by_class", "ratio", "ratio_by_class", "means")
+    return {name: family[name] for name in (*names, "overall")}
+
+
+def _increased(found: Audit, before: Audit, most: int = 15) -> dict[str, Any]:
+    """List the differences between two groups that are larger than those of the plain model."""
+    gaps: list[dict[str, Any]] = []
+    n_gaps = n_increased = 0
+    for now, was in zip(found.families, before.families, strict=True):
+        one, two = np.triu_indices(len(now.groups), 1)
+        gap, old = (np.abs(each.means[one] - each.means[two]) for each in (now, was))
+        more = gap - old
+        n_gaps, n_increased = n_gaps + more.size, n_increased + int((more > SAME).sum())
+        largest = np.argsort(-more, axis=None, kind="stable")[:most]
+        for pair, k in zip(*np.unravel_index(largest, more.shape), strict=True):
+            if more[pair, k] <= SAME:
+                break
+            gaps.append(
+                {
+                    "family": now.name,
+                    "class": now.classes[k],
+                    "groups": [now.groups[one[pair]], now.groups[two[pair]]],
+                    "rows": [now.rows[one[pair]], now.rows[two[pair]]],
+                    "plain": old[pair, k],
+                    "now": gap[pair, k],
+                    "beyond": _pair_beyond(now, int(one[pair]), int(two[pair]), gap[pair, k]),
+                }
+            )
+    gaps.sort(key=lambda each: each["plain"] - each["now"])
+    return {"of": n_gaps, "count": n_increased, "listed": gaps[:most]}
+
+
+def _pair_beyond(family: Any, one: int, two: int, gap: float) -> bool | None:
+    """Whether a difference is more than chance explains for groups of these sizes."""
+    levels: Array | None = family.levels
+    return None if levels is None else bool(gap > levels[one] + levels[two])
