@@ -17,6 +17,7 @@ NEEDS = {
     "src/r2b/_solve/oracle/vectors.py": ["numba"],
     "src/r2b/datasets/adult.py": ["pandas"],
     "src/r2b/sklearn": ["sklearn"],
+    "src/r2b/report/model.py": ["sklearn"],
     "src/r2b/app": ["starlette", "uvicorn"],
     "experiments": ["sklearn", "pyarrow", "matplotlib"],
     "src/r2b/models/boosting.py": ["sklearn", "lightgbm", "xgboost"],

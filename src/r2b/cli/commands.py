@@ -434,8 +434,8 @@ def report_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
     elif not quiet:
         print_text(words.title(facts))
         _print_files({"report": output})
-    disparity = max((each["disparity"] for each in facts["audit"]["families"]), default=0.0)
-    return DONE if limit is None or disparity <= limit else NOT_REACHED
+    disparity: float = max((each["disparity"] for each in facts["audit"]["families"]), default=0.0)
+    return Exit.DONE if limit is None or disparity <= limit else Exit.NOT_REACHED
 
 
 @group.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")

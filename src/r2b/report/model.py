@@ -126,7 +126,7 @@ def model_report(
     >>> model = LogisticRegression().fit(X[old], job[old])
     >>> groups = {"sex": sex[new]}
     >>> r2b.model_report(model, X[new], job[new], sensitive_features=groups, label_name="job")
-    <Report: job by sex, 2,000 rows; decisions of LogisticRegression, disparity 0.4379>
+    <Report: job by sex, 2,000 rows; decisions of LogisticRegression, disparity 0.4...>
     """
     rows = {"sensitive_features": sensitive_features, "control_features": control_features}
     known = {name: each for name, each in rows.items() if each is not None}
