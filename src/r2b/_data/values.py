@@ -156,6 +156,8 @@ def to_plain(values: Array) -> dict[str, Any]:
     >>> to_plain(np.array(["a", "b"]))
     {'dtype': '<U1', 'type': 'str', 'values': ['a', 'b']}
     """
+    if values.dtype.kind in "SU":  # no wider than the values need
+        values = np.array(values.tolist(), values.dtype.kind)
     if values.dtype.kind in _KINDS:
         dtype, kind = values.dtype.str, _KINDS[values.dtype.kind]
         values = values.view(dtype[0] + "i8") if kind == "time" else values
@@ -209,6 +211,8 @@ def from_plain(stored: dict[str, Any]) -> Array:
         )
         if kind == "time":
             return np.array(values, dtype=dtype.str[0] + "i8").view(dtype)
+        if dtype.kind in "SU" and dtype.itemsize > np.array(values, dtype.kind).itemsize:
+            raise ValueError(f"{dtype} is wider than its values")
         return as_objects(values).astype(dtype)
 
 

@@ -249,7 +249,10 @@ class Vocabulary:
         with stored_as("values"):
             if not isinstance(has_missing, bool):
                 raise TypeError(f"has_missing is {has_missing!r}")
-        return cls(from_plain(stored), has_missing=has_missing)
+            made = cls(from_plain(stored), has_missing=has_missing)
+            if len(made._places) < len(made):
+                raise ValueError("a value is there twice")
+        return made
 
 
 def read_vocabulary(

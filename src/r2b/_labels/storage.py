@@ -108,10 +108,7 @@ def load(path: str | PathLike[str]) -> Any:
     >>> again.transform(["b"], sensitive_features=["f"])
     array([[0.33333333, 0.66666667]])
     """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as cause:
-        raise _refusal(path, f"is not JSON ({cause})") from cause
+    content = read_json(path)
     format = content.get("format") if isinstance(content, dict) else None
     if format == WEIGHTS:
         from r2b._weights.storage import restored
@@ -120,6 +117,32 @@ def load(path: str | PathLike[str]) -> Any:
     if format == TAGS:
         return stored_result(content, path, TAGS, restored_tags)
     return solution_of(content, path)
+
+
+def read_json(path: str | PathLike[str]) -> Any:
+    """Read a file of JSON in which no key comes twice.
+
+    Raises
+    ------
+    FileFormatError
+        It is not one, or too large to be a saved result.
+    """
+    most = 1 << 28  # bytes: prices of 100,000 groups and 100 classes
+    with open(path, "rb") as file:
+        raw = file.read(most + 1)
+    if len(raw) > most:
+        raise _refusal(path, f"has more than {most:,} bytes")
+    try:
+        return json.loads(raw.decode("utf-8"), object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as cause:
+        raise _refusal(path, f"is not JSON ({cause})") from cause
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"of {len(pairs)} keys only {len(found)} differ")
+    return found
 
 
 def solution_of(content: Any, path: str | PathLike[str]) -> FairLabels:

@@ -10,48 +10,40 @@ from typing import Any
 
 import numpy as np
 
-from r2b._constraints.families import Families, Request
+from r2b._constraints.families import BoundName, Families, Family, FamilyChoice, Request
+from r2b._constraints.families.fitted import crossings_of
+from r2b._constraints.families.request import MissingValues, SmallGroups
 from r2b._constraints.families.resolve import resolve
 from r2b._constraints.parity import Parity
 from r2b._data import Cells
+from r2b._data.arrays import Floats
 from r2b._data.cells import Layout
 from r2b._data.compute import work_ahead
+from r2b._data.outcomes import OutcomeChoice
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.values import json_value, written
 from r2b._files.formats import as_text
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised, realised
-from r2b._labels.summary import MEASURES
+from r2b._labels.rows import Form
 from r2b._solve.certificate import PROVEN
 from r2b._solve.settings import SETTINGS
+from r2b._verify.claim import COMPARED, Check, Counted, claim_lines, claim_of, required_checks
 from r2b._verify.output import ROWS, Fingerprints, Output, RowSums, spelled_schema
 from r2b._verify.record import UNREADABLE, Record, beside, read_record
+from r2b._verify.table import ColumnMarks, column_marks
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.gathering import held_rows
-from r2b.engines.roles import ColumnRoles, names_of
+from r2b.engines.roles import Decode, names_of
 from r2b.engines.source import Relabel
 from r2b.engines.table_rows import TableRows, recounted
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
 
 _READING = ("format", "encoding", "delimiter", "na", "watch")
 FOLLOWED = "the certificate can be followed"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at.
-
-    Attributes
-    ----------
-    name : str
-    ok : bool
-    found : str
-    """
-
-    name: str
-    ok: bool
-    found: str
+NOT_CHECKED = ("command", "history", "residual", "r2b", "names of outcomes")
+"""What a certificate says of how it was made; nothing follows from it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +60,10 @@ class Verification:
         Of the labels that came in, and of the distributions; None where it did not come to that.
     realised : Realised or None
         Of one class per row, as it stands in the output.
+    plain : float or None
+        The disparity of the file if every crossing of values is a group and every row counts once.
+    similar : tuple of str
+        Columns that look like fair labels and were not verified.
     """
 
     output: str
@@ -76,11 +72,21 @@ class Verification:
     disparity_before: float | None = None
     disparity: float | None = None
     realised: Realised | None = field(default=None, repr=False)
+    plain: float | None = None
+    similar: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether every check holds."""
         return all(check.ok for check in self.checks)
+
+    @property
+    def verdict(self) -> str:
+        """Return "verified", "not verified", or "not proven" where only nothing is compared."""
+        failed = [check.name for check in self.checks if not check.ok]
+        if not failed:
+            return "verified"
+        return "not proven" if failed == [COMPARED] else "not verified"
 
     @property
     def disparity_in_file(self) -> float | None:
@@ -91,30 +97,41 @@ class Verification:
         """Return it as plain values that strict JSON can hold."""
         facts = {
             "verified": self.ok,
+            "verdict": self.verdict,
             "form": None if self.claim is None else self.claim["form"],
             "claim": self.claim,
             "disparity": {
                 "before": self.disparity_before,
                 "probabilities": self.disparity,
                 "file": self.disparity_in_file,
+                "plain": self.plain,
             },
             "realised": None if self.realised is None else self.realised.to_json(),
             "checks": self.checks,
+            "similar_columns": self.similar,
+            "not_checked": NOT_CHECKED,
         }
         plain: dict[str, Any] = json_value(facts)
         return plain
 
     def __str__(self) -> str:
         form = "" if self.claim is None else f", {self.claim['form']}"
-        lines = [f"{'Verified' if self.ok else 'NOT VERIFIED'}: {written(self.output)}{form}"]
+        verdict = "Verified" if self.ok else self.verdict.upper()
+        lines = [f"{verdict}: {written(self.output)}{form}"]
         if self.claim is not None:
-            lines += [f"  {name:18}{text}" for name, text in _claim_lines(self.claim)]
+            lines += [f"  {name:18}{text}" for name, text in claim_lines(self.claim)]
         if self.disparity is not None:
             soft = "" if self.realised is None else f"; {self.disparity:.4f} as probabilities"
             lines.append(
                 f"  {'disparity':18}{self.disparity_before:.4f} before, "
                 f"{self.disparity_in_file:.4f} in the file{soft}"
             )
+            if self.plain is not None and abs(self.plain - (self.disparity_in_file or 0)) > PROVEN:
+                every = "if every crossing of values is a group and every row counts once"
+                lines.append(f"  {'':18}{self.plain:.4f} {every}")
+        if self.similar:
+            lines.append(f"  {'not verified':18}{', '.join(map(written, self.similar))}")
+        lines.append(f"  {'not checked':18}{', '.join(NOT_CHECKED)} of the certificate")
         for each in self.checks:
             lines.append(f"  {'ok  ' if each.ok else 'FAIL'}  {each.name:40}{each.found}")
         return "\n".join(lines)
@@ -127,7 +144,18 @@ def verify(
     data: str | PathLike[str] | None = None,
     label: str | Sequence[str] | None = None,
     sensitive_features: str | Sequence[str] | None = None,
+    control_features: str | Sequence[str] | None = None,
+    sample_weight: str | None = None,
+    families: FamilyChoice | Sequence[str | Sequence[str] | Family] | None = None,
+    bound: BoundName | None = None,
     epsilon: float | Mapping[Any, float] | None = None,
+    outcomes: OutcomeChoice | None = None,
+    missing: MissingValues | None = None,
+    small_groups: SmallGroups | None = None,
+    min_group_size: int | None = None,
+    form: Form | None = None,
+    columns: str | Sequence[str] | None = None,
+    strict: bool = False,
     **reading: Any,
 ) -> Verification:
     r"""Check the fair labels in an output from the data.
@@ -135,7 +163,8 @@ def verify(
     It checks means, parity, the bound and, from the prices, that no labels in parity are closer.
 
     No number in the certificate is believed: it says what was asked for and holds the prices, which
-    prove or do not. An edited label, price or number makes a check fail.
+    prove or do not. An edited label, price or number makes a check fail, and so does an edit of any
+    other column. A claim may be true and empty, so require what you were promised.
 
     Parameters
     ----------
@@ -145,11 +174,31 @@ def verify(
         The file that was written beside it by default.
     data : path, optional
         The table that was debiased, where the output no longer has its columns: the same rows in
-        the same order.
-    label, sensitive_features : str or list of str, optional
-        Insist that these are the columns of the label and of the attributes, no more and no fewer.
+        the same order. Columns that both have are compared.
+    label, sensitive_features, control_features : str or list of str, optional
+        Require that these are the columns, no more and no fewer. Every required attribute must be
+        compared.
+    sample_weight : str, optional
+        Require this column of weights; "" for none.
+    families : {"crossed", "marginal", "both"} or list, optional
+        Require these families, with two groups or more in each.
+    bound : str, optional
+        Require this bound; "range" where ``epsilon`` is required.
     epsilon : float or mapping, optional
-        Insist on this instead of what the certificate says was asked for.
+        Require at most this.
+    outcomes : optional
+        Require that these are compared, as for :func:`r2b.debias`.
+    missing, small_groups : str, optional
+        Require that rows without values, or in small groups, are treated in this way or occur not.
+    min_group_size : int, optional
+        Require so many rows of every group.
+    form, columns : optional
+        Require this form, and that these are the columns of new labels.
+    strict : bool
+        Require the plain reading of all that is not required by name: every value of every
+        attribute is a group of its own, in the crossing of all; the bound is "range"; there are no
+        weights, control columns, outcomes, offsets and texts that mean missing; and nothing is
+        merged or left out.
     **reading
         ``format``, ``encoding``, ``delimiter`` and ``na`` as for :func:`r2b.scan`, where they are
         not as the certificate says; ``watch``, a function called with how far each pass over the
@@ -158,7 +207,8 @@ def verify(
     Returns
     -------
     Verification
-        Its ``ok`` says whether all checks hold, ``claim`` what was proven.
+        Its ``ok`` says whether all checks hold, ``claim`` what was proven. Where no two groups are
+        compared its ``verdict`` is "not proven".
 
     Raises
     ------
@@ -177,7 +227,8 @@ def verify(
     >>> asked = ["--label", "job", "--sensitive", "sex", "--output", str(fair), "--quiet"]
     >>> main(["debias", str(place), *asked])
     0
-    >>> found = r2b.verify(fair, label="job", sensitive_features="sex", epsilon=0)
+    >>> asked = {"label": "job", "sensitive_features": "sex", "epsilon": 0, "strict": True}
+    >>> found = r2b.verify(fair, **asked)
     >>> found.ok, round(found.disparity_before, 2), round(found.disparity, 2)
     (True, 0.5, 0.0)
     """
@@ -203,21 +254,32 @@ def verify(
         if not error.facts.get("damaged"):
             raise
         return Verification(path, [Check(FOLLOWED, False, error.problem)])
-    if epsilon is not None:
-        record.options["epsilon"] = epsilon
-    named = insisted(
-        record.columns, names_of(label, "label"), names_of(sensitive_features, "sensitive_features")
-    )
+    required = {
+        "label": names_of(label, "label") or None,
+        "columns": names_of(columns, "columns") or None,
+        "sensitive": names_of(sensitive_features, "sensitive_features") or None,
+        "control": None if control_features is None else names_of(control_features, "control"),
+        "weight": sample_weight,
+        "families": families,
+        "bound": bound,
+        "epsilon": epsilon,
+        "outcomes": outcomes,
+        "missing": missing,
+        "small_groups": small_groups,
+        "min_rows": min_group_size,
+        "form": form,
+        "na": names_of(reading.get("na"), "na"),
+    }
     try:
         other = None if data is None else os.fspath(data)
-        found = _opened(path, other, fair, record, reading).verification(path)
+        checking = _opened(path, other, fair, record, reading)
+        return checking.verification(path, required, strict=strict)
     except R2BError:
         raise
-    except (*UNREADABLE, ArithmeticError, AssertionError) as error:
+    except (*UNREADABLE, AssertionError) as error:
         # What is asked for cannot be followed to its end: a certificate that nobody here wrote, and
         # so no proof.
-        found = Verification(path, [Check(FOLLOWED, False, f"{type(error).__name__} ({error})")])
-    return replace(found, checks=[*named, *found.checks], claim=claim_of(fair, record))
+        return Verification(path, [Check(FOLLOWED, False, f"{type(error).__name__} ({error})")])
 
 
 def _opened(
@@ -261,8 +323,10 @@ class _Checking:
         self.output, self.table, self.fair, self.record = output, table, fair, record
         self.checks: list[Check] = []
         self.schema = spelled_schema(fair.schema, table, record.columns)
+        self.counted: Counted | None = None
+        self.similar: tuple[str, ...] = ()
 
-    def verification(self, path: str) -> Verification:
+    def verification(self, path: str, required: dict[str, Any], *, strict: bool) -> Verification:
         """Run all checks."""
         measured: dict[str, Any] = {}
         try:
@@ -272,7 +336,13 @@ class _Checking:
             new = error.facts.get("column") in self.record.new
             name = "labels are probabilities" if new else "data can be read as they were"
             self._check(str(error.facts.get("check", name)), False, error.problem)
-        return Verification(path, self.checks, **measured)
+        claim = claim_of(self.fair, self.record, self.counted)
+        named = required_checks(self.fair, claim, self.counted, required, strict=strict)
+        groups = sum(len(each["groups"]) for each in claim["families"])
+        self._check(COMPARED, bool(claim["compared"]), f"{groups:,}", "nothing is compared")
+        checks = [*named, *self.checks]
+        plain = None if self.counted is None else self.counted.plain
+        return Verification(path, checks, claim, **measured, plain=plain, similar=self.similar)
 
     def _check(self, name: str, ok: bool, found: str, wrong: str = "") -> None:
         self.checks.append(Check(name, bool(ok), found if ok else wrong or found))
@@ -289,12 +359,14 @@ class _Checking:
             mark, wanted = (f"{each[part][:12]}" for each in (marks, record.fingerprints))
             same, found = marks[part] == record.fingerprints[part], f"sha256 {mark}"
             self._check(f"{part} are those {name}", same, found, f"{found}, not {wanted}")
+        columns = self._columns()
         request, settings = request_and_settings(record.options)
         lam = float(settings.lam)
         if settings.objective == "agreement":  # a table of lam 0, or the small lam of probabilities
             lam = SETTINGS.agreement_lam if fair.table is None and not fair.unchanged else 0.0
         families, parity, cells = self._settled(sums, groups, request)
         proof = sums.certificate(fair, parity, lam)
+        self.counted = self._counted(sums, cells, families, parity, columns)
         names = ("lam", "certificate", "families", "status")
         stated = (fair.lam, fair.certificate, fair.families, fair.status.ok)
         seen = (lam, proof, families, proof.holds)
@@ -346,6 +418,58 @@ class _Checking:
             groups = rows.data.cells
         return sums, marks.marks(), groups
 
+    def _columns(self) -> ColumnMarks:
+        """Compare all columns but the new ones with those that were written, or with the data's."""
+        record = self.record
+        decode = Decode(record.columns, self.schema)
+        repeated = record.new[2] if record.form == "expand" else None
+        own = column_marks(self.output, decode, record.new, repeated=repeated)
+        found, marks, stated = own, dict(own.marks), dict(record.table)
+        if self.table is not self.output:
+            found = column_marks(self.table, decode, record.new)
+            stated = {name: mark for name, mark in found.marks if name in marks}
+            kinds = {name: str(self.output.kind_of(name)) for name in stated}
+            # a number is spelled in another way by every format
+            stated = {n: m for n, m in stated.items() if kinds[n] == str(self.table.kind_of(n))}
+            marks = {name: mark for name, mark in marks.items() if name in stated}
+            same = marks == stated
+        else:
+            same = own.marks == record.table
+        wrong = [name for name in stated if marks.get(name) != stated[name]]
+        wrong = wrong or [name for name in marks if name not in stated]
+        name = "columns are as they were"
+        differ = ", ".join(map(written, wrong[:5])) or "in another order"
+        self._check(name, same, f"{len(stated):,}", f"not {differ}")
+        if repeated is not None:
+            differ = f"copies differ in {', '.join(map(written, own.differing[:5]))}"
+            self._check("repeated rows are copies", not own.differing, "every row", differ)
+        self.similar = tuple(sorted({*own.similar, *found.similar}))
+        return found
+
+    def _counted(
+        self, sums: RowSums, cells: Cells, families: Families, parity: Parity, found: ColumnMarks
+    ) -> Counted:
+        """Return what the claim says of rows, beside what the certificate says."""
+        rows = np.asarray(cells.repeats, np.float64)
+        weights, plain, chance = None, None, 0.0
+        if self.record.columns.weight is not None:
+            weights = (-sums.most["lightest"], sums.most["weight"])
+        if self.record.columns.categorical:
+            codes, keys = crossings_of(cells, tuple(range(cells.n_sensitive)))
+            after = sums.sums["after" if weights is None else "plain"]
+            total = np.zeros((len(keys), after.shape[1]))
+            np.add.at(total, codes, after)
+            means = families.compared(total / np.bincount(codes, rows, len(keys))[:, None])
+            plain = float((means.max(axis=0) - means.min(axis=0)).max())
+        if self.record.form == "sample":
+            of_group = families.cells_of_groups(cells, rows)[1][:, None]
+            chance = _beyond_chance(
+                parity.means(sums.cell_means("after")),
+                parity.means(sums.cell_means("expected")),
+                of_group,
+            )
+        return Counted(cells, rows, weights, found.missing, plain, chance)
+
     def _relabel(self) -> Relabel:
         """Return what makes the labels again, from the prices and what was asked for."""
         record, roles, schema = self.record, self.record.columns, self.schema
@@ -370,7 +494,7 @@ class _Checking:
         kept = not roles.categorical and len(schema.table) < groups.n_cells
         named = [*map(str, range(len(schema.classes)))] if roles.listed else list(roles.label)
         known = {
-            "columns": schema.columns == (*sensitive_names(roles), *roles.control),
+            "columns": schema.columns == (*roles.names, *roles.control),
             "controls": schema.n_control == len(roles.control),
             "cells": count.sum(axis=1).all()
             and (kept or difference(_layout(self.schema), _layout(groups), "") is None),
@@ -413,9 +537,7 @@ class _Checking:
             unknown = int(sums.sums["unknown"])
             self._check("labels are classes", not unknown, "all of them", f"{unknown:,} are none")
         if form == "expand":
-            copies, apart = int(sums.sums["copies"]), sums.most["apart"]
-            differ = f"{copies:,} rows have copies that differ"
-            self._check("repeated rows are copies", not copies, "every row", differ)
+            apart = sums.most["apart"]
             name = "weights of a row add up to its own"
             self._check(name, apart <= PROVEN, f"off by {apart:.0e}")
         if sums.whole:
@@ -443,116 +565,14 @@ def _layout(groups: Layout) -> dict[str, Any]:
     return Layout(*groups.parts).to_json()
 
 
-def claim_of(fair: FairLabels, record: Record) -> dict[str, Any]:
-    """Return what is claimed as plain values: labels, groups, bounds, form, rows left out."""
-    columns, options, families = record.columns, record.options, fair.families
-    reasons = [
-        f"{name}={options[name]!r}"
-        for name in ("missing", "small_groups")
-        if options.get(name) == "exclude"
-    ]
-    claim: dict[str, Any] = json_value(
-        {
-            "label": columns.label[0] if len(columns.label) == 1 else columns.label,
-            "sensitive": sensitive_names(columns),
-            "control": columns.control,
-            "weight": columns.weight,
-            "families": [
-                {"name": each.name, "bound": each.bound.name, "epsilon": each.bound.epsilon}
-                for each in families.members
-            ],
-            "objective": options.get("objective", "distance"),
-            "lam": fair.lam,
-            "costs": fair.costs is not None,
-            "outcomes": _parts_of(fair),
-            "form": record.form,
-            "columns": record.new,
-            "random_state": record.random_state if record.form in ("round", "sample") else None,
-            "key": columns.key,
-            "rows": record.n_rows,
-            "left_out": families.left_out,
-            "left_out_because": reasons,
-            "absent": [f"{each.group} in {each.stratum}" for each in families.absent],
-        }
-    )
-    for family in claim["families"]:
-        if len(set(map(str, family["epsilon"]))) == 1:
-            family["epsilon"] = family["epsilon"][0]
-    return claim
+def _beyond_chance(means: Floats, expected: Floats, rows: Floats) -> float:
+    """Return how much farther means are from those expected than chance explains; at least 0.
 
-
-def _parts_of(fair: FairLabels) -> dict[str, dict[str, float]] | None:
-    """Return how much each class counts in every outcome; None where classes are compared."""
-    asked, classes = fair.families.outcomes, [str(name) for name in fair.classes.tolist()]
-    if asked is None:
-        return None
-    return {
-        name: {label: part for label, part in zip(classes, row, strict=True) if part}
-        for name, row in zip(asked.names, asked.matrix.tolist(), strict=True)
-    }
-
-
-def sensitive_names(columns: ColumnRoles) -> list[str]:
-    """Name the sensitive attributes of every kind."""
-    return [*columns.sensitive, *columns.continuous, *(name for name, _ in columns.membership)]
-
-
-def _claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Describe what is claimed."""
-
-    def names(each: Sequence[str]) -> str:
-        return ", ".join(map(written, each))
-
-    label, whose = claim["label"], "rows" if claim["weight"] is None else "weight"
-    several = f"{len(label)} columns of probabilities"
-    lines = [("label", written(label if isinstance(label, str) else several))]
-    lines.append(("sensitive", names(claim["sensitive"])))
-    if claim["control"]:
-        lines.append(("within", names(claim["control"])))
-    if claim["weight"] is not None:
-        lines.append(("weights", written(claim["weight"])))
-    for family in claim["families"][:12]:
-        epsilon = family["epsilon"]
-        if isinstance(epsilon, list):
-            epsilon = f"{len(epsilon)} epsilons by class"
-        measure = f"{MEASURES[family['bound']]} at most {epsilon}"
-        lines.append(("bound", f"{written(family['name']) or 'groups'}: {measure}"))
-    for name, parts in [*(claim["outcomes"] or {}).items()][:12]:
-        counted = [
-            written(label) if part == 1 else f"{part:g} of {written(label)}"
-            for label, part in parts.items()
-        ]
-        lines.append(("outcome", f"{written(name)}: {', '.join(counted)}"))
-    if len(claim["families"]) > 12:
-        lines.append(("", f"and {len(claim['families']) - 12} more"))
-    if claim["objective"] != "distance" or claim["lam"] not in (0.0, 1.0) or claim["costs"]:
-        costs = ", costs of the certificate" if claim["costs"] else ""
-        lines.append(("objective", f"{claim['objective']}, lambda {claim['lam']:g}{costs}"))
-    form, left_out = claim["form"], "none"
-    if claim["random_state"] is not None:
-        form += f" (seed {claim['random_state']}, by {names(claim['key']) or 'row number'})"
-    if claim["left_out"] > 0:
-        left_out = f"{100 * claim['left_out']:.2f} % of the {whose}, in no group"
-        if claim["left_out_because"]:
-            left_out += f", {' and '.join(claim['left_out_because'])}"
-    lines += [("form", form), ("left out", left_out)]
-    if claim["absent"]:
-        more = " and more" if len(claim["absent"]) > 5 else ""
-        lines.append(("absent", "; ".join(map(written, claim["absent"][:5])) + more))
-    return lines
-
-
-def insisted(columns: ColumnRoles, label: Sequence[str], sensitive: Sequence[str]) -> list[Check]:
-    """Check that the certificate is about the columns that the reader names."""
-    found = {
-        "the label is the one insisted on": (columns.label, label),
-        "the attributes are those insisted on": (sensitive_names(columns), sensitive),
-    }
-    return [
-        Check(name, sorted(own) == sorted(wanted), ", ".join(map(written, own)))
-        for name, (own, wanted) in found.items()
-        if wanted
-    ]
+    By Bernstein's inequality one mean is that far off with a chance below 1e-10.
+    """
+    most, spread = 24.0, np.clip(expected * (1.0 - expected), 0.0, None)
+    allowed = np.sqrt(2.0 * most * spread / rows) + 2.0 * most / (3.0 * rows)
+    return max(0.0, float((np.abs(means - expected) - allowed).max()))
 
 
 def difference(said: Any, found: Any, where: str) -> str | None:

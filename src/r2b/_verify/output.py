@@ -59,8 +59,6 @@ class WrittenRows:
         "round" and "sample".
     total : ndarray or None
         For "expand": what the weights of each row add up to.
-    copies : int
-        For "expand": rows whose copies are not equal.
     """
 
     batch: Batch
@@ -69,7 +67,6 @@ class WrittenRows:
     made: list[Array]
     labels: Array
     total: Floats | None = None
-    copies: int = 0
 
     @property
     def old(self) -> list[Array | None]:
@@ -174,22 +171,9 @@ class Output:
             if beside is None
             else beside
         )
-        found = WrittenRows(
+        return WrittenRows(
             first, self.decode.read(first), self.decode.weight(first), made, labels, total
         )
-        if beside is not None:
-            return found
-        pairs = zip(
-            replace(found, data=self.decode.read(batch), weight=self.decode.weight(batch)).old,
-            found.old,
-            strict=True,
-        )
-        odd = [
-            (mine != one[row]).reshape(len(row), -1).any(axis=1)
-            for mine, one in pairs
-            if mine is not None and one is not None
-        ]
-        return replace(found, copies=len(np.unique(row[np.any(odd, axis=0)])))
 
     def _whole_rows(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Iterate over batches that hold all copies of each row, with the number of the first."""
@@ -353,7 +337,7 @@ class RowSums:
         self.relabel, self.whole = relabel, relabel.form in ("round", "sample")
         self.response = relabel.response
         self.sums: dict[str, Any] = defaultdict(float)
-        self.most: dict[str, float] = defaultdict(float)
+        self.most: dict[str, float] = defaultdict(lambda: -np.inf)
         self.first: int | None = None
 
     def look(self, rows: WrittenRows) -> tuple[Seen, WrittenRows]:
@@ -376,9 +360,8 @@ class RowSums:
         sums: dict[str, Any] = {
             "rows": len(rows.batch),
             "unknown": int((rows.made[0] < 0).sum()),
-            "copies": rows.copies,
         }
-        most = {"weight": float(weight.max())}
+        most = {"weight": float(weight.max()), "lightest": float(-weight.min())}
         mass, sums["before"] = cell_sums(data.labels, data.cells, rows.weight)
         if data.labels.is_soft:
             assert expected is not None
@@ -399,6 +382,8 @@ class RowSums:
                 else np.where(rows.total[:, None] > 0, rows.labels, expected)
             )
             sums["after"] = _by_cell(cells, weight, x, n_cells)
+            if rows.weight is not None:
+                sums["plain"] = _by_cell(cells, np.ones(len(cells)), x, n_cells)
             away, most["off"] = np.abs(x - expected).max(axis=1), _off_simplex(x)
         else:
             there = rows.labels >= 0
@@ -406,6 +391,9 @@ class RowSums:
             sums["after"] = np.bincount(pairs, weight[there], n_cells * n_classes).reshape(
                 n_cells, n_classes
             )
+            if rows.weight is not None:
+                plain = np.bincount(pairs, minlength=n_cells * n_classes)
+                sums["plain"] = plain.reshape(n_cells, n_classes)
             away = (rows.labels != self.relabel.codes(rows.batch, data)).astype(np.float64)
         wrong = np.flatnonzero(~(away <= PROVEN))
         sums["wrong"], most["away"] = len(wrong), float(away.max())

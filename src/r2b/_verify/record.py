@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
@@ -19,8 +18,9 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import DEFAULTS
 from r2b._labels.realised import Realised
 from r2b._labels.rows import Form
-from r2b._labels.storage import content_of
+from r2b._labels.storage import content_of, read_json, solution_of
 from r2b._verify.output import fingerprints
+from r2b._verify.table import column_marks
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.roles import ColumnRoles
 from r2b.engines.source import Relabel
@@ -28,8 +28,8 @@ from r2b.errors import FileFormatError
 
 VERSION = 1
 _NOT_RECORDED = ("tol", "max_iter", "time_limit", "threads", "costs", "outcomes", "progress")
-_KINDS = {str: ("command",), int: ("n_rows", "random_state"), dict: ("reading", "fingerprints")}
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)  # raised by damaged files
+# raised by damaged files
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 _LISTS = ("label", "sensitive", "control", "key", "continuous")
 
 
@@ -64,6 +64,8 @@ class Record:
         Format, encoding and delimiter of the output.
     fingerprints : dict of str to str
         Of the data and of the new columns, as :func:`fingerprints` gives them.
+    table : tuple of (str, str)
+        Name and checksum of every column but the new ones, as they stand in the output.
     n_rows : int
         Of the data.
     command : str
@@ -81,6 +83,7 @@ class Record:
     random_state: int
     reading: dict[str, str | None]
     fingerprints: dict[str, str]
+    table: tuple[tuple[str, str], ...]
     n_rows: int
     command: str = ""
     realised: dict[str, Any] | None = None
@@ -151,15 +154,17 @@ def record_of(
     found : Realised, optional
         Of one class per row, what holds for the labels themselves.
     """
+    decode, repeated = relabel.decode, relabel.names[2] if relabel.form == "expand" else None
     return Record(
-        columns=relabel.decode.roles,
+        columns=decode.roles,
         na=reading["na"],
         options={name: value for name, value in options.items() if name not in _NOT_RECORDED},
         form=relabel.form,
         new=relabel.names,
         random_state=relabel.random_state,
         reading={name: value for name, value in reading.items() if name != "na"},
-        fingerprints=fingerprints(made, relabel.decode, relabel.form, relabel.names),
+        fingerprints=fingerprints(made, decode, relabel.form, relabel.names),
+        table=column_marks(made, decode, relabel.names, repeated=repeated).marks,
         n_rows=source.n_rows or 0,
         command=command,
         realised=None if found is None else found.to_json(),
@@ -174,8 +179,8 @@ def read_record(path: str) -> tuple[FairLabels, Record]:
     FileFormatError
         It is not one, or damaged.
     """
-    fair = r2b.load(path)
-    content = json.loads(Path(path).read_text(encoding="utf-8"))
+    content = read_json(path)
+    fair = solution_of(content, path)
     stored = content.pop("file", None)
     if not isinstance(stored, dict):
         remedy = "Pass the file that r2b debias wrote beside its output."
@@ -184,13 +189,10 @@ def read_record(path: str) -> tuple[FairLabels, Record]:
         )
     try:
         record = _record_of(stored, fair)
-        # What is read must be all that is there: no number that is taken for another, no name that
-        # is passed over.
-        _refuse_other(content, content_of(fair))
-        _refuse_other(
-            {name: value for name, value in stored.items() if name not in ("version", "r2b")},
-            record.to_json(),
-        )
+        # What is read must be all that is there, in every part: no number that is taken for
+        # another, no name that is passed over.
+        own = {"version": VERSION, "r2b": str(stored["r2b"]), **record.to_json()}
+        _refuse_other(content | {"file": stored}, content_of(fair) | {"file": own})
         return fair, record
     except UNREADABLE as cause:
         problem = f"{path} cannot be followed: {type(cause).__name__} ({cause})."
@@ -208,31 +210,35 @@ def _refuse_other(said: dict[str, Any], read: dict[str, Any]) -> None:
 
 def _record_of(stored: dict[str, Any], fair: FairLabels) -> Record:
     """Read a record; every field is looked at, since anyone may have written it."""
-    columns, new = _columns_of(stored["columns"]), _texts_of("new", stored["new"])
-    form, sound = (
+    columns, new, form = (
+        _columns_of(stored["columns"]),
+        _texts_of("new", stored["new"]),
         stored["form"],
-        {name: type(stored[name]) is kind for kind, names in _KINDS.items() for name in names},
     )
-    sound |= {
-        "version": stored["version"] == VERSION,
+    reading, marks, table = stored["reading"], stored["fingerprints"], stored["table"]
+    sound = {
+        "command": isinstance(stored["command"], str),
+        "n_rows": type(stored["n_rows"]) is int and 0 < stored["n_rows"] < 2**63,
+        "random_state": type(stored["random_state"]) is int and 0 <= stored["random_state"] < 2**63,
+        "reading": reading.keys() == {"format", "encoding", "delimiter"}
+        and all(isinstance(each, (str, NoneType)) for each in reading.values()),
+        "fingerprints": marks.keys() == {"data", "labels"}
+        and all(isinstance(each, str) for each in marks.values()),
+        "table": all([type(text) for text in each] == [str, str] for each in table),
         "columns": columns.soft == fair.schema.is_soft,
         "form": form in get_args(Form),
+        "new": len(new) == {"soft": len(fair.classes), "expand": 3}.get(form, 1) == len(set(new)),
+        "realised": type(stored["realised"]) is (dict if form in ("round", "sample") else NoneType),
     }
-    sound["new"] = (
-        len(new) == {"soft": len(fair.classes), "expand": 3}.get(form, 1) == len(set(new))
-    )
-    sound["realised"] = type(stored["realised"]) is (
-        dict if form in ("round", "sample") else NoneType
-    )
-    sound["random_state"] &= 0 <= stored["random_state"] < 2**63
     wrong = next((name for name, right in sound.items() if not right), None)
     if wrong is not None:
-        raise ValueError(f"{wrong} is {stored[wrong]!r}")
+        raise ValueError(f"{wrong} is {stored[wrong]!r}"[:200])
     read = {
         "columns": columns,
         "new": new,
         "na": _texts_of("na", stored["na"]),
         "options": _options_of(stored["options"]),
+        "table": tuple(map(tuple, table)),
     }
     return Record(**{**{name: stored[name] for name in Record.__dataclass_fields__}, **read})
 
@@ -259,13 +265,14 @@ def _columns_of(stored: Any) -> ColumnRoles:
 
 
 def _texts_of(name: str, stored: Any) -> tuple[str, ...]:
-    if not isinstance(stored, list) or not all(isinstance(each, str) for each in stored):
-        raise ValueError(f"{name} is {stored!r}")
+    texts = isinstance(stored, list) and all(isinstance(each, str) for each in stored)
+    if not texts or len(set(stored)) < len(stored):
+        raise ValueError(f"{name} is {stored!r}"[:200])
     return tuple(stored)
 
 
 def _options_of(stored: Any) -> dict[str, Any]:
-    if not isinstance(stored, dict) or not set(stored) <= {*DEFAULTS}:
+    if not isinstance(stored, dict) or not set(stored) <= {*DEFAULTS} - {*_NOT_RECORDED}:
         raise ValueError(f"options is {stored!r}")
     found = dict(stored)
     for name in ("epsilon", *PARAMETERS):

@@ -488,38 +488,50 @@ def frontier_command(
 
 @group.command("verify", short_help="Check fair labels from the data alone.")
 @argument("output")
-@takes("certificate", "debiased", "claimed_label", "claimed_sensitive", "claimed_epsilon")
-@takes(*options.READING, "max_unpacked", *options.PRINTING)
+@takes("certificate", "debiased", *options.CLAIMS, *options.READING, "max_unpacked")
+@takes(*options.PRINTING)
 def verify_command(output: str, as_json: bool, quiet: bool, **given: Any) -> int:
     """Check the fair labels in OUTPUT from the data: the bounds, and that no labels are closer.
 
     No number in the certificate is trusted: it says what was asked for, and holds the prices, from
-    which everything is computed again. An edited label, price or number makes this fail with code
-    1. What is claimed is printed first: insist on what you were promised with --label, --sensitive
-    and --epsilon.
+    which everything is computed again. An edited label, price, number or other column makes this
+    fail with code 1. All that is claimed is printed first, and may be true and empty: require what
+    you were promised, and with --strict the plain reading of the rest.
 
     \b
     Examples:
       r2b verify fair.csv
-      r2b verify fair.csv --label education --sensitive sex --epsilon 0.01
+      r2b verify fair.csv --label education --sensitive sex --epsilon 0.01 --strict
       r2b verify labels.parquet --data adult.parquet --certificate labels.parquet.r2b.json
     """  # noqa: D301
-    certificate, epsilon = given["certificate"], given["epsilon"]
+    certificate, label, epsilon = (given[name] for name in ("certificate", "label", "epsilon"))
     reading = taken(given, options.READING)
     if reading["encoding"] == "utf-8":
         reading["encoding"] = None  # as the certificate says
     reading = {name: value for name, value in reading.items() if value}
-    if epsilon:
-        compared = r2b.load(certificate or beside(output)).outcomes.tolist()
+    sensitive, control, columns = (given[name] for name in ("sensitive", "control", "columns"))
+    if epsilon or given["outcomes"]:
+        fair = r2b.load(certificate or beside(output))
+        outcomes = outcomes_of(given["outcomes"], fair.schema.classes)
+        compared = fair.outcomes.tolist() if outcomes is None else list(outcomes.names)
+        reading["outcomes"] = outcomes
         reading["epsilon"] = per_class("--epsilon", epsilon, compared)
     with Meter(quiet=quiet or as_json) as meter:
         found = r2b.verify(
             output,
             certificate,
             data=given["data"],
-            label=named_in([given["label"] or ""]),
-            sensitive_features=named_in(given["sensitive"]),
+            label=label and named_in([label]),
+            sensitive_features=named_in(sensitive),
+            control_features=named_in(control) if control else None,
+            sample_weight=given["weight"],
+            columns=named_in(columns),
+            families=families_of(named_in(sensitive), given, None),
             watch=meter,
+            **{
+                name: given[name] for name in ("bound", "missing", "small_groups", "min_group_size")
+            },
+            **{name: given[name] for name in ("form", "strict")},
             **reading,
         )
     if as_json:

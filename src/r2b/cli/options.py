@@ -235,14 +235,32 @@ _OPTIONS: dict[str, Decorator] = {
     "owner": _option("owner", "Who answers for it, to be stated.", metavar="TEXT"),
     "suppress_below": _number("suppress-below", "In reports: hide figures of smaller cells.", 0),
     "force": _option("force", "Replace files that exist.", is_flag=True),
-    # what verify insists on
-    "claimed_label": _option("label", "Insist that this is the label."),
-    "claimed_sensitive": _several("sensitive", "Insist that these are the attributes."),
-    "claimed_epsilon": _option(
-        "epsilon",
-        "Insist on this instead of the epsilon in the certificate.",
-        multiple=True,
-        metavar="NUMBER",
+    # what verify requires
+    "claimed_label": _option("label", "Require this label.", metavar="COLUMN"),
+    "claimed_sensitive": _several("sensitive", "Require these attributes, all compared."),
+    "claimed_control": _several("control", "Require these control columns; '' for none."),
+    "claimed_weight": _option("weight", "Require these weights; '' for none.", metavar="COLUMN"),
+    "claimed_epsilon": _option("epsilon", "Require at most this.", multiple=True, metavar="NUMBER"),
+    "claimed_columns": _several("columns", "Require that these hold the new labels."),
+    **{
+        f"claimed_{name}": _option(
+            name.replace("_", "-"), f"Require this: {words}.", type=click.Choice(choices)
+        )
+        for name, words, choices in (
+            ("bound", "what epsilon limits", CHOICES["bound"]),
+            ("missing", "what became of rows without a value", CHOICES["missing"]),
+            ("small_groups", "what became of small groups", CHOICES["small_groups"]),
+            ("form", "the form of the labels", get_args(Form)),
+        )
+    },
+    "claimed_size": _option(
+        "min-group-size", "Require so many rows of every group.", type=click.IntRange(0)
+    ),
+    "strict": _option(
+        "strict",
+        "Require the plain reading of all that is not required by name: every value a group, bound "
+        "range, no weights, no control columns, nothing merged or left out.",
+        is_flag=True,
     ),
     "debiased": _option(
         "data", "The table that was debiased, if OUTPUT lacks its columns.", type=FILE
@@ -285,6 +303,8 @@ _OPTIONS: dict[str, Decorator] = {
     "debug": _option("debug", "Print the traceback of an error.", is_flag=True, expose_value=False),
 }
 
+CLAIMS = tuple(name for name in _OPTIONS if name.startswith("claimed_"))
+CLAIMS += ("families", "family", "outcomes", "strict")
 READING = ("format", "encoding", "delimiter", "na", "sheet")
 ROLES = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")
 GROUPS = ("families", "family", "missing", "min_group_size", "small_groups", "absent")

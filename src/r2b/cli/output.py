@@ -49,7 +49,13 @@ _ROLES = {
     "control_features": "the control columns",
     "sample_weight": "the weights",
 }
-_OUTCOMES = {"ok": "green", "Verified": "green", "FAIL": "red", "NOT VERIFIED": "red"}
+_OUTCOMES = {
+    "ok": "green",
+    "Verified": "green",
+    "FAIL": "red",
+    "NOT VERIFIED": "red",
+    "NOT PROVEN": "red",
+}
 _DELAY = 0.7  # seconds before a progress bar appears: most runs are over by then
 
 

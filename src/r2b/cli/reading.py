@@ -162,7 +162,7 @@ def _membership(names: Sequence[str], text: str) -> tuple[str, list[str]]:
     return name, named(names, [columns], patterns=True)
 
 
-def families_of(names: Sequence[str], given: dict[str, Any], default: str) -> Any:
+def families_of(names: Sequence[str], given: dict[str, Any], default: str | None) -> Any:
     """Take ``--families`` and ``--family``, and return the families in Python's form."""
     choice, families = given.pop("families"), given.pop("family")
     if choice is not None and families:

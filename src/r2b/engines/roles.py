@@ -60,6 +60,11 @@ class ColumnRoles:
         return self.sensitive + self.control
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of sensitive attributes of every kind."""
+        return (*self.sensitive, *self.continuous, *(name for name, _ in self.membership))
+
+    @property
     def categorical(self) -> bool:
         """Whether all attributes are categories."""
         return not (self.continuous or self.membership)

@@ -1,0 +1,217 @@
+"""Claims that are true and empty: each is printed, fails what a reader requires, and is not the plain reading."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_calls import Shell
+
+import r2b
+
+SEX = ("--label", "job", "--sensitive", "sex")
+RACE = ("--label", "job", "--sensitive", "race")
+BOTH = ("--label", "job", "--sensitive", "sex,race")
+NO_CHANGE = ("--epsilon", "0")
+
+# what is asked of debias, what a reader of the issue would require, the exit code of that, and what
+# the printed claim reveals
+FORGERIES: dict[str, tuple[tuple[str, ...], tuple[str, ...], int, str]] = {
+    "groups merged into one": (
+        (*SEX, "--min-group-size", "1600", "--small-groups", "merge"),
+        (*SEX, *NO_CHANGE),
+        1,
+        "merged            sex=other: f, m",
+    ),
+    "some groups merged": (
+        (*RACE, "--min-group-size", "1000", "--small-groups", "merge"),
+        (*RACE, *NO_CHANGE),
+        0,
+        "merged            race=other: b, c",
+    ),
+    "groups left out": (
+        (*RACE, "--min-group-size", "700", "--small-groups", "exclude"),
+        (*RACE, *NO_CHANGE),
+        0,
+        "in no group, among them race=c",
+    ),
+    "values read as missing": (
+        (*RACE, "--na", "b", "--na", "c", "--missing", "group"),
+        (*RACE, *NO_CHANGE),
+        0,
+        "missing values    'b' in ",
+    ),
+    "values read as missing and left out": (
+        (*RACE, "--na", "a", "--na", "b", "--missing", "exclude"),
+        (*RACE, *NO_CHANGE),
+        1,
+        "of the rows, in no group",
+    ),
+    "an attribute in no family": (
+        (*BOTH, "--family", "race"),
+        (*BOTH, *NO_CHANGE),
+        1,
+        "bound             race: largest difference",
+    ),
+    "families of their own": (
+        (*BOTH, "--families", "marginal"),
+        (*BOTH, *NO_CHANGE),
+        0,
+        "bound             race:",
+    ),
+    "another bound": (
+        (*SEX, "--bound", "to_overall", "--epsilon", "0.1"),
+        (*SEX, "--epsilon", "0.1"),
+        1,
+        "at most 0.1",
+    ),
+    "four fifths": (
+        (*SEX, "--bound", "ratio", "--epsilon", "0.2"),
+        (*SEX, "--epsilon", "0.2"),
+        1,
+        "ratio",
+    ),
+    "weights of nearly nothing": (
+        (*SEX, "--weight", "w"),
+        (*SEX, *NO_CHANGE),
+        0,
+        "weights           w, from 1e-09 to 1",
+    ),
+    "a control column like the label": (
+        (*SEX, "--control", "ctl"),
+        (*SEX, *NO_CHANGE),
+        0,
+        "within            ctl",
+    ),
+    "a control column of two rows": (
+        (*SEX, "--control", "odd"),
+        (*SEX, *NO_CHANGE),
+        0,
+        "within            odd",
+    ),
+    "merged classes": (
+        (*SEX, "--outcomes", "any=boss,clerk", "--epsilon", "0"),
+        (*SEX, *NO_CHANGE),
+        0,
+        "outcome           any: boss, clerk",
+    ),
+    "a class without a bound": (
+        (*SEX, "--epsilon", "none=0.01"),
+        (*SEX, "--epsilon", "0.01"),
+        1,
+        "3 epsilons by class",
+    ),
+    "an epsilon of 1": ((*SEX, "--epsilon", "1"), SEX, 1, "at most 1.0"),
+    "numbers instead of groups": (
+        ("--label", "job", "--continuous", "age", "--epsilon", "0.1"),
+        ("--label", "job", "--sensitive", "age", "--epsilon", "0.1"),
+        0,
+        "largest moment",
+    ),
+    "a key that decides the draw": (
+        (*SEX, "--form", "sample", "--key", "key"),
+        (*SEX, *NO_CHANGE),
+        0,
+        "by key)",
+    ),
+}
+
+
+def table(n: int = 3000) -> str:
+    rng = np.random.default_rng(0)
+    sex, race = rng.choice(["f", "m"], n), rng.choice(list("abc"), n, p=[0.5, 0.3, 0.2])
+    lean = np.where(sex == "f", 0.2, 0.4) + np.where(race == "b", 0.1, 0.0)
+    job = np.where(rng.random(n) < lean, "boss", np.where(rng.random(n) < 0.5, "clerk", "none"))
+    lines = ["sex,race,job,w,ctl,odd,age,key"]
+    for row, (s, r, j) in enumerate(zip(sex, race, job, strict=True)):
+        weight, odd = 1e-9 if j == "boss" else 1.0, "x" if row < 20 else row
+        lines.append(f"{s},{r},{j},{weight},{j},{odd},{20 + row % 40},{j}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def shell(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    made = Shell(capsys, tmp_path)
+    made.write("people.csv", table())
+    return made
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_claim_that_says_less_is_shown_and_is_not_the_plain_reading(
+    shell: Shell, name: str
+) -> None:
+    asked, required, code, shown = FORGERIES[name]
+    assert shell("debias people.csv -o fair.csv -q", *asked).code == 0
+    done = shell("verify fair.csv", *required)
+    assert (done.code, shown in done.out) == (code, True), done.out
+    assert shell("verify fair.csv --strict", *required).code == 1
+    assert shell("verify fair.csv --strict -q").code == 1
+
+
+@pytest.mark.parametrize("form", ["soft", "round", "sample", "expand"])
+def test_the_plain_reading_passes(shell: Shell, form: str) -> None:
+    assert shell("debias people.csv -o fair.csv -q --epsilon 0.01 --form", form, *BOTH).code == 0
+    words = ("--epsilon", "0.02", "--form", form, "--min-group-size", "100")
+    done = shell("verify fair.csv --strict", *BOTH, *words)
+    assert done.code == 0, done.out
+    assert "    rows            sex=f, race=a 7" in done.out
+    assert shell("verify fair.csv --strict --min-group-size 1000").code == 1
+    assert shell("verify fair.csv --columns job_fair").code == (
+        0 if form in ("round", "sample") else 1
+    )
+
+
+def test_what_is_required_by_name_may_differ_from_the_plain_reading(shell: Shell) -> None:
+    words = (*BOTH, "--families", "marginal", "--weight", "w", "--epsilon", "0.01")
+    assert shell("debias people.csv -o fair.csv -q", *words).code == 0
+    assert shell("verify fair.csv --strict", *words).code == 0
+    for left in (0, 2, 4, 6):
+        fewer = [word for place, word in enumerate(words) if place // 2 != left // 2]
+        wanted = 0 if left in (0, 2) else 1
+        assert shell("verify fair.csv --strict", *fewer).code == wanted, fewer
+    assert shell("verify fair.csv --weight", "").code == 1
+    assert shell("verify fair.csv --control", "").code == 0
+    assert shell("verify fair.csv --epsilon 0.001").code == 1
+
+
+def test_python_requires_the_same(shell: Shell) -> None:
+    words = ("--control", "odd", "--bound", "to_overall", "--epsilon", "boss=0.1")
+    assert shell("debias people.csv -o fair.csv -q", *SEX, *words).code == 0
+    same: dict[str, Any] = {"label": "job", "sensitive_features": ["sex"], "strict": True}
+    same |= {"control_features": "odd", "bound": "to_overall", "epsilon": {"boss": 0.1}}
+    found = r2b.verify("fair.csv", **same, missing="error", small_groups="error")
+    assert not found.ok  # rows of one sex alone, in nearly all of the strata, are left out
+    assert {check.name for check in found.checks if not check.ok} == {"no rows are left out"}
+    assert found.claim is not None and found.claim["left_out_rows"] > 2900
+
+
+def test_one_group_is_not_proven(shell: Shell) -> None:
+    asked = FORGERIES["groups merged into one"][0]
+    assert shell("debias people.csv -o fair.csv -q", *asked).code == 0
+    done = shell("verify fair.csv --json")
+    assert (done.code, done.facts["verified"], done.facts["verdict"]) == (1, False, "not proven")
+    assert shell("verify fair.csv").out.startswith("NOT PROVEN: fair.csv, soft\n")
+    assert done.facts["disparity"]["plain"] == pytest.approx(0.2, abs=0.05)
+    assert done.facts["claim"]["merged"] == {"sex=other": ["f", "m"]}
+
+
+def test_columns_that_look_like_fair_labels_are_named(shell: Shell) -> None:
+    lines = table().splitlines()
+    rows = [f"{line},{'final,fairer' if not n else 'boss,1'}" for n, line in enumerate(lines)]
+    shell.write("more.csv", "\n".join(rows) + "\n")
+    assert shell("debias more.csv -o fair.csv -q --form round --epsilon 0.01", *SEX).code == 0
+    done = shell("verify fair.csv")
+    assert "  columns           job_fair\n" in done.out
+    assert "  not verified      ctl, fairer, final, key\n" in done.out
+    assert "  not checked       command, history, residual, r2b, names of outcomes" in done.out
+    assert shell("verify fair.csv --json").facts["similar_columns"] == [
+        "ctl",
+        "fairer",
+        "final",
+        "key",
+    ]
