@@ -131,7 +131,7 @@ def test_options_are_those_of_the_function(shell: Shell) -> None:
         "--epsilon 0 --epsilon clerk=inf",
         "--objective agreement",
         "--continuous age --families both --form round",
-        "--epsilon 1",
+        "--epsilon 0.9",
     ],
 )
 def test_every_kind_of_bound_is_written_and_verified(shell: Shell, words: str) -> None:
