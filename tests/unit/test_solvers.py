@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -148,13 +149,15 @@ def test_an_independent_solver_finds_the_same_optimum(case):
 
 @named([NAMES["class labels"], NAMES["soft, bounds by class"], NAMES["class labels, lam .05"]])
 def test_history_tells_the_run(case):
-    seen = []
+    seen, begun = [], time.perf_counter()
     fair = r2b.debias(case.y, **case.arguments, progress=seen.append)
+    took = time.perf_counter() - begun
     steps = [step.iteration for step in fair.history]
     assert steps == list(range(1, len(steps) + 1)) and steps
     assert all(
         later.seconds >= earlier.seconds for earlier, later in itertools.pairwise(fair.history)
     )
+    assert all(0 < step.seconds <= took for step in [*fair.history, *seen])
     assert fair.residual <= 1e-10
     assert seen and all(isinstance(step, r2b.Progress) for step in seen)
 
