@@ -7,10 +7,11 @@ and the app each render ``problem`` and ``remedy`` for their readers.
 from __future__ import annotations
 
 import ast
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import Any, ClassVar, Self
 
 Phrase = Callable[[str, Any], str | None]
@@ -259,7 +260,7 @@ class FileTooLargeError(ParameterError):
 
 
 class RowsUnavailableError(R2BError, RuntimeError):
-    """The object was loaded from a file and does not hold the rows that are needed."""
+    """The object does not hold the rows that are needed, for example after it was loaded."""
 
 
 class FileFormatError(R2BError, ValueError):
@@ -270,8 +271,29 @@ class MissingExtraError(R2BError, ImportError):
     """An optional library is needed and is not installed."""
 
 
+def install(extra: str) -> str:
+    """Return the command that installs the libraries of an extra.
+
+    Examples
+    --------
+    >>> install("sklearn")
+    "pip install 'scikit-learn>=1.7'"
+    """
+    try:
+        requirements = metadata.requires("r2b") or ()
+    except metadata.PackageNotFoundError:  # a checkout on the path, which pip never saw
+        requirements = ()
+    # r2b is on no index, so its extras can be named in a checkout only
+    needed = [
+        requirement.partition(";")[0].strip()
+        for requirement in requirements
+        if requirement.endswith(f"extra == '{extra}'")
+    ]
+    return f"pip install {shlex.join(needed or [f'.[{extra}]'])}"
+
+
 def require(library: str, need: str, *, extra: str, otherwise: str = "") -> Any:
-    """Import an optional library; if it is missing, the error names the extra to install.
+    """Import an optional library; if it is missing, the error says how to install it.
 
     Parameters
     ----------
@@ -302,7 +324,7 @@ def require(library: str, need: str, *, extra: str, otherwise: str = "") -> Any:
             raise  # the library is there; something that it needs is not
         raise MissingExtraError(
             f"{need}, which is not installed.",
-            remedy=f"Install it with: pip install 'r2b[{extra}]'{otherwise}.",
+            remedy=f"Install it with: {install(extra)}{otherwise}.",
             library=name,
             extra=extra,
         ) from error

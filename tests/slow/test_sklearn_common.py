@@ -146,4 +146,4 @@ def test_without_scikit_learn_the_import_names_the_extra():
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert "pip install 'r2b[sklearn]'" in done.stdout
+    assert "pip install 'scikit-learn>=" in done.stdout

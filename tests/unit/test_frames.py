@@ -163,7 +163,7 @@ def test_neither_pandas_nor_polars_names_the_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(
         MissingExtraError,
-        match=r"needs pandas or Polars.*pip install 'r2b\[frames\]', or pass backend='pyarrow'",
+        match=r"needs pandas or Polars.*pip install 'pandas>=.* 'polars>=.*, or pass backend='pyarrow'",
     ):
         fair.to_frame()
     with pytest.raises(MissingExtraError, match=r"needs pandas, which is not installed"):

@@ -499,7 +499,9 @@ def ranking(
     farthest = np.max(out, axis=0) if out else None
     settled = [family for family, _ in families]
     if farthest is not None and len(farthest) >= 19:  # fewer say nothing of 1 in 20
-        levels = {name: float(critical(farthest)) * unit for name, (_, unit) in units.items()}
+        times = float(critical(farthest))
+        # no share is farther than 1 from another
+        levels = {name: np.minimum(times * unit, 1.0) for name, (_, unit) in units.items()}
         for level in levels.values():
             level.flags.writeable = False
         settled = [replace(family, levels=levels[family.name]) for family in settled]

@@ -16,6 +16,7 @@ from r2b._constraints.families.doubts import FEWEST
 from r2b._constraints.families.request import one_of
 from r2b._data import Dataset
 from r2b._data.arrays import SAME, Array, Floats, plain_value
+from r2b._data.attributes import CATEGORICAL
 from r2b._data.frames import Backend, frame_of
 from r2b._data.numbers import refuse_other_number
 from r2b._data.values import json_value, written
@@ -79,7 +80,7 @@ class Difference:
         The difference.
     level : float or None
         What chance explains of it, for groups of these sizes and with all groups of the audit
-        looked at: the sum of their levels. None with fewer than 19 permutations.
+        looked at: the sum of their levels, at most 1. None with fewer than 19 permutations.
     """
 
     family: str
@@ -281,7 +282,7 @@ class FamilyAudit:
         means = float(self.means[high, place]), float(self.means[low, place])
         level = None
         if self.levels is not None:
-            level = float(self.levels[high] + self.levels[low]) if high != low else 0.0
+            level = min(float(self.levels[high] + self.levels[low]), 1.0) if high != low else 0.0
         return Difference(
             self.name,
             plain_value(self.classes[place]),
@@ -688,6 +689,10 @@ class Audit:
 def format_audit(found: Audit) -> str:
     """Describe in a few lines how far from parity the labels are, and how much of it is chance."""
     every, worst, what = found._every, found.worst or found.largest, found.compared
+    # Names of groups of several columns include the columns.
+    cells = None if found.data is None else found.data.cells
+    alone = cells is not None and cells.kinds == (CATEGORICAL,) and cells.columns[0]
+    start = f"{written(alone)}=" if alone else ""
     lines = [
         f"Audit: {counted(found.n_rows, 'row')}, {counted(len(found.classes), *_WORDS[what])}"
         f", {counted(len(every), 'family', 'families')}"
@@ -698,7 +703,7 @@ def format_audit(found: Audit) -> str:
 
     if worst is not None:
         none = "" if found.worst else "none beyond chance; the largest is "
-        text = f"{_format_difference(worst, what)}{_in(worst.family)}{_format_level(worst)}"
+        text = f"{_format_difference(worst, what, start)}{_in(worst.family)}{_format_level(worst)}"
         note("worst", none + text)
     if found.clusters is not None:
         text = counted(found.clusters, "cluster")
@@ -714,17 +719,17 @@ def format_audit(found: Audit) -> str:
         have = counted(many, "group has", "groups have")
         note(
             "small",
-            f"{have} fewer than {FEWEST} rows, the smallest {rows:.3g}: {written(group)}"
+            f"{have} fewer than {FEWEST} rows, the smallest {rows:.3g}: {start}{written(group)}"
             f"{_in(where)}; see min_group_size",
         )
     if found.left_out > 0:
         note("left out", f"{100 * found.left_out:.2f} % of the weight is in no family")
     for family in every:
-        lines += _format_family(family, what)
+        lines += _format_family(family, what, start)
     if found.ranked:
         first = "" if found.ranked[0].level is None else ", those beyond chance first"
         lines.append(f"  groups farthest from their family{first}")
-        lines += [_format_group(group, what) for group in found.ranked]
+        lines += [_format_group(group, what, start) for group in found.ranked]
     if found.absent:
         note("absent", f"{counted(len(found.absent), 'group')} without rows in some stratum")
         shown = found.absent[:5]
@@ -734,7 +739,7 @@ def format_audit(found: Audit) -> str:
     return "\n".join(lines)
 
 
-def _format_family(found: FamilyAudit | ContinuousAudit, what: str) -> list[str]:
+def _format_family(found: FamilyAudit | ContinuousAudit, what: str, start: str) -> list[str]:
     name, lines = written(found.name) or "one attribute", list[str]()
     left_out = f", {found.left_out:,} rows left out" if found.left_out else ""
 
@@ -743,7 +748,10 @@ def _format_family(found: FamilyAudit | ContinuousAudit, what: str) -> list[str]
 
     if isinstance(found, FamilyAudit):
         lines.append(f"  {name} ({counted(len(found.groups), 'group')}{left_out})")
-        note("disparity", f"{found.disparity:.4f}  ({_format_difference(found.largest, what)})")
+        note(
+            "disparity",
+            f"{found.disparity:.4f}  ({_format_difference(found.largest, what, start)})",
+        )
         note("to overall", f"{found.to_overall:.4f}; smallest ratio {found.ratio:.4f}")
     else:
         of_class = f"of the variance of {what} {written(found.class_name)}, the most of any {what}"
@@ -761,7 +769,7 @@ def _format_family(found: FamilyAudit | ContinuousAudit, what: str) -> list[str]
         worst = found.worst
         text = "no two groups"
         if worst is not None:
-            text = f"most in {_format_difference(worst, what)}{_format_level(worst)}"
+            text = f"most in {_format_difference(worst, what, start)}{_format_level(worst)}"
         note("beyond chance", text)
     if isinstance(found, FamilyAudit) and found.verdicts_differ:
         note(
@@ -773,21 +781,21 @@ def _format_family(found: FamilyAudit | ContinuousAudit, what: str) -> list[str]
     return lines
 
 
-def _format_group(each: RankedGroup, what: str) -> str:
+def _format_group(each: RankedGroup, what: str, start: str) -> str:
     away = (
         f"{what} {written(each.class_name)} {each.mean:.4f} against {each.overall:.4f}, "
         f"deviation {each.deviation:.4f}"
     )
     if each.level is not None:
         beyond = "beyond" if each.beyond_chance else "within"
-        away += f"; {beyond} chance, which explains {min(each.level, 1.0):.4f}"
+        away += f"; {beyond} chance, which explains {each.level:.4f}"
     small = ", small" if each.small else ""
-    return f"    {written(each.group)} ({counted(round(each.rows), 'row')}{small}): {away}"
+    return f"    {start}{written(each.group)} ({counted(round(each.rows), 'row')}{small}): {away}"
 
 
-def _format_difference(each: Difference, what: str) -> str:
+def _format_difference(each: Difference, what: str, start: str) -> str:
     groups = [
-        f"{written(group)} {mean:.4f}"
+        f"{start}{written(group)} {mean:.4f}"
         + (f" ({rows:.3g} {'row' if rows == 1 else 'rows'})" if rows < FEWEST else "")
         for group, mean, rows in zip(each.groups, each.means, each.rows, strict=True)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -77,7 +78,7 @@ def read_labels(y: Any, *, normalize: bool, fewest_classes: int) -> Labels:
     found = _column_or_table(y)
     if isinstance(found, Column):
         codes, vocabulary = read_vocabulary(found, what=WHAT)
-        refuse_lone_probabilities(vocabulary)
+        refuse_decimals(vocabulary)
         _refuse_few(vocabulary, fewest_classes)
         return Labels(vocabulary, codes=frozen(codes))
     vocabulary = decode_like(found, class_names(found, what=WHAT))
@@ -97,6 +98,8 @@ def read_known_labels(y: Any, *, vocabulary: Vocabulary, soft: bool, normalize: 
     """
     found = _column_or_table(y)
     if isinstance(found, Column) is soft:
+        if isinstance(found, Column):
+            refuse_decimals(read_vocabulary(found, what=WHAT)[1])
         forms = ("class labels", "probabilities")
         remedy = f"Pass {forms[soft]}, or fit again on {forms[not soft]}."
         raise argument_error(
@@ -141,30 +144,36 @@ def _is_float(column: Column) -> bool:
     )
 
 
-def refuse_lone_probabilities(vocabulary: Vocabulary) -> None:
-    """Refuse decimal numbers from 0 to 1 as classes: they are the probabilities of one class.
+def refuse_decimals(vocabulary: Vocabulary) -> None:
+    """Refuse decimal numbers as classes: they are a target for regression, or scores of one class.
 
     Raises
     ------
     InputError
-        All classes are numbers from 0 to 1, and one is not whole. Other decimal numbers, such as
-        ratings by half stars, are classes.
+        A class is a number that is not whole; or all are such numbers, spelled as text, and are
+        too many for a scale such as half stars.
     """
-    if vocabulary.values.dtype.kind not in "fO":
-        return
-    values = [plain_value(value) for value in vocabulary.values]
+    values: list[Any] = vocabulary.values.tolist()
+    if isinstance(values[0], str):
+        if len(values) <= 100:  # grade points by tenths are 41 classes
+            return
+        try:
+            values = [float(value) for value in values]
+        except ValueError:
+            return
     value = next(
         (value for value in values if isinstance(value, float) and not value.is_integer()), None
     )
-    if value is not None and all(
-        isinstance(each, (int, float)) and 0 <= each <= 1 for each in values
-    ):
-        problem = (
-            f"The labels are numbers from 0 to 1, such as {value!r}: probabilities of one class."
+    if value is not None and math.isfinite(value):
+        raise InputError(
+            f"Unknown label type: the labels are numbers such as {value!r}; a decimal number is no "
+            "class.",
+            remedy="Pass classes, such as ranges of the number. If these are the probabilities of "
+            "one class, pass those of all: for two, np.column_stack([1 - y, y]). If classes are "
+            "called so, pass text.",
+            argument=WHAT,
+            value=value,
         )
-        way = "Pass the probabilities of all classes, for two np.column_stack([1 - y, y])"
-        remedy = f"{way}; or text, where classes are called so."
-        raise InputError(problem, remedy=remedy, argument=WHAT, value=value)
 
 
 def _refuse_few(vocabulary: Vocabulary, fewest: int) -> None:

@@ -143,29 +143,44 @@ def refuse_foreign(name: str) -> None:
         )
 
 
-def seen_instead(content: bytes, kind: str) -> tuple[str, str] | None:
-    r"""Return what bytes look like that are not text of this kind, and a remedy; None if nothing.
+def seen_instead(content: bytes, shape: Format) -> tuple[str, str] | None:
+    r"""Return what the start of a file looks like if not like its format, and a remedy.
 
     Examples
     --------
-    >>> seen_instead(b"\x1f\x8b...", "csv")
+    >>> seen_instead(b"\x1f\x8b...", Format("csv"))
     ('It is compressed with gz', "Pass `format='csv.gz'`.")
+    >>> seen_instead("sex,job".encode("utf-16-le"), Format("csv"))
+    ('It looks like UTF-16', "Pass `encoding='utf-16-le'`.")
+    >>> seen_instead(b"sex,job", Format("parquet"))
+    ('It looks like text', "Pass `format='csv'`.")
     """
-    packed = compression_seen(content[:8])
-    if packed:
+    kind, packed = shape.kind, compression_seen(content[:8])
+    if packed and not shape.compression:
         return f"It is compressed with {packed}", f"Pass `format='{kind}.{packed}'`."
-    if content.startswith(b"PK\x03\x04"):
+    if packed:
+        return None
+    if content.startswith(b"PK\x03\x04") and kind != "xlsx":
         return (
             "It looks like a workbook or an archive",
             "Of a workbook, let its name end in .xlsx; unpack an archive.",
         )
     if content.startswith(b"\xd0\xcf\x11\xe0"):
         return "It looks like a workbook of an old Excel", _WORKBOOK[1]
-    if content.startswith((b"PAR1", b"ARROW1")):
-        other = kind_seen(content)
+    other = kind_seen(content)
+    if content.startswith((b"PAR1", b"ARROW1")) and other != kind:
         return f"It looks like {other.capitalize()}", f"Pass `format='{other}'`."
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "It begins like UTF-16", "Pass `encoding='utf-16'`."
+    for end, zeros in (("le", content[1::2]), ("be", content[0::2])):
+        # most characters of a header are of the alphabet, and have a zero byte
+        if 4 * zeros.count(0) > 3 * len(zeros) > 0:
+            return "It looks like UTF-16", f"Pass `encoding='utf-16-{end}'`."
+    if content.startswith(b'{"') and kind in ("csv", "tsv"):
+        return "It looks like JSON Lines", "Pass `format='jsonl'`."
+    text = content.strip() and content.isascii() and b"\0" not in content
+    if text and (shape.compression or not shape.is_text):
+        return "It looks like text", f"Pass `format='{kind if shape.is_text else other}'`."
     return None
 
 

@@ -223,9 +223,10 @@ def has_flows(fair: FairLabels) -> bool:
 
 
 def no_rows() -> RowsUnavailableError:
-    """Return the error for what needs rows, of an object that was loaded from a file."""
+    """Return the error for what needs rows, of an object that holds none."""
     return RowsUnavailableError(
-        "This object was loaded from a file, which holds prices and certificate but no rows.",
+        "This object holds prices and a certificate, but no rows: it was loaded from a file, "
+        "belongs to a model, or was made from blocks.",
         remedy="Pass the rows to transform(y, sensitive_features=...).",
     )
 

@@ -221,7 +221,7 @@ class RowWeights:
     def _rows(self) -> Dataset:
         if self.data is None:
             raise RowsUnavailableError(
-                "These weights were loaded from a file, without their rows.",
+                "These weights hold no rows, as after they were loaded from a file.",
                 remedy="Pass rows to transform(y, sensitive_features=...).",
             )
         return self.data

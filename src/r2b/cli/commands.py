@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 import r2b
 from r2b import Audit, FairLabels, Scan
@@ -177,7 +178,7 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
       r2b audit adult.csv --label education --sensitive sex --max-disparity 0.05
       r2b audit adult.csv --label risk --sensitive sex --outcomes ordinal=low,middle,high
     """  # noqa: D301
-    wanted, below = _reports(given)
+    wanted, below = _reports(given, "epsilon")
     names = "force", "epsilon", "largest", "max_disparity"
     force, epsilon, largest, limit = taken(given, names).values()
     draws = taken(given, ("level", "random_state", "clusters"))
@@ -711,10 +712,26 @@ def _copy(written: Path, output: str) -> None:
         sys.stdout.buffer.flush()
 
 
-def _reports(given: dict[str, Any]) -> tuple[dict[str, str], int]:
-    """Take the options of reports: where each goes, and which cells are hidden."""
+def _reports(given: dict[str, Any], *only: str) -> tuple[dict[str, str], int]:
+    """Take the options of reports: where each goes, and which cells are hidden.
+
+    Raises
+    ------
+    ParameterError
+        No report is asked for, but an option that only reports have.
+    """
     asked = taken(given, ("html", "markdown"))
-    return {name: path for name, path in asked.items() if path}, given.pop("suppress_below")
+    wanted, context = (
+        {name: path for name, path in asked.items() if path},
+        click.get_current_context(),
+    )
+    for name in () if wanted else ("suppress_below", *only):
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise ParameterError(
+                f"`{name}` is for a report, and none is asked for.",
+                remedy="Pass `html=...` or `markdown=...`, or leave it out.",
+            )
+    return wanted, given.pop("suppress_below")
 
 
 def _facts(

@@ -246,7 +246,9 @@ def options_of(
     """Return the options of a debiasing, with those that name columns or classes read."""
     asked = {**given, "families": families_of(names, given, "crossed")}
     del asked["family"]
-    asked["outcomes"] = outcomes = outcomes_of(given["outcomes"], vocabulary)
+    outcomes = outcomes_of(given.get("outcomes", ()), vocabulary)
+    if "outcomes" in given:
+        asked["outcomes"] = outcomes
     labels = vocabulary.values.tolist()
     classes = labels if outcomes is None else list(outcomes.names)
     if "epsilon" in given:

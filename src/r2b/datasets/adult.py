@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from r2b.errors import MissingExtraError, ParameterError
+from r2b.errors import MissingExtraError, ParameterError, install
 
 FrameLibrary = Literal["pandas", "polars", "pyarrow"]
 """The libraries a table can be handed over to."""
@@ -140,7 +140,7 @@ class AdultTable:
         except ModuleNotFoundError as error:
             raise MissingExtraError(
                 f"{library} is not installed.",
-                remedy="Install it, or all three with: pip install 'r2b[frames]'.",
+                remedy=f"Install it, or all three with: {install('frames')}.",
                 library=library,
             ) from error
         import narwhals as nw  # here, so that loading arrays does not wait for it

@@ -403,6 +403,8 @@ def new_names(
     Repeated rows have their weight too and, if rows are ordered, their number.
     """
     base = f"{roles.stem}_fair" if stem is None else stem
+    if not base:
+        return ("",)  # refused with names that are taken
     if form == "expand":
         return (base, f"{base}_weight", f"{base}_row")[: 3 if ordered else 2]
     if form != "soft":

@@ -23,7 +23,7 @@ from r2b.engines.roles import Decode, refuse_alike
 from r2b.engines.source import NO_LABEL, Relabel, Source
 from r2b.engines.spark_worker import MERGED_AT_ONCE, RESULTS, Beside, Merge, Reduce, Run, unpacked
 from r2b.engines.tally import MOST_COMBINATIONS, Tally, refuse_nested, tally_of
-from r2b.errors import InputError, MissingExtraError, ParameterError
+from r2b.errors import InputError, MissingExtraError, ParameterError, install
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +212,7 @@ def _refuse_other_frames(frame: Any) -> None:
         raise ParameterError("This is a pandas frame on Spark.", remedy=remedy)
     if not hasattr(frame, "toArrow"):
         problem = "The Spark frame is of a version before 4.0, which cannot give Arrow tables."
-        remedy = "Install a later one: pip install 'r2b[spark]'."
+        remedy = f"Install a later one: {install('spark')}."
         raise MissingExtraError(problem, remedy=remedy, library="pyspark")
     if frame.isStreaming:
         problem = "The Spark frame is a stream, whose rows have no end."

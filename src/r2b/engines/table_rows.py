@@ -190,10 +190,16 @@ class TableRows(LabelRows):
                 "the same labels.",
                 form=form,
             )
+        if keys and not drawn:
+            raise ParameterError(
+                f"`key` decides how a row is drawn, and for {form!r} none is drawn.",
+                remedy="Leave `key` out, or take 'round' or 'sample'.",
+                form=form,
+            )
         source.check([("key", keys)])
         names = new_names(form, new_column, roles, rule.classes.tolist(), ordered=source.ordered)
         refuse_taken(names, source)
-        return self.relabelled(rule, form, names, random_state, keys if drawn else ())
+        return self.relabelled(rule, form, names, random_state, keys)
 
     def relabelled(
         self,
@@ -290,8 +296,11 @@ class TableRows(LabelRows):
 
 
 def refuse_taken(names: tuple[str, ...], source: Source) -> None:
-    """Refuse names of new columns that columns have already."""
+    """Refuse names of new columns that are empty, or that columns have already."""
     for name in names:
+        if not name:
+            problem = "The name of the new column is empty."
+            raise ParameterError(problem, remedy="Pass a name with `new_column`.", column=name)
         if name in source.names or names.count(name) > 1:
             problem = f"The new column {name!r} would have the name of a column of {source.name}."
             remedy = "Choose another name with `new_column`."

@@ -27,7 +27,7 @@ from r2b._data.columns import (
     refuse_other_rows,
     row_labels,
 )
-from r2b._data.dataset import combine, read_known_labels, read_labels, refuse_lone_probabilities
+from r2b._data.dataset import combine, read_known_labels, read_labels, refuse_decimals
 from r2b._data.outcomes import OutcomeChoice, Outcomes, read_outcomes
 from r2b._data.tags import read_tag_rows
 from r2b._data.values import key_of, listed
@@ -800,7 +800,7 @@ def _read_true_classes(y_true: Any, y_pred: Any) -> tuple[Array, Vocabulary]:
         raise argument_error("y_true", problem, remedy, n_columns=len(truth.columns))
     refuse_other_rows(("y_true", len(truth), truth.index), ("y_pred", len(found), found.index))
     codes, classes = read_vocabulary(column_of(y_true, what="y_true"), what="y_true")
-    refuse_lone_probabilities(classes)
+    refuse_decimals(classes)
     return codes, classes
 
 

@@ -78,7 +78,7 @@ class SoftTargets:
         Raises
         ------
         RowsUnavailableError
-            The fair labels were loaded from a file and have no rows.
+            The fair labels hold no rows.
         ParameterError
             Weights were given beside fair labels.
         InputError
@@ -103,7 +103,7 @@ class SoftTargets:
             raise ParameterError(problem, remedy="Pass it to debias, which parity is for.")
         data = fair.dataset
         if data is None:
-            problem = "These fair labels were loaded from a file, which holds no rows."
+            problem = "These fair labels hold no rows, as after they were loaded from a file."
             remedy = "Pass the matrix that their transform(y, sensitive_features=...) returns."
             raise RowsUnavailableError(problem, remedy=remedy)
         classes = replace(fair.schema.classes, index=data.index)

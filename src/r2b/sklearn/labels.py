@@ -18,7 +18,7 @@ from r2b._data.dataset import Schema
 from r2b._data.mixtures import Mixtures
 from r2b._data.numbers import read_weight
 from r2b._labels import FairLabels
-from r2b._labels.debiasing import DEFAULTS, debias, lives_on_a_device, refuse_unknown
+from r2b._labels.debiasing import DEFAULTS, debias, refuse_unknown
 from r2b._labels.sampling import take_rows
 from r2b.errors import InputError, ParameterError, ShapeError
 
@@ -114,29 +114,7 @@ def checked_labels(y: Any, name: str) -> Any:
         row = int(np.argmax(np.isinf(array)))
         remedy = "Pass classes without infinite numbers."
         raise InputError(f"In `y`, row {row} is {float(array[row])!r}.", remedy=remedy, row=row)
-    refuse_decimals(array)
     return y
-
-
-def refuse_decimals(y: Any) -> None:
-    """Refuse a column of decimal numbers, such as a target for regression or scores of one class.
-
-    Examples
-    --------
-    >>> refuse_decimals([0.0, 1.0, 2.0])
-    """
-    if isinstance(y, dict) or lives_on_a_device(y):
-        return
-    array = np.asarray(nw.to_native(y, pass_through=True))
-    if array.ndim != 1 or array.dtype.kind != "f":
-        return
-    # missing numbers are refused by ``debias``
-    broken = np.flatnonzero(np.isfinite(array) & (array != np.round(array)))
-    if len(broken):
-        row, value = int(broken[0]), float(array[broken[0]])
-        problem = f"Unknown label type: in y, row {row} is {value!r}; a decimal number is no class."
-        remedy = "Pass classes, or the probabilities of all: of two, np.column_stack([1 - y, y])."
-        raise InputError(problem, remedy=remedy, row=row, value=value)
 
 
 def n_rows_of(y: Any) -> int:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.request import one_of
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
-from r2b.sklearn.labels import WITHOUT, publish, refuse_decimals, require_sensitive, solve, store
+from r2b.sklearn.labels import WITHOUT, publish, require_sensitive, solve, store
 from r2b.sklearn.training import labels_as
 
 LabelForm = Literal["soft", "round", "sample"]
@@ -110,7 +110,6 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
         InputError, ParameterError
         """
         one_of("form", self.form, get_args(LabelForm))
-        refuse_decimals(y)
         labels = solve(
             self,
             y,
@@ -178,7 +177,6 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "labels_")
         one_of("form", self.form, get_args(LabelForm))
         require_sensitive(sensitive_features, type(self).__name__, "transform")
-        refuse_decimals(y)
         return self.labels_.transform(
             y,
             sensitive_features=sensitive_features,

@@ -19,7 +19,7 @@ from scipy.sparse import csc_array
 
 from r2b._data.arrays import Array, Floats, Places
 from r2b._data.compute import in_order, parts_of
-from r2b.errors import MissingExtraError
+from r2b.errors import MissingExtraError, install
 
 Sums = list[Array]
 KernelChoice = Literal["auto", "numpy", "compiled"]
@@ -183,7 +183,7 @@ def choose_kernel(choice: KernelChoice, entries: int) -> ModuleType:
             return reference
         raise MissingExtraError(
             "The compiled kernels need numba, which is not installed.",
-            remedy="Install it with: pip install 'r2b[fast]'.",
+            remedy=f"Install it with: {install('fast')}.",
             library="numba",
         ) from cause
     return compiled

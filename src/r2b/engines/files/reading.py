@@ -112,35 +112,56 @@ def open_stored(
     FileTooLargeError
         It grows beyond the limit of :mod:`r2b._files.formats`.
     """
-    if not shape.is_text and shape.compression:
-        size = os.path.getsize(part.path)
-        with reading(part), opened(part.path, shape.compression) as file:
-            path, held = copied(
-                part.name, file.read, scratch, lambda total: refuse_growth(part.name, size, total)
-            )
-        part = replace(part, path=path, held=held)
-    made: Stored
+    packed = part.path
+    try:
+        if not shape.is_text and shape.compression:
+            size = os.path.getsize(packed)
+            with reading(part), opened(packed, shape.compression) as file:
+                path, held = copied(
+                    part.name,
+                    file.read,
+                    scratch,
+                    lambda total: refuse_growth(part.name, size, total),
+                )
+            part = replace(part, path=path, held=held)
+        made = _stored(part, shape, delimiter, na, encoding, sheet)
+        with reading(part):
+            list(made.schema.names)  # names may be damaged text, which is only read here
+        return made
+    except DamagedFileError as error:
+        with open(packed, "rb") as file:
+            seen = seen_instead(file.read(64), shape)
+        if seen is None:
+            raise
+        problem = f"{part.name} cannot be read as {shape}. {seen[0]}."
+        raise error.changed(problem=problem, remedy=seen[1]) from error
+
+
+def _stored(
+    part: Part,
+    shape: Format,
+    delimiter: str | None,
+    na: Sequence[str],
+    encoding: str,
+    sheet: str | None,
+) -> Stored:
     if shape.kind in ("csv", "tsv"):
         from r2b.engines.files.delimited import DelimitedStored
 
-        made = DelimitedStored(part, shape, delimiter, na, encoding)
-    elif shape.kind == "jsonl":
+        return DelimitedStored(part, shape, delimiter, na, encoding)
+    if shape.kind == "jsonl":
         from r2b.engines.files.jsonl import JsonStored
 
-        made = JsonStored(part, shape, encoding)
-    else:
-        from r2b.engines.files.typed import ArrowStored, ParquetStored, WorkbookStored
+        return JsonStored(part, shape, encoding)
+    from r2b.engines.files.typed import ArrowStored, ParquetStored, WorkbookStored
 
-        match shape.kind:
-            case "parquet":
-                made = ParquetStored(part)
-            case "arrow":
-                made = ArrowStored(part)
-            case _:
-                made = WorkbookStored(part, sheet)
-    with reading(part):
-        list(made.schema.names)  # names may be damaged text, which is only read here
-    return made
+    match shape.kind:
+        case "parquet":
+            return ParquetStored(part)
+        case "arrow":
+            return ArrowStored(part)
+        case _:
+            return WorkbookStored(part, sheet)
 
 
 @contextmanager
@@ -236,6 +257,10 @@ class TextStored(Stored):
             with opened(part.path, format.compression) as file:
                 self._begin = file.read(64)
         self.encoding, self.mark = settled_encoding(encoding, self._begin)
+        seen = seen_instead(self._begin, Format(format.kind))
+        if seen and not self.encoding.startswith(("utf-16", "utf-32")):
+            problem = f"{part.name} cannot be read as {format}. {seen[0]}."
+            raise self._wrong(1, problem, seen[1])
         self._header, self._header_lines = b"", 0
 
     @abstractmethod
@@ -356,14 +381,13 @@ class TextStored(Stored):
 
     def _undecodable(self, offset: int, raw: bytes, start: int, line: int) -> InputError:
         """Say which byte is no text; ``raw`` begins after ``offset`` bytes, on ``line``."""
-        seen, remedy = seen_instead(self._begin, self.format.kind) or ("", _ENCODING)
         line += raw[:start].decode(self.encoding, "replace").count("\n")
         found = f"0x{raw[start]:02x}" if start < len(raw) else "the end"
         problem = (
             f"{self.part.name} is not {self.encoding}: byte {offset + start} ({found}, on line "
-            f"{line}) cannot be read.{f' {seen}.' if seen else ''}"
+            f"{line}) cannot be read."
         )
-        return self._wrong(line, problem, remedy, byte=offset + start)
+        return self._wrong(line, problem, _ENCODING, byte=offset + start)
 
     def _fault(self, chunk: Chunk, cause: Exception) -> InputError:
         """Say what is wrong with a chunk that cannot be parsed."""
