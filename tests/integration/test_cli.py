@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import click
 import pytest
 from cli_calls import Shell, csv_of, people
 from click.testing import CliRunner
@@ -46,7 +48,8 @@ def test_an_audit_says_what_the_function_says(shell: Shell) -> None:
     done = shell("audit people.csv --label job --sensitive sex,race")
     assert (done.code, done.out, done.err) == (0, f"{found}\n", "")
     facts = shell("audit people.csv --label job --sensitive sex --sensitive race --json").facts
-    assert facts == {**found.to_json(), "data": "people.csv"}
+    named = {"format": "r2b-audit", "version": 1, "data": "people.csv"}
+    assert facts == found.to_json() | named
 
 
 def test_an_audit_takes_families_control_weights_and_continuous_columns(shell: Shell) -> None:
@@ -82,7 +85,7 @@ def test_an_audit_takes_families_control_weights_and_continuous_columns(shell: S
         random_state=3,
     )
     del facts["data"]
-    assert facts == found.to_json()
+    assert facts == found.to_json() | {"format": "r2b-audit", "version": 1}
 
 
 def test_parity_above_the_accepted_one_ends_with_code_1(shell: Shell) -> None:
@@ -204,6 +207,119 @@ def test_an_error_is_json_as_well_where_json_is_asked_for(shell: Shell) -> None:
     assert done.code == 2
     assert done.facts["error"]["type"] == "ParameterError"
     assert done.facts["error"]["remedy"] == "Did you mean 'job'?"
+    assert set(done.facts) == {"format", "version", "error"}
+
+
+def test_every_field_of_json_is_documented_and_every_documented_one_is_there(shell: Shell) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(r2b-[a-z-]+)` \| (.*) \|$", page, re.MULTILINE)
+    documented = {name: set(re.findall("`([a-z_]+)`", words)) for name, words in rows}
+    for words in (
+        f"audit people.csv {JOB_BY_SEX}",
+        f"debias people.csv {JOB_BY_SEX} -o fair.csv",
+        f"debias people.csv {JOB_BY_SEX} -o round.csv --form round",
+        f"frontier people.csv {JOB_BY_SEX} --points 2",
+        f"reweigh people.csv {JOB_BY_SEX} -o weighted.csv",
+        "verify fair.csv",
+        "datasets list",
+        "datasets export adult adult.csv",
+    ):
+        facts = shell(f"{words} --json").facts
+        name, version, fields = facts["format"], facts["version"], set(facts)
+        assert version == 1
+        assert fields - {"format", "version"} <= documented[name], words
+        inner = [*facts.values(), *(each[0] for each in facts.values() if is_list(each))]
+        known = fields.union(*(each for each in inner if isinstance(each, dict)))
+        assert documented[name] <= known, words
+
+
+def is_list(value: object) -> bool:
+    return isinstance(value, list) and bool(value)
+
+
+def test_options_that_would_do_nothing_are_refused(shell: Shell) -> None:
+    ask = f"people.csv {JOB_BY_SEX}"
+    shell(f"debias {ask} -o fair.parquet")
+    for words, said in (
+        (f"audit {ask} --epsilon 0.02", "--epsilon is for a report"),
+        (f"audit {ask} --epsilon 3 --html a.html", "a share and no percentage"),
+        (f"audit {ask} --suppress-below 5", "--suppress-below is for a report"),
+        (f"debias {ask} -o f.csv --suppress-below 5", "--suppress-below is for a report"),
+        (f"debias {ask} -o f.csv --key age", "for 'soft' none is drawn"),
+        (f"debias {ask} -o f.csv --form expand --key age", "for 'expand' none is drawn"),
+        (f"debias {ask} -o f.csv --new-column ''", "name of the new column is empty"),
+        (f"debias {ask} -o f.csv --form round --new-column ''", "new column is empty"),
+        (f"reweigh {ask} -o f.csv --new-column ''", "name of the new column is empty"),
+        (f"audit fair.parquet {JOB_BY_SEX} --delimiter ';'", "no delimiter"),
+        (f"audit fair.parquet {JOB_BY_SEX} --encoding latin-1", "not text in an encoding"),
+        (f"audit {ask} --sheet one", "has no sheets"),
+    ):
+        done = shell(words)
+        assert (done.code, done.out) == (2, "") and said in done.err, (words, done.err)
+    assert not Path("f.csv").exists()
+
+
+def test_every_command_compares_the_same_families_by_default(shell: Shell) -> None:
+    ask = "people.csv --label job --sensitive sex,race --json"
+    audited = [family["name"] for family in shell(f"audit {ask}").facts["families"]]
+    proof = shell(f"debias {ask} --epsilon 0.01 -o fair.csv").facts["certificate"]
+    assert audited == ["sex", "race", "sex x race"]
+    assert [family["name"] for family in proof["families"]] == audited
+    assert shell(f"frontier {ask} --points 2").facts["points"][-1]["epsilon"] == pytest.approx(
+        max(family["disparity"] for family in shell(f"audit {ask}").facts["families"])
+    )
+
+
+def test_help_shows_the_default_of_every_option_that_has_one() -> None:
+    for name in ("audit", "debias", "frontier", "reweigh", "verify", "serve"):
+        context = click.Context(command.commands[name], info_name=name)
+        for option in command.commands[name].params:
+            has_default = isinstance(option.get_default(context), str | int | float)
+            if name != "verify" and isinstance(option, click.Option) and not option.is_flag:
+                assert option.show_default or not has_default, (name, option.name)
+        text = " ".join(command.commands[name].get_help(context).split())
+        if name in ("audit", "debias", "frontier", "reweigh"):
+            assert "'both' by default" in text and "An empty field by default" in text
+
+
+def test_decimal_commas_are_read_where_they_are_announced(shell: Shell) -> None:
+    columns = people()
+    columns["w"] = [f"{weight},50" for weight in columns["w"]]
+    lines = zip(*columns.values(), strict=True)
+    text = "\n".join([";".join(columns), *map(";".join, lines)]).replace("none, yet", "none")
+    shell.write("komma.csv", text + "\n")
+    shell.write("point.csv", text.replace(",", ".") + "\n")
+    weighted = (*ASK, "--weight", "w", "--json")
+    refused = shell("audit komma.csv", *weighted)
+    assert refused.code == 3 and "--decimal ," in refused.err
+    found = shell("audit komma.csv --decimal ,", *weighted).facts
+    assert found | {"data": "point.csv"} == shell("audit point.csv", *weighted).facts
+    shell("debias komma.csv --decimal , -o fair.csv", *weighted)
+    assert shell("verify fair.csv").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", "job,sex\nx,f\ny,m\n".encode("utf-16-le"), "UTF-16. Pass --encoding utf-16-le"),
+        ("a.csv", "job,sex\nx,f\ny,m\n".encode("utf-16-be"), "UTF-16. Pass --encoding utf-16-be"),
+        ("a.csv", b'{"job": "x", "sex": "f"}\n', "JSON Lines. Pass --format jsonl"),
+        ("a.parquet", b"job,sex\nx,f\n", "text. Pass --format csv"),
+        ("a.arrow", b"job,sex\nx,f\n", "text. Pass --format csv"),
+        ("a.xlsx", b"job,sex\nx,f\n", "text. Pass --format csv"),
+        ("a.csv.gz", b"job,sex\nx,f\n", "text. Pass --format csv"),
+        ("a.parquet.gz", b"job,sex\nx,f\n", "text. Pass --format csv"),
+    ],
+)
+def test_a_file_with_a_wrong_suffix_or_encoding_is_told_what_it_looks_like(
+    shell: Shell, name: str, content: bytes, said: str
+) -> None:
+    shell.write(name, content)
+    done = shell("audit", name, *ASK)
+    assert done.code == 3 and f"cannot be read as {name[2:]}. It looks like {said}" in done.err
+    way = done.err.partition("Pass ")[2].strip().rstrip(".").split()
+    again = shell("audit", name, *ASK, *way, "--permutations", 0, "--bootstrap", 0)
+    assert again.code == 0 or "two classes" in again.err
 
 
 def test_a_traceback_is_only_for_debug(shell: Shell) -> None:

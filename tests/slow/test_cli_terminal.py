@@ -299,7 +299,10 @@ def test_tab_offers_commands_files_and_choices(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("manner", "wanted"),
     [
-        ("--json", r'\{"address": "(http://127\.0\.0\.1:\d+/#token=[\w-]+)"\}'),
+        (
+            "--json",
+            r'\{"format": "r2b-serve", "version": 1, "address": "(http://127\.0\.0\.1:\d+/#token=[\w-]+)"\}',
+        ),
         ("-q", r"r2b runs at (http://\S+)"),
     ],
 )

@@ -338,3 +338,24 @@ def test_nothing_that_is_found_can_be_written_to() -> None:
         found.families[0].means[0, 0] = 1.0
     with pytest.raises(AttributeError):
         found.n_rows = 3  # type: ignore[misc]
+
+
+def test_groups_of_one_attribute_are_printed_with_its_name() -> None:
+    found = audit(["a", "b"] * 4, sensitive_features={"sex": ["f", "m"] * 4}, **QUIET)
+    assert found.families[0].groups == ("f", "m")
+    printed = str(found)
+    assert "class a: sex=f 1.0000 (4 rows), sex=m 0.0000 (4 rows)" in printed
+    assert "\n    sex=f (4 rows, small): class" in printed
+    unnamed = str(audit(["a", "b"] * 4, sensitive_features=["f", "m"] * 4, **QUIET))
+    assert "class a: f 1.0000 (4 rows), m 0.0000 (4 rows)" in unnamed
+
+
+def test_chance_explains_no_more_than_a_measure_can_be() -> None:
+    """Groups of a row or two go far by chance; shares are never more than 1 apart."""
+    rng = np.random.default_rng(3)
+    y, group = rng.choice(["a", "b"], 60), np.append(np.arange(30), rng.integers(30, 33, 30))
+    found = audit(y, sensitive_features={"team": group}, n_boot=0, n_permutations=99)
+    levels = found.families[0].levels
+    assert levels is not None and 0.5 < levels.max() <= 1.0  # of two groups they add up to more
+    assert found.largest is not None and (found.largest.value, found.largest.level) == (1.0, 1.0)
+    assert "chance explains 1.0000" in str(found)

@@ -195,3 +195,13 @@ def test_a_target_of_regression_is_refused_by_every_question_as_by_the_estimator
         "0.5",
         "1.5",
     ]
+
+
+@pytest.mark.parametrize("question", [r2b.debias, r2b.audit])
+def test_a_matrix_of_several_labels_is_pointed_to_multilabel(question):
+    tags = np.array([[1, 1, 0], [0, 0, 0], [0, 1, 1], [1, 0, 0]])
+    with pytest.raises(errors.ProbabilityError, match=r"several labels.*multilabel=True") as caught:
+        question(tags, sensitive_features=GROUPS)
+    # dividing rows by their sums is for votes on one class
+    assert caught.value.remedy.index("multilabel=True") < caught.value.remedy.index("normalize")
+    assert question(tags, sensitive_features=GROUPS, multilabel=True)

@@ -152,7 +152,9 @@ def test_parity_epsilon_and_length_of_a_result(tmp_path) -> None:
     assert bool(loaded) and loaded.epsilon == 0.02
     pd.testing.assert_frame_equal(loaded.to_frame(), fair.to_frame())
     for asked in (lambda: len(loaded), lambda: loaded.to_frame("changes")):
-        with pytest.raises(RowsUnavailableError, match="loaded from a file"):
+        with pytest.raises(
+            RowsUnavailableError, match="no rows: it was loaded from a file, belongs"
+        ):
             asked()
 
 

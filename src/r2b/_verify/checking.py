@@ -40,7 +40,7 @@ from r2b.engines.source import Relabel
 from r2b.engines.table_rows import TableRows, recounted
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
 
-_READING = ("format", "encoding", "delimiter", "na", "watch")
+_READING = ("format", "encoding", "decimal", "delimiter", "na", "watch")
 FOLLOWED = "the certificate can be followed"
 NOT_CHECKED = ("command", "history", "residual", "r2b", "names of outcomes")
 """What a certificate says of how it was made; nothing follows from it."""
@@ -200,9 +200,9 @@ def verify(
         weights, control columns, outcomes, offsets and texts that mean missing; and nothing is
         merged or left out.
     **reading
-        ``format``, ``encoding``, ``delimiter`` and ``na`` as for :func:`r2b.scan`, where they are
-        not as the certificate says; ``watch``, a function called with how far each pass over the
-        rows is.
+        ``format``, ``encoding``, ``decimal``, ``delimiter`` and ``na`` as for :func:`r2b.scan`,
+        where they are not as the certificate says; ``watch``, a function called with how far each
+        pass over the rows is.
 
     Returns
     -------

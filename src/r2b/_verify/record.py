@@ -61,7 +61,7 @@ class Record:
         Names of the new columns.
     random_state : int
     reading : dict
-        Format, encoding and delimiter of the output.
+        Format, encoding, decimal mark and delimiter of the output.
     fingerprints : dict of str to str
         Of the data and of the new columns, as :func:`fingerprints` gives them.
     table : tuple of (str, str)
@@ -124,6 +124,7 @@ def reads_again(
     dialect = getattr(source.files[0], "dialect", None) if same else None
     gaps = tuple(na) if shape.kind in ("csv", "tsv") and na else EMPTY
     reading = {"format": str(shape), "encoding": encoding if same else "utf-8"}
+    reading["decimal"] = source.decimal
     return {**reading, "delimiter": None if dialect is None else dialect.delimiter, "na": gaps}
 
 

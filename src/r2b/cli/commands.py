@@ -189,7 +189,7 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
         for path in wanted.values():
             writer.check(path)
         columns = columns_of(source, given)
-        given["families"] = families_of(source.names, given, "both")
+        given["families"] = families_of(source.names, given)
         source.check([("--clusters", [*filter(None, [draws["clusters"]])])])
         scan = Scan(source)
         with on_lines(source):
@@ -506,10 +506,12 @@ def verify_command(output: str, as_json: bool, quiet: bool, **given: Any) -> int
       r2b verify labels.parquet --data adult.parquet --certificate labels.parquet.r2b.json
     """  # noqa: D301
     certificate, label, epsilon = (given[name] for name in ("certificate", "label", "epsilon"))
-    reading = taken(given, options.READING)
-    if reading["encoding"] == "utf-8":
-        reading["encoding"] = None  # as the certificate says
-    reading = {name: value for name, value in reading.items() if value}
+    typed = click.get_current_context().get_parameter_source
+    reading = {  # what is not typed is as the certificate says
+        name: value
+        for name, value in taken(given, options.READING).items()
+        if typed(name) is not ParameterSource.DEFAULT
+    }
     sensitive, control, columns = (given[name] for name in ("sensitive", "control", "columns"))
     if epsilon or given["outcomes"]:
         fair = r2b.load(certificate or beside(output))
@@ -563,7 +565,7 @@ def list_command(as_json: bool, quiet: bool) -> None:
       r2b datasets list
     """  # noqa: D301
     if as_json:
-        print_json(DATASETS)
+        print_json({"datasets": DATASETS})
     elif not quiet:
         for name, what in DATASETS.items():
             click.echo(f"{name:10}{what}")

@@ -90,7 +90,7 @@ _OPTIONS: dict[str, Decorator] = {
     # what is asked of the groups
     "families": _option(
         "families",
-        "Which crossings of sensitive columns count.",
+        "Which crossings of sensitive columns count; 'both' by default.",
         type=click.Choice(CHOICES["families"]),
     ),
     "family": _several("family", "A family of groups of its own: 'sex,race'; repeatable."),
@@ -171,7 +171,9 @@ _OPTIONS: dict[str, Decorator] = {
         "tol", "Residual at which a problem is solved.", click.FloatRange(0, min_open=True)
     ),
     "max_iter": _of_debias("max_iter", "Most steps.", click.IntRange(0)),
-    "time_limit": _of_debias("time_limit", "Most seconds.", click.FloatRange(0)),
+    "time_limit": _of_debias(
+        "time_limit", "Most seconds; no limit by default.", click.FloatRange(0)
+    ),
     "threads": _of_debias("threads", "All cores by default.", click.IntRange(1)),
     # chance
     "permutations": _number("permutations", "How often chance is drawn; 0 leaves it out.", 200),
@@ -192,7 +194,9 @@ _OPTIONS: dict[str, Decorator] = {
         type=int,
     ),
     "max_disparity": _option(
-        "max-disparity", "End with code 1 if the disparity of a family is larger.", type=float
+        "max-disparity",
+        "End with code 1 if the disparity of a family is larger; no limit by default.",
+        type=float,
     ),
     # what is written
     "output": click.option("--output", "-o", type=FILE, help="Write a table as well."),
@@ -248,6 +252,7 @@ _OPTIONS: dict[str, Decorator] = {
         )
         for name, words, choices in (
             ("bound", "what epsilon limits", CHOICES["bound"]),
+            ("families", "which crossings of sensitive columns count", CHOICES["families"]),
             ("missing", "what became of rows without a value", CHOICES["missing"]),
             ("small_groups", "what became of small groups", CHOICES["small_groups"]),
             ("form", "the form of the labels", get_args(Form)),
@@ -278,6 +283,13 @@ _OPTIONS: dict[str, Decorator] = {
         metavar="CHAR",
         callback=_tab,
     ),
+    "decimal": _option(
+        "decimal",
+        "Decimal mark of numbers that are spelled as text.",
+        type=click.Choice([".", ","]),
+        default=".",
+        show_default=True,
+    ),
     "na": _option(
         "na",
         "Text of CSV and TSV that means missing; repeatable. An empty field by default.",
@@ -304,8 +316,8 @@ _OPTIONS: dict[str, Decorator] = {
 }
 
 CLAIMS = tuple(name for name in _OPTIONS if name.startswith("claimed_"))
-CLAIMS += ("families", "family", "outcomes", "strict")
-READING = ("format", "encoding", "delimiter", "na", "sheet")
+CLAIMS += ("family", "outcomes", "strict")
+READING = ("format", "encoding", "delimiter", "decimal", "na", "sheet")
 ROLES = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")
 GROUPS = ("families", "family", "missing", "min_group_size", "small_groups", "absent")
 BOUNDS = ("bound", *PARAMETERS, "outcomes", "lam", "objective", "costs", "normalize")

@@ -131,9 +131,13 @@ def _coloured(line: str) -> str:
     return line
 
 
-def print_json(facts: Any) -> None:
-    """Print facts as strict JSON."""
-    click.echo(json.dumps(json_value(facts, spelled), ensure_ascii=False, allow_nan=False))
+def print_json(facts: dict[str, Any]) -> None:
+    """Print facts as strict JSON, with the name and version of their schema."""
+    context = click.get_current_context(silent=True)
+    name = "r2b" if context is None else context.command_path.replace(" ", "-")
+    # a saved object has a schema of its own
+    named = {"format": name, "version": 1} | json_value(facts, spelled)
+    click.echo(json.dumps(named, ensure_ascii=False, allow_nan=False))
 
 
 def spelled(text: str) -> str:

@@ -162,8 +162,14 @@ def _membership(names: Sequence[str], text: str) -> tuple[str, list[str]]:
     return name, named(names, [columns], patterns=True)
 
 
-def families_of(names: Sequence[str], given: dict[str, Any], default: str | None) -> Any:
-    """Take ``--families`` and ``--family``, and return the families in Python's form."""
+def families_of(
+    names: Sequence[str], given: dict[str, Any], default: str | None = "both"
+) -> Any:
+    """Take ``--families`` and ``--family``, and return the families in Python's form.
+
+    Every command has the default of :func:`r2b.audit`, so that labels are bounded where an audit
+    looks at them.
+    """
     choice, families = given.pop("families"), given.pop("family")
     if choice is not None and families:
         raise ParameterError("Both --families and --family are given.", remedy="Pass one of them.")
@@ -244,11 +250,9 @@ def options_of(
     names: Sequence[str], given: dict[str, Any], vocabulary: Vocabulary
 ) -> dict[str, Any]:
     """Return the options of a debiasing, with those that name columns or classes read."""
-    asked = {**given, "families": families_of(names, given, "crossed")}
+    asked = {**given, "families": families_of(names, given)}
     del asked["family"]
-    outcomes = outcomes_of(given.get("outcomes", ()), vocabulary)
-    if "outcomes" in given:
-        asked["outcomes"] = outcomes
+    asked["outcomes"] = outcomes = outcomes_of(given["outcomes"], vocabulary)
     labels = vocabulary.values.tolist()
     classes = labels if outcomes is None else list(outcomes.names)
     if "epsilon" in given:

@@ -240,7 +240,10 @@ def _not_a_number(text: str, where: str, delimited: bool, **facts: Any) -> Input
     if delimited:
         remedy = f"Correct it, or say that it means missing: `na={text!r}`."
     if _POINTED.fullmatch(text.strip()):
-        remedy = "Write numbers with a point for decimals and nothing between thousands: 1234.5."
+        remedy = (
+            "For a decimal comma pass `decimal=','`. Otherwise write numbers with a point for "
+            "decimals and nothing between thousands: 1234.5."
+        )
     problem = f"{where} holds {text!r}, which is not a number."
     return InputError(problem, remedy=remedy, value=text, **facts)
 

@@ -483,8 +483,9 @@ def scan(data: Any, **options: Any) -> Scan:
         a RecordBatchReader or another Arrow stream, which is copied to a scratch file, since it can
         be read but once.
     **options
-        For files, how they are read: ``format``, ``delimiter``, ``na``, ``encoding``, ``sheet``,
-        ``threads``, ``scratch`` (``r2b.engines.files.FileSource.open`` says what each takes).
+        For files, how they are read: ``format``, ``delimiter``, ``na``, ``encoding``, ``decimal``,
+        ``sheet``, ``threads``, ``scratch`` (``r2b.engines.files.FileSource.open`` says what each
+        takes).
 
     Returns
     -------

@@ -66,7 +66,8 @@ class ReferenceBound(Bound):
             remedy = (
                 f"Pass one of {listed(asked.groups)}, such as "
                 f"`reference={str(asked.groups[0])!r}`, or 'highest'. Give several families a "
-                "Family each, with its own reference."
+                "Family each, with its own reference. Or compare crossings only: "
+                "`families='crossed'`."
             )
             raise ParameterError(problem, remedy=remedy, family=asked.family, reference=wanted)
         return cls(cls.widths_of(asked), found[0])

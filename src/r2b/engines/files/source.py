@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from r2b._constraints.families.request import is_a
 from r2b._data.compute import release_memory, work_ahead
-from r2b._files.arrow import pyarrow, unfolded_bytes
+from r2b._files.arrow import pyarrow, pyarrow_compute, unfolded_bytes
 from r2b._files.paths import local_path, refuse_little_room
 from r2b._files.text import refuse_growth
 from r2b._solve.oracle import Block, Blocks
@@ -87,6 +87,8 @@ class FileSource(Source):
     spelled : bool
         Whether text may stand for numbers in formats with types as well, as it does after CSV was
         written as Parquet.
+    decimal : str
+        The decimal mark of numbers that are spelled as text.
     threads : int or None
         All cores by default.
     scratch : str or None
@@ -110,6 +112,7 @@ class FileSource(Source):
     keys: dict[str, tuple[Any, list[Any]]] = field(default_factory=dict)
     numbers: frozenset[str] = frozenset()
     spelled: bool = False
+    decimal: str = "."
     threads: int | None = None
     scratch: str | None = None
     watch: Callable[[PassProgress], object] | None = None
@@ -133,6 +136,7 @@ class FileSource(Source):
         *,
         na: str | Sequence[str] = EMPTY,
         encoding: str = "utf-8",
+        decimal: str = ".",
         sheet: str | None = None,
         threads: int | None = None,
         scratch: str | None = None,
@@ -152,6 +156,8 @@ class FileSource(Source):
             mean missing (empty fields by default).
         encoding : str
             Of text.
+        decimal : {".", ","}
+            The decimal mark of numbers that are spelled as text.
         sheet : str, optional
             Of a workbook, where several have cells.
         threads : int, optional
@@ -181,8 +187,20 @@ class FileSource(Source):
             problem = f"The delimiter is {delimiter!r}."
             remedy = "Pass one character, such as `delimiter=';'`."
             raise ParameterError(problem, remedy=remedy, delimiter=delimiter)
+        if decimal not in (".", ","):
+            raise ParameterError(
+                f"The decimal mark is {decimal!r}.",
+                remedy="Pass `decimal=','`, or leave it out for a point.",
+                decimal=decimal,
+            )
         listing = list_files(path, format, stream, scratch)
         shape = listing.format
+        if delimiter is not None and shape.kind not in ("csv", "tsv"):
+            problem = f"{listing.name} is {shape}, whose fields no delimiter separates."
+            raise ParameterError(problem, remedy="Leave `delimiter` out.", delimiter=delimiter)
+        if encoding.lower() != "utf-8" and not shape.is_text:
+            problem = f"{listing.name} is {shape}, which is not text in an encoding."
+            raise ParameterError(problem, remedy="Leave `encoding` out.", encoding=encoding)
         if na != EMPTY and shape.kind not in ("csv", "tsv"):
             raise ParameterError(
                 f"{listing.name} is {shape}, which says itself what is missing; text that means it "
@@ -206,7 +224,15 @@ class FileSource(Source):
                 )
                 remedy = "Leave it out of the files, or rename one of the two."
                 raise InputError(problem, remedy=remedy, column=name, path=first.path)
-        return cls(listing, files, keys, threads=threads, scratch=scratch, watch=progress)
+        return cls(
+            listing,
+            files,
+            keys,
+            decimal=decimal,
+            threads=threads,
+            scratch=scratch,
+            watch=progress,
+        )
 
     def with_numbers(self, wanted: Sequence[str]) -> FileSource:
         """Return the same files with some columns of text read as numbers."""
@@ -390,6 +416,9 @@ class FileSource(Source):
     def _as_numbers(self, name: str, column: Any, batch: Batch) -> Any:
         if name not in self.numbers:
             return column
+        if self.decimal != ".":
+            texts = column.cast(pyarrow().string())
+            column = pyarrow_compute().replace_substring(texts, self.decimal, ".")
         delimited = self.listing.format.kind in ("csv", "tsv")
         table = "" if self.listing.many else f"{self.name}, "
         with part_of_a_table(batch.first):
