@@ -253,9 +253,11 @@ def test_a_short_token_and_a_limit_of_no_size_are_refused() -> None:
             create_app(TOKEN, max_upload=limit)
 
 
-def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_way_to_install_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "starlette", None)
-    with pytest.raises(MissingExtraError, match=r"r2b\[app\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'starlette>=.*' 'uvicorn>="):
         serve(open_browser=False)
 
 

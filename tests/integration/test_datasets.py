@@ -108,7 +108,9 @@ def test_a_library_that_is_not_installed_is_named(
     table: AdultTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(MissingExtraError, match=r"polars is not installed.*r2b\[frames\]"):
+    with pytest.raises(
+        MissingExtraError, match=r"polars is not installed.*pip install .*'polars>="
+    ):
         table.to_frame("polars")
 
 

@@ -179,7 +179,7 @@ def seen_instead(content: bytes, shape: Format) -> tuple[str, str] | None:
     if content.startswith(b'{"') and kind in ("csv", "tsv"):
         return "It looks like JSON Lines", "Pass `format='jsonl'`."
     text = content.strip() and content.isascii() and b"\0" not in content
-    if text and (shape.compression or not shape.is_text):
+    if text and not content.startswith(b"PK") and (shape.compression or not shape.is_text):
         return "It looks like text", f"Pass `format='{kind if shape.is_text else other}'`."
     return None
 

@@ -246,6 +246,12 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
     wanted, below = _reports(given)
     names = "form", "output_format", "new_column", "force", "random_state", "key", "certificate"
     form, shape_name, new_column, force, random_state, keys, proof = taken(given, names).values()
+    if keys and form not in ("round", "sample"):
+        raise ParameterError(
+            f"`key` decides how a row is drawn, and for {form!r} none is drawn.",
+            remedy="Leave `key` out, or pass `form='round'` or `form='sample'`.",
+            form=form,
+        )
     reading = {"encoding": given["encoding"], "na": given["na"]}
     proof = beside(output) if proof is None and not piped else proof
     paths = {"output": output, "certificate": proof, **wanted}

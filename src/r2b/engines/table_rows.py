@@ -190,16 +190,10 @@ class TableRows(LabelRows):
                 "the same labels.",
                 form=form,
             )
-        if keys and not drawn:
-            raise ParameterError(
-                f"`key` decides how a row is drawn, and for {form!r} none is drawn.",
-                remedy="Leave `key` out, or take 'round' or 'sample'.",
-                form=form,
-            )
         source.check([("key", keys)])
         names = new_names(form, new_column, roles, rule.classes.tolist(), ordered=source.ordered)
         refuse_taken(names, source)
-        return self.relabelled(rule, form, names, random_state, keys)
+        return self.relabelled(rule, form, names, random_state, keys if drawn else ())
 
     def relabelled(
         self,
