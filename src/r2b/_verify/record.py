@@ -221,7 +221,7 @@ def _record_of(stored: dict[str, Any], fair: FairLabels) -> Record:
         "command": isinstance(stored["command"], str),
         "n_rows": type(stored["n_rows"]) is int and 0 < stored["n_rows"] < 2**63,
         "random_state": type(stored["random_state"]) is int and 0 <= stored["random_state"] < 2**63,
-        "reading": reading.keys() == {"format", "encoding", "delimiter"}
+        "reading": reading.keys() == {"format", "encoding", "decimal", "delimiter"}
         and all(isinstance(each, (str, NoneType)) for each in reading.values()),
         "fingerprints": marks.keys() == {"data", "labels"}
         and all(isinstance(each, str) for each in marks.values()),

@@ -162,9 +162,7 @@ def _membership(names: Sequence[str], text: str) -> tuple[str, list[str]]:
     return name, named(names, [columns], patterns=True)
 
 
-def families_of(
-    names: Sequence[str], given: dict[str, Any], default: str | None = "both"
-) -> Any:
+def families_of(names: Sequence[str], given: dict[str, Any], default: str | None = "both") -> Any:
     """Take ``--families`` and ``--family``, and return the families in Python's form.
 
     Every command has the default of :func:`r2b.audit`, so that labels are bounded where an audit
