@@ -11,7 +11,7 @@ import pytest
 from cli_calls import Shell, csv_of, people, read_columns
 
 from r2b._verify.output import fingerprints
-from r2b._verify.record import read_record
+from r2b._verify.record import read_records
 from r2b.engines.files import FileSource
 from r2b.engines.roles import Decode
 from r2b.errors import R2BError
@@ -64,7 +64,7 @@ def with_new_checksums() -> None:
     """Do what someone would who wants an edit to pass."""
 
     def change(content: dict[str, Any]) -> None:
-        fair, record = read_record("fair.csv.r2b.json")
+        fair, record = read_records("fair.csv.r2b.json")[None]
         decode = Decode(record.columns, fair.schema)
         content["file"]["fingerprints"] = fingerprints(
             FileSource.open("fair.csv"), decode, record.form, record.new

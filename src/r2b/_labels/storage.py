@@ -7,7 +7,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -173,12 +173,13 @@ def stored_result(
 
 def content_of_tags(fair: FairTags) -> dict[str, Any]:
     """Return everything but the rows as plain values, as the file holds them."""
-    return {
-        "format": TAGS,
-        "version": VERSION,
-        "names": json_value(fair.names),
-        "tags": [content_of(each) for each in fair.labels],
-    }
+    return tags_content(fair.names.tolist(), [content_of(each) for each in fair.labels])
+
+
+def tags_content(names: Sequence[Any], tags: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the file of several tags, from what the files of each hold."""
+    named = json_value(list(names))
+    return {"format": TAGS, "version": VERSION, "names": named, "tags": list(tags)}
 
 
 def save_tags(fair: FairTags, path: str | PathLike[str]) -> None:
@@ -196,8 +197,8 @@ def restored_tags(content: dict[str, Any]) -> FairTags:
     if any(each["format"] != FORMAT or each["version"] != VERSION for each in tags):
         raise ValueError("a tag is of another format")
     labels = tuple(map(_restored, tags))
-    if any(each.classes.tolist() != [0, 1] for each in labels) or len(labels) != len(names):
-        raise ValueError("tags are classes 0 and 1, one result for each name")
+    if any(len(each.classes) != 2 for each in labels) or len(labels) != len(names):
+        raise ValueError("tags have two classes, and one result for each name")
     return FairTags(np.array(names), labels)
 
 

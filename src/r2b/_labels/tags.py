@@ -8,7 +8,7 @@ certificates add up.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -198,14 +198,9 @@ class FairTags:
     def _drawn(self, form: str, random_state: Any, key: Any) -> Array:
         columns = [
             getattr(fair, form)(seed, key=key)
-            for fair, seed in zip(self.labels, self._seeds(random_state), strict=True)
+            for fair, seed in zip(self.labels, seeds_of(random_state, self.names), strict=True)
         ]
         return np.column_stack([np.asarray(column) for column in columns])
-
-    def _seeds(self, random_state: Any) -> list[int]:
-        """Return a seed for each tag: what one tag draws says nothing about the others."""
-        words = np.random.SeedSequence(seed_of(random_state)).generate_state(len(self.names))
-        return [int(word) for word in words]
 
     def frame(
         self,
@@ -262,9 +257,10 @@ class FairTags:
                 names=tags.names.tolist(),
             )
         found = []
-        for k, seed in enumerate(self._seeds(random_state)):
+        for k, seed in enumerate(seeds_of(random_state, self.names)):
             fair, p = self.labels[k], tags.matrix[:, k]
-            y = np.column_stack([1.0 - p, p]) if fair.schema.is_soft else p.astype(np.uint8)
+            soft = fair.schema.is_soft
+            y = np.column_stack([1.0 - p, p]) if soft else fair.classes[p.astype(np.uint8)]
             drawn = fair.transform(
                 y,
                 sensitive_features=sensitive_features,
@@ -344,7 +340,7 @@ class FairTags:
         from r2b.report.tags import report_of_tags
 
         one_of("form", form, get_args(TagForm))
-        seeds = self._seeds(options.pop("random_state", 0))
+        seeds = seeds_of(options.pop("random_state", 0), self.names)
         report = report_of_tags(self, form, seeds, **options)
         if path is not None:
             report.save(path)
@@ -374,6 +370,12 @@ class FairTags:
             f"<FairTags: {len(self.names)} tags, {self.status.value}, disparity "
             f"{proof.disparity_before:.4f} -> {proof.disparity:.4f}>"
         )
+
+
+def seeds_of(random_state: Any, tags: Sized) -> list[int]:
+    """Return a seed for each tag: what one tag draws says nothing about the others."""
+    words = np.random.SeedSequence(seed_of(random_state)).generate_state(len(tags))
+    return [int(word) for word in words]
 
 
 def debias_tags(Y: Any, data: Mapping[str, Any], options: Mapping[str, Any]) -> FairTags:

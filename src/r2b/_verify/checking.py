@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from r2b._constraints.epsilon import epsilon_per_class
 from r2b._constraints.families import BoundName, Families, Family, FamilyChoice, Request
 from r2b._constraints.families.fitted import crossings_of
 from r2b._constraints.families.request import MissingValues, SmallGroups
@@ -29,9 +30,17 @@ from r2b._labels.realised import Realised, realised
 from r2b._labels.rows import Form
 from r2b._solve.certificate import PROVEN
 from r2b._solve.settings import SETTINGS
-from r2b._verify.claim import COMPARED, Check, Counted, claim_lines, claim_of, required_checks
+from r2b._verify.claim import (
+    CALLED,
+    COMPARED,
+    Check,
+    Counted,
+    claim_lines,
+    claim_of,
+    required_checks,
+)
 from r2b._verify.output import ROWS, Fingerprints, Output, RowSums, spelled_schema
-from r2b._verify.record import UNREADABLE, Record, beside, read_record
+from r2b._verify.record import UNREADABLE, Record, beside, read_records
 from r2b._verify.table import ColumnMarks, column_marks
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.gathering import held_rows
@@ -135,6 +144,63 @@ class Verification:
         for each in self.checks:
             lines.append(f"  {'ok  ' if each.ok else 'FAIL'}  {each.name:40}{each.found}")
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class TagVerification(Verification):
+    """All that was looked at in an output of several tags.
+
+    Attributes
+    ----------
+    tags : dict of str to Verification
+    """
+
+    tags: dict[Any, Verification] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check of every tag holds."""
+        return super().ok and all(each.ok for each in self.tags.values())
+
+    @property
+    def verdict(self) -> str:
+        """Return "verified", or the worst verdict on a tag."""
+        every = {each.verdict for each in self.tags.values()}
+        return "not verified" if not super().ok else max(every, key=_VERDICTS.index)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values that strict JSON can hold."""
+        tags = {str(tag): each.to_json() for tag, each in self.tags.items()}
+        checks: list[Any] = json_value(list(self.checks))
+        return {"verified": self.ok, "verdict": self.verdict, "checks": checks, "tags": tags}
+
+    def __str__(self) -> str:
+        claim = next((each.claim for each in self.tags.values() if each.claim is not None), None)
+        lines = [f"{'Verified' if self.ok else self.verdict.upper()}: {written(self.output)}"]
+        if claim is not None:  # what is the same for all tags
+            told = claim_lines({**claim, "label": list(map(str, self.tags))})
+            same = [each for each in told if each[0] not in ("label", "columns", "bound")]
+            lines += [f"  {name:18}{text}" for name, text in same]
+        lines += [
+            f"  {'ok  ' if each.ok else 'FAIL'}  {each.name:40}{each.found}" for each in self.checks
+        ]
+        for tag, each in self.tags.items():
+            wrong = next((f"{one.name}: {one.found}" for one in each.checks if not one.ok), "")
+            found = []
+            if each.disparity_before is not None and each.disparity_in_file is not None:
+                found.append(f"disparity {each.disparity_before:.4f} before")
+                found.append(f"{each.disparity_in_file:.4f} in the file")
+            if each.claim is not None:
+                every = [family["epsilon"] for family in each.claim["families"]]
+                limits = {min(map(float, np.atleast_1d(epsilon))) for epsilon in every}
+                found += [f"epsilon {limit:g}" for limit in sorted(limits)]
+            mark = "ok  " if each.ok else "FAIL"
+            text = f"{', '.join(found)}{'; ' * bool(found and wrong)}{wrong}"
+            lines.append(f"  {mark}  {written(str(tag)):24}{text}")
+        return "\n".join(lines)
+
+
+_VERDICTS = ("verified", "not proven", "not verified")
 
 
 def verify(
@@ -249,7 +315,7 @@ def verify(
         remedy = "Name the one that r2b debias wrote beside its output with `certificate=...`."
         raise ParameterError(f"There is no certificate {proof!r}.", remedy=remedy, path=proof)
     try:
-        fair, record = read_record(proof)
+        records = read_records(proof)
     except FileFormatError as error:
         if not error.facts.get("damaged"):
             raise
@@ -270,10 +336,43 @@ def verify(
         "form": form,
         "na": names_of(reading.get("na"), "na"),
     }
+    other = None if data is None else os.fspath(data)
+    if None in records:
+        return _verified(path, other, *records[None], required, reading, strict=strict)
+    tags, new = list(records), [name for _, record in records.values() for name in record.new]
+    named = []
+    for part, found in (("label", tags), ("columns", new)):
+        wanted: Any = required.pop(part)
+        if wanted is not None:
+            name, same = f"{CALLED.get(part, part)} as required", sorted(wanted) == sorted(found)
+            named.append(Check(name, same, ", ".join(map(written, found))))
+    limits = epsilon_per_class(1.0 if epsilon is None else epsilon, tags, largest=1.0)
+    each = {}
+    for (tag, (fair, record)), limit in zip(records.items(), limits.tolist(), strict=True):
+        # the share of rows that have the tag is bounded
+        own = {**required, "label": None, "columns": None}
+        own["epsilon"] = (
+            {fair.classes.tolist()[-1]: limit} if epsilon is not None or strict else None
+        )
+        each[tag] = _verified(path, other, fair, record, own, {**reading}, strict=strict)
+    return TagVerification(path, named, tags=each)
+
+
+def _verified(
+    path: str,
+    data: str | None,
+    fair: FairLabels,
+    record: Record,
+    required: dict[str, Any],
+    reading: dict[str, Any],
+    *,
+    strict: bool,
+) -> Verification:
+    """Check one label."""
     try:
-        other = None if data is None else os.fspath(data)
-        checking = _opened(path, other, fair, record, reading)
-        return checking.verification(path, required, strict=strict)
+        return _opened(path, data, fair, record, reading).verification(
+            path, required, strict=strict
+        )
     except R2BError:
         raise
     except (*UNREADABLE, AssertionError) as error:

@@ -241,7 +241,7 @@ def required_checks(
     if "epsilon" in asked:  # a number means little without what it limits
         asked.setdefault("bound", "range")
     checks = [
-        Check(f"{_CALLED.get(name, name)} as required", *_compared(fair, claim, name, wanted))
+        Check(f"{CALLED.get(name, name)} as required", *_compared(fair, claim, name, wanted))
         for name, wanted in asked.items()
     ]
     if "sensitive" in asked and "families" not in asked and claim["compared"]:
@@ -268,7 +268,7 @@ def required_checks(
     return checks
 
 
-_CALLED = {"columns": "verified columns", "sensitive": "attributes", "min_rows": "rows of groups"}
+CALLED = {"columns": "verified columns", "sensitive": "attributes", "min_rows": "rows of groups"}
 
 
 def _compared(

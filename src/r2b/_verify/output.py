@@ -235,7 +235,8 @@ def made_columns(
 ) -> list[Array]:
     """Read new columns: numbers as such, classes as codes."""
     if form == "soft":
-        return [_numbers(columns[name], name) for name in names]
+        found = [_numbers(columns[name], name) for name in names]
+        return found if len(found) > 1 else [1.0 - found[0], *found]  # a tag
     code = {text: place for place, text in enumerate(as_text(classes, "classes"))}
     coded = columns[names[0]].dictionary_encode()
     known = np.array([*(code.get(text, -1) for text in as_text(coded.dictionary, names[0])), -1])

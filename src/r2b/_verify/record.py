@@ -18,7 +18,14 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import DEFAULTS
 from r2b._labels.realised import Realised
 from r2b._labels.rows import Form
-from r2b._labels.storage import content_of, read_json, solution_of
+from r2b._labels.storage import (
+    TAGS,
+    content_of,
+    read_json,
+    restored_tags,
+    solution_of,
+    stored_result,
+)
 from r2b._verify.output import fingerprints
 from r2b._verify.table import column_marks
 from r2b.engines.files import EMPTY, FileSource
@@ -88,17 +95,14 @@ class Record:
     command: str = ""
     realised: dict[str, Any] | None = None
 
+    def content(self, fair: FairLabels) -> dict[str, Any]:
+        """Return everything that ``FairLabels.save`` writes, and this record."""
+        own = {"version": VERSION, "r2b": r2b.__version__, **self.to_json()}
+        return {**content_of(fair), "file": own}
+
     def encoded(self, fair: FairLabels) -> bytes:
-        """Return the file: everything that ``FairLabels.save`` writes, and this record."""
-        content = {
-            **content_of(fair),
-            "file": {"version": VERSION, "r2b": r2b.__version__, **self.to_json()},
-        }
-        # Bytes of a file's name that are no text become escapes, which JSON reads back as they
-        # were.
-        return (json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n").encode(
-            "utf-8", "backslashreplace"
-        )
+        """Return the file of one result."""
+        return encoded(self.content(fair))
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain values that strict JSON can hold."""
@@ -111,6 +115,15 @@ class Record:
             {name: getattr(self, name) for name in self.__dataclass_fields__} | {"options": options}
         )
         return plain
+
+
+def encoded(content: dict[str, Any]) -> bytes:
+    """Return the file of a certificate.
+
+    Bytes of a file's name that are no text become escapes, which JSON reads back as they were.
+    """
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode("utf-8", "backslashreplace")
 
 
 def reads_again(
@@ -172,8 +185,8 @@ def record_of(
     )
 
 
-def read_record(path: str) -> tuple[FairLabels, Record]:
-    """Read a certificate file.
+def read_records(path: str) -> dict[Any, tuple[FairLabels, Record]]:
+    """Read a certificate file: one result under the name None, or those of tags by name.
 
     Raises
     ------
@@ -181,6 +194,14 @@ def read_record(path: str) -> tuple[FairLabels, Record]:
         It is not one, or damaged.
     """
     content = read_json(path)
+    if isinstance(content, dict) and content.get("format") == TAGS:
+        tags = stored_result(content, path, TAGS, restored_tags)
+        each = zip(tags.names.tolist(), content["tags"], strict=True)
+        return {name: _read_record(path, own) for name, own in each}
+    return {None: _read_record(path, content)}
+
+
+def _read_record(path: str, content: Any) -> tuple[FairLabels, Record]:
     fair = solution_of(content, path)
     stored = content.pop("file", None)
     if not isinstance(stored, dict):
@@ -228,7 +249,7 @@ def _record_of(stored: dict[str, Any], fair: FairLabels) -> Record:
         "table": all([type(text) for text in each] == [str, str] for each in table),
         "columns": columns.soft == fair.schema.is_soft,
         "form": form in get_args(Form),
-        "new": len(new) == {"soft": len(fair.classes), "expand": 3}.get(form, 1) == len(set(new)),
+        "new": len(new) == len(set(new)) and len(new) in _new_columns(form, len(fair.classes)),
         "realised": type(stored["realised"]) is (dict if form in ("round", "sample") else NoneType),
     }
     wrong = next((name for name, right in sound.items() if not right), None)
@@ -242,6 +263,13 @@ def _record_of(stored: dict[str, Any], fair: FairLabels) -> Record:
         "table": tuple(map(tuple, table)),
     }
     return Record(**{**{name: stored[name] for name in Record.__dataclass_fields__}, **read})
+
+
+def _new_columns(form: str, n_classes: int) -> tuple[int, ...]:
+    """Return how many new columns there may be; of two classes one column tells both."""
+    if form == "soft":
+        return (1, 2) if n_classes == 2 else (n_classes,)
+    return (3,) if form == "expand" else (1,)
 
 
 def _columns_of(stored: Any) -> ColumnRoles:

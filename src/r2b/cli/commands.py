@@ -14,13 +14,14 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any, NoReturn
 
 import click
+import numpy as np
 from click.core import ParameterSource
 
 import r2b
@@ -32,9 +33,11 @@ from r2b._files.paths import is_device
 from r2b._files.text import compress
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised
+from r2b._labels.storage import tags_content
 from r2b._labels.summary import summarize
+from r2b._labels.tags import FairTags, seeds_of
 from r2b._labels.task import Task
-from r2b._verify.record import beside, reads_again, record_of
+from r2b._verify.record import Record, beside, encoded, reads_again, record_of
 from r2b.cli import options, output
 from r2b.cli.options import argument, takes
 from r2b.cli.output import Exit, Meter, one_line, print_json, print_text, spelled
@@ -47,15 +50,18 @@ from r2b.cli.reading import (
     named_in,
     on_lines,
     open_table,
+    options_by_tag,
     options_of,
     outcomes_of,
     per_class,
+    rows_of_tags,
     shares_of,
+    tags_of,
     taken,
 )
 from r2b.engines.files import FileSource
 from r2b.engines.files.writing import kept_files, shape_of, write_into
-from r2b.engines.source import new_names
+from r2b.engines.source import Relabel, RelabelTags, new_names
 from r2b.engines.table_rows import TableRows, refuse_taken
 from r2b.engines.tables import read_classes, roles_of
 from r2b.errors import DataWarning, NotSolvedWarning, ParameterError, R2BError
@@ -157,7 +163,8 @@ def group() -> None:
 
 @group.command("audit", short_help="Measure how far labels are from parity.")
 @argument("data")
-@takes(*options.ROLES, "normalize", *options.GROUPS, "clusters", "outcomes", *options.DRAWS)
+@takes(*options.ROLES, *options.TAGS, "normalize", *options.GROUPS, "clusters", "outcomes")
+@takes(*options.DRAWS)
 @takes("largest", "max_disparity", *options.REPORTS, "report_epsilon", "force", *options.READING)
 @takes("max_unpacked", *options.PRINTING)
 def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
@@ -176,6 +183,7 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
       r2b audit 'people/*.parquet' --label job --sensitive sex
       r2b audit images.csv --label diagnosis --sensitive sex --clusters patient
       r2b audit adult.csv --label education --sensitive sex --max-disparity 0.05
+      r2b audit images.csv --labels 'tag_*' --multilabel --sensitive gender
       r2b audit adult.csv --label risk --sensitive sex --outcomes ordinal=low,middle,high
     """  # noqa: D301
     wanted, below = _reports(given, "epsilon")
@@ -188,6 +196,7 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
         writer.keep = kept_files(source)
         for path in wanted.values():
             writer.check(path)
+        tags = tags_of(source.names, given)
         columns = columns_of(source, given)
         given["families"] = families_of(source.names, given)
         source.check([("--clusters", [*filter(None, [draws["clusters"]])])])
@@ -198,12 +207,25 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
                 given["outcomes"] = outcomes_of(given["outcomes"], classes)
             else:
                 del given["outcomes"]
-            found = scan.audit(**columns, **given, **draws, n_largest=largest)
+            if tags:
+                if wanted or draws["clusters"]:
+                    problem = "An audit of tags has no report, and takes no clusters."
+                    remedy = "Use r2b debias, whose report has a part for each tag."
+                    raise ParameterError(problem, remedy=remedy)
+                rows, each = (
+                    rows_of_tags(source, columns, tags, given["missing"]),
+                    {**given, **draws},
+                )
+                for name in ("normalize", "threads", "clusters"):
+                    each.pop(name, None)
+                found = r2b.audit(**rows, **each, n_largest=largest)
+            else:
+                found = scan.audit(**columns, **given, **draws, n_largest=largest)
             if wanted:
                 progress = meter if meter.shown else None
                 solving = {**given, "epsilon": epsilon, "progress": progress}
                 facts = _facts(scan, columns, solving, draws, found, below)
-                _write_reports(writer, wanted, facts)
+                _write_reports(writer, wanted, [facts])
         writer.commit()
     if as_json:
         print_json(found.to_json() | {"data": source.name})
@@ -216,7 +238,8 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
 
 @group.command("debias", short_help="Make the closest labels in parity.")
 @argument("data")
-@takes(*options.ROLES, "epsilon", *options.BOUNDS, *options.GROUPS, "new_table", "output_format")
+@takes(*options.ROLES, *options.TAGS, "epsilon", *options.BOUNDS, *options.GROUPS)
+@takes("new_table", "output_format")
 @takes("form", "random_state", "key", "new_column", "certificate", *options.REPORTS, "force")
 @takes(*options.SOLVER, *options.READING, "max_unpacked", *options.PRINTING)
 def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: Any) -> int:
@@ -239,6 +262,7 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
       r2b debias adult.csv --label education --sensitive sex,race --form round -o fair.csv.gz
       r2b debias adult.csv --label income --sensitive sex --bound ratio --epsilon 0.2 -o f.parquet
       r2b debias people/ --label job --sensitive sex --form round --key id --output fair/
+      r2b debias images.csv --labels 'tag_*' --multilabel --sensitive gender -o fair.csv
       cat people.jsonl | r2b debias - --label job --sensitive sex --output - > fair.jsonl
     """  # noqa: D301
     _refuse_two_on_output(output, as_json)
@@ -266,25 +290,13 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
         with on_lines(source), warnings.catch_warnings():
             # the exit code and the status say it
             warnings.simplefilter("ignore", NotSolvedWarning)
+            tags = tags_of(source.names, given)
             columns = columns_of(source, given)
-            roles = roles_of(source, **columns)
-            vocabulary = read_classes(source, roles, given["missing"])
-            asked, classes = options_of(source.names, given, vocabulary), vocabulary.values.tolist()
-            keys = named(source.names, keys)
+            keys = tuple(named(source.names, keys))
             source.check([("--key", keys)])
-            refuse_taken(new_names(form, new_column, roles, classes, ordered=True), source)
-            progress = meter if meter.shown else None
-            fair = scan.debias(**columns, **asked, progress=progress)
-            rows = fair.rows
-            assert isinstance(rows, TableRows)
-            meter.now("Preparing")
-            relabel = rows.relabel(
-                fair.rule,
-                form,
-                random_state=random_state,
-                key=tuple(keys) or None,
-                new_column=new_column,
-            )
+            made = _made(scan, columns, given, tags, form, new_column, random_state, keys, meter)
+            relabels = [each.relabel for each in made]
+            relabel = RelabelTags.of(relabels) if tags else relabels[0]
             meter.now("Writing")
             target, aside = output, writer
             if piped:  # the output is complete before its first byte is sent
@@ -292,35 +304,122 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
                 aside = stack.enter_context(AtomicWriter())
             written = write_into(aside, source, relabel, target, str(shape))
             meter.now("Measuring")
-            whole = form in ("round", "sample")
-            found = rows.measured(relabel, fair.certificate) if whole else None
-            trace = {}
+            if form in ("round", "sample"):
+                made = [replace(each, found=each.measured()) for each in made]
+            marks: list[str] = []
             if proof is not None:
                 meter.now("Checking")
                 how = reads_again(source, shape, reading["encoding"], reading["na"])
-                again = open_table(written, {**how, "sheet": None, "threads": asked["threads"]})
-                record = record_of(source, relabel, again, how, asked, command_line(), found)
-                writer.write(proof, record.encoded(fair))
-                trace = _trace(record.fingerprints["labels"], output, proof)
+                again = open_table(written, {**how, "sheet": None, "threads": given["threads"]})
+                records = [each.record(source, again, how) for each in made]
+                contents = [
+                    record.content(each.fair) for record, each in zip(records, made, strict=True)
+                ]
+                writer.write(proof, encoded(tags_content(tags, contents) if tags else contents[0]))
+                marks = [record.fingerprints["labels"] for record in records]
             if wanted:
                 meter.now("Reporting")
-                shown = {
-                    "leaving": None if found is None else (form, found),
-                    "form": form,
-                    "trace": trace,
-                }
-                solving, draws = {**asked, "progress": progress}, {"random_state": random_state}
-                facts = _facts(scan, columns, solving, draws, None, below, **shown)
-                _write_reports(writer, wanted, facts)
+                facts = [
+                    _facts(
+                        scan,
+                        each.columns,
+                        {**each.asked, "progress": meter if meter.shown else None},
+                        {"random_state": random_state},
+                        None,
+                        below,
+                        leaving=None if each.found is None else (form, each.found),
+                        form=form,
+                        trace=_trace(marks[k], output, proof) if proof is not None else {},
+                    )
+                    for k, each in enumerate(made)
+                ]
+                _write_reports(writer, wanted, facts, tags)
         if piped:
             _copy(Path(written.root), output)
         writer.commit()
     files = {name: path for name, path in paths.items() if path is not None}
     if as_json:
-        print_json(_result(fair, form, relabel.names, found, files))
+        found = _result_of_tags(made, tags, form) if tags else made[0].result(form)
+        print_json({**found, "files": files})
     else:
-        _print_result(fair, form, relabel.names, found, files, quiet=quiet)
-    return Exit.DONE if fair.status.ok else Exit.NOT_REACHED
+        _print_result(made, tags, form, files, quiet=quiet)
+    return Exit.DONE if all(each.fair.status.ok for each in made) else Exit.NOT_REACHED
+
+
+@dataclass(frozen=True, eq=False)
+class _Made:
+    """New labels of one column, and what they were asked for.
+
+    Attributes
+    ----------
+    columns, asked : dict
+        Arguments of ``Scan.debias``.
+    fair : FairLabels
+    relabel : Relabel
+    found : Realised or None
+        What holds for one class per row.
+    """
+
+    columns: dict[str, Any]
+    asked: dict[str, Any]
+    fair: FairLabels
+    relabel: Relabel
+    found: Realised | None = None
+
+    def measured(self) -> Realised:
+        """Measure the classes that are written."""
+        rows = self.fair.rows
+        assert isinstance(rows, TableRows)
+        return rows.measured(self.relabel, self.fair.certificate)
+
+    def record(self, source: FileSource, again: FileSource, how: dict[str, Any]) -> Record:
+        """Describe it for the certificate."""
+        told = self.asked, command_line(), self.found
+        return record_of(source, self.relabel, again, how, *told)
+
+    def result(self, form: str) -> dict[str, Any]:
+        """Return what was found, for ``--json``."""
+        return _result(self.fair, form, self.relabel.names, self.found)
+
+
+def _made(
+    scan: Scan,
+    columns: dict[str, Any],
+    given: dict[str, Any],
+    tags: Sequence[str],
+    form: Any,
+    stem: str | None,
+    random_state: int,
+    keys: tuple[str, ...],
+    meter: Meter,
+) -> list[_Made]:
+    """Solve for the label, or for each tag, and prepare new columns."""
+    source, missing, seeds = scan.source, given["missing"], [random_state]
+    several = [{**columns, "label": tag} for tag in tags] or [columns]
+    roles = [roles_of(source, **each) for each in several]
+    classes = [read_classes(source, each, missing) for each in roles]
+    if tags and form == "expand":
+        problem = "Rows are repeated for the classes of one label, and tags are several."
+        raise ParameterError(problem, remedy="Use `form=soft`, `form=round` or `form=sample`.")
+    names: list[tuple[str, ...]]
+    if tags:
+        asked = options_by_tag(source.names, given, tags, classes)
+        seeds = seeds_of(random_state, tags)
+        names = [(f"{tag}_fair" if stem is None else f"{stem}_{tag}",) for tag in tags]
+    else:
+        asked = [options_of(source.names, given, classes[0])]
+        known = classes[0].values.tolist()
+        names = [new_names(form, stem, roles[0], known, ordered=True)]
+    refuse_taken(tuple(name for each in names for name in each), source)
+    found, drawn = [], form in ("round", "sample")
+    for each, own, new, seed in zip(several, asked, names, seeds, strict=True):
+        fair = scan.debias(**each, **own, progress=meter if meter.shown else None)
+        rows = fair.rows
+        assert isinstance(rows, TableRows)
+        meter.now("Preparing")
+        relabel = rows.relabelled(fair.rule, form, new, seed, keys if drawn else ())
+        found.append(_Made(each, own, fair, relabel))
+    return found
 
 
 @group.command("reweigh", short_help="Weigh rows so that groups are in parity.")
@@ -447,7 +546,8 @@ def report_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
 
 @group.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")
 @argument("data")
-@takes(*options.ROLES, "epsilons", "points", *options.GROUPS, *options.BOUNDS, *options.SOLVER)
+@takes(*options.ROLES, *options.TAGS, "epsilons", "points", *options.GROUPS, *options.BOUNDS)
+@takes(*options.SOLVER)
 @takes("output", "output_format", "force", *options.READING, "max_unpacked", *options.PRINTING)
 def frontier_command(
     data: str, output: str | None, as_json: bool, quiet: bool, **given: Any
@@ -475,12 +575,19 @@ def frontier_command(
         if output is not None:
             writer.check(output)
             shape = format_for(output, shape_name)
+        tags = tags_of(source.names, given)
         columns = columns_of(source, given)
         with on_lines(source):
             classes = read_classes(source, roles_of(source, **columns), given["missing"])
             asked = options_of(source.names, given, classes)
-            progress = meter if meter.shown else None
-            found = Scan(source).frontier(**columns, epsilons=path, progress=progress, **asked)
+            asked["progress"] = meter if meter.shown else None
+            if tags:
+                rows = rows_of_tags(source, columns, tags, given["missing"])
+                for name in ("costs", "outcomes", "normalize"):
+                    asked.pop(name)
+                found = r2b.frontier(**rows, epsilons=path, **asked)
+            else:
+                found = Scan(source).frontier(**columns, epsilons=path, **asked)
         points = [asdict(point) for point in found]
         if output is not None:
             table = {name: [point[name] for point in points] for name in points[0]}
@@ -520,9 +627,11 @@ def verify_command(output: str, as_json: bool, quiet: bool, **given: Any) -> int
     }
     sensitive, control, columns = (given[name] for name in ("sensitive", "control", "columns"))
     if epsilon or given["outcomes"]:
-        fair = r2b.load(certificate or beside(output))
-        outcomes = outcomes_of(given["outcomes"], fair.schema.classes)
-        compared = fair.outcomes.tolist() if outcomes is None else list(outcomes.names)
+        fair: Any = r2b.load(certificate or beside(output))
+        compared, outcomes = fair.names.tolist() if isinstance(fair, FairTags) else None, None
+        if compared is None:
+            outcomes = outcomes_of(given["outcomes"], fair.schema.classes)
+            compared = fair.outcomes.tolist() if outcomes is None else list(outcomes.names)
         reading["outcomes"] = outcomes
         reading["epsilon"] = per_class("--epsilon", epsilon, compared)
     with Meter(quiet=quiet or as_json) as meter:
@@ -786,11 +895,20 @@ def _facts(
     return suppressed(facts, below, found)
 
 
-def _write_reports(writer: AtomicWriter, paths: dict[str, str], facts: dict[str, Any]) -> None:
-    from r2b import report
+def _write_reports(
+    writer: AtomicWriter,
+    paths: dict[str, str],
+    facts: Sequence[dict[str, Any]],
+    tags: Sequence[str] = (),
+) -> None:
+    """Write the report of a label, or those of tags together."""
+    from r2b.report.results import Report
+    from r2b.report.tags import together
 
+    reports = [Report(each) for each in facts]
+    report: Any = together(dict(zip(tags, reports, strict=True))) if tags else reports[0]
     for name, path in paths.items():
-        text = report.to_html(facts) if name == "html" else report.to_markdown(facts)
+        text = report.to_html() if name == "html" else report.to_markdown()
         writer.write(path, text.encode("utf-8"))
 
 
@@ -805,7 +923,7 @@ def _trace(mark: str, output: str, proof: str) -> dict[str, Any]:
 
 
 def _result(
-    fair: FairLabels, form: str, new: Sequence[str], found: Realised | None, files: dict[str, str]
+    fair: FairLabels, form: str, new: Sequence[str], found: Realised | None
 ) -> dict[str, Any]:
     """Return what a debiasing found, for ``--json``."""
     proof = fair.certificate
@@ -820,7 +938,6 @@ def _result(
         "advice": fair.status.advice,
         "form": form,
         "columns": list(new),
-        "files": files,
         "classes": fair.classes,
         "groups": fair.groups,
         **numbers,
@@ -830,23 +947,40 @@ def _result(
     }
 
 
+def _together(made: Sequence[_Made], tags: Sequence[str]) -> FairTags:
+    return FairTags(np.array(tags), tuple(each.fair for each in made))
+
+
+def _result_of_tags(made: Sequence[_Made], tags: Sequence[str], form: str) -> dict[str, Any]:
+    """Return what a debiasing of tags found: the worst of all, and what was found of each."""
+    status, each = _together(made, tags).status, [one.result(form) for one in made]
+    return {
+        "status": status.value,
+        "ok": status.ok,
+        "advice": status.advice,
+        "form": form,
+        "columns": [name for one in made for name in one.relabel.names],
+        **{name: max(one[name] for one in each) for name in ("disparity_before", "disparity")},
+        "tags": dict(zip(tags, each, strict=True)),
+    }
+
+
 def _print_result(
-    fair: FairLabels,
-    form: str,
-    new: Sequence[str],
-    found: Realised | None,
-    files: dict[str, str],
-    *,
-    quiet: bool,
+    made: Sequence[_Made], tags: Sequence[str], form: str, files: dict[str, str], *, quiet: bool
 ) -> None:
-    err = files["output"] == "-"
-    advice = as_typed(fair.status.advice)
-    if not fair.status.ok:
-        click.echo(f"Parity was not reached ({fair.status.value}). {advice}", err=True)
+    err, first = files["output"] == "-", made[0]
+    status = _together(made, tags).status if tags else first.fair.status
+    advice = as_typed(status.advice)
+    if not status.ok:
+        click.echo(f"Parity was not reached ({status.value}). {advice}", err=True)
     if quiet or (err and not sys.stderr.isatty()):
         return
-    text = summarize(fair, None if found is None else (form, found))
-    print_text(text.replace(fair.status.advice, advice), err=err)
+    if tags:
+        text = str(_together(made, tags))
+    else:
+        text = summarize(first.fair, None if first.found is None else (form, first.found))
+    print_text(text.replace(status.advice, advice), err=err)
+    new = [name for each in made for name in each.relabel.names]
     names = ", ".join(map(one_line, new[:4])) + (", ..." if len(new) > 4 else "")
     click.echo(f"  form              {form}: {names}", err=err)
     _print_files(files, err=err)

@@ -65,6 +65,13 @@ _OPTIONS: dict[str, Decorator] = {
         "label-columns",
         "Columns of probabilities instead, one per class: 'a,b,c', or a pattern such as 'p_*'.",
     ),
+    "labels": _several("labels", "With --multilabel: columns of 0 and 1, one for each tag."),
+    "multilabel": _option(
+        "multilabel",
+        "A row may have any number of labels: each of --labels is debiased on its own. Epsilon may "
+        "be given by tag, 'dog=0.02'.",
+        is_flag=True,
+    ),
     "sensitive": _several("sensitive", "Sensitive columns: repeated, or 'sex,race'."),
     "continuous": _several("continuous", "Sensitive columns of numbers, not cut into groups."),
     "membership": _several(
@@ -319,6 +326,7 @@ CLAIMS = tuple(name for name in _OPTIONS if name.startswith("claimed_"))
 CLAIMS += ("family", "outcomes", "strict")
 READING = ("format", "encoding", "delimiter", "decimal", "na", "sheet")
 ROLES = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")
+TAGS = ("labels", "multilabel")
 GROUPS = ("families", "family", "missing", "min_group_size", "small_groups", "absent")
 BOUNDS = ("bound", *PARAMETERS, "outcomes", "lam", "objective", "costs", "normalize")
 SOLVER = ("tol", "max_iter", "time_limit", "threads")

@@ -24,6 +24,7 @@ from r2b.cli.options import READING, ROLES
 from r2b.cli.output import spelled
 from r2b.engines.batch import numbers_of
 from r2b.engines.files import EMPTY, FileSource, PassProgress
+from r2b.engines.tables import read_classes, roles_of
 from r2b.errors import InputError, ParameterError
 
 
@@ -126,6 +127,66 @@ def columns_of(source: FileSource, given: dict[str, Any]) -> dict[str, Any]:
         "control_features": controls or None,
         "sample_weight": role["weight"],
     }
+
+
+def tags_of(names: Sequence[str], given: dict[str, Any]) -> list[str]:
+    """Take the options that name tags; the first one then stands for the label."""
+    tags = named(names, given.pop("labels"), patterns=True)
+    asked = given.pop("multilabel")
+    if bool(tags) != asked or (tags and (given["label"] or given["label_columns"])):
+        raise ParameterError(
+            "Several labels per row are named with --labels and --multilabel, and nothing else.",
+            remedy="Pass `labels=...` and `multilabel`, or `label=...` for one label per row.",
+            code="no-label",
+        )
+    given["label"] = tags[0] if tags else given["label"]
+    return tags
+
+
+def rows_of_tags(
+    source: FileSource, columns: dict[str, Any], tags: Sequence[str], missing: str
+) -> dict[str, Any]:
+    """Read tags with their groups and weights into memory, as arguments of ``r2b.audit``."""
+    roles = roles_of(source, **{**columns, "label": tags[0]})
+    found = source.with_numbers(roles.numbers).columns([*tags, *roles.used])
+    matrix = {}
+    for tag in tags:
+        refuse_no_tag(tag, read_classes(source, replace(roles, label=(tag,)), missing))
+        texts = np.char.lower(np.array(as_text(found[tag], tag)))
+        matrix[tag] = np.isin(texts, ("1", "1.0", "true"))
+    weight = roles.weights(found)
+    return {"y": matrix, **roles.features(found), "sample_weight": weight, "multilabel": True}
+
+
+def refuse_no_tag(name: str, vocabulary: Vocabulary) -> None:
+    """Refuse a column of other values than 0 and 1."""
+    values = vocabulary.values.tolist()
+    known = ("0", "1", "0.0", "1.0", "false", "true")
+    wrong = [value for value in values if str(value).lower() not in known]
+    if wrong or len(values) > 2:
+        value = (wrong or values)[0]
+        raise InputError(
+            f"The tag {name!r} has the value {value!r}.",
+            remedy="Name columns of 0 and 1. Probabilities of tags are debiased in Python: "
+            "r2b.debias(Y, multilabel=True).",
+            column=name,
+            value=value,
+        )
+
+
+def options_by_tag(
+    names: Sequence[str], given: dict[str, Any], tags: Sequence[str], vocabularies: list[Vocabulary]
+) -> list[dict[str, Any]]:
+    """Return the options of each tag; the share of rows that have it is bounded."""
+    epsilons = per_class("--epsilon", given.get("epsilon") or ["0"], tags)
+    limits = epsilons if isinstance(epsilons, dict) else dict.fromkeys(tags, epsilons)
+    found = []
+    for tag, vocabulary in zip(tags, vocabularies, strict=True):
+        refuse_no_tag(tag, vocabulary)
+        own = options_of(names, {**given, "epsilon": ()}, vocabulary)
+        own["epsilon"] = {vocabulary.values.tolist()[-1]: limits.get(tag, math.inf)}
+        found.append(own)
+    return found
 
 
 def named(names: Sequence[str], given: Sequence[str], *, patterns: bool = False) -> list[str]:

@@ -277,7 +277,7 @@ class Relabel:
     rule : Rule
     form : {"soft", "round", "sample", "expand"}
     names : tuple of str
-        Of the new columns.
+        Of the new columns; a single one for "soft" labels is the last class.
     random_state : int
         For "round" and "sample".
     borders : ndarray of shape (n_cells * n_classes, n_classes - 1), optional
@@ -343,7 +343,9 @@ class Relabel:
         data = self.decode.read(batch)
         if self.form == "soft":
             matrix = self.rows(data).matrix(np.float64)
-            columns = zip(self.names, np.ascontiguousarray(matrix.T), strict=False)
+            columns = zip(
+                self.names, np.ascontiguousarray(matrix.T)[-len(self.names) :], strict=True
+            )
             return NewColumns({name: arrow.array(column) for name, column in columns})
         if self.form == "expand":
             rows, codes, parts = self.rows(data).expand()
@@ -356,6 +358,12 @@ class Relabel:
             ]
             return NewColumns(dict(zip(self.names, made, strict=False)), rows)
         return NewColumns({self.names[0]: self._classes(batch, self.codes(batch, data))})
+
+    def fields(self, kind_of: Callable[[str], Any]) -> list[Any]:
+        """Return the new columns as Arrow fields, by the types of the columns that came in."""
+        return list(
+            map(pyarrow().field, self.names, self.kinds(kind_of(self.decode.roles.label[0])))
+        )
 
     def kinds(self, label: Any) -> list[Any]:
         """Return the Arrow types of new columns, where the labels are classes of type ``label``."""
@@ -393,6 +401,48 @@ class Relabel:
         if values.type == kind:
             return taken(values, places)
         return arrow.DictionaryArray.from_arrays(places, values).cast(kind)
+
+
+@dataclass(frozen=True, eq=False)
+class RelabelTags(Relabel):
+    """Makes the new columns of several tags, each of which is a label of its own.
+
+    Attributes
+    ----------
+    tags : tuple of Relabel
+    """
+
+    tags: tuple[Relabel, ...] = ()
+
+    @classmethod
+    def of(cls, tags: Sequence[Relabel]) -> RelabelTags:
+        """Put tags of the same rows together."""
+        decode, roles = tags[0].decode, tags[0].decode.roles
+        every = replace(roles, label=tuple(each.decode.roles.label[0] for each in tags))
+        names = tuple(name for each in tags for name in each.names)
+        decode = replace(decode, roles=every)
+        return cls(decode, tags[0].rule, tags[0].form, names, tags=tuple(tags))
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Columns that must be in a batch."""
+        return tuple(dict.fromkeys(name for each in self.tags for name in each.needed))
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows may get new labels at once."""
+        return min(each.rows_at_once for each in self.tags)
+
+    def fields(self, kind_of: Callable[[str], Any]) -> list[Any]:
+        """Return the new columns as Arrow fields."""
+        return [field for each in self.tags for field in each.fields(kind_of)]
+
+    def __call__(self, batch: Batch) -> NewColumns:
+        """Return the new columns of a batch."""
+        found: dict[str, Any] = {}
+        for each in self.tags:
+            found |= each(batch).columns
+        return NewColumns(found)
 
 
 def new_names(

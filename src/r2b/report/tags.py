@@ -104,21 +104,28 @@ def report_of_tags(
     fair: FairTags, form: TagForm, seeds: Sequence[int], **options: Any
 ) -> TagReport:
     """Make the report of fair tags; options as for :meth:`r2b.FairLabels.report`."""
-    proof, rows, reports = fair.certificate, [], {}
-    for k, (tag, each) in enumerate(zip(fair.names.tolist(), fair.labels, strict=True)):
-        name = str(tag)
-        reports[name] = each.report(
-            form=form, random_state=seeds[k], **{"label_name": name, **options}
-        )
-        found = reports[name].facts["made"]
+    each = zip(map(str, fair.names.tolist()), fair.labels, seeds, strict=True)
+    return together(
+        {
+            tag: labels.report(form=form, random_state=seed, **{"label_name": tag, **options})
+            for tag, labels, seed in each
+        }
+    )
+
+
+def together(reports: dict[str, Report]) -> TagReport:
+    """Put the reports of tags together."""
+    rows = []
+    for tag, report in reports.items():
+        proof, made = report.facts["certificate"], report.facts["made"]
         rows.append(
             {
-                "tag": name,
-                "before": each.certificate.disparity_before,
-                "after": each.certificate.disparity if found is None else found["disparity"],
-                "epsilon": float(proof.epsilon[k]),
-                "changes": each.certificate.expected_changes,
-                "proven": each.certificate.holds,
+                "tag": tag,
+                "before": proof["disparity_before"],
+                "after": proof["disparity"] if made is None else made["disparity"],
+                "epsilon": min(map(float, proof["epsilon"])),
+                "changes": proof["expected_changes"],
+                "proven": proof["holds"],
             }
         )
     before, after = (max((row[name] for row in rows), default=0.0) for name in ("before", "after"))

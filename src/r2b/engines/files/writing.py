@@ -249,7 +249,9 @@ def _maker(
 
 def _new_schema(source: FileSource, number: int, relabel: Relabel) -> Any:
     """Return the columns of a file and the new ones after them."""
-    arrow, name, schema = pyarrow(), relabel.decode.roles.label[0], source.files[number].schema
-    label = source.keys[name][0] if name in source.keys else schema.field(name).type
-    new = map(arrow.field, relabel.names, relabel.kinds(label))
-    return arrow.schema([*schema, *new], schema.metadata)
+    schema = source.files[number].schema
+
+    def kind_of(name: str) -> Any:
+        return source.keys[name][0] if name in source.keys else schema.field(name).type
+
+    return pyarrow().schema([*schema, *relabel.fields(kind_of)], schema.metadata)
