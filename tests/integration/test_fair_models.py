@@ -33,6 +33,7 @@ from r2b.metrics import (
     equalized_odds_difference,
 )
 from r2b.sklearn import ParityClassifier, ParityPostprocessor, visible_groups
+from r2b.sklearn.evidence import report_of
 from r2b.sklearn.rule import decide
 
 FAST = {"frontier": 0, "cv": 3}
@@ -404,6 +405,20 @@ def test_criteria_are_met_alone_and_together(criterion, positive):
         model.parity_report(new, sensitive_features=sex_new)
 
 
+def test_parity_is_met_only_where_every_class_shows_it():
+    rng = np.random.default_rng(0)
+    group = np.where(rng.random(400) < 0.05, "b", "a")
+    rare = np.where(rng.random(400) < 0.5, "u", np.where(rng.random(400) < 0.99, "v", "w"))
+    model = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
+    groups = model.comparisons_.of_rows((group == "b").astype(int), None, None)
+    rows = np.eye(3)[np.searchsorted(["u", "v", "w"], rare)]
+    told = report_of("decisions", groups, rows, None, np.full(400, 1 / 400))
+    # of a class that hardly anyone gets nothing is far from parity, but of the other two twenty
+    # rows show nothing
+    assert {each.verdict for each in told.groups} == {"not shown"}
+    assert all(each.chance > 0.2 and each.class_name != "w" for each in told.groups)
+
+
 def test_decisions_of_the_plain_model_are_never_silent():
     rng = np.random.default_rng(0)
     with pytest.warns(DataWarning, match="those of the plain model"):
@@ -485,3 +500,20 @@ def test_models_are_stored_by_skops(model):
     known = {"sensitive_features": people} if model.attribute == "given" else {}
     np.testing.assert_array_equal(again.predict(X, **known), model.predict(X, **known))
     np.testing.assert_allclose(again.predict_proba(X, **known), model.predict_proba(X, **known))
+
+
+@pytest.mark.parametrize("bound", ["range", "to_reference"])
+def test_reports_on_new_rows_do_without_groups_that_have_none(bound):
+    options = {"bound": bound, "reference": "b"} if bound == "to_reference" else {}
+    many, labels, group = people(6000, n_groups=3)
+    model = ParityPostprocessor(LogisticRegression(), criterion="equalized_odds", **FAST, **options)
+    model.fit(many, labels, sensitive_features=group)
+    new, y_new, group_new = people(3000, seed=8, n_groups=3)
+    here = (group_new != "c") | (y_new != "u")
+    told = model.parity_report(new[here], sensitive_features=group_new[here], y=y_new[here])
+    families = {each.family for each in told.groups if each.group == "c"}
+    assert len(told.groups) == 8 and len(families) == 2 and np.isfinite(told.disparity)
+    if bound == "to_reference":  # no true class can be compared with a reference that is not there
+        here = group_new != "b"
+        with pytest.raises(InputError, match="nothing can be compared"):
+            model.parity_report(new[here], sensitive_features=group_new[here], y=y_new[here])

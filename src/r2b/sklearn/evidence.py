@@ -207,7 +207,7 @@ def _path(
 Verdict = Literal["met", "not shown", "not met"]
 
 WIDEST = 0.1
-"""Where chance explains more, too few rows say nothing of parity."""
+"""Where new rows may be farther above epsilon than this, parity is not shown."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,8 @@ class GroupParity:
     other : str
         The group that it is compared with; empty for all others together.
     class_name : object
-        The class in which it is farthest above epsilon; None where right predictions are compared.
+        The class that is surely above epsilon, or else the one that may be farthest above it; None
+        where right predictions are compared.
     n_rows : float
         Of weighted rows Kish's effective number.
     disparity, epsilon : float
@@ -228,8 +229,9 @@ class GroupParity:
     chance : float
         What chance alone explains: of all entries of such a report, 19 of 20 have none above it.
     verdict : {"met", "not shown", "not met"}
-        "not met" where the disparity is above epsilon by more than chance explains; "met" where it
-        is above by less than half of that, and enough rows say so; otherwise "not shown".
+        "not met" where the disparity of a class is above epsilon by more than chance explains;
+        "met" where that of every class is above by less than half of that, and by at most 0.1 with
+        chance on top; otherwise "not shown".
     """
 
     family: str
@@ -397,13 +399,15 @@ def _judged(
     against[one] = means[one]
     disparity = bound.measure(against, size)
     epsilon = bound.epsilon if bound.epsilon.ndim == 1 else bound.epsilon[one]
-    over = np.where(np.isfinite(epsilon), (disparity - epsilon) / chance, -np.inf)
-    k = int(over.argmax())
+    over = np.where(np.isfinite(epsilon), disparity - epsilon, -np.inf)
     verdict: Verdict = "not shown"
-    if over[k] > 1.0:
+    k = int((over - chance).argmax())
+    if over[k] > chance[k]:
         verdict = "not met"
-    elif over[k] <= 0.5 and chance[k] <= WIDEST:
-        verdict = "met"
+    else:  # what is shown of the other classes is what the least certain one allows
+        k = int((over + chance).argmax())
+        if (over <= 0.5 * chance).all() and over[k] + chance[k] <= WIDEST:
+            verdict = "met"
     name = None if each.n_right else plain_value(groups.schema.classes.values[k])
     other = "" if two is None else each.groups[two]
     family = each.family.names[0]

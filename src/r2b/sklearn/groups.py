@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from r2b._constraints.bounds import Bound, RangeBound
 from r2b._constraints.families import Family, Request, resolve
 from r2b._constraints.parity import Parity
-from r2b._data.arrays import Array, Floats, Whole
+from r2b._data.arrays import Array, Flags, Floats, Whole
 from r2b._data.attributes import CATEGORICAL, Membership
 from r2b._data.cells import read_known_cells
 from r2b._data.columns import refuse_lengths
@@ -114,6 +114,19 @@ class Comparison:
     def classes(self) -> range:
         """The classes, where right predictions are compared."""
         return range(self.n_right)
+
+    def among(self, here: Flags) -> Comparison | None:
+        """Keep some of the groups; None if fewer than two are left, or not the reference."""
+        lost = self.bound.name == "to_reference" and bool(
+            self.bound.is_reference(len(here))[~here].any()  # type: ignore[attr-defined]
+        )
+        if lost or here.sum() < 2:
+            return None
+        place = np.append(np.where(here, np.cumsum(here) - 1, -1), -1)[self.place]
+        groups = tuple(self.groups[group] for group in np.flatnonzero(here))
+        return replace(
+            self, groups=groups, place=place, bound=self.bound.reordered(np.flatnonzero(here))
+        )
 
     def means(self, sums: Floats, sizes: Floats) -> Floats:
         """Return the group means of outcomes, from sums of rows and their weight by true code."""
@@ -239,6 +252,12 @@ class TrueGroups:
             found.append(cells[text])
         refuse_lengths("X", n, "sensitive_features", len(found))
         return np.array(found, np.int64)
+
+    def present(self) -> TrueGroups:
+        """Leave out groups without any row, and comparisons in which nothing is left."""
+        rows = np.bincount(self.codes, self.weight, self.n_codes)
+        found = [each.among(rows @ each.counts > 0) for each in self.comparisons]
+        return replace(self, comparisons=tuple(each for each in found if each is not None))
 
     def of_rows(self, cells: Whole, truth: Whole | None, weight: Floats | None) -> TrueGroups:
         """Return the same comparisons for other rows."""
@@ -389,11 +408,10 @@ def _split(
         here = np.bincount(place + 1, weight, len(plain.groups) + 1)[1:] > 0
         title = f"{plain.name} | {label}" if label else plain.name
         absent += [f"{title}: {plain.groups[g]}" for g in np.flatnonzero(~here)]
-        if here.sum() < 2:
+        kept = replace(plain, place=place).among(here)
+        if kept is None:
             continue
-        place = np.append(np.where(here, np.cumsum(here) - 1, -1), -1)[place]
-        groups = tuple(plain.groups[group] for group in np.flatnonzero(here))
-        bound = plain.bound.reordered(np.flatnonzero(here))
+        bound = kept.bound
         if criterion.outcome == "right":
             bound = RangeBound(np.array([np.min(plain.bound.epsilon)]))
         elif criterion.outcome == "own class":
@@ -401,7 +419,7 @@ def _split(
             bound = bound.at(np.where(own, bound.epsilon, np.inf))
         family = replace(plain.family, columns=title)
         n_right = n_classes if criterion.outcome == "right" else 0
-        yield Comparison(family, groups, place, bound, name, n_right)
+        yield Comparison(family, kept.groups, kept.place, bound, name, n_right)
 
 
 @dataclass(frozen=True, eq=False)

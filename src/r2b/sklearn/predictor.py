@@ -587,7 +587,11 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
             problem = f"criterion {self.criterion!r} compares rows of a true class, but y is None."
             raise ParameterError(problem, remedy="Pass y.", criterion=self.criterion)
         share = np.full(len(fair), 1.0 / len(fair)) if weight is None else weight / weight.sum()
-        return report_of(kind, groups.of_rows(cells, truth, weight), fair, labels, share)
+        here = groups.of_rows(cells, truth, weight).present()
+        if not here.comparisons:
+            problem = "The rows are all of one group, so that nothing can be compared."
+            raise InputError(problem, remedy="Pass rows of at least two groups.", n_rows=len(fair))
+        return report_of(kind, here, fair, labels, share)
 
     def get_metadata_routing(self) -> Any:
         """Return what each method takes.

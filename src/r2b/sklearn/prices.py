@@ -77,9 +77,13 @@ class Band:
         scaled = np.asarray(np.where(self.bounded, scaled, 0.0))
         if self.level == "none":
             return scaled
+        return np.asarray(scaled - self._along * (self._along * scaled).sum(axis=0))
+
+    @cached_property
+    def _along(self) -> Floats:
+        """The direction of a common price, of length 1 for each outcome."""
         along = self.root * self.bounded
-        size = np.maximum((along**2).sum(axis=0), np.finfo(float).tiny)
-        return np.asarray(scaled - along * ((along * scaled).sum(axis=0) / size))
+        return np.asarray(along / np.sqrt(np.maximum((along**2).sum(axis=0), 1e-300)))
 
     def own(self, scaled: Floats) -> Floats:
         """Return the scaled prices at which bands are paid for: a common price moves no mean."""

@@ -61,9 +61,6 @@ AIM = 2.0
 SOFT = Plan(shrink=0.25, rounds=1, give=0.05)
 """Of probabilities, whose group means vary less and cost less to correct."""
 
-TOLERATED = 0.01
-"""Of plans whose unfairness is this near to the least, the most accurate is chosen."""
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreRows:
@@ -286,6 +283,15 @@ def unfairness(rows: ScoreRows, fair: Floats) -> float:
     return float(np.sqrt(worst))
 
 
+def unfairness_by_chance(rows: ScoreRows) -> float:
+    """Return the unfairness that chance alone shows, in one standard deviation."""
+    fourth = 0.0
+    for sd, size in zip(rows.deviations, rows.groups.sizes(), strict=True):
+        share = size / size.sum()
+        fourth = max(fourth, float(2.0 * (share**2 @ sd**4).sum()))  # a squared normal has twice
+    return float(fourth**0.25)
+
+
 @dataclass(frozen=True, eq=False)
 class FairScores:
     """A rule from the scores of a model and the groups of a row to fair probabilities or decisions.
@@ -374,9 +380,8 @@ def _choose(rows: ScoreRows, folds: Folds) -> tuple[Plan | None, Prices, Floats]
     if not able:
         prices = _constant(rows)
         return None, prices, rows.apply(prices)
-    least = min(each[0] for each in able)
-    near = [each for each in able if each[0] <= least + TOLERATED]
-    return max(near, key=lambda each: each[1])[2:]
+    least = min(each[0] for each in able) + unfairness_by_chance(rows)
+    return max((each for each in able if each[0] <= least), key=lambda each: each[1])[2:]
 
 
 def _constant(rows: ScoreRows) -> Prices:

@@ -110,7 +110,9 @@ class ReferenceBound(Bound):
 
     def reordered(self, places: Places) -> Self:
         """Return the bound for the groups at these places, in this order."""
-        place = np.argsort(places)[self.reference]  # of groups in their new order
+        order = np.empty(np.max(places) + 1, np.int64)
+        order[places] = np.arange(len(places))
+        place = order[self.reference]
         reference = int(place) if isinstance(self.reference, int) else place
         return replace(super().reordered(places), reference=reference)
 
