@@ -24,7 +24,7 @@ from r2b._constraints.parity import Parity
 from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Problem, certify
-from r2b._solve.oracle import ClassOracle, Oracle
+from r2b._solve.oracle import ClassOracle, Oracle, Supports
 from r2b._solve.solvers import Limits, Outcome, Stage, run
 from r2b._solve.solvers.agreement import infeasible, most_agreement
 from r2b._solve.solvers.interior import InteriorPoint, Point, _NewtonSystem
@@ -483,6 +483,32 @@ def test_the_slope_of_thresholds_is_the_derivative_of_the_dual():
     assert solver.slope(at, direction) == pytest.approx(measured, abs=1e-6)
     # prices are the best for these thresholds: they balance, and the dual has no slope along others
     assert np.abs(parity.share @ at.worth).max() <= 1e-12
+
+
+def test_a_step_keeps_the_place_of_rows_that_keep_their_label(monkeypatch):
+    pytest.importorskip("numba")
+    case = Small("range", 0.01, 0.4, rows=300)
+    oracle, parity, lam = ClassOracle.of(case.problem.rows_in_memory), case.task.parity, 0.4
+    solver, moves = Thresholds(oracle, parity, lam), []
+    solution = Supports.solution
+    monkeypatch.setattr(
+        Supports, "solution", lambda *given: moves.append(solution(*given)) or moves[-1]
+    )
+    # the thresholds of the uniform answer, raised: some rows keep their label whole, others none
+    level = np.random.default_rng(3).uniform(0.3, 0.9, oracle.weight.shape)
+    at = solver.point(level, np.full(4, np.nan))
+    change = solver.direction(at, 1e-3)
+    kept = at.supports.counts == 0
+    assert kept.any() and not kept.all()
+
+    def place(worth: np.ndarray, level: np.ndarray) -> np.ndarray:
+        low = worth.max(axis=1, keepdims=True)
+        return ((level - low) / (worth + 1.0 - lam - low))[kept]
+
+    before, after = place(at.worth, level), place(at.worth + moves[0], level + change)
+    inside = (before > 0) & (before < 1)
+    assert inside.any() and np.abs(moves[0]).max() > 1e-3
+    np.testing.assert_allclose(after[inside], before[inside], atol=1e-12)
 
 
 def test_classes_that_stay_as_they_are_cost_no_step():
