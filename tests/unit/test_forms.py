@@ -18,11 +18,11 @@ from r2b._labels import rounding
 from r2b._labels.draws import BITS, SeededStream, draws_of, entry_uniforms, row_numbers
 from r2b._labels.rounding import (
     Look,
+    RowRounding,
     assign_in_order,
     classes_after,
     find_borders,
     padded,
-    round_rows,
     round_table,
     whole_counts,
 )
@@ -55,6 +55,17 @@ def make_rows(kind: str, n: int, n_classes: int, seed: int) -> np.ndarray:
     if kind == "copies":
         rows = rows[np.zeros(n, np.intp)]
     return rows / rows.sum(axis=1, keepdims=True)
+
+
+def round_rows(rows: Any, draws: Any, weight: Any = None) -> Any:
+    """Round the rows of one group to one class each."""
+    matrix, large = np.asarray(rows), np.size(rows) > rounding.COMPILE_FROM
+    values = None if weight is None else np.asarray(weight, np.float64)
+    heaviest = None if values is None else np.array([values.max(initial=0.0)])
+    seed = int(draws[0]) if len(matrix) else 0
+    found = RowRounding(matrix.shape[1], seed, heaviest, compiled=large)
+    found.add(np.zeros(len(matrix), np.intp), draws, values, 0, lambda mine: matrix[mine])
+    return found.finish()
 
 
 def assert_rounded(found: int, target: float, tolerance: float) -> None:

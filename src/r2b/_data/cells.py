@@ -243,21 +243,6 @@ class Cells(Layout):
         counts.flags.writeable = False
         return counts
 
-    def first_row(self, cell: int) -> int:
-        """Return the first row of a cell.
-
-        Raises
-        ------
-        ParameterError
-            The cell has no row.
-        """
-        row, count = first_and_count(self.codes == cell)
-        if not count:
-            problem = f"Cell {cell} has none of the {self.n_rows} rows."
-            remedy = f"Pass a cell that occurs, below {self.n_cells}."
-            raise ParameterError(problem, remedy=remedy, cell=cell, n_cells=self.n_cells)
-        return row
-
     def rows_of(self, cells: Array) -> int:
         """Count the rows of some cells.
 

@@ -101,11 +101,27 @@ def debias_blocks(
     array([[0.5, 0.5]])
     """
     request, settings = request_and_settings(options, without=_WITHOUT)
-    names = _class_names(classes)
+    names = list(range(classes)) if isinstance(classes, int) else list(classes)
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise ParameterError(
+            f"classes is {classes!r}.",
+            remedy="Pass the number of classes, 2 or more, or a name for each, all different.",
+            classes=classes,
+        )
     if isinstance(request.outcomes, str) and request.outcomes == "ordinal":
         request = replace(request, outcomes={"ordinal": names})
-    entries = _entries(sensitive_features, control_features)
-    n_entries = len(next(iter(entries["sensitive_features"].values())))
+    entries = {
+        "sensitive_features": _columns(sensitive_features),
+        "control_features": _columns(control_features),
+    }
+    lengths = {name: len(each) for columns in entries.values() for name, each in columns.items()}
+    n_entries, *others = set(lengths.values())
+    if others:
+        raise LengthError(
+            f"The columns of attributes have different lengths: {lengths}.",
+            remedy="Give every attribute one value per cell of the blocks.",
+            lengths=lengths,
+        )
     rows, weight = _counted(blocks, n_entries, len(names))
     groups, codes = _cells(entries, rows, request.missing)
     mass = np.bincount(codes, weight, minlength=groups.n_cells).astype(np.float64)
@@ -219,39 +235,11 @@ def _with_codes(codes: Whole, task: Reduction, block: Block) -> Any:
     return task.make(replace(block, design=codes[block.design]))
 
 
-def _class_names(classes: int | Sequence[Any]) -> list[Any]:
-    names = list(range(classes)) if isinstance(classes, int) else list(classes)
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise ParameterError(
-            f"classes is {classes!r}.",
-            remedy="Pass the number of classes, 2 or more, or a name for each, all different.",
-            classes=classes,
-        )
-    return names
-
-
-def _entries(sensitive: Any, control: Any) -> dict[str, dict[str, list[Any]]]:
-    found = {
-        "sensitive_features": _columns(sensitive),
-        "control_features": {} if control is None else _columns(control),
-    }
-    lengths = {name: len(column) for columns in found.values() for name, column in columns.items()}
-    if len(set(lengths.values())) != 1:
-        problem = f"The columns of attributes have different lengths: {lengths}."
-        raise LengthError(
-            problem,
-            remedy="Give every attribute one value per cell of the blocks.",
-            lengths=lengths,
-        )
-    return found
-
-
 def _columns(given: Any) -> dict[str, list[Any]]:
-    return (
-        {str(name): list(column) for name, column in given.items()}
-        if isinstance(given, Mapping)
-        else {"": list(given)}
-    )
+    if given is None:
+        return {}
+    columns = given if isinstance(given, Mapping) else {"": given}
+    return {str(name): list(column) for name, column in columns.items()}
 
 
 def _counted(blocks: Blocks, n_entries: int, n_classes: int) -> tuple[Whole, Floats]:
@@ -335,7 +323,13 @@ def open_remote(
     sample_entries : int
         Entries of the sample that is loaded into local memory.
     """
-    refuse_entries(sample_entries)
+    if not is_a(Integral, sample_entries) or int(sample_entries) < 0:
+        raise ParameterError(
+            f"sample_entries is {sample_entries!r}.",
+            remedy="Pass how many numbers of the table may be read into memory as a sample, a "
+            "whole number of at least 0.",
+            sample_entries=sample_entries,
+        )
     n_cells, n_classes = len(cell_weight), len(schema.classes)
     most, sums = sample_entries // n_classes, None
     if n_rows > most:
@@ -351,19 +345,3 @@ def open_remote(
         oracle = Oracle(blocks, cell_weight, n_classes, near=near, label_sums=sums)
     rows = some if whole else Extent(n_rows, n_classes, labels.dtype, cell_weight)
     return Task.elsewhere(schema, groups, rows, cell_weight, oracle, request, settings)
-
-
-def refuse_entries(sample_entries: int) -> None:
-    """Refuse a size of the sample that is none.
-
-    Raises
-    ------
-    ParameterError
-    """
-    if not is_a(Integral, sample_entries) or int(sample_entries) < 0:
-        problem = f"sample_entries is {sample_entries!r}."
-        remedy = (
-            "Pass how many numbers of the table may be read into memory as a sample, "
-            "a whole number of at least 0."
-        )
-        raise ParameterError(problem, remedy=remedy, sample_entries=sample_entries)

@@ -9,7 +9,7 @@ from r2b._data import Dataset, Schema
 from r2b._data.compute import refuse_beyond_memory
 from r2b._data.dataset import read
 from r2b._files.arrow import pyarrow, pyarrow_compute
-from r2b.engines.batch import lists_to_matrix, one_array, taken
+from r2b.engines.batch import Fold, add, lists_to_matrix, one_array, taken
 from r2b.engines.roles import ColumnRoles
 from r2b.engines.source import NO_ATTRIBUTE, NO_LABEL, Source
 from r2b.errors import ParameterError
@@ -71,7 +71,8 @@ def _columns(
                 remedy="Read the columns into memory and use r2b.debias or r2b.audit, or write "
                 "them to files and scan those.",
             )
-        needed = source.count_rows(roles.measured[0]) * (24 * len(roles.used) + 64)
+        n_rows = source.reduce([roles.measured[0]], Fold(len, add)) or 0
+        needed = n_rows * (24 * len(roles.used) + 64)
         remedy = "Take a sample of the rows, or put the attribute in bins and name these."
         refuse_beyond_memory(needed, f"The rows of {source.name}", remedy)
     columns = source.columns(roles.used)

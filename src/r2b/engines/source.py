@@ -106,10 +106,6 @@ class Source(ABC):
         count = Count(tuple(keys), weight)
         return count.tally(self.reduce(count.columns, count))
 
-    def count_rows(self, column: str) -> int:
-        """Count the rows, by one column."""
-        return self.reduce([column], Fold(len, add)) or 0
-
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[Blocks]:
         """Keep decoded rows for several passes, in memory or in a scratch file."""

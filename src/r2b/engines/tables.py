@@ -388,7 +388,7 @@ class Scan:
 
 
 def _rows_read(read: Callable[[Batch], Dataset], batch: Batch) -> int:
-    return read(batch).n_rows if len(batch) else 0
+    return read(batch).n_rows
 
 
 def roles_of(

@@ -279,6 +279,14 @@ def band(width: Floats, n_groups: int, bounded: Flags | None = None) -> Sides:
     return Sides(-reach, reach, slope, slope, bounded)
 
 
+def around(centre: Floats, width: Floats, n_groups: int) -> Sides:
+    """Return the sides ``-width <= m - centre <= width`` of fixed numbers per class."""
+    wide = np.broadcast_to(width, (n_groups, width.shape[-1]))
+    bounded, zero = np.isfinite(wide), np.zeros_like(wide)
+    reach, centre = np.where(bounded, wide, 0.0), np.where(bounded, centre, 0.0)
+    return Sides(centre - reach, centre + reach, zero, zero, bounded)
+
+
 def _balanced_level(means: Floats, weight: Floats, sides: Sides) -> Floats:
     """Return the level of each class at which what is cut off above and below balances.
 

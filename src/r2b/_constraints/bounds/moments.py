@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from r2b._constraints.bounds.base import Bound, Level, Sides
+from r2b._constraints.bounds.base import Bound, Sides, around
 from r2b._data.arrays import Floats
 
 
@@ -22,19 +21,16 @@ class MomentBound(Bound):
     array([0.15])
     """
 
-    name: ClassVar[str] = "moments"
-    title: ClassVar[str] = "Moments"
-    description: ClassVar[str] = "largest moment of the attribute"
-    level: ClassVar[Level] = "none"
-    compares_groups: ClassVar[bool] = False
-    fewest_groups: ClassVar[int] = 1
+    name = "moments"
+    title = "Moments"
+    description = "largest moment of the attribute"
+    level = "none"
+    compares_groups = False
+    fewest_groups = 1
 
     def sides(self, n_groups: int) -> Sides:
         """Return epsilon on both sides of 0."""
-        wide = np.broadcast_to(self.epsilon, (n_groups, self.epsilon.shape[-1]))
-        bounded, zero = np.isfinite(wide), np.zeros_like(wide)
-        reach = np.where(bounded, wide, 0.0)
-        return Sides(-reach, reach, zero, zero, bounded)
+        return around(np.zeros(self.epsilon.shape[-1]), self.epsilon, n_groups)
 
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return the largest moment."""

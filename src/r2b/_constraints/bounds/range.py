@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -28,9 +27,9 @@ class RangeBound(Bound):
            [0.65, 0.35]])
     """
 
-    name: ClassVar[str] = "range"
-    title: ClassVar[str] = "Between groups"
-    description: ClassVar[str] = "largest difference between two groups"
+    name = "range"
+    title = "Between groups"
+    description = "largest difference between two groups"
 
     def sides(self, n_groups: int) -> Sides:
         """Return half of epsilon on both sides of a free level."""

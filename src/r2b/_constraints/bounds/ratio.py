@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -29,11 +29,11 @@ class RatioBound(Bound):
            [0.634, 0.354]])
     """
 
-    name: ClassVar[str] = "ratio"
-    title: ClassVar[str] = "Ratio"
-    description: ClassVar[str] = "shortfall of the smallest share over the largest"
-    of_moments: ClassVar[bool] = False
-    lowest_level: ClassVar[float] = 0.0
+    name = "ratio"
+    title = "Ratio"
+    description = "shortfall of the smallest share over the largest"
+    of_moments = False
+    lowest_level = 0.0
 
     @classmethod
     def of(cls, asked: Asked) -> Self:

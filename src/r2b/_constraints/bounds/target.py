@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from r2b._constraints.bounds.base import Asked, Bound, Level, Parameter, Sides, stored_epsilon
+from r2b._constraints.bounds.base import Asked, Bound, Parameter, Sides, around, stored_epsilon
 from r2b._constraints.epsilon import labelled, numbers_per_class
 from r2b._data.arrays import SAME, SUM_ROUNDING, Floats
 from r2b.errors import ParameterError
@@ -29,17 +29,17 @@ class TargetBound(Bound):
            [0.48, 0.52]])
     """
 
-    name: ClassVar[str] = "target"
-    title: ClassVar[str] = "From the population"
-    description: ClassVar[str] = "twice the largest distance from the target"
-    of_moments: ClassVar[bool] = False
-    largest: ClassVar[float] = 2.0
+    name = "target"
+    title = "From the population"
+    description = "twice the largest distance from the target"
+    of_moments = False
+    largest = 2.0
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "target": Parameter("'population', or 'class=share' for each class.", per_class=True)
     }
     defaults: ClassVar[Mapping[str, Any]] = {"target": "population"}
-    level: ClassVar[Level] = "none"
-    fewest_groups: ClassVar[int] = 1
+    level = "none"
+    fewest_groups = 1
 
     target: Floats
 
@@ -57,11 +57,7 @@ class TargetBound(Bound):
 
     def sides(self, n_groups: int) -> Sides:
         """Return half of epsilon on both sides of the target."""
-        wide = np.broadcast_to(0.5 * self.epsilon, (n_groups, len(self.target)))
-        bounded, zero = np.isfinite(wide), np.zeros_like(wide)
-        reach = np.where(bounded, wide, 0.0)
-        centre = np.where(bounded, self.target, 0.0)
-        return Sides(centre - reach, centre + reach, zero, zero, bounded)
+        return around(self.target, 0.5 * self.epsilon, n_groups)
 
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return twice the largest distance from the target."""

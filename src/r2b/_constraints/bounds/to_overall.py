@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from r2b._constraints.bounds.base import (
     Bound,
-    Level,
     Projected,
     Sides,
     balance_at_kinks,
@@ -32,10 +30,10 @@ class OverallBound(Bound):
            [0.6, 0.4]])
     """
 
-    name: ClassVar[str] = "to_overall"
-    title: ClassVar[str] = "From all rows"
-    description: ClassVar[str] = "largest distance of a group from all rows"
-    level: ClassVar[Level] = "mean"
+    name = "to_overall"
+    title = "From all rows"
+    description = "largest distance of a group from all rows"
+    level = "mean"
 
     def sides(self, n_groups: int) -> Sides:
         """Return epsilon on both sides of the mean over all."""

@@ -35,9 +35,9 @@ class ReferenceBound(Bound):
            [0.85, 0.15]])
     """
 
-    name: ClassVar[str] = "to_reference"
-    title: ClassVar[str] = "From a group"
-    description: ClassVar[str] = "largest distance of a group from the reference group"
+    name = "to_reference"
+    title = "From a group"
+    description = "largest distance of a group from the reference group"
     parameters: ClassVar[Mapping[str, Parameter]] = {
         "reference": Parameter(
             "the group that the others are compared with; 'highest' for that with most of a class."

@@ -176,8 +176,8 @@ class Crossings(Counting):
 def _refuse_unseen(cells: Layout, unseen: Flags) -> None:
     assert isinstance(cells, Cells)  # only new rows can be of a crossing that was not fitted
     here = np.flatnonzero(unseen & (cells.counts > 0))
-    rows = [(cells.first_row(int(cell)), int(cell)) for cell in here]
-    (row, cell), count = min(rows), cells.rows_of(unseen)
+    row = int(np.flatnonzero(np.isin(cells.codes, here))[0])
+    cell, count = int(cells.codes[row]), cells.rows_of(unseen)
     name = str(cells.names[cell])
     problem = (
         f"Row {row} of {WHAT} is of the group {name!r}, which was not fitted although each of its "

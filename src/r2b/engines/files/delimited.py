@@ -24,6 +24,7 @@ from r2b.engines.files.listing import Part
 from r2b.engines.files.reading import (
     Chunk,
     TextStored,
+    Wanted,
     column_texts,
     n_lines,
     no_columns,
@@ -165,20 +166,13 @@ class DelimitedStored(TextStored):
                 raise self._blank(chunk.line)
             yield chunk
 
-    def parsed(
-        self,
-        chunk: Chunk,
-        columns: Sequence[str] | None,
-        coded: Collection[str],
-        *,
-        spelled: bool = False,
-    ) -> Any:
+    def parsed(self, chunk: Chunk, wanted: Wanted, *, spelled: bool) -> Any:
         """Parse a chunk."""
-        names = self.schema.names
+        names, columns = self.schema.names, wanted.columns
         places = range(len(names)) if columns is None else [names.index(name) for name in columns]
         if not places:
             return no_columns(chunk.n_records)
-        return self._table(chunk, places, coded, () if spelled else self.na)
+        return self._table(chunk, places, wanted.coded, () if spelled else self.na)
 
     def extended(self, chunk: Chunk, made: Sequence[NewColumns]) -> bytes:
         """Return the records of a chunk with new fields after each."""

@@ -5,14 +5,21 @@ pyarrow's reader is not used: it would turn some text into times, and take a key
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import Format, as_text
 from r2b._files.text import members, parse_object
 from r2b.engines.files.listing import Part
-from r2b.engines.files.reading import Chunk, TextStored, column_texts, no_columns, repeated_rows
+from r2b.engines.files.reading import (
+    Chunk,
+    TextStored,
+    Wanted,
+    column_texts,
+    no_columns,
+    repeated_rows,
+)
 from r2b.engines.source import NewColumns
 from r2b.errors import EmptyError, MixedTypeError
 
@@ -58,16 +65,9 @@ class JsonStored(TextStored):
             [(name, text if kind in (None, arrow.null()) else kind) for name, kind in kinds.items()]
         )
 
-    def parsed(
-        self,
-        chunk: Chunk,
-        columns: Sequence[str] | None,
-        coded: Collection[str],
-        *,
-        spelled: bool = False,
-    ) -> Any:
+    def parsed(self, chunk: Chunk, wanted: Wanted, *, spelled: bool) -> Any:
         """Parse a chunk."""
-        arrow, records = pyarrow(), self._records(chunk)
+        arrow, records, columns = pyarrow(), self._records(chunk), wanted.columns
         for name in self.mixed.intersection(columns or ()):
             raise MixedTypeError(
                 f"The key {name!r} of {self.part.name} holds values of several types, or numbers "

@@ -52,6 +52,25 @@ class ReadJob:
     chunk: Any = None
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be read of a file.
+
+    Attributes
+    ----------
+    columns : sequence of str or None
+        Columns with unique names, possibly none; None for all columns, as they stand.
+    coded : collection of str
+        Columns whose text may come as a dictionary.
+    rows : int
+        Most rows of a batch.
+    """
+
+    columns: Sequence[str] | None
+    coded: Collection[str]
+    rows: int
+
+
 class Stored(ABC):
     """A file of rows.
 
@@ -71,21 +90,14 @@ class Stored(ABC):
     n_bytes: int
 
     @abstractmethod
-    def jobs(
-        self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int
-    ) -> Iterator[ReadJob]:
+    def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
         """Yield what reads the file, piece by piece in order.
 
         Parameters
         ----------
-        columns : sequence of str or None
-            Columns with unique names, possibly none; None for all columns, as they stand.
+        wanted : Wanted
         first : int
             Number of its first row in the table.
-        coded : collection of str
-            Columns whose text may come as a dictionary.
-        rows : int
-            Most rows of a batch.
         """
 
     def seen(self) -> tuple[int, int]:
@@ -264,31 +276,22 @@ class TextStored(Stored):
         self._header, self._header_lines = b"", 0
 
     @abstractmethod
-    def parsed(
-        self,
-        chunk: Chunk,
-        columns: Sequence[str] | None,
-        coded: Collection[str],
-        *,
-        spelled: bool = False,
-    ) -> Any:
-        """Parse a chunk; parameters as for :meth:`jobs` and :class:`ReadJob`."""
+    def parsed(self, chunk: Chunk, wanted: Wanted, *, spelled: bool) -> Any:
+        """Parse a chunk; ``spelled`` as for :class:`ReadJob`."""
 
     @abstractmethod
     def extended(self, chunk: Chunk, made: Sequence[NewColumns]) -> bytes:
         """Return the records of a chunk with new columns at the end of each."""
 
-    def jobs(
-        self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int
-    ) -> Iterator[ReadJob]:
+    def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
         """Yield one job per chunk, which parses it."""
 
         def read(chunk: Chunk, *, spelled: bool = False) -> list[Batch]:
             if not chunk.n_records:
                 return []
-            table = self.parsed(chunk, columns, coded, spelled=spelled)
+            table = self.parsed(chunk, wanted, spelled=spelled)
             start = first + chunk.first
-            return list(in_batches(table, rows, start, self.part.name, chunk.first))
+            return list(in_batches(table, wanted.rows, start, self.part.name, chunk.first))
 
         for chunk in self.chunks():
             yield ReadJob(chunk.n_records, partial(read, chunk), chunk)

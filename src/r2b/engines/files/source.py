@@ -26,7 +26,7 @@ from r2b.engines.files.listing import (
     refuse_other_columns,
     uneven_columns,
 )
-from r2b.engines.files.reading import ReadJob, Stored, open_stored
+from r2b.engines.files.reading import ReadJob, Stored, Wanted, open_stored
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, beside
 from r2b.engines.spool import ELSEWHERE, keeping
@@ -375,7 +375,7 @@ class FileSource(Source):
         for number, file in enumerate(self.files):
             self._refuse_changed(number)
             rows = min(_piece_rows(file.schema, mine), most_rows)
-            for job in file.jobs(mine, first, coded=coded, rows=rows):
+            for job in file.jobs(Wanted(mine, coded, rows), first):
                 yield number, job
                 first += job.n_rows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from r2b._files.text import refuse_growth
 from r2b._files.workbook import read_sheet
 from r2b.engines.batch import Batch, in_batches
 from r2b.engines.files.listing import Part
-from r2b.engines.files.reading import ReadJob, Stored, no_columns, reading
+from r2b.engines.files.reading import ReadJob, Stored, Wanted, no_columns, reading
 
 
 class ParquetStored(Stored):
@@ -46,20 +46,17 @@ class ParquetStored(Stored):
         with reading(self.part), parquet().ParquetFile(self.part.path) as file:
             return file.metadata
 
-    def jobs(
-        self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int
-    ) -> Iterator[ReadJob]:
+    def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
         """Yield one job per row group; a large one is read here, and its parts are handed on."""
         footer = self.metadata()
-        wanted = self.schema.names if columns is None else list(columns)
-        texts = self._texts(wanted)
-        codes = [name for name in texts if name in coded]
-        plain = [name for name in texts if name not in coded]
+        texts = self._texts(wanted.columns)
+        codes = [name for name in texts if name in wanted.coded]
+        plain = [name for name in texts if name not in codes]
         for number, n_rows in enumerate(self.groups):
             if n_rows == 0:
                 continue
-            most = self._fitting(footer, number, plain, rows)
-            batches = self._batches(footer, number, columns, codes, first, most)
+            most = self._fitting(footer, number, plain, wanted.rows)
+            batches = self._batches(footer, number, wanted.columns, codes, first, most)
             if n_rows <= most:
                 yield ReadJob(n_rows, partial(list, batches))
             else:
@@ -108,14 +105,14 @@ class ParquetStored(Stored):
             self.part.path, metadata=footer, read_dictionary=codes, page_checksum_verification=True
         )
 
-    def _texts(self, columns: Sequence[str]) -> list[str]:
+    def _texts(self, columns: Sequence[str] | None) -> list[str]:
         """Return the columns of text with unique names: only these can be read as codes."""
         types, names = pyarrow().types, self.schema.names
         return [
             each.name
             for each in self.schema
             if (types.is_string(each.type) or types.is_large_string(each.type))
-            and each.name in columns
+            and (columns is None or each.name in columns)
             and names.count(each.name) == 1
         ]
 
@@ -163,11 +160,9 @@ class ArrowStored(Stored):
                     codec, known = codec_of(message), True
         return codec
 
-    def jobs(
-        self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int
-    ) -> Iterator[ReadJob]:
+    def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
         """Read batches here: there is little to decode, and only reading tells their rows."""
-        fields = [self.schema.get_field_index(name) for name in columns or ()]
+        fields = [self.schema.get_field_index(name) for name in wanted.columns or ()]
         with reading(self.part):
             reader = self._opened(fields or None)
         number = 0
@@ -179,7 +174,7 @@ class ArrowStored(Stored):
                         return
                     sound(record)
                 place = f"{self.part.name}, record batch {number}"
-                yield from _cut(record, columns, rows, first, place)
+                yield from _cut(record, wanted, first, place)
                 first, number = first + len(record), number + 1
 
     def _next(self, reader: Any, number: int) -> Any:
@@ -220,19 +215,16 @@ class WorkbookStored(Stored):
                 self.sheet, self._table = read_sheet(file, part.name, sheet)
         self.schema, self.n_rows = self._table.schema, self._table.num_rows
 
-    def jobs(
-        self, columns: Sequence[str] | None, first: int, *, coded: Collection[str], rows: int
-    ) -> Iterator[ReadJob]:
+    def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
         """Cut the table."""
-        return _cut(self._table, columns, rows, first, self.part.name)
+        return _cut(self._table, wanted, first, self.part.name)
 
 
-def _cut(
-    table: Any, columns: Sequence[str] | None, rows: int, first: int, place: str
-) -> Iterator[ReadJob]:
+def _cut(table: Any, wanted: Wanted, first: int, place: str) -> Iterator[ReadJob]:
     """Yield jobs for rows that are in memory."""
+    columns = wanted.columns
     if columns is not None:
         table = table.select(list(columns)) if columns else no_columns(len(table))
-    for batch in in_batches(table, rows, first, place):
+    for batch in in_batches(table, wanted.rows, first, place):
         if len(batch):
             yield ReadJob(len(batch), partial(list, [batch]))

@@ -100,12 +100,10 @@ class TensorRows(LabelRows):
 
     def soft(self, rule: Rule, dtype: Any) -> Any:
         """Compute the matrix of fair labels."""
-        wanted = _floating(dtype)
-        if self.y.ndim == 1:
-            return self._given(self._host.soft(rule, np.float64), wanted)
-        if rule.unchanged and dtype is None:
+        if self.y.ndim == 2 and rule.unchanged and dtype is None:
             return self._given(self.y)
-        return self._given(self._block(rule, slice(0, self.n_rows), wanted))
+        (whole,) = self.iter_soft(rule, self.n_rows, dtype)
+        return whole
 
     def iter_soft(self, rule: Rule, block_rows: int, dtype: Any) -> Iterator[Any]:
         """Compute the matrix a block of rows at a time."""
@@ -158,18 +156,17 @@ class TensorRows(LabelRows):
             return super().read(rule, y, *given, weight, normalize)
         labels = reading.tensor_of(y, what="y")
         reading.refuse_form(labels)
-        if labels.ndim == 1:
-            found = super().read(rule, labels.cpu().numpy(), *given, weight, normalize)
-            return TensorRows(
-                labels, found.in_memory().dataset, reading.library_of(y), labels.device
-            )
         schema = rule.schema
-        # One row of the same width is checked in place of the matrix, whose rows are on the device.
-        stand_in = np.eye(1, labels.shape[1])
-        read_known_labels(stand_in, vocabulary=schema.classes, soft=schema.is_soft, normalize=False)
-        cells = read_known_cells(*given, fitted=schema, known_crossings=rule.known_crossings)
-        known = _beside(labels, schema.classes, cells, weight)
-        labels = reading.checked(labels, normalize=normalize)
+        if labels.ndim == 1:
+            read = super().read(rule, labels.cpu().numpy(), *given, weight, normalize)
+            known = read.in_memory().dataset
+        else:
+            # One row of the same width is checked in place of the matrix, which is on the device.
+            row, classes = np.eye(1, labels.shape[1]), schema.classes
+            read_known_labels(row, vocabulary=classes, soft=schema.is_soft, normalize=False)
+            cells = read_known_cells(*given, fitted=schema, known_crossings=rule.known_crossings)
+            known = _beside(labels, classes, cells, weight)
+            labels = reading.checked(labels, normalize=normalize)
         return TensorRows(labels, known, reading.library_of(y), labels.device)
 
 
