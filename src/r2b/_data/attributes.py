@@ -252,9 +252,8 @@ def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attrib
         remedy = "Pass a matrix of rows by groups, or the column itself if its values are groups."
         raise ShapeError(problem, remedy=remedy, argument=argument, column=name)
     if not isinstance(handed.partial, (bool, np.bool_)):
-        problem = f"The membership in `{what}` has partial={handed.partial!r}."
         raise ParameterError(
-            problem,
+            f"The membership in `{what}` has partial={handed.partial!r}.",
             remedy="Pass True where rows may belong to no group, else False.",
             partial=handed.partial,
         )

@@ -365,9 +365,8 @@ def outcomes(functions: tuple[Function, ...], names: tuple[str, ...], numbers: F
             with np.errstate(all="ignore"):
                 result: Array = np.asarray(function(numbers.copy()), dtype=np.float64)
         except Exception as error:
-            problem = f"raised {type(error).__name__} ({error})"
             remedy = "Correct the function: it is called with an array of values."
-            raise _error(name, problem, remedy) from error
+            raise _error(name, f"raised {type(error).__name__} ({error})", remedy) from error
         fix = "Return one finite number per value."
         if result.shape != numbers.shape:
             problem = f"returned the shape {result.shape} for values of shape {numbers.shape}"

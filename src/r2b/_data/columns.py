@@ -48,9 +48,8 @@ def refuse_other_choice(
     >>> refuse_other_choice("missing", "group", ("error", "group"))
     """
     if not isinstance(value, str) or value not in options:
-        problem = f"The parameter {parameter} is {value!r}, which is not one of {listed(options)}."
         raise ParameterError(
-            problem,
+            f"The parameter {parameter} is {value!r}, which is not one of {listed(options)}.",
             remedy=remedy or f"Pass one of {listed(options)}.",
             parameter=parameter,
             value=value,

@@ -179,9 +179,8 @@ def refuse_decimals(vocabulary: Vocabulary) -> None:
 def _refuse_few(vocabulary: Vocabulary, fewest: int) -> None:
     if len(vocabulary) < fewest:
         only = plain_value(vocabulary.values[0])
-        problem = f"All labels are of the one class {only!r}; parity needs at least two classes."
         raise EmptyError(
-            problem,
+            f"All labels are of the one class {only!r}; parity needs at least two classes.",
             remedy="Check that the right column was passed.",
             argument=WHAT,
             n_classes=len(vocabulary),

@@ -329,12 +329,12 @@ def places_in_order(
         raise ParameterError(f"{option} is {asked!r}.", remedy=remedy, **{option: asked})
     order = stated_order(vocabulary) if given is None else [plain_value(value) for value in given]
     if order is None:
-        problem = (
-            f"{option} is 'ordinal', but the order of the classes {listed(names)} is not known."
-        )
         way = f"State it, `{option}={{'ordinal': [...]}}` from the lowest class to the highest"
-        remedy = f"{way}, or pass labels of an ordered categorical."
-        raise ParameterError(problem, remedy=remedy, classes=names)
+        raise ParameterError(
+            f"{option} is 'ordinal', but the order of the classes {listed(names)} is not known.",
+            remedy=f"{way}, or pass labels of an ordered categorical.",
+            classes=names,
+        )
     keys = [key_of(value) for value in order]
     twice = [value for at, value in enumerate(order) if keys.index(keys[at]) != at]
     if twice:

@@ -521,9 +521,8 @@ def encode_objects(values: Sequence[Any] | Array, *, what: str) -> tuple[Array, 
 
 def name_error(what: str, found: str, **facts: Any) -> InputError:
     """Build the error for values that cannot name a class or group."""
-    problem = f"The values of `{what}` {found}, which cannot name a class or group."
     return InputError(
-        problem,
+        f"The values of `{what}` {found}, which cannot name a class or group.",
         remedy="Pass one plain value per row: text, whole number, true/false or date.",
         column=what,
         **facts,

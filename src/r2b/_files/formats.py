@@ -349,12 +349,9 @@ def field_text(value: Any, name: str, row: int) -> str:
         return str(value)
     if isinstance(value, (date, datetime, time)):
         return value.isoformat()
-    problem = (
-        f"In the column {name!r}, row {row} holds {type(value).__name__}, which a field of CSV "
-        "cannot hold."
-    )
     raise InputError(
-        problem,
+        f"In the column {name!r}, row {row} holds {type(value).__name__}, which a field of CSV "
+        "cannot hold.",
         remedy="Write Parquet, Arrow or JSON Lines, or leave the column out.",
         column=name,
         row=row,

@@ -80,11 +80,11 @@ def refuse_precious(target: Path) -> None:
     for here, _, files in os.walk(target):
         for name in files:
             if not name.startswith((".", "_")) and format_of(name) is None:
-                problem = (
-                    f"{target} would be replaced, but {os.path.join(here, name)} is not a table."
+                raise refused_path(
+                    target,
+                    f"{target} would be replaced, but {os.path.join(here, name)} is not a table.",
+                    "Write to another name, or remove the folder yourself.",
                 )
-                remedy = "Write to another name, or remove the folder yourself."
-                raise refused_path(target, problem, remedy)
 
 
 def is_device(target: Path) -> bool:

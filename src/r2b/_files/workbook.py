@@ -117,10 +117,9 @@ def _sheet(book: Any, name: str, wanted: str | None) -> Any:
     ]
     if wanted is not None:
         if wanted not in sheets:
-            problem = f"{name} has no sheet {wanted!r}."
             remedy = f"Its sheets are {', '.join(map(repr, sheets))}."
             facts = {"path": name, "sheet": wanted, "sheets": list(sheets)}
-            raise ParameterError(problem, remedy=remedy, **facts)
+            raise ParameterError(f"{name} has no sheet {wanted!r}.", remedy=remedy, **facts)
         return sheets[wanted]
     if len(used) > 1:
         problem = f"{name} has {len(used)} sheets: {', '.join(map(repr, used))}."
@@ -284,11 +283,11 @@ class SheetWriter:
     def take(self, record: Any) -> None:
         """Write the rows of a record batch or a table."""
         if self._rows + record.num_rows > 1_048_576:
-            problem = (
-                "The table has more rows than a sheet holds, which is 1,048,575 below the names."
+            raise InputError(
+                "The table has more rows than a sheet holds, which is 1,048,575 below the names.",
+                remedy="Write CSV or Parquet, which have no limit.",
+                limit=1_048_575,
             )
-            remedy = "Write CSV or Parquet, which have no limit."
-            raise InputError(problem, remedy=remedy, limit=1_048_575)
         self._append(zip(*(column.to_pylist() for column in record.columns), strict=True))
 
     def close(self) -> None:

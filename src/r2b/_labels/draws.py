@@ -185,9 +185,8 @@ def _words(column: Any, name: str) -> Words:
         return np.asarray(values.astype(np.int64 if kind == "i" else np.uint64).view(np.uint64))
     if kind in "OSU":
         return _text_words(values, name)
-    problem = f"The key {name!r} holds values of type {values.dtype}, which do not tell rows apart."
     raise InputError(
-        problem,
+        f"The key {name!r} holds values of type {values.dtype}, which do not tell rows apart.",
         remedy="Name columns of whole numbers, text or dates.",
         column=name,
         dtype=str(values.dtype),
@@ -220,10 +219,9 @@ def _of_objects(values: Array) -> Array:
 def _refuse_missing(missing: Array, name: str) -> None:
     if missing.any():
         row = row_number(int(np.flatnonzero(missing)[0]))
-        remedy = "Name columns that tell every row apart, or fill the gap."
         raise MissingValueError(
             f"Row {row} has no value of the key{f' {name!r}' if name else ''}.",
-            remedy=remedy,
+            remedy="Name columns that tell every row apart, or fill the gap.",
             column=name,
             row=row,
         )
@@ -333,10 +331,9 @@ def row_draws(key: Any, seed: int, data: Dataset) -> Whole:
     columns = [column.native for column in handed]
     other = next((len(column) for column in columns if len(column) != n_rows), None)
     if other is not None:
-        remedy = "Pass the keys of the same rows, in the same order."
         raise LengthError(
             f"key has {other} rows, but the labels have {n_rows}.",
-            remedy=remedy,
+            remedy="Pass the keys of the same rows, in the same order.",
             lengths={"key": other, "y": n_rows},
         )
     refuse_other_index(("y", data.index), *(("key", column.index) for column in handed))

@@ -260,16 +260,16 @@ class Task:
                 if self.settings.objective == "agreement"
                 else f"lam is {self.settings.lam}"
             )
-            problem = (
-                "Some rows are to be left out and keep their labels, "
-                f"but {how}, which changes every row."
-            )
             remedy = (
                 "Use the distance with `lam=1`, or `missing='group'` and `small_groups='merge'`, "
                 "or leave these rows out yourself."
             )
             raise ParameterError(
-                problem, remedy=remedy, lam=self.settings.lam, left_out=self.families.left_out
+                "Some rows are to be left out and keep their labels, "
+                f"but {how}, which changes every row.",
+                remedy=remedy,
+                lam=self.settings.lam,
+                left_out=self.families.left_out,
             )
 
     def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Answers, Floats]:
@@ -317,15 +317,14 @@ def refuse_scores(dataset: Dataset) -> None:
     """Refuse one column of scores, which reads as classes that occur once or twice each."""
     n_classes, n_rows = dataset.n_classes, dataset.size
     if not dataset.labels.is_soft and n_classes > 1000 and 4 * n_classes > n_rows:
-        problem = (
+        raise InputError(
             f"`y` has {n_classes:,} distinct values in {n_rows:,} rows, "
-            "which is a class for every few rows."
+            "which is a class for every few rows.",
+            remedy="If they are scores p of one class, pass two columns, 1 - p and p; "
+            "if they are numbers, put them in bins first.",
+            n_classes=n_classes,
+            n_rows=n_rows,
         )
-        remedy = (
-            "If they are scores p of one class, pass two columns, 1 - p and p; "
-            "if they are numbers, put them in bins first."
-        )
-        raise InputError(problem, remedy=remedy, n_classes=n_classes, n_rows=n_rows)
 
 
 def _refuse_lam(settings: Settings) -> None:
@@ -336,12 +335,10 @@ def _refuse_lam(settings: Settings) -> None:
 
 
 def _not_in_memory() -> ParameterError:
-    problem = (
+    return ParameterError(
         "The objective agreement with probabilities is for rows in memory, "
-        "and these rows live elsewhere."
+        "and these rows live elsewhere.",
+        remedy="Use `objective='distance'` with a small lam, such as `lam=0.05`, "
+        "or read the table into memory and use `r2b.debias`.",
+        objective="agreement",
     )
-    remedy = (
-        "Use `objective='distance'` with a small lam, such as `lam=0.05`, "
-        "or read the table into memory and use `r2b.debias`."
-    )
-    return ParameterError(problem, remedy=remedy, objective="agreement")

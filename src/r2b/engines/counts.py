@@ -140,8 +140,7 @@ class CountsSource(HeldSource):
         kinds = (arrow.types.is_integer, arrow.types.is_floating, arrow.types.is_decimal)
         if not any(kind(column.type) for kind in kinds):
             problem = f"The column {name!r} of counts holds {column.type}, not numbers."
-            remedy = "Name the column of counts with `count`."
-            raise InputError(problem, remedy=remedy, column=name)
+            raise InputError(problem, remedy="Name the column of counts with `count`.", column=name)
         values = np.asarray(column.cast(arrow.float64()).to_numpy(zero_copy_only=False))
         right = (values >= 0) & (values < 2.0**53) & (values == np.floor(values))
         for row in np.flatnonzero(~right)[:1].tolist():

@@ -170,11 +170,11 @@ class BlockCheck:
         remedy = "See r2b.engines.Block for what a block holds."
         shaped = labels.shape[1:] == (self.n_classes,) and len(labels) > 0
         if not shaped or labels.dtype not in TOLERANCE:
-            problem = (
+            return ShapeError(
                 "The labels are no matrix of float32 or float64 with one row or more and a column "
-                "per class."
+                "per class.",
+                remedy=remedy,
             )
-            return ShapeError(problem, remedy=remedy)
         lengths = cells.shape == labels.shape[:1] and len(weight) in (0, len(labels))
         if not lengths or cells.dtype.kind not in "iu":
             problem = "Labels, whole numbers of cells and weights are not one per row each."
@@ -285,16 +285,14 @@ def refuse_changed(mass: Floats, counted: Floats) -> None:
     if len(off):
         cell = int(off[0])
         then, now = (f"{each[cell]:,.9g}" for each in (counted, mass))
-        problem = (
-            f"A group had {then} rows, or so much weight, when the table was counted, "
-            f"and {now} when it was read again."
-        )
-        remedy = (
-            "The table must give the same rows each time: write it to files, or persist it, "
-            "and debias that."
-        )
         raise InputError(
-            problem, remedy=remedy, cell=cell, counted=float(counted[cell]), found=float(mass[cell])
+            f"A group had {then} rows, or so much weight, when the table was counted, "
+            f"and {now} when it was read again.",
+            remedy="The table must give the same rows each time: write it to files, or persist it, "
+            "and debias that.",
+            cell=cell,
+            counted=float(counted[cell]),
+            found=float(mass[cell]),
         )
 
 

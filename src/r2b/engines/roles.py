@@ -165,12 +165,12 @@ def with_attributes(
             )
         elif isinstance(each, Membership):
             if each.partial:
-                problem = (
-                    f"A membership in {argument} is partial, which scanned tables do not have."
-                )
                 remedy = "Add a column for the rest, or read the table and pass it to r2b.debias."
                 raise ParameterError(
-                    problem, remedy=remedy, argument=argument, columns=each.probabilities
+                    f"A membership in {argument} is partial, which scanned tables do not have.",
+                    remedy=remedy,
+                    argument=argument,
+                    columns=each.probabilities,
                 )
             mine = (str(name or each.name or argument), names_of(each.probabilities, argument))
             roles = replace(roles, membership=(*roles.membership, mine))
@@ -201,9 +201,8 @@ def names_of(given: Any, argument: str) -> tuple[str, ...]:
         else None
     )
     if names is None or not all(isinstance(name, str) for name in names):
-        problem = f"{argument} is {given!r}."
         remedy = "Columns of a scanned table go by their names: pass one name or a list of them."
-        raise ParameterError(problem, remedy=remedy, argument=argument)
+        raise ParameterError(f"{argument} is {given!r}.", remedy=remedy, argument=argument)
     return names
 
 

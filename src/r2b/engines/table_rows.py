@@ -116,11 +116,11 @@ class TableRows(LabelRows):
             The rows have no order, so that labels alone would belong to nobody.
         """
         if not self.source.ordered:
-            problem = (
+            raise RowsUnavailableError(
                 f"The rows of {self.source.name} have no order, so that labels alone belong to no "
-                "row."
+                "row.",
+                remedy=_FRAME,
             )
-            raise RowsUnavailableError(problem, remedy=_FRAME)
         return MemoryRows(self._read(self.schema)[0])
 
     def _read(
@@ -324,8 +324,7 @@ def classes_of(source: Source, roles: ColumnRoles) -> Vocabulary:
     if length < 2:
         entries = "one entry" if length else "no entries"
         problem = f"The lists of probabilities have {entries}."
-        remedy = "Give one probability per class."
-        raise ParameterError(problem, remedy=remedy, n_classes=length)
+        raise ParameterError(problem, remedy="Give one probability per class.", n_classes=length)
     return Vocabulary(np.arange(length, dtype=np.int64))
 
 

@@ -777,16 +777,13 @@ def own_places(true_classes: Array, classes: Array) -> list[int | None]:
     written = {str(plain_value(name)): k for k, name in enumerate(classes)}
     own = [places.get(key_of(name), written.get(str(plain_value(name)))) for name in true_classes]
     if set(own) == {None}:
-        problem = (
-            f"None of the true classes {listed(true_classes)} is among the predicted ones "
-            f"{listed(classes)}."
-        )
-        remedy = (
-            "Name classes alike in `y_true` and `y_pred`. For columns without names pass "
-            "`classes=`."
-        )
         raise InputError(
-            problem, remedy=remedy, true_classes=true_classes.tolist(), classes=classes.tolist()
+            f"None of the true classes {listed(true_classes)} is among the predicted ones "
+            f"{listed(classes)}.",
+            remedy="Name classes alike in `y_true` and `y_pred`. For columns without names pass "
+            "`classes=`.",
+            true_classes=true_classes.tolist(),
+            classes=classes.tolist(),
         )
     return own
 
@@ -822,10 +819,10 @@ def _read_predicted(y_pred: Any, y_true: Any, classes: Any) -> Labels:
     named = Vocabulary(classes_of(found, truth, classes, "y_pred"))
     order = named.values.tolist()
     if classes is None and isinstance(found, Matrix) and sorted(order) != order:
-        problem = (
+        raise InputError(
             "The columns of y_pred have no names, and y_true has the classes "
-            f"{listed(named.values)} in an order of its own."
+            f"{listed(named.values)} in an order of its own.",
+            remedy="Pass `classes=` with the class of every column, in order.",
+            classes=order,
         )
-        remedy = "Pass `classes=` with the class of every column, in order."
-        raise InputError(problem, remedy=remedy, classes=order)
     return replace(labels, vocabulary=named)

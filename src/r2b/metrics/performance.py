@@ -310,9 +310,8 @@ def _read_losses(losses: Any) -> tuple[Array, Any | None]:
         )
     row, count = first_and_count((rows < 0) | (rows > 1))
     if count:
-        problem = f"The loss of row {row} is {float(rows[row])!r}, which is not between 0 and 1."
         raise InputError(
-            problem,
+            f"The loss of row {row} is {float(rows[row])!r}, which is not between 0 and 1.",
             remedy="Divide losses by their largest possible value.",
             row=row,
             value=float(rows[row]),

@@ -242,9 +242,8 @@ def parity_promise(
             f"{family}: {', '.join(f'{name!r} ({n:,} rows)' for name, n in groups.items())}"
             for family, groups in sizes.items()
         )
-        problem = f"No two groups have rows that can be compared ({listed})."
         raise InputError(
-            problem,
+            f"No two groups have rows that can be compared ({listed}).",
             remedy="Check that the right column was passed, or hold back rows of all groups.",
             group_sizes=sizes,
         )
@@ -354,9 +353,8 @@ def _read(criterion: str, y_true: Any, y_pred: Any, **rows: Any) -> PredictionTa
     for name, kind in zip(data.cells.columns, data.cells.kinds, strict=True):
         if kind != CATEGORICAL:
             fault = f"is of the kind {kind!r}, and a promise is about true groups"
-            problem = f"The attribute {name!r} {fault}."
             raise ParameterError(
-                problem,
+                f"The attribute {name!r} {fault}.",
                 remedy="Pass the true group of each row held back, in a plain column.",
                 column=name,
                 kind=kind,

@@ -250,10 +250,9 @@ def rademacher_complexity(
         or n_draws < 2
         or n_rows < 1
     ):
-        remedy = "Pass at least one row, two classes and two draws, in whole numbers."
         raise ParameterError(
             f"There are {n_rows} rows, {n_classes} classes and {n_draws} draws.",
-            remedy=remedy,
+            remedy="Pass at least one row, two classes and two draws, in whole numbers.",
             n_draws=n_draws,
         )
     rng = np.random.default_rng(random_state)
@@ -266,9 +265,8 @@ def rademacher_complexity(
         codes[signs < 0] = rng.permutation(np.arange((signs < 0).sum()) % (n_classes - 1) + 1)
         scores = np.asarray(fit_predict(X, codes), dtype=np.float64)
         if scores.shape != (n_rows, n_classes):
-            problem = f"The learner gave scores of shape {scores.shape}, not {(n_rows, n_classes)}."
             raise ShapeError(
-                problem,
+                f"The learner gave scores of shape {scores.shape}, not {(n_rows, n_classes)}.",
                 remedy="Return one row of class probabilities per row of X.",
                 shape=scores.shape,
             )

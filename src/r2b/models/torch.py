@@ -243,10 +243,9 @@ def _tensor_of(X: Any) -> Any:
         frame = frame.with_columns(nw.selectors.boolean().cast(nw.Float32))
     array = frame.to_numpy() if isinstance(frame, (nw.DataFrame, nw.Series)) else np.asarray(X)
     if array.dtype.kind not in "fiub":
-        remedy = "Encode its columns as numbers first."
         raise InputError(
             f"X has the dtype {array.dtype}, which no tensor can hold.",
-            remedy=remedy,
+            remedy="Encode its columns as numbers first.",
             dtype=array.dtype,
         )
     wide = array.dtype.kind == "f" and array.dtype.itemsize >= 8

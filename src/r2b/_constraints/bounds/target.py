@@ -48,11 +48,11 @@ class TargetBound(Bound):
         """Make the bound from epsilon and the target."""
         wanted = asked.parameters["target"]
         if wanted is None:
-            remedy = "Pass `target='population'`, or one share per class that add up to 1."
-            problem = (
-                f"The bound of the family {asked.family!r} is 'target', but no target is given."
+            raise ParameterError(
+                f"The bound of the family {asked.family!r} is 'target', but no target is given.",
+                remedy="Pass `target='population'`, or one share per class that add up to 1.",
+                family=asked.family,
             )
-            raise ParameterError(problem, remedy=remedy, family=asked.family)
         return cls(cls.widths_of(asked), _read_target(wanted, asked))
 
     def sides(self, n_groups: int) -> Sides:

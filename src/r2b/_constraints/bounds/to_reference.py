@@ -60,16 +60,15 @@ class ReferenceBound(Bound):
             return cls(cls.widths_of(asked), tied.argmax(axis=0))
         if wanted is None or not found:
             given = "no reference is given" if wanted is None else f"{wanted!r} is none of them"
-            problem = (
-                f"The family {asked.family!r} is compared with one of its groups, and {given}."
-            )
-            remedy = (
-                f"Pass one of {listed(asked.groups)}, such as "
+            raise ParameterError(
+                f"The family {asked.family!r} is compared with one of its groups, and {given}.",
+                remedy=f"Pass one of {listed(asked.groups)}, such as "
                 f"`reference={str(asked.groups[0])!r}`, or 'highest'. Give several families a "
                 "Family each, with its own reference. Or compare crossings only: "
-                "`families='crossed'`."
+                "`families='crossed'`.",
+                family=asked.family,
+                reference=wanted,
             )
-            raise ParameterError(problem, remedy=remedy, family=asked.family, reference=wanted)
         return cls(cls.widths_of(asked), found[0])
 
     def parameters_for(self, groups: Sequence[Any]) -> dict[str, Any]:

@@ -110,12 +110,9 @@ def _refuse_row(row: Floats, group: Any, family: str) -> None:
         )
     total = float(row.sum())
     if abs(total) > SUM_ROUNDING:
-        problem = (
-            f"The offsets of group {group!r} add up to {total:.10g}, not to 0, but the shares of "
-            "its classes add up to 1 with them."
-        )
         raise ParameterError(
-            problem,
+            f"The offsets of group {group!r} add up to {total:.10g}, not to 0, but the shares of "
+            "its classes add up to 1 with them.",
             remedy="Subtract their mean, or take the difference of two means of labels.",
             total=total,
             **facts,
@@ -143,10 +140,9 @@ def _ordered(given: Any, family: str, groups: Sequence[Any]) -> list[Any]:
                 f"name {unknown[0]!r}, which is not a group" if unknown else "name a group twice"
             )
             fault = f"have no row for group {missing[0]!r}" if missing and not unknown else fault
-            remedy = f"Name every group once: {listed(names)}."
             raise ParameterError(
                 f"The offsets of the family {family!r} {fault}.",
-                remedy=remedy,
+                remedy=f"Name every group once: {listed(names)}.",
                 unknown=unknown,
                 missing=missing,
             )

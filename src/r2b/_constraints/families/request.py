@@ -111,12 +111,12 @@ class Request:
         for name, choice in CHOICES.items():
             one_of(name, getattr(self, name), get_args(choice))
         if self.small_groups == "exclude" and not fewest:
-            problem = (
-                "small_groups is 'exclude', but min_group_size is 0, so that no group is small."
+            raise ParameterError(
+                "small_groups is 'exclude', but min_group_size is 0, so that no group is small.",
+                remedy="Pass the fewest rows of a group that counts, such as `min_group_size=10`.",
+                small_groups=self.small_groups,
+                min_group_size=fewest,
             )
-            remedy = "Pass the fewest rows of a group that counts, such as `min_group_size=10`."
-            facts = {"small_groups": self.small_groups, "min_group_size": fewest}
-            raise ParameterError(problem, remedy=remedy, **facts)
         refuse_parameters({name: getattr(self, name) for name in PARAMETERS}, self.bound)
 
     def of_classes(self, vocabulary: Vocabulary) -> Request:

@@ -411,12 +411,12 @@ def resolve(
             _refuse_contradiction(here, stratum, builder)
         built += here
     if not built:
-        problem = (
-            "No stratum of the control features has two groups, so there is nothing to compare."
-        )
-        remedy = "Use fewer control features, or coarser ones."
         control = groups.columns[groups.n_sensitive :]
-        raise ParameterError(problem, remedy=remedy, control_features=control)
+        raise ParameterError(
+            "No stratum of the control features has two groups, so there is nothing to compare.",
+            remedy="Use fewer control features, or coarser ones.",
+            control_features=control,
+        )
     return builder.joined(built)
 
 

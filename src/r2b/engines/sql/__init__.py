@@ -263,12 +263,11 @@ def _roles(fair: FairLabels, label: Any, sensitive: Any, control: Any) -> Column
     schema = fair.schema
     if schema.is_soft or set(schema.kinds) != {CATEGORICAL}:
         what = "probabilities" if schema.is_soft else "continuous or uncertain attributes"
-        problem = (
+        raise ParameterError(
             f"The labels were found from {what}, and follow from numbers of each row that no table "
-            "can be joined by."
+            "can be joined by.",
+            remedy="Scan the table where it lives with r2b.scan, or read it and use r2b.debias.",
         )
-        remedy = "Scan the table where it lives with r2b.scan, or read it and use r2b.debias."
-        raise ParameterError(problem, remedy=remedy)
     rows = fair.rows.table if isinstance(fair.rows, WeighedRows) else fair.rows
     known = rows.roles if isinstance(rows, TableRows) else None
     classes = names_of(label, "label") or (() if known is None else known.label)
@@ -277,12 +276,11 @@ def _roles(fair: FairLabels, label: Any, sensitive: Any, control: Any) -> Column
         attributes = (schema.columns[: schema.n_sensitive], schema.columns[schema.n_sensitive :])
     named = all(map(len, attributes[0])) and len(sum(attributes, ())) == len(schema.columns)
     if len(classes) != 1 or not named:
-        problem = (
+        raise ParameterError(
             f"The prices were found for one label and {len(schema.columns)} attributes, and their "
-            "columns are not known."
+            "columns are not known.",
+            remedy="Pass `label`, `sensitive_features` and `control_features`, in their order.",
         )
-        remedy = "Pass `label`, `sensitive_features` and `control_features`, in their order."
-        raise ParameterError(problem, remedy=remedy)
     return ColumnRoles(classes, False, *attributes, weight=None if known is None else known.weight)
 
 

@@ -140,9 +140,9 @@ def _values(vocabulary: Any, called: str) -> tuple[list[Any], Kind]:
         None,
     )
     if kind is None or odd is not None:
-        problem = (
-            f"The values of {called}, such as {odd!r}, are written differently by every database."
+        raise ParameterError(
+            f"The values of {called}, such as {odd!r}, are written differently by every database.",
+            remedy="Use a column of text, whole numbers or true and false: cast it in a view.",
+            value=odd,
         )
-        remedy = "Use a column of text, whole numbers or true and false: cast it in a view."
-        raise ParameterError(problem, remedy=remedy, value=odd)
     return [*values, None] if vocabulary.has_missing else values, kind

@@ -279,10 +279,10 @@ def _open(rows: TensorRows, request: Any, settings: Any) -> Task:
     """Open the task of probabilities on a device."""
     cells, blocks = rows.known.cells, rows.blocks
     if by_row(cells, rows.n_rows):
-        problem = (
-            "Continuous or uncertain attributes are not available for probabilities on a device."
+        raise ParameterError(
+            "Continuous or uncertain attributes are not available for probabilities on a device.",
+            remedy=reading.TO_HOST,
         )
-        raise ParameterError(problem, remedy=reading.TO_HOST)
     each_once = replace(
         cells, codes=np.arange(cells.n_cells), repeats=np.asarray(cells.counts, dtype=np.int64)
     )
