@@ -67,9 +67,9 @@ def test_a_sample_is_the_same_however_rows_are_cut_and_no_larger_than_it_may_be(
 def test_a_sample_has_about_as_many_rows_as_are_asked_for() -> None:
     rng = np.random.default_rng(0)
     block = Block(rng.dirichlet(np.ones(3), 40_000), rng.integers(0, 5, 40_000))
-    (labels, *_), whole = sample(HeldBlocks([block]), 5, 40_000, 5000)
+    (labels, *_), whole = sample(HeldBlocks(lambda: [block]), 5, 40_000, 5000)
     assert 4_000 < len(labels) <= 5001 and not whole
-    (labels, *_), whole = sample(HeldBlocks([block]), 5, 40_000, 60_000)
+    (labels, *_), whole = sample(HeldBlocks(lambda: [block]), 5, 40_000, 60_000)
     assert len(labels) == 40_000 and whole
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -42,7 +42,7 @@ from r2b.engines.batch import (
     taken_rows,
 )
 from r2b.engines.roles import ColumnRoles, Decode
-from r2b.engines.spool import HeldBlocks, block_of, record_of, spilled
+from r2b.engines.spool import HeldBlocks, read_blocks, record_of, stored
 from r2b.engines.tally import Count, Tally
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError
 
@@ -109,19 +109,19 @@ class Source(ABC):
     @contextmanager
     def blocks(self, decode: Decode) -> Iterator[Blocks]:
         """Keep decoded rows for several passes, in memory or in a scratch file."""
-        decoded, held, n_bytes = self._decoded(decode), list[Any](), 0
-        blocks = HeldBlocks(held, self.threads)
-        for block in decoded:
-            held.append(block)
-            n_bytes += block.labels.nbytes
-            if n_bytes > self.most_held:
-                popped = (held.pop(0) for _ in range(len(held)))
-                table = spilled(map(record_of, chain(popped, decoded)), self.scratch)
-                blocks = HeldBlocks(table.to_batches(), self.threads, block_of)
-        try:
+        decoded, held, n_bytes = self._decoded(decode), list[Block](), 0
+        blocks = HeldBlocks(lambda: held, self.threads)
+        with ExitStack() as stack:
+            stack.callback(held.clear)
+            for block in decoded:
+                held.append(block)
+                n_bytes += block.labels.nbytes
+                if n_bytes > self.most_held:
+                    popped = (held.pop(0) for _ in range(len(held)))
+                    records = map(record_of, chain(popped, decoded))
+                    file = stack.enter_context(stored(records, self.scratch))
+                    blocks = HeldBlocks(partial(read_blocks, file), self.threads)
             yield blocks
-        finally:
-            blocks.held.clear()
 
     def _decoded(self, decode: Decode) -> Iterator[Block]:
         n_classes = len(decode.schema.classes)

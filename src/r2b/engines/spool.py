@@ -28,33 +28,37 @@ ELSEWHERE = (
 
 @dataclass(frozen=True)
 class HeldBlocks:
-    """Blocks in memory, or records of a scratch file, for several threads.
+    """Blocks in memory or in a scratch file, for several threads.
 
     Attributes
     ----------
-    held : list
+    read : callable
+        Returns them, for one pass.
     threads : int, optional
         All cores by default.
-    opened : callable, optional
-        Returns what is held as a block, for one pass.
+    """
+
+    read: Callable[[], Iterable[Block]]
+    threads: int | None = None
+
+    def reduce(self, task: Reduction) -> Any:
+        """Return the result for all blocks."""
+        return merged(task, work_ahead(task.make, self.read(), self.threads))
+
+
+def read_blocks(file: Any) -> Iterator[Block]:
+    """Read the blocks of a scratch file, one after the other.
 
     Examples
     --------
     >>> import numpy as np
     >>> block = Block(np.array([[0.7, 0.3]]), np.array([0]))
-    >>> block_of(record_of(block)).labels
-    array([[0.7, 0.3]])
+    >>> with stored([record_of(block)]) as file:
+    ...     [block.labels.tolist() for block in read_blocks(file)]
+    [[[0.7, 0.3]]]
     """
-
-    held: list[Any]
-    threads: int | None = None
-    opened: Callable[[Any], Block] = lambda block: block
-
-    def reduce(self, task: Reduction) -> Any:
-        """Return the result for all blocks."""
-        return merged(
-            task, work_ahead(lambda each: task.make(self.opened(each)), self.held, self.threads)
-        )
+    file.seek(0)
+    return map(_block_of, pyarrow().ipc.open_stream(file))
 
 
 def record_of(block: Block) -> Any:
@@ -67,25 +71,17 @@ def record_of(block: Block) -> Any:
     return arrow.record_batch(columns)
 
 
-def block_of(record: Any) -> Block:
-    """Return a record batch as the block that it was, on its memory."""
+def _block_of(record: Any) -> Block:
     labels, *others = record.columns
     matrix = labels.flatten().to_numpy().reshape(len(record), -1)
     return Block(matrix, *(column.to_numpy() for column in others))
 
 
-def spilled(records: Iterable[Any], folder: str | None = None) -> Any:
-    """Write record batches to a scratch file, and return them as a table that is mapped from it.
+@contextmanager
+def stored(records: Iterable[Any], folder: str | None = None) -> Iterator[Any]:
+    """Write record batches to a scratch file, which has no name where the system allows it.
 
-    The file has no name where the system allows it, so that it is gone with the table, whatever
-    becomes of the process; its pages are in memory only while there is room.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> records = [pyarrow.record_batch({"a": [1]}), pyarrow.record_batch({"a": [2]})]
-    >>> spilled(records)["a"].to_pylist()
-    [1, 2]
+    So it is gone with its last use, whatever becomes of the process.
     """
     arrow, writer, folder = pyarrow(), None, folder or tempfile.gettempdir()
     with keeping(folder), tempfile.TemporaryFile(dir=folder, prefix=".r2b-") as file:
@@ -96,7 +92,25 @@ def spilled(records: Iterable[Any], folder: str | None = None) -> Any:
             raise EmptyError("There are no rows.", remedy="Pass at least one row.")
         writer.close()
         file.flush()
+        yield file
+
+
+def spilled(records: Iterable[Any]) -> Any:
+    """Write record batches to a scratch file, and return them as a table that is mapped from it.
+
+    Its pages are in memory only while there is room. The environment variable TMPDIR says where it
+    lies.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> records = [pyarrow.record_batch({"a": [1]}), pyarrow.record_batch({"a": [2]})]
+    >>> spilled(records)["a"].to_pylist()
+    [1, 2]
+    """
+    with stored(records) as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    arrow = pyarrow()
     return arrow.ipc.open_stream(arrow.py_buffer(mapped)).read_all()
 
 
