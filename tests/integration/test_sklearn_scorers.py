@@ -16,13 +16,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
+from r2b import metrics
 from r2b.errors import InputError, ParameterError
 from r2b.metrics import (
     demographic_parity_difference,
     equal_opportunity_difference,
-    equalized_odds_difference,
 )
-from r2b.metrics.criteria import disparity_by_chance
+from r2b.metrics.criteria import CRITERIA, disparity_by_chance
 from r2b.sklearn import ParityClassifier, accuracy_under, parity_scorer
 
 RNG = np.random.default_rng(4)
@@ -38,11 +38,7 @@ LABELS = np.array(["low", "mid", "high"])[
     np.digitize(X[:, 0] + X[:, 1] + RNG.normal(size=N) * 0.5, [0.0, 2.0])
 ]
 WEIGHTS = RNG.uniform(0.5, 2, N)
-MEASURES = {
-    "demographic_parity": demographic_parity_difference,
-    "equal_opportunity": equal_opportunity_difference,
-    "equalized_odds": equalized_odds_difference,
-}
+MEASURES = {name: getattr(metrics, f"{name}_difference") for name in CRITERIA}
 
 
 @pytest.fixture
@@ -73,7 +69,12 @@ def test_a_scorer_gives_minus_the_measure(criterion, kind):
         score = parity_scorer(kind, criterion=criterion, families=families)(
             model, X, LABELS, **rows
         )
-        assert score == -MEASURES[criterion](LABELS, predicted, families=families, **rows) < -0.05
+        expected = -MEASURES[criterion](LABELS, predicted, families=families, **rows)
+        assert score == pytest.approx(expected, abs=1e-12) and score < -0.02
+    if CRITERIA[criterion].outcome == "own class":
+        asked = {"criterion": criterion, "positive": LABELS[0]}
+        score = parity_scorer(kind, **asked)(model, X, LABELS, **rows)
+        assert score == -MEASURES[criterion](LABELS, predicted, positive=LABELS[0], **rows)
 
 
 def test_a_search_picks_the_fair_model_under_a_tight_epsilon_and_the_accurate_one_under_a_loose_one(

@@ -18,6 +18,9 @@ from r2b.errors import (
 from r2b.metrics import (
     demographic_parity_difference,
     demographic_parity_difference_by_class,
+    equal_accuracy_difference,
+    equal_false_positives_difference,
+    equal_false_positives_difference_by_class,
     equal_opportunity_difference,
     equal_opportunity_difference_by_class,
     equalized_odds_difference,
@@ -51,11 +54,13 @@ def groups_of(people, family):
     return np.array([" ".join(row) for row in zip(*(people[name] for name in family), strict=True)])
 
 
-def naive(true, rows, groupings, weight, strata, method, own=False):
+def naive(true, rows, groupings, weight, strata, method, own=False, other=False, positive=None):
     """The definition as loops; groups without weight among the rows of a true class are passed over."""
     largest = 0.0
     for groups, c, here in product(groupings, np.unique(true), np.unique(strata)):
-        part = (true == c) & (strata == here)
+        part = ((true == c) != other) & (strata == here)
+        if positive is not None and c != positive:
+            continue
         weights = {s: weight[part & (groups == s)].sum() for s in np.unique(groups)}
         means = {
             s: (rows * weight[:, None])[part & (groups == s)].sum(axis=0) / w
@@ -65,7 +70,7 @@ def naive(true, rows, groupings, weight, strata, method, own=False):
         if len(means) < 2:
             continue
         overall = sum(means[s] * weights[s] for s in means) / sum(weights[s] for s in means)
-        for k in range(3):
+        for k in range(len(overall)):
             if own and CLASSES[k] != c:
                 continue
             values = [mean[k] for mean in means.values()]
@@ -108,7 +113,22 @@ def test_by_definition_with_weights_families_and_strata(method, seed):
             assert equal_opportunity_difference(true, y_pred, **options) == pytest.approx(
                 expected(own=True), abs=1e-12
             )
-            everyone = naive(np.full(len(true), "a"), rows, groupings, weight, where, method)
+            named = options | {"positive": "b"}
+            assert equal_opportunity_difference(true, y_pred, **named) == pytest.approx(
+                expected(own=True, positive="b"), abs=1e-12
+            )
+            assert equal_false_positives_difference(true, y_pred, **options) == pytest.approx(
+                expected(own=True, other=True), abs=1e-12
+            )
+            assert equal_false_positives_difference(true, y_pred, **named) == pytest.approx(
+                expected(own=True, other=True, positive="b"), abs=1e-12
+            )
+            of_all = np.full(len(true), "a"), groupings, weight, where, method
+            right = rows[np.arange(len(true)), np.searchsorted(CLASSES, true)][:, None]
+            assert equal_accuracy_difference(true, y_pred, **options) == pytest.approx(
+                naive(of_all[0], right, *of_all[1:]), abs=1e-12
+            )
+            everyone = naive(of_all[0], rows, *of_all[1:])
             assert demographic_parity_difference(true, y_pred, **options) == pytest.approx(
                 everyone, abs=1e-12
             )
@@ -134,10 +154,17 @@ def test_two_classes_as_fairlearn_has_them():
             )
             parity = fairlearn.demographic_parity_difference(y_true, y_pred, **rows)
             assert demographic_parity_difference(y_true, y_pred, **rows) == pytest.approx(parity)
+            opportunity = fairlearn.equal_opportunity_difference(y_true, y_pred, **rows)
             found = equal_opportunity_difference_by_class(y_true, y_pred, **rows).as_dict()
-            assert found[1] == pytest.approx(
-                fairlearn.equal_opportunity_difference(y_true, y_pred, **rows)
-            )
+            assert found[1] == pytest.approx(opportunity)
+            found = equal_opportunity_difference(y_true, y_pred, positive=1, **rows)
+            assert found == pytest.approx(opportunity)
+            found = equal_false_positives_difference(y_true, y_pred, positive=1, **rows)
+            rates = fairlearn.false_positive_rate_difference
+            assert found == pytest.approx(rates(y_true, y_pred, **rows))
+            found = equal_accuracy_difference(y_true, y_pred, **rows)
+            rates = fairlearn.accuracy_score_difference
+            assert found == pytest.approx(rates(y_true, y_pred, **rows))
 
 
 def test_a_metric_frame_takes_the_measures():
@@ -209,6 +236,27 @@ def test_groups_that_lack_a_true_class_are_named():
     with pytest.raises(InputError, match=r"'m' \(sex\) has no rows of true class 'a'") as caught:
         equalized_odds_difference(y_true, y_pred, sensitive_features=sex, absent="error")
     assert caught.value.facts["group"] == "m"
+
+
+def test_one_class_may_be_named_and_groups_that_lack_all_others_are_told():
+    y_true, y_pred = ["a", "b", "b", "b", "b", "c"], ["a", "b", "a", "b", "b", "a"]
+    rows = {"sensitive_features": ["f", "f", "f", "m", "m", "m"]}
+    found = equal_false_positives_difference_by_class(y_true, y_pred, positive="a", **rows)
+    assert found.as_dict() == {"a": pytest.approx(1 / 2 - 1 / 3)}
+    found = equal_opportunity_difference_by_class(y_true, y_pred, positive="b", **rows)
+    assert found.as_dict() == {"b": 0.5} and not found.absent
+    with pytest.raises(ParameterError, match="not among the true classes"):
+        equal_opportunity_difference(y_true, y_pred, positive="d", **rows)
+    for measure in (equalized_odds_difference, equal_accuracy_difference):
+        with pytest.raises(ParameterError, match=r"looks at all classes.*'equal_opportunity'"):
+            measure(y_true, y_pred, positive="a", **rows)
+    with pytest.raises(InputError, match=r"'m' .* has no rows of true class 'not b'"):
+        equal_false_positives_difference(
+            ["a", "b", "b", "b"],
+            ["a", "b", "a", "b"],
+            sensitive_features=list("ffmm"),
+            absent="error",
+        )
 
 
 def test_groups_that_a_stratum_lacks_are_named():

@@ -6,7 +6,7 @@ a measure can contradict one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Literal, TypedDict, Unpack, get_args
@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 import numpy as np
 
 from r2b._data import Dataset, Labels, Vocabulary
-from r2b._data.arrays import Array, Flags, frozen, plain_value
+from r2b._data.arrays import Array, frozen, plain_value
 from r2b._data.cells import read_cells
 from r2b._data.columns import (
     Column,
@@ -40,7 +40,9 @@ from r2b.metrics.groups import (
     Comparison,
     Families,
     Key,
+    RowChoice,
     families_of,
+    strata_of,
     with_true_classes,
 )
 from r2b.metrics.means import (
@@ -54,12 +56,18 @@ from r2b.metrics.means import (
 from r2b.metrics.performance import classes_of
 
 Absent = Literal["report", "error"]
-CriterionName = Literal["demographic_parity", "equal_opportunity", "equalized_odds"]
+CriterionName = Literal[
+    "demographic_parity",
+    "equal_opportunity",
+    "equalized_odds",
+    "equal_false_positives",
+    "equal_accuracy",
+]
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """What a criterion compares between groups.
+    """What a criterion compares between groups, once for all rows or once for each true class.
 
     Attributes
     ----------
@@ -68,29 +76,28 @@ class Criterion:
     title : str
     meaning : str
         What the groups are compared in, as the end of a sentence.
-    rows : {"all", "true class"}
-        Whether groups are compared over all of their rows, or among the rows of each true class.
-    classes : {"all", "own"}
-        Whether the means of all predicted classes count, or only that of the rows' own true class.
+    rows : {"all", "own", "other"}
+        All rows; those of one true class; or those of all other true classes.
+    outcome : {"every class", "own class", "right"}
+        Which shares are compared: of every predicted class, of the true class that the comparison
+        is for, or of right predictions.
     """
 
     name: CriterionName
     title: str
     meaning: str
-    rows: Literal["all", "true class"]
-    classes: Literal["all", "own"]
+    rows: RowChoice
+    outcome: Literal["every class", "own class", "right"]
 
     @property
-    def by_true_class(self) -> bool:
-        """Whether rows of different true classes are compared apart."""
-        return self.rows == "true class"
+    def needs_truth(self) -> bool:
+        """Whether true classes must be known."""
+        return self.rows != "all" or self.outcome == "right"
 
-    def counts(self, n_classes: int, true_class: int | None) -> Flags:
-        """Return which predicted classes count among the rows of a true class."""
-        places = np.arange(n_classes)
-        if self.classes == "own":
-            return np.asarray(places == (-1 if true_class is None else true_class))
-        return np.asarray(places >= 0)
+    @property
+    def of_class(self) -> bool:
+        """Whether it looks at single classes, of which one may be named."""
+        return self.outcome == "own class"
 
 
 CRITERIA: dict[str, Criterion] = {
@@ -101,21 +108,35 @@ CRITERIA: dict[str, Criterion] = {
             "Demographic parity",
             "the share of rows that get a prediction, whatever is true",
             "all",
-            "all",
+            "every class",
         ),
         Criterion(
             "equal_opportunity",
             "Equal opportunity",
             "the share of right predictions among the rows of a class",
-            "true class",
             "own",
+            "own class",
         ),
         Criterion(
             "equalized_odds",
             "Equalized odds",
             "the share of every prediction, right or wrong, among the rows of a class",
-            "true class",
+            "own",
+            "every class",
+        ),
+        Criterion(
+            "equal_false_positives",
+            "Equal false-positive rates",
+            "the share of wrong predictions of a class among the rows of all other classes",
+            "other",
+            "own class",
+        ),
+        Criterion(
+            "equal_accuracy",
+            "Equal accuracy",
+            "the share of right predictions among all rows",
             "all",
+            "right",
         ),
     )
 }
@@ -131,6 +152,21 @@ def criterion_of(name: str) -> Criterion:
     """
     refuse_other_choice("criterion", name, tuple(CRITERIA))
     return CRITERIA[name]
+
+
+def refuse_positive(positive: Any, criteria: Iterable[Criterion], classes: Sequence[Any]) -> None:
+    """Refuse a positive class that is no class, or that none of the criteria looks at."""
+    if positive is None:
+        return
+    if not any(each.of_class for each in criteria):
+        able = [repr(each.name) for each in CRITERIA.values() if each.of_class]
+        problem = f"positive is {positive!r}, but the criterion looks at all classes."
+        remedy = f"Leave it out, or take {' or '.join(able)}."
+        raise ParameterError(problem, remedy=remedy, positive=positive)
+    if positive not in classes:
+        remedy = f"Pass one of the classes: {listed(classes)}."
+        problem = f"positive is {positive!r}, which is not among the true classes."
+        raise ParameterError(problem, remedy=remedy, positive=positive)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +223,7 @@ class MeasureOptions(TypedDict, total=False):
     classes: Any
     multilabel: bool
     outcomes: OutcomeChoice | None
+    positive: Any
 
 
 def demographic_parity_difference(
@@ -225,6 +262,9 @@ def demographic_parity_difference(
         For demographic parity: what is compared instead of every class, such as shares of "at least
         k" or of merged classes, as for :func:`r2b.debias`. "ordinal" also takes the order of
         ``classes``.
+    positive : class, optional
+        For equal opportunity and false-positive rates: the one class that counts. Otherwise the
+        largest difference of any class does.
 
     Returns
     -------
@@ -452,6 +492,96 @@ def equal_opportunity_difference_by_class(
     )
 
 
+def equal_false_positives_difference(
+    y_true: Any, y_pred: Any, *, sensitive_features: Any, **options: Unpack[MeasureOptions]
+) -> float:
+    """Return how far groups are apart in false-positive rates: 0 is fair, 1 the farthest from it.
+
+    Over all classes c, the largest difference between two groups in the mean prediction of c among
+    the rows of all other true classes.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, **options
+        As for :func:`equal_opportunity_difference`.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ParameterError, InputError
+
+    Examples
+    --------
+    >>> y_true, sex = ["no", "no", "yes", "no", "no", "yes"], ["f"] * 3 + ["m"] * 3
+    >>> y_pred = ["yes", "no", "no", "no", "no", "yes"]
+    >>> asked = {"sensitive_features": sex, "positive": "yes"}
+    >>> equal_false_positives_difference(y_true, y_pred, **asked)
+    0.5
+    """
+    return disparity(
+        "equal_false_positives", y_true, y_pred, sensitive_features=sensitive_features, **options
+    )
+
+
+def equal_false_positives_difference_by_class(
+    y_true: Any, y_pred: Any, *, sensitive_features: Any, **options: Unpack[MeasureOptions]
+) -> DisparityByClass:
+    """Return the difference in false-positive rates of each class.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, **options
+        As for :func:`equal_false_positives_difference`, which is the largest of these values.
+
+    Returns
+    -------
+    DisparityByClass
+
+    Examples
+    --------
+    >>> y_true, sex = ["no", "no", "yes", "no", "no", "yes"], ["f"] * 3 + ["m"] * 3
+    >>> y_pred = ["yes", "no", "no", "no", "no", "yes"]
+    >>> equal_false_positives_difference_by_class(y_true, y_pred, sensitive_features=sex).as_dict()
+    {'no': 1.0, 'yes': 0.5}
+    """
+    return _by_class(
+        "equal_false_positives", y_true, y_pred, sensitive_features=sensitive_features, **options
+    )
+
+
+def equal_accuracy_difference(
+    y_true: Any, y_pred: Any, *, sensitive_features: Any, **options: Unpack[MeasureOptions]
+) -> float:
+    """Return how far groups are apart in accuracy: 0 is fair, 1 the farthest from it.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, **options
+        As for :func:`equalized_odds_difference`. Of probabilities the accuracy is the mean
+        probability of the true class.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ParameterError, InputError
+
+    Examples
+    --------
+    >>> y_true, sex = ["no", "yes", "yes", "no"], ["f", "f", "m", "m"]
+    >>> equal_accuracy_difference(y_true, ["no", "yes", "no", "no"], sensitive_features=sex)
+    0.5
+    """
+    return disparity(
+        "equal_accuracy", y_true, y_pred, sensitive_features=sensitive_features, **options
+    )
+
+
 def disparity(
     criterion: str,
     y_true: Any,
@@ -464,15 +594,16 @@ def disparity(
 
     Parameters
     ----------
-    criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
+    criterion : str
+        Its name.
     y_true, y_pred, sensitive_features, **options
         As for :func:`equalized_odds_difference`.
 
     Examples
     --------
     >>> rows = {"sensitive_features": ["f", "f", "m", "m"]}
-    >>> {name: disparity(name, [0, 1, 0, 1], [1, 1, 0, 1], **rows) for name in CRITERIA}
-    {'demographic_parity': 0.5, 'equal_opportunity': 1.0, 'equalized_odds': 1.0}
+    >>> [disparity(name, [0, 1, 0, 1], [1, 1, 0, 1], **rows) for name in CRITERIA]
+    [0.5, 1.0, 1.0, 1.0, 0.5]
     """
     found = _by_class(criterion, y_true, y_pred, sensitive_features=sensitive_features, **options)
     return float(np.nanmax(found.values))
@@ -500,7 +631,8 @@ def disparity_by_chance(
         As for :func:`disparity`.
     level : float
     **rows
-        Its ``sensitive_features``, ``control_features``, ``sample_weight`` and ``classes``.
+        Its ``sensitive_features``, ``control_features``, ``sample_weight``, ``classes`` and
+        ``positive``.
 
     Returns
     -------
@@ -512,7 +644,7 @@ def disparity_by_chance(
     >>> y_true, y_pred = [0, 0, 1, 1] * 100, [0, 0, 0, 0, 1, 1, 1, 1] * 50
     >>> rows = {"sensitive_features": [0, 1] * 200}
     >>> [round(disparity_by_chance(name, y_true, y_pred, **rows), 3) for name in CRITERIA]
-    [0.098, 0.158, 0.158]
+    [0.098, 0.158, 0.158, 0.158, 0.098]
     """
     from scipy.optimize import brentq
     from scipy.stats import norm
@@ -529,7 +661,7 @@ def disparity_by_chance(
     errors = [
         error
         for family in families_of(data.cells, families)
-        for found in family.compared(data.cells, means, weights)
+        for found in family.compared(table.strata(), means, weights)
         if len(found.present) > 1
         # a class that is never predicted does not vary
         for columns in [[k for k in table.columns(found.stratum) if k is not None]]
@@ -583,11 +715,14 @@ class PredictionTable:
     ----------
     criterion : Criterion
     data : Dataset
-        Where the criterion tells true classes apart they are the last control feature.
+        Where the criterion tells true classes apart they are the last control feature. Where right
+        predictions are compared, these are one of two classes.
     true_classes : ndarray of shape (C,)
         Empty where the criterion does not tell them apart.
     own : list of int or None
         For each true class the predicted class of the same name; None for one never predicted.
+    positive : int or None
+        The one true class that counts; None for all.
     outcomes : Outcomes or None
         What is compared; None for every class.
     """
@@ -596,7 +731,26 @@ class PredictionTable:
     data: Dataset
     true_classes: Array
     own: list[int | None]
+    positive: int | None = None
     outcomes: Outcomes | None = None
+
+    def strata(self) -> list[tuple[Key, Array]]:
+        """Return the parts of the table that groups are compared in, and their cells.
+
+        With ``rows="other"`` the parts of different true classes have rows in common.
+        """
+        found = list(strata_of(self.data.cells))
+        if self.criterion.rows == "other":
+            apart: dict[Key, list[tuple[int, Array]]] = {}
+            for (*control, true), cells in found:
+                apart.setdefault(tuple(control), []).append((true, cells))
+            found = [
+                ((*control, c), np.concatenate(rest))
+                for control, parts in apart.items()
+                for c in range(len(self.true_classes))
+                if (rest := [cells for true, cells in parts if true != c])
+            ]
+        return [each for each in found if self.positive is None or each[0][-1] == self.positive]
 
     def columns(self, stratum: Key) -> list[int | None]:
         """Return the predicted classes that count in a stratum.
@@ -604,7 +758,7 @@ class PredictionTable:
         None stands for a class that is never predicted. Of two classes the second mirrors the
         first and is left out.
         """
-        if self.criterion.classes == "own":
+        if self.criterion.of_class:
             return [self.own[stratum[-1]]]
         return list(range(1 if self.data.n_classes == 2 else self.data.n_classes))
 
@@ -619,19 +773,21 @@ def read_predictions(
     sample_weight: Any = None,
     classes: Any = None,
     multilabel: bool = False,
+    positive: Any = None,
 ) -> PredictionTable:
     """Read predictions with their groups, and the true classes where the criterion needs them.
 
     Demographic parity also measures ``y_true`` alone.
     """
     asked = criterion_of(criterion)
-    if y_pred is None and not asked.by_true_class:
+    if y_pred is None and not asked.needs_truth:
         y_true, y_pred = None, y_true
-    if y_true is None and asked.by_true_class:
-        problem = f"{asked.title} compares rows of the same true class, and y_true is not given."
+    if y_true is None and asked.needs_truth:
+        problem = f"{asked.title} looks at true classes, and y_true is not given."
         remedy = "Pass `y_true=`, the true class of every row."
         raise ParameterError(problem, remedy=remedy, criterion=criterion)
     if multilabel:
+        refuse_positive(positive, [asked], [])
         rows = {
             "sensitive_features": sensitive_features,
             "control_features": control_features,
@@ -639,26 +795,41 @@ def read_predictions(
         }
         return _tag_table(asked, y_true, y_pred, rows)
     true = None if y_true is None else _read_true_classes(y_true, y_pred)
-    labels = _read_predicted(y_pred, y_true if asked.by_true_class else None, classes)
+    names = [] if true is None else true[1].values.tolist()
+    refuse_positive(positive, [asked], names)
+    labels = _read_predicted(y_pred, y_true if asked.needs_truth else None, classes)
+    own: list[int | None] = []
+    if true is not None and asked.outcome != "every class":
+        own = own_places(true[1].values, labels.vocabulary.values)
+    if true is not None and asked.outcome == "right":
+        labels = _right(labels, true[0], own)
     features: Any = {"control_features": control_features, "categorical_only": False}
     cells = read_cells(sensitive_features, **features)
     data = combine(labels, cells, sample_weight, "allow")
     if true is not None:
         refuse_other_index(("y_true", row_labels(y_true)), ("sensitive_features", data.index))
-    if true is None or not asked.by_true_class:
-        return PredictionTable(asked, data, np.empty(0), [])
+    if true is None or asked.rows == "all":
+        return PredictionTable(asked, data, np.empty(0), own)
     codes, known = true
-    own: list[int | None] = []
-    if asked.classes == "own":
-        own = own_places(known.values, labels.vocabulary.values)
     crossed = replace(data, cells=with_true_classes(cells, codes, known))
-    return PredictionTable(asked, crossed, known.values, own)
+    place = None if positive is None else names.index(positive)
+    return PredictionTable(asked, crossed, known.values, own, place)
+
+
+def _right(labels: Labels, truth: Array, own: list[int | None]) -> Labels:
+    """Return whether predictions are right, as labels of two classes."""
+    place = np.array([-1 if k is None else k for k in own])[truth]
+    names = Vocabulary(np.array(["right", "wrong"]))
+    if labels.matrix is None:
+        return Labels(names, codes=(labels.array != place).astype(np.uint8))
+    chance = np.where(place < 0, 0.0, labels.matrix[np.arange(len(place)), place])
+    return Labels(names, matrix=np.column_stack([chance, 1.0 - chance]))
 
 
 def _tag_table(asked: Criterion, y_true: Any, y_pred: Any, rows: dict[str, Any]) -> PredictionTable:
     """Read tags, which take the place of predicted classes."""
-    if asked.by_true_class:
-        problem = f"{asked.title} compares rows of one true class, and rows may have several tags."
+    if asked.needs_truth:
+        problem = f"{asked.title} looks at one true class, and rows may have several tags."
         remedy = "Measure each tag on its own: pass its column, without `multilabel`."
         raise ParameterError(problem, remedy=remedy, criterion=asked.name)
     data = read_tag_rows(y_pred, rows)
@@ -675,13 +846,14 @@ def _by_class(
     predicted = table.data.labels.vocabulary.values
     if table.outcomes is not None:
         predicted = np.array(table.outcomes.names)
-    if not table.criterion.by_true_class:
+    if table.criterion.rows == "all":
         return DisparityByClass(frozen(values[0]), predicted, missing)
-    if table.criterion.classes == "own":
+    if table.criterion.of_class:
         # a class that nobody is predicted to be of has the rate 0 everywhere; NaN stays NaN
         pairs = zip(values, table.own, strict=True)
-        own = [row[0] * 0.0 if k is None else row[k] for row, k in pairs]
-        return DisparityByClass(frozen(np.array(own)), table.true_classes, missing)
+        own = np.array([row[0] * 0.0 if k is None else row[k] for row, k in pairs])
+        chosen = slice(None) if table.positive is None else [table.positive]
+        return DisparityByClass(frozen(own[chosen]), table.true_classes[chosen], missing)
     return DisparityByClass(frozen(values), predicted, missing, table.true_classes)
 
 
@@ -720,8 +892,8 @@ def _compared(
     for family in families_of(data.cells, families):
         family.refuse_weightless(data.cells, weights)
         compared = False
-        for found in family.compared(data.cells, means, weights):
-            lacking = family.absent(found, data.cells, n_true > 0)
+        for found in family.compared(table.strata(), means, weights):
+            lacking = family.absent(found, data.cells, table.criterion.rows)
             if lacking and absent == "error":
                 raise _absent_error(lacking)
             missing += lacking
@@ -740,7 +912,7 @@ def _compared(
 
 def _with_outcomes(table: PredictionTable, asked: Any, classes: Any) -> PredictionTable:
     """Read what is compared instead of every class."""
-    if table.criterion.by_true_class:
+    if table.criterion.needs_truth:
         problem = f"outcomes are given, but {table.criterion.title} compares classes."
         remedy = "Leave them out, or measure demographic parity."
         raise ParameterError(problem, remedy=remedy, criterion=table.criterion.title)

@@ -6,9 +6,9 @@ the table's cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from r2b.errors import ParameterError
 
 Key: TypeAlias = tuple[int, ...]
 Families: TypeAlias = FamilyChoice | Sequence[Any]
+RowChoice: TypeAlias = Literal["all", "own", "other"]
+"""Rows that a criterion compares: all, those of a true class, or those of all other ones."""
+
 TRUE_CLASS = "true class"
 
 
@@ -93,16 +96,18 @@ class CellFamily:
     groups: list[Any]
     parts: Array
 
-    def compared(self, cells: Cells, means: Array, weights: Array) -> Iterator[Comparison]:
+    def compared(
+        self, strata: Iterable[tuple[Key, Array]], means: Array, weights: Array
+    ) -> Iterator[Comparison]:
         """Yield the means of the groups, one stratum after the other.
 
         Parameters
         ----------
-        cells : Cells
+        strata : iterable of (key, cells)
         means : ndarray of shape (n_cells, L)
         weights : ndarray of shape (n_cells,)
         """
-        for stratum, inside in strata_of(cells):
+        for stratum, inside in strata:
             here = inside[weights[inside] > 0]
             part, weight = self.parts[here], weights[here]
             if part.ndim == 2:
@@ -133,24 +138,24 @@ class CellFamily:
         )
         refuse_weightless_groups(cells, self.parts, totals, self.groups)
 
-    def absent(self, found: Comparison, cells: Cells, told_apart: bool) -> list[AbsentGroup]:
+    def absent(self, found: Comparison, cells: Cells, rows: RowChoice) -> list[AbsentGroup]:
         """Name the groups that a stratum lacks."""
         lacking = np.setdiff1d(np.arange(len(self.groups)), found.present)
         if not len(lacking):
             return []
-        true, where = named_stratum(cells, found.stratum, told_apart)
+        true, where = named_stratum(cells, found.stratum, rows)
         return [
             AbsentGroup(self.name, plain_value(self.groups[group]), true, where)
             for group in lacking
         ]
 
 
-def named_stratum(cells: Cells, stratum: Key, told_apart: bool) -> tuple[Any, str]:
+def named_stratum(cells: Cells, stratum: Key, rows: RowChoice) -> tuple[Any, str]:
     """Return the true class of a stratum, if it has one, and its control features as text."""
-    columns = list(range(cells.n_sensitive, len(cells.columns)))
-    true = (
-        plain_value(cells.vocabularies[columns.pop()].values[stratum[-1]]) if told_apart else None
-    )
+    columns, true = list(range(cells.n_sensitive, len(cells.columns))), None
+    if rows != "all":
+        true = plain_value(cells.vocabularies[columns.pop()].values[stratum[-1]])
+        true = f"not {true}" if rows == "other" else true
     return true, ", ".join(
         f"{cells.columns[j]}={cells.value_name(j, code)}"
         for j, code in zip(columns, stratum, strict=False)

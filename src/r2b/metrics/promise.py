@@ -162,6 +162,7 @@ def parity_promise(
     epsilon: float | None = None,
     y_true: Any = None,
     criterion: CriterionName = "demographic_parity",
+    positive: Any = None,
     families: Families = "crossed",
     control_features: Any = None,
     sample_weight: Any = None,
@@ -188,9 +189,11 @@ def parity_promise(
         The disparity wanted; the promise then says whether these rows support it, and about how
         many would.
     y_true : array-like of shape (N,), optional
-        True classes, for the other two criteria.
-    criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-        What is bounded: the measure of this name in ``r2b.metrics``.
+        True classes, for all other criteria than demographic parity.
+    criterion : str
+        What is bounded: ``<criterion>_difference`` in ``r2b.metrics``.
+    positive : class, optional
+        The one class that counts, as for :func:`r2b.metrics.equal_opportunity_difference`.
     families, control_features, classes
         As for :func:`r2b.metrics.equalized_odds_difference`.
     sample_weight : array-like of shape (N,), optional
@@ -234,6 +237,7 @@ def parity_promise(
         control_features=control_features,
         sample_weight=sample_weight,
         classes=classes,
+        positive=positive,
     )
     data = table.data
     pairs, sizes, absent = _compared(table, families)
@@ -377,34 +381,30 @@ def _compared(
     table: PredictionTable, families: Families
 ) -> tuple[list[_Pair], dict[str, dict[Any, int]], tuple[AbsentGroup, ...]]:
     """List the pairs of groups compared, the rows of every group, and absent groups."""
-    data, by_true_class = table.data, table.criterion.by_true_class
+    data, rows_of = table.data, table.criterion.rows
     cells, (means, weights) = data.cells, means_of(data)
     # rows may come sorted; pairs must not know their values
     shuffled = generator(0).permutation(data.n_rows)
+    codes = cells.codes[shuffled]
+    places = np.split(
+        np.argsort(codes, kind="stable"),
+        np.cumsum(np.bincount(codes, minlength=cells.n_cells))[:-1],
+    )
     pairs: list[_Pair] = []
     sizes: dict[str, dict[Any, int]] = {}
     absent: list[AbsentGroup] = []
     for family in families_of(cells, families):
-        strata, group_of = (
-            list(family.compared(cells, means, weights)),
-            family.parts[cells.codes[shuffled]],
-        )
-        n_groups, stratum_of = len(family.groups), np.zeros(cells.n_cells, dtype=np.int64)
-        counts = np.bincount(group_of, minlength=n_groups).tolist()
+        counts = np.bincount(family.parts[codes], minlength=len(family.groups)).tolist()
         sizes[family.name] = {
             plain_value(name): n for name, n in zip(family.groups, counts, strict=True)
         }
-        for number, found in enumerate(strata):
-            stratum_of[found.cells] = number
-        places = stratum_of[cells.codes[shuffled]] * n_groups + group_of
-        ordered = shuffled[np.argsort(places, kind="stable")]
-        parts = np.split(
-            ordered, np.cumsum(np.bincount(places, minlength=len(strata) * n_groups))[:-1]
-        )
-        for number, found in enumerate(strata):
-            absent += family.absent(found, cells, by_true_class)
-            rows = [parts[number * n_groups + group] for group in found.present]
-            true, stratum = named_stratum(cells, found.stratum, by_true_class)
+        for found in family.compared(table.strata(), means, weights):
+            absent += family.absent(found, cells, rows_of)
+            mine = [found.cells[family.parts[found.cells] == group] for group in found.present]
+            rows = [
+                shuffled[np.sort(np.concatenate([places[cell] for cell in each]))] for each in mine
+            ]
+            true, stratum = named_stratum(cells, found.stratum, rows_of)
             where = ", ".join(
                 [f"true class {_shown(true)}"] * (true is not None) + [stratum] * bool(stratum)
             )
@@ -426,7 +426,7 @@ def _columns(table: PredictionTable, stratum: Key) -> list[int]:
     """Return the classes whose differences count, and one for all that no row was predicted."""
     columns = table.columns(stratum)
     known = [k for k in columns if k is not None]
-    every = table.criterion.classes == "all" or None in columns
+    every = table.criterion.outcome == "every class" or None in columns
     unseen = [_UNSEEN] if every and not table.data.labels.is_soft else []
     return known + unseen
 

@@ -135,7 +135,7 @@ def model_report(
     if hasattr(model, "parity_report"):
         of_rows = {**known, "y": y, "sample_weight": sample_weight}
         asked["asked"] = [asdict(each) for each in model.parity_report(X, **of_rows).groups]
-        asked["criteria"] = model._criteria
+        asked["criteria"], asked["positive"] = model._criteria, model.positive
         options.setdefault("epsilon", model.epsilon)
         options.setdefault("plain", model.predict_plain(X))
     frontier = getattr(model, "frontier_", None)
@@ -252,7 +252,7 @@ def predictions_report(
             model["accuracy"]["plain"] = float(was.overall[0])
             if not below:
                 model["accuracy"]["before"] = [each.means[:, 0].tolist() for each in was.families]
-    model["criteria"] = list(_criteria(found, before, given, rows, model["accuracy"]))
+    model["criteria"] = list(_criteria(found, before, given, rows))
     if before is not None:
         changed = data["plain"].labels.array != data["y_pred"].labels.array
         model["plain"] = {
@@ -375,8 +375,9 @@ def _promise(
     try:
         found = parity_promise(
             y_pred,
-            y_true=y if criterion.by_true_class else None,
+            y_true=y if criterion.needs_truth else None,
             criterion=criterion.name,
+            positive=asked.get("positive") if criterion.of_class else None,
             epsilon=float(epsilon) if is_a(Real, epsilon) else None,
             confidence=confidence,
             families="both",
@@ -399,7 +400,6 @@ def _criteria(
     before: Audit | None,
     given: Mapping[str, Any],
     rows: Mapping[str, Any],
-    accuracy: Mapping[str, Any] | None,
 ) -> Any:
     """Measure every criterion for every family, with what chance explains."""
     was = dict.fromkeys([each.name for each in found.families])
@@ -411,11 +411,11 @@ def _criteria(
         yield _measured(parity, each.name, worst.value, worst.level, was[each.name])
     if "y" not in given:
         return
-    assert found.data is not None and accuracy is not None
+    assert found.data is not None
     cells = found.data.cells
     names = cells.columns[: cells.n_sensitive]
     families: list[Any] = [[[name]] for name in names] + [[list(names)]]
-    for criterion in (each for each in CRITERIA.values() if each.by_true_class):
+    for criterion in (each for each in CRITERIA.values() if each.needs_truth):
         for family in families if len(names) > 1 else ["crossed"]:
             asked = {"families": family, **rows}
             here = [
@@ -426,13 +426,6 @@ def _criteria(
             chance = disparity_by_chance(criterion.name, given["y"], given["y_pred"], **asked)
             name = names[0] if family == "crossed" else " x ".join(family[0])
             yield _measured(criterion.title, name, here[0], chance, *here[1:])
-    for place, each in enumerate(accuracy["families"]):
-        worst = each["worst"] or each["largest"]
-        if worst is None:  # hidden, because all groups are small
-            continue
-        means = accuracy["before"][place] if "before" in accuracy else None
-        plain = None if means is None else float(np.ptp(means))
-        yield _measured("Equal accuracy", each["name"], worst["value"], worst["level"], plain)
 
 
 def _measured(

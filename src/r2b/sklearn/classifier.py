@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self, Unpack, get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ from r2b._labels.debiasing import Options, takes_options
 from r2b._labels.labels import Form
 from r2b.errors import ParameterError, UnseenError
 from r2b.sklearn.fair_labels import GroupUse, debias_rows
-from r2b.sklearn.groups import FitRows
+from r2b.sklearn.groups import FitRows, epsilons_of
 from r2b.sklearn.labels import WITHOUT as LABELS_WITHOUT
 from r2b.sklearn.labels import (
     check_same_rows,
@@ -86,6 +87,11 @@ class ParityClassifier(FairPredictor):
         - "both": by both.
     group_estimator : classifier, optional
         Predicts the groups; a clone of ``estimator`` by default.
+    criterion : str or sequence of str
+        What predictions are fair by, as for :class:`ParityPostprocessor`. Labels are made fair for
+        demographic parity alone: true labels meet all other criteria.
+    positive : class, optional
+        As for :class:`ParityPostprocessor`.
     attribute : {"predicted", "given"}
         Whether predictions look at X alone, or are given the attribute as well, which costs less
         accuracy.
@@ -218,6 +224,8 @@ class ParityClassifier(FairPredictor):
         *,
         groups: GroupUse = "visible",
         group_estimator: Any = None,
+        criterion: str | Sequence[str] = "demographic_parity",
+        positive: Any = None,
         attribute: AttributeUse = "predicted",
         multilabel: bool = False,
         decisions: Decisions = "fair",
@@ -285,6 +293,12 @@ class ParityClassifier(FairPredictor):
         """
         one_of("groups", self.groups, get_args(GroupUse))
         one_of("decisions", self.decisions, get_args(Decisions))
+        if self.decisions == "likeliest" and self._criteria != ("demographic_parity",):
+            problem = (
+                f"criterion is {self.criterion!r}, which true labels meet and decisions do not."
+            )
+            remedy = "Pass `decisions='fair'`."
+            raise ParameterError(problem, remedy=remedy, criterion=self.criterion)
         if validation is not None and not (
             isinstance(validation, (tuple, list)) and len(validation) == 3
         ):
@@ -336,7 +350,9 @@ class ParityClassifier(FairPredictor):
         if fair and not gives_probabilities(self):
             require_probabilities(self.estimator, "estimator", "or pass `decisions='likeliest'`")
         codes = self._fit_groups(rows)
-        labels = debias_rows(self.groups, rows, codes, self._options())
+        epsilons = zip(self._criteria, epsilons_of(self.epsilon, self._criteria), strict=True)
+        options = {**self._options(), "epsilon": dict(epsilons).get("demographic_parity")}
+        labels = debias_rows(self.groups, rows, codes, options)
         training = self._choose(labels, rows.seed)
         self._publish(labels)
         if fair:

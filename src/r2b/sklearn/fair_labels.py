@@ -51,11 +51,15 @@ def debias_rows(
     options : mapping
         As for ``debias``.
     """
+    compared = rows.groups.of_labels()
+    if not compared.comparisons:  # nothing is asked of labels
+        kept = {name: options[name] for name in ("missing", "normalize")}
+        return debias(rows.y, multilabel=False, epsilon=1.0, **rows.data, **kept)
     if groups == "given":
         return debias(rows.y, multilabel=False, **rows.data, **options)
-    families = list(rows.groups.families)
+    families = list(compared.families)
     if groups == "both":
-        families += rows.groups.renamed(_GIVEN).families
+        families += compared.renamed(_GIVEN).families
     # families were settled on the true groups
     settled = {"missing": "error", "min_group_size": 0, "small_groups": "error"}
     asked: dict[str, Any] = {**options, "families": families, **settled}
@@ -64,7 +68,7 @@ def debias_rows(
 
 def groups_of(groups: GroupUse, rows: FitRows, codes: Floats | None) -> dict[str, Any]:
     """Return the groups that labels are debiased by, and the weights."""
-    true = rows.groups
+    true = rows.groups.of_labels()
     assert rows.labels is not None
     known = true.given(true.cells, rows.labels)
     features = true.memberships(known if codes is None else codes)

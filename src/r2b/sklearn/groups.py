@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from r2b._constraints.bounds import Bound, RangeBound
+from r2b._constraints.bounds import Bound
 from r2b._constraints.families import Family, Request, resolve
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Array, Flags, Floats, Whole
@@ -24,6 +24,7 @@ from r2b._data.dataset import Dataset, Schema, read
 from r2b._data.merge import cell_sums
 from r2b._data.values import listed
 from r2b.errors import InputError, MissingValueError, ParameterError, R2BError, UnseenError
+from r2b.metrics.criteria import CRITERIA, Criterion, refuse_positive
 from r2b.sklearn.folds import Folds, code_probabilities, make_folds, out_of_fold
 from r2b.sklearn.labels import bare_schema, check_same_rows, part_of
 from r2b.sklearn.learners import (
@@ -33,32 +34,6 @@ from r2b.sklearn.learners import (
     require_probabilities,
 )
 from r2b.sklearn.training import row_texts, rows_at, train_on_classes
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """What a criterion compares between groups, once for all rows or once for each true class.
-
-    Attributes
-    ----------
-    rows : {"all", "own", "other"}
-        All rows; those of one true class; or those of all other true classes.
-    outcome : {"every class", "own class", "right"}
-        Which shares are compared: of every predicted class, of the true class that the comparison
-        is for, or of right predictions.
-    """
-
-    rows: Literal["all", "own", "other"]
-    outcome: Literal["every class", "own class", "right"]
-
-
-CRITERIA = {
-    "demographic_parity": Criterion("all", "every class"),
-    "equal_opportunity": Criterion("own", "own class"),
-    "equalized_odds": Criterion("own", "every class"),
-    "equal_false_positives": Criterion("other", "own class"),
-    "equal_accuracy": Criterion("all", "right"),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,12 +243,16 @@ class TrueGroups:
         return replace(self, codes=codes, weight=weight)
 
     def at(self, epsilon: float) -> TrueGroups:
-        """Return the same comparisons with this epsilon wherever there is one."""
+        """Return the same comparisons with this epsilon wherever it is smaller."""
         found = []
         for each in self.comparisons:
-            old = each.bound.epsilon
-            bound = each.bound.at(np.where(np.isfinite(old), epsilon, old))
+            bound = each.bound.at(np.maximum(each.bound.epsilon, epsilon))
             found.append(replace(each, bound=bound))
+        return replace(self, comparisons=tuple(found))
+
+    def of_labels(self) -> TrueGroups:
+        """Return the comparisons that labels are made fair by: true ones meet all others."""
+        found = [each for each in self.comparisons if each.criterion == "demographic_parity"]
         return replace(self, comparisons=tuple(found))
 
     def renamed(self, pattern: str) -> TrueGroups:
@@ -314,7 +293,7 @@ def true_groups(
     criteria : sequence of str
         Names in :data:`CRITERIA`.
     positive : class, optional
-        The one true class that criteria of single classes look at.
+        The one class that criteria of single classes look at.
 
     Raises
     ------
@@ -329,7 +308,8 @@ def true_groups(
             way = "use ParityClassifier with `groups='given'` and `decisions='likeliest'`"
             remedy = f"Cut it into groups, or {way}."
             raise ParameterError(problem, remedy=remedy, column=name, kind=kind)
-    by_class = tuple(criteria) != ("demographic_parity",)
+    asked = [CRITERIA[name] for name in criteria]
+    by_class = any(each.needs_truth for each in asked)
     if by_class and dataset.labels.is_soft:
         problem = f"The criteria {', '.join(criteria)} need true classes, but y is probabilities."
         remedy = "Pass classes, or `criterion='demographic_parity'`."
@@ -337,26 +317,22 @@ def true_groups(
     cell_weight, sums = cell_sums(dataset.labels, dataset.cells, dataset.weight)
     means = sums / np.where(cell_weight > 0, cell_weight, 1.0)[:, None]
     names = dataset.labels.vocabulary.values.tolist()
-    if positive is not None and positive not in names:
-        remedy = f"Pass one of the classes: {listed(names)}."
-        raise ParameterError(f"positive is {positive!r}.", remedy=remedy, positive=positive)
-    _, parity = resolve(
-        request.of_classes(dataset.labels.vocabulary), dataset.cells, cell_weight, means
-    )
-    found = _comparisons(parity)
+    refuse_positive(positive, asked, names)
+    found: list[Comparison] = []
     absent: list[str] = []
-    codes = dataset.cells.codes.astype(np.int64)
+    codes, n_codes = dataset.cells.codes.astype(np.int64), dataset.n_cells
     if by_class:
         codes = codes * dataset.n_classes + dataset.labels.array
-        n_codes = dataset.n_cells * dataset.n_classes
-        weight = np.asarray(np.bincount(codes, dataset.weight, n_codes), np.float64)
-        split = [
-            part
-            for name in criteria
-            for each in found
-            for part in _split(each, name, names, positive, weight, absent)
-        ]
-        found = tuple(split)
+        n_codes *= dataset.n_classes
+    weight = np.asarray(np.bincount(codes, dataset.weight, n_codes), np.float64)
+    for criterion, epsilon in zip(asked, epsilons_of(request.epsilon, criteria), strict=True):
+        wanted = replace(request, epsilon=epsilon).of_classes(dataset.labels.vocabulary)
+        _, parity = resolve(wanted, dataset.cells, cell_weight, means)
+        for each in _comparisons(parity):
+            if by_class:
+                found += _split(each, criterion, names, positive, weight, absent)
+            else:
+                found.append(each)
     if absent and request.absent == "error":
         problem = f"The group {absent[0]!r} has no row to compare."
         remedy = "Pass `absent='report'` to leave such groups out and list them."
@@ -368,7 +344,24 @@ def true_groups(
     size = dataset.n_cells, dataset.n_classes, by_class
     share = cell_weight / cell_weight.sum()
     rows = dataset.weight, share, tuple(absent)
-    return TrueGroups(dataset.schema, codes, *size, found, *rows), dataset
+    return TrueGroups(dataset.schema, codes, *size, tuple(found), *rows), dataset
+
+
+def epsilons_of(epsilon: Any, criteria: Sequence[str]) -> list[Any]:
+    """Return the epsilon of each criterion: the same for all, or by name.
+
+    Examples
+    --------
+    >>> epsilons_of({"equal_accuracy": 0.1, "demographic_parity": 0.0}, list(CRITERIA)[::4])
+    [0.0, 0.1]
+    """
+    if not isinstance(epsilon, Mapping) or not any(name in CRITERIA for name in epsilon):
+        return [epsilon] * len(criteria)
+    if set(epsilon) != set(criteria):
+        problem = f"epsilon names {listed(epsilon)}, but criterion is {listed(criteria)}."
+        remedy = "Give each criterion its epsilon, or one epsilon for all."
+        raise ParameterError(problem, remedy=remedy, epsilon=list(epsilon), criterion=[*criteria])
+    return [epsilon[name] for name in criteria]
 
 
 def _comparisons(parity: Parity) -> tuple[Comparison, ...]:
@@ -386,20 +379,25 @@ def _comparisons(parity: Parity) -> tuple[Comparison, ...]:
 
 def _split(
     plain: Comparison,
-    name: str,
+    criterion: Criterion,
     classes: list[Any],
     positive: Any,
     weight: Floats,
     absent: list[str],
 ) -> Iterator[Comparison]:
     """Compare groups by one criterion: among all rows, or once for each true class."""
-    criterion, n_classes = CRITERIA[name], len(classes)
-    label = "right predictions" if criterion.outcome == "right" else ""
+    n_classes, right = len(classes), criterion.outcome == "right"
+    label = "right predictions" if right else ""
     cases: list[tuple[str, Any, Any]] = [(label, slice(None), slice(None))]
     if criterion.rows != "all":
         mark = "" if criterion.rows == "own" else "not "
-        chosen = [k for k, each in enumerate(classes) if positive is None or each == positive]
+        named = positive is not None and criterion.of_class
+        chosen = [k for k, each in enumerate(classes) if not named or each == positive]
         cases = [(f"{mark}{classes[k]}", k, k) for k in chosen]
+    if right and plain.bound.name == "target":
+        problem = f"The bound of {plain.name!r} has a target for classes, and accuracy has none."
+        remedy = "Pass another `bound`, or leave 'equal_accuracy' out."
+        raise ParameterError(problem, remedy=remedy, family=plain.name, criterion=criterion.name)
     for label, true, predicted in cases:
         rows = np.zeros(n_classes, bool)
         rows[true] = True
@@ -412,14 +410,13 @@ def _split(
         if kept is None:
             continue
         bound = kept.bound
-        if criterion.outcome == "right":
-            bound = RangeBound(np.array([np.min(plain.bound.epsilon)]))
-        elif criterion.outcome == "own class":
+        if right:
+            bound = bound.at(bound.epsilon.min(axis=-1, keepdims=True))
+        elif criterion.of_class:
             own = np.arange(n_classes) == predicted
             bound = bound.at(np.where(own, bound.epsilon, np.inf))
-        family = replace(plain.family, columns=title)
-        n_right = n_classes if criterion.outcome == "right" else 0
-        yield Comparison(family, kept.groups, kept.place, bound, name, n_right)
+        family, n_right = replace(plain.family, columns=title), n_classes * right
+        yield Comparison(family, kept.groups, kept.place, bound, criterion.name, n_right)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,7 @@ from r2b._data.values import listed
 from r2b._labels import FairLabels
 from r2b._labels.tags import put_together, requests_of
 from r2b.errors import DataWarning, InputError, NotFairWarning
+from r2b.metrics.criteria import CRITERIA
 from r2b.metrics.promise import Promise
 from r2b.sklearn.evidence import ParityReport
 from r2b.sklearn.fair_labels import debias_rows
@@ -327,9 +328,10 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
     models: list[Any] = []
     labels: list[FairLabels] = []
     asked = requests_of(model._request(), names.tolist())
+    positive = 1 if any(CRITERIA[name].of_class for name in model._criteria) else None
     for k, (request, column) in enumerate(zip(asked, tags.columns, strict=True)):
         data = {**rows.data, "normalize": False}
-        groups = true_groups(column, data, request, model._criteria, 1)[0]
+        groups = true_groups(column, data, request, model._criteria, positive)[0]
         groups = replace(groups, judged_together=len(names))
         mine = replace(rows, y=column, groups=groups, truth=column, labels=np.eye(2)[column])
         if not k or groups.by_class:  # the groups alone are the same for all tags

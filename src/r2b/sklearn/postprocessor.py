@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from r2b._constraints.epsilon import Epsilon
-from r2b._constraints.families.request import one_of
 from r2b._data.compute import seed_of
 from r2b._labels.debiasing import DEFAULTS, Options, takes_options
 from r2b.errors import InputError, ParameterError
 from r2b.sklearn.folds import make_folds
-from r2b.sklearn.groups import CRITERIA, FitRows
+from r2b.sklearn.groups import FitRows
 from r2b.sklearn.labels import require_sensitive, store, weight_column
 from r2b.sklearn.learners import can_be_trained, class_scores, require_probabilities
 from r2b.sklearn.predictor import AttributeUse, FairPredictor
@@ -40,7 +39,8 @@ class ParityPostprocessor(FairPredictor):
     epsilon : float, array-like of shape (L,) or mapping
         Largest accepted difference between two groups.
     criterion : str or sequence of str
-        What groups are compared in; several criteria are met together.
+        What groups are compared in; several criteria are met together, each with its epsilon if
+        that is a mapping by criterion.
 
         - "demographic_parity": the share of every predicted class.
         - "equal_opportunity": the share of right predictions among the rows of a true class.
@@ -48,7 +48,8 @@ class ParityPostprocessor(FairPredictor):
         - "equal_false_positives": the share of a predicted class among rows of other true classes.
         - "equal_accuracy": the share of right predictions among all rows.
     positive : class, optional
-        The one true class that criteria of single classes look at; by default each in turn.
+        The one class that "equal_opportunity" and "equal_false_positives" look at; by default each
+        in turn.
     attribute : {"predicted", "given"}
         Whether predictions look at X alone, or are given the attribute as well, which costs less
         accuracy.
@@ -190,8 +191,6 @@ class ParityPostprocessor(FairPredictor):
             On unseen rows a group is above epsilon by more than chance explains, one class takes
             nearly all rows, or the decisions are those of the plain model.
         """
-        for name in self._criteria:
-            one_of("criterion", name, list(CRITERIA))
         data = {
             "sensitive_features": sensitive_features,
             "control_features": control_features,

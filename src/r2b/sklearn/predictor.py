@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal, Self, get_args
@@ -25,13 +26,15 @@ from r2b._labels.debiasing import DEFAULTS, request_and_settings
 from r2b._labels.labels import Form
 from r2b._labels.sampling import sample_rows
 from r2b.errors import DataWarning, InputError, NotFairWarning, ParameterError
-from r2b.metrics.promise import parity_promise
+from r2b.metrics.criteria import CRITERIA
+from r2b.metrics.promise import Promise, parity_promise
 from r2b.sklearn.evidence import ParityReport, report_of, trace_frontier
 from r2b.sklearn.folds import FoldEnsemble, code_probabilities, out_of_fold
 from r2b.sklearn.groups import (
     FitRows,
     TrueGroups,
     choose_group_learner,
+    epsilons_of,
     predict_codes,
     train_groups,
     true_groups,
@@ -88,6 +91,8 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
         """Hold rows back where a promise is asked for, train on the others, and measure."""
         self._refuse_learner()
         one_of("attribute", self.attribute, get_args(AttributeUse))
+        for name in self._criteria or (None,):
+            one_of("criterion", name, list(CRITERIA))
         require_sensitive(data["sensitive_features"], type(self).__name__)
         y = checked_labels(y, type(self).__name__)
         note_features(self, X)
@@ -163,14 +168,14 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
     @property
     def _criteria(self) -> tuple[str, ...]:
         """The criteria by name."""
-        asked = getattr(self, "criterion", "demographic_parity")
-        return (asked,) if isinstance(asked, str) else tuple(asked)
+        one = self.criterion is None or isinstance(self.criterion, str)
+        return (self.criterion,) if one else tuple(dict.fromkeys(self.criterion))
 
     def _groups(self, fair: Floats, classes: Array, data: dict[str, Any]) -> TrueGroups:
         """Return who is compared with whom; of a model without folds these rows settle it."""
         if hasattr(self, "comparisons_"):
             return self.comparisons_
-        groups = true_groups(fair, data, self._request(), self._criteria)[0]
+        groups = true_groups(fair, data, self._request())[0]
         schema = replace(groups.schema, classes=Vocabulary(classes))
         return replace(groups, schema=schema)
 
@@ -201,7 +206,7 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
             cv=n_folds,
             random_state=self.random_state,
             criteria=criteria,
-            positive=getattr(self, "positive", None),
+            positive=self.positive,
             normalize=getattr(self, "normalize", False),
             clusters=clusters,
             fit_params=fit_params,
@@ -322,21 +327,28 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
         if self.multilabel:
             self.__dict__ |= self.tags_.promise(X, y, data)
             return
-        request, (criterion, *_) = self._request(), self._criteria
+        request, criteria = self._request(), self._criteria
         given = {name: data[name] for name in _GROUPS} if self.attribute == "given" else {}
-        epsilon: Any = request.epsilon
-        asked: dict[str, Any] = {
-            **data,
-            "confidence": self.confidence,
-            "criterion": criterion,
-            "families": request.families,
-            "epsilon": float(epsilon) if is_a(Real, epsilon) else None,
-            "y_true": y if self.comparisons_.by_class else None,
-        }
-        self.promise_ = parity_promise(self.predict(X, **given), **asked)
+        asked: list[dict[str, Any]] = []
+        for name, epsilon in zip(criteria, epsilons_of(request.epsilon, criteria), strict=True):
+            criterion = CRITERIA[name]
+            rows = {
+                **data,
+                "confidence": self.confidence,
+                "criterion": name,
+                "positive": self.positive if criterion.of_class else None,
+                "families": request.families,
+                "epsilon": float(epsilon) if is_a(Real, epsilon) else None,
+                "y_true": y if criterion.needs_truth else None,
+            }
+            asked.append(rows)
+        decided = self.predict(X, **given)
+        self.promise_ = _farthest(parity_promise(decided, **each) for each in asked)
         if hasattr(self, "predict_proba"):
             chances = self.predict_proba(X, **given)
-            self.probability_promise_ = parity_promise(chances, classes=self.classes_, **asked)
+            self.probability_promise_ = _farthest(
+                parity_promise(chances, classes=self.classes_, **each) for each in asked
+            )
 
     def _codes(self, X: Any, scores: Floats, sensitive: Any, control: Any) -> Floats:
         """Return the probabilities of the codes of new rows.
@@ -628,3 +640,8 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
             tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
             tags.classifier_tags.poor_score = inner.classifier_tags.poor_score
         return tags
+
+
+def _farthest(promises: Iterable[Promise]) -> Promise:
+    """Return the promise that is farthest above its epsilon: it holds where all of them do."""
+    return max(promises, key=lambda each: each.bound - (each.epsilon or 0.0))

@@ -44,6 +44,7 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
         kind: Kind = "decisions",
         *,
         criterion: CriterionName = "demographic_parity",
+        positive: Any = None,
         families: Families = "crossed",
         method: Method = "between_groups",
         absent: Absent = "report",
@@ -51,6 +52,7 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.kind, self.criterion, self.families = kind, criterion, families
         self.method, self.absent, self.columns = method, absent, columns
+        self.positive = positive
 
     def __call__(self, estimator: Any, X: Any, y: Any, **metadata: Any) -> float:
         """Score a model as :meth:`score` does: searches call their scorers."""
@@ -109,6 +111,7 @@ class ParityScorer(BaseEstimator):  # type: ignore[misc]
             "families": self.families,
             "method": self.method,
             "absent": self.absent,
+            "positive": self.positive,
         }
         try:
             return disparity(self.criterion, y, predicted, classes=classes, **options, **rows)
@@ -128,14 +131,14 @@ class AccuracyUnder(ParityScorer):
         *,
         kind: Kind = "decisions",
         criterion: CriterionName = "demographic_parity",
+        positive: Any = None,
         families: Families = "crossed",
         slack: float | Literal["chance"] = "chance",
         absent: Absent = "report",
         columns: Any = None,
     ) -> None:
-        super().__init__(
-            kind, criterion=criterion, families=families, absent=absent, columns=columns
-        )
+        groups: dict[str, Any] = {"families": families, "absent": absent, "columns": columns}
+        super().__init__(kind, criterion=criterion, positive=positive, **groups)
         self.epsilon, self.slack = epsilon, slack
 
     def score(
@@ -153,9 +156,8 @@ class AccuracyUnder(ParityScorer):
         predicted, classes = self._predictions(estimator, X, rows)
         parity, slack = self._unfairness(y, predicted, classes, rows), self.slack
         if slack == "chance":
-            slack = disparity_by_chance(
-                self.criterion, y, predicted, classes=classes, families=self.families, **rows
-            )
+            asked = {"classes": classes, "families": self.families, "positive": self.positive}
+            slack = disparity_by_chance(self.criterion, y, predicted, **asked, **rows)
         if parity > self.epsilon + slack:
             return -parity
         decided = (
@@ -188,6 +190,7 @@ def parity_scorer(
     kind: Kind = "decisions",
     *,
     criterion: CriterionName = "demographic_parity",
+    positive: Any = None,
     families: Families = "crossed",
     method: Method = "between_groups",
     absent: Absent = "report",
@@ -206,9 +209,10 @@ def parity_scorer(
     ----------
     kind : {"decisions", "probabilities"}
         What is measured: ``predict`` or ``predict_proba`` of any classifier.
-    criterion : {"demographic_parity", "equal_opportunity", "equalized_odds"}
-    families, method, absent
-        As for :func:`r2b.metrics.equalized_odds_difference`. With ``absent="error"`` a fold in
+    criterion : str
+        The measure is ``<criterion>_difference`` in ``r2b.metrics``.
+    positive, families, method, absent
+        As for :func:`r2b.metrics.equal_opportunity_difference`. With ``absent="error"`` a fold in
         which a group lacks a true class is refused.
     columns : str, int or list, optional
         Columns of X to take the groups from where no ``sensitive_features`` are passed: then no
@@ -233,7 +237,13 @@ def parity_scorer(
     """
     _refuse_others(kind, criterion)
     return ParityScorer(
-        kind, criterion=criterion, families=families, method=method, absent=absent, columns=columns
+        kind,
+        criterion=criterion,
+        positive=positive,
+        families=families,
+        method=method,
+        absent=absent,
+        columns=columns,
     )
 
 
@@ -242,6 +252,7 @@ def accuracy_under(
     *,
     kind: Kind = "decisions",
     criterion: CriterionName = "demographic_parity",
+    positive: Any = None,
     families: Families = "crossed",
     slack: float | Literal["chance"] = "chance",
     absent: Absent = "report",
@@ -257,7 +268,7 @@ def accuracy_under(
     ----------
     epsilon : float
         Between 0 and 1.
-    kind, criterion, families, absent, columns
+    kind, criterion, positive, families, absent, columns
         As for :func:`parity_scorer`.
     slack : "chance" or float
         What the measure may be above epsilon on the rows of a fold. "chance": as much as 19 of 20
@@ -302,6 +313,7 @@ def accuracy_under(
         epsilon,
         kind=kind,
         criterion=criterion,
+        positive=positive,
         families=families,
         slack=slack,
         absent=absent,
