@@ -102,6 +102,28 @@ def test_products_averages_and_shares_follow_from_the_supports(seed):
     )
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_compiled_loops_stay_inside_their_arrays(seed, monkeypatch):
+    """Python checks every index that compiled code does not."""
+    weight, prices, lam = drawn(seed)
+    oracle, _ = made(weight)
+    epsilon, nothing = np.full(prices.shape[1], 0.01), np.full(prices.shape[1], np.nan)
+
+    def everything() -> list[np.ndarray]:
+        supports, level, means, value = oracle.respond(prices, lam)
+        share = (oracle.weight, oracle.cell_share, lam, epsilon, nothing)
+        worth, levels = classes_compiled.balanced(level, *share)
+        there, excess = oracle.supports_at(worth, level, lam)
+        return [means, value, supports.product(prices), worth, levels, there.counts, excess]
+
+    fast = everything()
+    for name, function in vars(classes_compiled).copy().items():
+        if hasattr(function, "py_func"):
+            monkeypatch.setattr(classes_compiled, name, function.py_func)
+    for one, other in zip(fast, everything(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_systems_are_solved_on_what_is_free_and_balance(seed):
     """By the conditions of a minimum on changes that balance.
