@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+import numpy as np
 import pytest
 from app_server import PEOPLE, TOKEN, Served, running
 
@@ -316,3 +318,37 @@ def test_however_it_ends_nothing_is_left_on_disk(
     assert [each.name for each in data.iterdir()] == ["people.csv"] and (
         data / "people.csv"
     ).read_bytes() == PEOPLE
+
+
+def test_ctrl_c_ends_an_app_that_is_busy(tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(40_000, 30)).round(3).astype(str)
+    names = [f"x{number}" for number in range(30)]
+    groups = zip(rng.choice(["f", "m"], 40_000), rng.choice(list("abcdefgh"), 40_000), strict=True)
+    lines = [",".join([*pair, *row]) for pair, row in zip(groups, features, strict=True)]
+    (tmp_path / "people.csv").write_text("\n".join([",".join(["sex", "job", *names]), *lines]))
+    start = [sys.executable, "-m", "r2b", "serve", "people.csv", "--no-browser"]
+    with subprocess.Popen(
+        start, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        try:
+            address = urlsplit(process.stdout.readline().decode().split()[-1])
+            assert address.port is not None
+            token = {"x_r2b_token": address.fragment.removeprefix("token=")}
+            chosen = {"task": "training", "label": "job", "sensitive": ["sex"], "features": names}
+            with ThreadPoolExecutor() as pool:
+                path = f"{address.path}/made"
+                asked = pool.submit(Served(None, address.port).ask, "POST", path, chosen, **token)
+                time.sleep(0.5)
+                assert not asked.done()
+                begun = time.monotonic()
+                process.send_signal(signal.SIGINT)
+                answer = asked.result(30)
+                process.wait(30)
+        finally:
+            process.kill()
+        assert (answer.status, process.returncode) == (410, 0) and time.monotonic() - begun < 20
+        assert process.stderr is not None and b"Traceback" not in process.stderr.read()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from test_app import rows_of, verified
 import r2b
 from r2b import metrics
 from r2b._files import Format, table_of
+from r2b.app import create_app
 from r2b.metrics import (
     demographic_parity_difference,
 )
@@ -217,3 +219,14 @@ def test_of_a_workbook_with_several_sheets_one_is_chosen(app: Served) -> None:
         opened.status == 201
         and b'<th scope="col">two</th>' in app.get(f"{opened.json['page']}/page").body
     )
+
+
+def test_thirty_thousand_columns_are_looked_at_in_one_pass(tmp_path: Path) -> None:
+    names = ["job", "sex", *(f"c{number}" for number in range(30_000))]
+    row = ",".join(["a", "f", *["1"] * 30_000])
+    (tmp_path / "wide.csv").write_text("\n".join([",".join(names), row, row]) + "\n")
+    begun = time.process_time()
+    app = create_app("a secret that nobody guesses")
+    page = app.open_file(tmp_path / "wide.csv")
+    assert time.process_time() - begun < 10  # every name with every other would take minutes
+    assert len(app.store.get(page.rpartition("/")[2]).columns) == 30_002

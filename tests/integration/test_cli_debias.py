@@ -6,6 +6,8 @@ import csv
 import hashlib
 import io
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +239,24 @@ def test_hostile_names_and_values_survive_and_are_verified(shell: Shell) -> None
     rows = list(csv.DictReader(io.StringIO(written.decode("utf-8-sig"), newline="")))
     assert {name: [row[name] for row in rows] for name in columns} == columns
     assert shell("verify fair.csv").code == 0
+
+
+def test_outputs_of_a_private_table_are_private(shell: Shell) -> None:
+    def mode(path: Path) -> int:
+        return stat.S_IMODE(path.stat().st_mode)
+
+    os.umask(umask := os.umask(0))
+    words = ("--label", "job", "--sensitive", "sex", "-q")
+    for given, wanted in ((0o600, 0o600), (0o644, 0o644), (0o640, 0o640)):
+        (shell.folder / "people.csv").chmod(given)
+        written = ("--html", "fair.html", "-o", "fair.csv", "--force")
+        assert shell("debias people.csv", *words, *written).code == 0
+        assert shell("frontier people.csv --points 2 -o cost.csv --force", *words).code == 0
+        for name in ("fair.csv", "fair.csv.r2b.json", "fair.html", "cost.csv"):
+            assert mode(shell.folder / name) == wanted & ~umask, name
+            (shell.folder / name).chmod(0o644)  # of one that is replaced as well
+    folder = shell.folder / "parts"
+    folder.mkdir()
+    shell.write("parts/a.csv", (shell.folder / "people.csv").read_bytes()).chmod(0o600)
+    assert shell("debias parts -o fair", *words).code == 0
+    assert [mode(shell.folder / name) for name in ("fair", "fair/a.csv")] == [0o700, 0o600]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("duckdb")
@@ -16,3 +18,8 @@ def test_no_reader_sees_part_of_a_killed_write() -> None:
         if hits >= 2:
             break
     assert hits >= 2
+
+
+def test_a_certificate_never_stands_beside_labels_that_it_is_not_about(tmp_path: Path) -> None:
+    seen = killed_writes.killed_pairs(tmp_path)
+    assert seen["old"] > 3 and seen["new"] > 0 and seen["alone"] > 0, seen

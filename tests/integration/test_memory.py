@@ -76,3 +76,17 @@ def test_groups_that_their_bound_joins_are_refused_with_a_bound_that_does_not(li
         r2b.debias(y, sensitive_features=groups, bound="to_overall", epsilon=0.02)
     assert "bound='range'" in caught.value.remedy
     assert r2b.debias(y, sensitive_features=groups, epsilon=0.2).status.ok
+
+
+def test_rounding_of_thousands_of_classes_is_refused_before_it_is_solved(
+    tmp_path, monkeypatch, capsys
+):
+    from r2b.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    rows = [f"c{number % 9_975},{'fm'[number % 3 == 0]}" for number in range(90_000)]
+    (tmp_path / "many.csv").write_text("\n".join(["job,sex", *rows]) + "\n")
+    words = ["debias", "many.csv", "--label", "job", "--sensitive", "sex", "--max-iter", "1", "-q"]
+    assert main([*words, "--form", "round", "-o", "fair.csv"]) == Exit.WRONG_USE
+    error = capsys.readouterr().err
+    assert "9,975 classes in 2 groups" in error and "8.0 GB" in error and "'sample'" in error

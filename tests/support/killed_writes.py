@@ -1,6 +1,7 @@
 """Folder writes killed at random moments, and what a reader with a pattern sees after each.
 
 python tests/support/killed_writes.py 200
+python tests/support/killed_writes.py pairs 200
 """
 
 from __future__ import annotations
@@ -152,7 +153,114 @@ def killed(kind: str, times: int, seed: int = 0) -> tuple[int, int]:
     return hit, there
 
 
-if __name__ == "__main__":
+# Runs a command again and again, and ends it at the n-th call that changes a folder.
+STEPS = """
+import os, signal, sys
+from r2b.cli import main
+words = ["debias", "people.csv", "--label", "job", "--sensitive", "sex", "--form", "sample",
+         "--threads", "1", "-o", "fair.csv", "--html", "fair.html", "--force", "-q"]
+print("ready", flush=True)
+for line in sys.stdin:
+    at, seed, after = (float(each) for each in line.split())
+    child = os.fork()
+    if child == 0:
+        left = [at]
+        def counted(call):
+            def step(*given, **more):
+                left[0] -= 1
+                if left[0] == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return call(*given, **more)
+            return step
+        for name in ("rename", "replace", "link", "unlink", "chmod", "fsync", "mkdir", "rmdir"):
+            setattr(os, name, counted(getattr(os, name)))
+        os._exit(main([*words, "--random-state", str(int(seed))]))
+    if after:
+        import time
+        time.sleep(after)
+        try:
+            os.kill(child, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+def killed_pairs(folder: Path, random_kills: int = 0, seed: int = 0) -> dict[str, int]:
+    """Kill a command that replaces labels and their certificate, at every step and at any time.
+
+    Returns
+    -------
+    dict
+        How often the old pair, the new pair, or labels without a certificate were there.
+
+    Raises
+    ------
+    AssertionError
+        A certificate stood beside labels that it is not about, or something was left behind.
+    """
+    rng = np.random.default_rng(0)
+    sex, job = rng.integers(0, 2, 2000), rng.integers(0, 3, 2000)
+    rows = "".join(f"s{s},j{max(j, s)}\n" for s, j in zip(sex, job, strict=True))
+    (folder / "people.csv").write_text(f"sex,job\n{rows}")
+    words, draw = [sys.executable, "-c", STEPS], random.Random(seed)
+    seen = {"old": 0, "new": 0, "alone": 0}
+    names = ("fair.csv", "fair.csv.r2b.json", "fair.html")
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder
+    ) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+        answer = forks.stdout
+        assert answer.readline() == "ready\n"
+
+        def run(at: int, form: int, after: float = 0.0) -> int:
+            assert forks.stdin is not None
+            print(at, form, after, file=forks.stdin, flush=True)
+            return int(answer.readline())
+
+        def contents() -> list[bytes | None]:
+            places = [folder / name for name in names]
+            return [each.read_bytes() if each.exists() else None for each in places]
+
+        begun = time.monotonic()
+        assert run(0, 1) == 0
+        length, number, step = time.monotonic() - begun, 0, 0
+        whole = False
+        while not whole or number < random_kills:
+            old, form = contents(), 2 + (number + step) % 7
+            if not whole:
+                step += 1
+                whole = run(step, form) == 0
+            else:
+                number += 1
+                run(0, form, draw.uniform(0.3, 1.1) * length)
+            labels, proof, report = contents()
+            assert labels is not None
+            if proof is None:
+                assert report is None or report == old[2] or labels != old[0]
+                seen["alone"] += 1
+            elif proof == old[1]:
+                assert labels == old[0]
+                seen["old"] += 1
+            else:
+                assert labels != old[0]
+                seen["new"] += 1
+            # what is there is either about the labels or not there
+            if proof is not None:
+                import r2b
+
+                assert r2b.verify(folder / "fair.csv").ok
+            assert run(0, 1) == 0
+        forks.stdin.close()
+    left = sorted(path.name for path in folder.iterdir())
+    assert left == sorted([*names, "people.csv"]), left
+    return seen
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["pairs"]:
+    print(killed_pairs(Path(tempfile.mkdtemp()), int(sys.argv[2])))
+elif __name__ == "__main__":
     for kind in FORMATS:
         hit, there = killed(kind, int(sys.argv[1]), seed=len(kind))
         print(f"{kind}: {hit} of {sys.argv[1]} writes were killed; {there} folders whole after it")

@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -173,22 +174,63 @@ class AtomicWriter:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            if target.exists():
-                shutil.copymode(target, place)
         except OSError as cause:
             raise unwritable(path, cause) from cause
 
     def commit(self) -> None:
-        """Move every file into place in the order of writing, those with reserved names last."""
-        self._written, self._reserved = [*self._written, *self._reserved], []
+        """Move every file into place: those with reserved names first, as what they are about.
+
+        Nothing stands beside a table that it does not describe, whenever the process is killed: the
+        certificate of an old table goes before the new table comes, and its own comes last.
+        """
+        tables, about = self._reserved, self._written
+        self._written, self._reserved = [*tables, *about], []
+        for staged in self._written:
+            self._restrict(staged)
+            if not self.force and staged.target.exists():
+                raise taken_name(staged.target)
+        old = [each for each in about if tables and each.target.exists()]
+        marks = [os.stat(each.folder if each.names else each.places[0]) for each in tables]
+        try:
+            for staged in old:
+                os.rename(staged.target, staged.folder / "old")
+            for staged in tables:
+                self._land(staged)
+        except BaseException:
+            stands = [each.target.exists() and os.stat(each.target) for each in tables]
+            if not any(map(_same_inode, marks, stands)):
+                for staged in old:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.rename(staged.folder / "old", staged.target)
+            raise
+        for staged in about:
+            self._land(staged)
+        for folder in {staged.target.parent for staged in self._written}:
+            _sync_folder(folder)
         while self._written:
-            staged = self._written[0]
-            if staged.names is None:
-                self._move(staged.places[0], staged.target)
-            else:
-                self._move_folder(staged)
-            _sync_folder(staged.target.parent)
-            self._written.pop(0).discard()
+            self._written.pop().discard()
+
+    def _land(self, staged: Staged) -> None:
+        if staged.names is None:
+            self._move(staged.places[0], staged.target)
+        else:
+            self._move_folder(staged)
+
+    def _restrict(self, staged: Staged) -> None:
+        """Let nobody read the new files who could not read the files that were read."""
+        allowed = 0o777
+        for path in self.keep:
+            below = [os.path.join(here, each) for here, _, files in os.walk(path) for each in files]
+            for each in (path, *below):
+                with contextlib.suppress(OSError):
+                    allowed &= os.stat(each).st_mode
+        mode = 0
+        for place in staged.places:
+            replaced = staged.target if staged.names is None and staged.target.exists() else place
+            mode = stat.S_IMODE(os.stat(replaced).st_mode) & (0o700 | allowed)
+            os.chmod(place, mode)
+        if staged.names is not None:  # who may read may also enter
+            os.chmod(staged.folder, 0o700 | mode | (mode & 0o044) >> 2)
 
     def _move(self, place: Path, target: Path) -> None:
         if not self.force:
@@ -230,6 +272,10 @@ class AtomicWriter:
         staged.folder = old
 
 
+def _same_inode(one: os.stat_result, other: os.stat_result | bool) -> bool:
+    return isinstance(other, os.stat_result) and os.path.samestat(one, other)
+
+
 def _exchanged(one: Path, other: Path) -> bool:
     """Swap the names of two folders in one step; return False where the system cannot."""
     try:
@@ -258,7 +304,7 @@ def _stage(path: str | Path, names: Sequence[str] | None = None) -> Staged:
     while True:
         folder = target.with_name(f".{target.name[:80]}.{secrets.token_hex(8)}.part")
         try:
-            folder.mkdir()
+            folder.mkdir(0o700)  # files get the modes of what was read when they are complete
             lock = _lock(folder)
         except OSError as cause:
             raise unwritable(path, cause) from cause

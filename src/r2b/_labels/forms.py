@@ -18,7 +18,13 @@ from numpy.typing import DTypeLike
 from r2b._data import Cells, Dataset, Mixtures
 from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
 from r2b._data.attributes import CATEGORICAL
-from r2b._data.compute import in_order, matrix_parts, parts_of, refuse_beyond_memory
+from r2b._data.compute import (
+    format_bytes,
+    in_order,
+    matrix_parts,
+    parts_of,
+    refuse_beyond_memory,
+)
 from r2b._data.merge import class_weights, joint_codes
 from r2b._labels.draws import uniforms_of
 from r2b._labels.rounding import (
@@ -30,6 +36,7 @@ from r2b._labels.rounding import (
 )
 from r2b._labels.sampling import Expansion, block_length, expanded, sample_rows
 from r2b._solve.oracle import respond
+from r2b.errors import ParameterError
 
 HELD_ENTRIES = 1 << 26  # most entries of a table of answers: 512 MB
 
@@ -260,6 +267,7 @@ class FairRows:
     def _round_counts(self, draws: Whole, seed: int) -> Array:
         data = self.dataset
         n_classes = data.n_classes
+        refuse_large_round(1, n_classes)  # cell by cell
         counts, pairs = class_weights(data, ignore_weight=True), joint_codes(data)
         codes = np.empty(data.n_rows, smallest_unsigned(n_classes))
         # Cells whose tables of classes are held together: 8 MiB.
@@ -302,6 +310,27 @@ class FairRows:
                 cells[index] = of_rows
             np.add.at(variance, cells, squares[:, None] * each)
         return variance, float(weights.sum())
+
+
+def refuse_large_round(n_cells: int, n_classes: int) -> None:
+    """Refuse to round class labels whose tables of classes would take gigabytes.
+
+    Examples
+    --------
+    >>> refuse_large_round(100, 16)
+    """
+    most = 1 << 26  # entries: 2.7 GB while they are rounded
+    if n_cells * n_classes**2 > most:
+        cells = f" in {n_cells:,} groups" if n_cells > 1 else ""
+        raise ParameterError(
+            f"There are {n_classes:,} classes{cells}, and 'round' counts how many rows of each "
+            "class become each other: it would take "
+            f"{format_bytes(40 * n_cells * n_classes**2)} of memory.",
+            remedy="Take 'sample' or 'expand', which need no such table, or put rare classes "
+            "together first.",
+            n_classes=n_classes,
+            n_cells=n_cells,
+        )
 
 
 def _attribute_order(cells: Cells, order: Array) -> tuple[Array, Array]:

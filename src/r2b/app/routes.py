@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
-from typing import Any
+from threading import Event, Thread
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -35,6 +36,7 @@ Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
 Refused = tuple[int, str, str]
+Result = TypeVar("Result")
 
 _POLICY = {
     "none": ("default-src", "base-uri", "form-action", "frame-ancestors"),
@@ -59,6 +61,16 @@ _NO_TOKEN = (
     "This page does not have the secret of this run: the program may have been started anew.",
     "Open the address that r2b serve printed last.",
 )
+
+
+def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
+    if not future.done():
+        future.set_result(outcome)
+
+
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 class Guard:
@@ -144,6 +156,7 @@ class App(Guard):
 
     def __init__(self, token: str, limit: int, host: str = "127.0.0.1") -> None:
         self.limit, self.store = limit, Store()
+        self._waiting: set[asyncio.Future[Any]] = set()
         routes = [
             Route("/", self.shell),
             Route("/page", self.start),
@@ -161,6 +174,33 @@ class App(Guard):
             Exception: _broken,
         }
         super().__init__(Starlette(routes=routes, exception_handlers=handlers), token, host)
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Do work in a thread, which does not hold up the end of the app."""
+        loop, context = asyncio.get_running_loop(), copy_context()
+        future: asyncio.Future[Result] = loop.create_future()
+
+        def thread() -> None:
+            try:
+                settle, outcome = _settle, context.run(work)
+            except BaseException as error:
+                settle, outcome = _fail, error  # type: ignore[assignment]
+            with suppress(RuntimeError):  # the app has ended
+                loop.call_soon_threadsafe(settle, future, outcome)
+
+        self._waiting.add(future)
+        Thread(target=thread, daemon=True).start()
+        try:
+            return await future
+        finally:
+            self._waiting.discard(future)
+
+    def stop(self) -> None:
+        """Forget all tables, and end what is waited for."""
+        self.store.close_all()
+        error = ClosedError("The app was stopped.", remedy="Start it again.")
+        for future in [*self._waiting]:
+            future.get_loop().call_soon_threadsafe(_fail, future, error)
 
     def open_file(self, path: Path) -> str:
         """Open a file of this machine and give the address of its page."""
@@ -187,7 +227,7 @@ class App(Guard):
             workspace = self.store.get(request.path_params["id"])
         except ClosedError as error:
             return HTMLResponse(pages.start_page(self.limit, str(error)), status_code=404)
-        return HTMLResponse(await run_in_threadpool(pages.work_page, workspace))
+        return HTMLResponse(await self.run(lambda: pages.work_page(workspace)))
 
     async def upload(self, request: Request) -> Response:
         """Open a file that is sent."""
@@ -199,7 +239,7 @@ class App(Guard):
                 how = Reading.of(asked)
                 return self.store.add(*read_upload(asked.get("name", ""), content, self.limit, how))
 
-            return _opened(await run_in_threadpool(read))
+            return _opened(await self.run(read))
         except R2BError as error:
             error.facts.setdefault("control", "file")
             return fault(error, status=413 if isinstance(error, FileTooLargeError) else 400)
@@ -207,7 +247,7 @@ class App(Guard):
     async def adult(self, request: Request) -> Response:
         """Open the built-in data."""
         add = self.store.add
-        return _opened(await run_in_threadpool(lambda: add(open_adult(), source="adult")))
+        return _opened(await self.run(lambda: add(open_adult(), source="adult")))
 
     async def close(self, request: Request) -> Response:
         """Forget a table."""
@@ -222,11 +262,11 @@ class App(Guard):
             asked = _read(await body_within(request.stream(), 1_000_000))
             workspace = self.store.get(request.path_params["id"])
             if action == "read":
-                return await run_in_threadpool(self._read_again, workspace, asked)
+                return await self.run(lambda: self._read_again(workspace, asked))
             if action not in _ACTIONS:
                 raise HTTPException(404)
             act, tasks = _ACTIONS[action]
-            return await run_in_threadpool(
+            return await self.run(
                 lambda: act(workspace, Choice.of(asked, workspace.table, tasks), asked)
             )
         except ClosedError as error:

@@ -235,8 +235,7 @@ def _run(app: Any, sock: socket.socket, say: Callable[[], object]) -> None:
                 self.failure, self.should_exit = error, True
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            # what is being solved ends at its next step, and its request with it
-            app.store.close_all()
+            app.stop()
             super().handle_exit(sig, frame)
 
     server = Server(config)

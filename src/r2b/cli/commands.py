@@ -32,6 +32,7 @@ from r2b._files.formats import format_for
 from r2b._files.paths import is_device
 from r2b._files.text import compress
 from r2b._labels.debiasing import request_and_settings
+from r2b._labels.forms import refuse_large_round
 from r2b._labels.realised import Realised
 from r2b._labels.storage import tags_content
 from r2b._labels.summary import summarize
@@ -411,6 +412,10 @@ def _made(
         known = classes[0].values.tolist()
         names = [new_names(form, stem, roles[0], known, ordered=True)]
     refuse_taken(tuple(name for each in names for name in each), source)
+    for own_roles, known_classes in zip(roles, classes, strict=True):
+        if form == "round" and own_roles.counted and len(known_classes) > 1000:  # else it is small
+            cells = len(source.tally(own_roles.attributes).count)
+            refuse_large_round(cells, len(known_classes))
     found, drawn = [], form in ("round", "sample")
     for each, own, new, seed in zip(several, asked, names, seeds, strict=True):
         fair = scan.debias(**each, **own, progress=meter if meter.shown else None)

@@ -70,6 +70,11 @@ class ColumnRoles:
         return not (self.continuous or self.membership)
 
     @property
+    def counted(self) -> bool:
+        """Whether counts tell all: class labels and categories, and no weights."""
+        return self.categorical and not self.soft and self.weight is None
+
+    @property
     def measured(self) -> tuple[str, ...]:
         """Columns of attributes that hold numbers."""
         return (*self.continuous, *(name for _, names in self.membership for name in names))

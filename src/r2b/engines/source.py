@@ -8,6 +8,7 @@ columns. A reduction is made of each batch, and merged.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -173,13 +174,14 @@ class Source(ABC):
             Names the column and, where it is not there, one that is much like it.
         """
         role: dict[str, str] = {}
+        known = {*self.names}
         for argument, columns in chosen:
+            self.refuse_twice(columns)
             for column in columns:
-                if column not in self.names:
+                if column not in known:
                     problem = f"{self.subject} has no column {column!r}, which {argument} names."
                     facts = {"code": "unknown-column", "column": column, "argument": argument}
                     raise ParameterError(problem, remedy=self.remedy_for(column), **facts)
-                self.refuse_twice([column])
                 if column in role and "key" not in (argument, role[column]):
                     raise ParameterError(
                         f"The column {column!r} is named by {role[column]} and by {argument}.",
@@ -195,9 +197,10 @@ class Source(ABC):
 
     def refuse_twice(self, wanted: Sequence[str]) -> None:
         """Refuse names that several columns share."""
+        twice = {name for name, times in Counter(self.names).items() if times > 1}
         for name in wanted:
-            places = [place + 1 for place, each in enumerate(self.names) if each == name]
-            if len(places) > 1:
+            if name in twice:
+                places = [place + 1 for place, each in enumerate(self.names) if each == name]
                 problem = (
                     f"{self.subject} has {len(places)} columns called {name!r} (columns "
                     f"{', '.join(map(str, places))})."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, get_args
@@ -18,6 +19,7 @@ from r2b._data.dataset import Labels
 from r2b._data.merge import cell_sums, class_weights, joint_codes
 from r2b._labels import FairLabels
 from r2b._labels.draws import draws_of, key_words, row_numbers
+from r2b._labels.forms import refuse_large_round
 from r2b._labels.labels import Form
 from r2b._labels.realised import Realised, realised
 from r2b._labels.rounding import Found, Look, RowRounding, find_borders, whole_counts
@@ -266,16 +268,7 @@ class TableRows(LabelRows):
         assert self.counts is not None
         schema, seed = relabel.rule.schema, relabel.random_state
         n_cells, n_classes = len(schema.table), len(schema.classes)
-        if n_cells * n_classes**2 > 1 << 31:  # numbers: 16 GiB
-            raise ParameterError(
-                f"There are {n_classes:,} classes in {n_cells:,} groups, and 'round' counts how "
-                "many rows of each class become each other, in every group: a table of "
-                f"{8 * n_cells * n_classes**2 / 1e9:,.0f} GB.",
-                remedy="Take 'sample' or 'expand', which need no such table, or put rare classes "
-                "together first.",
-                n_classes=n_classes,
-                n_cells=n_cells,
-            )
+        refuse_large_round(n_cells, n_classes)
         release_memory()  # what the solve has left
         counts = class_weights(self.counts, ignore_weight=True)
         whole = whole_counts(counts, relabel.response.channel(n_classes), seed)
@@ -291,11 +284,12 @@ class TableRows(LabelRows):
 
 def refuse_taken(names: tuple[str, ...], source: Source) -> None:
     """Refuse names of new columns that are empty, or that columns have already."""
+    taken = Counter([*names, *source.names])
     for name in names:
         if not name:
             problem = "The name of the new column is empty."
             raise ParameterError(problem, remedy="Pass a name with `new_column`.", column=name)
-        if name in source.names or names.count(name) > 1:
+        if taken[name] > 1:
             problem = f"The new column {name!r} would have the name of a column of {source.name}."
             remedy = "Choose another name with `new_column`."
             raise ParameterError(problem, remedy=remedy, column=name)

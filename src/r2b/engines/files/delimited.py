@@ -169,7 +169,8 @@ class DelimitedStored(TextStored):
     def parsed(self, chunk: Chunk, wanted: Wanted, *, spelled: bool) -> Any:
         """Parse a chunk."""
         names, columns = self.schema.names, wanted.columns
-        places = range(len(names)) if columns is None else [names.index(name) for name in columns]
+        place = {name: number for number, name in enumerate(names)}
+        places = range(len(names)) if columns is None else [place[name] for name in columns]
         if not places:
             return no_columns(chunk.n_records)
         return self._table(chunk, places, wanted.coded, () if spelled else self.na)

@@ -390,10 +390,10 @@ def refuse_other_columns(files: Sequence[Stored], shape: Format) -> None:
 
 def uneven_columns(files: Sequence[Stored]) -> dict[str, Any]:
     """Return the columns that files lay out in different ways, and a type for all of them."""
-    arrow, names = pyarrow(), files[0].schema.names
+    arrow, times = pyarrow(), Counter(files[0].schema.names)
     found: dict[str, Any] = {}
     for column in files[0].schema:
-        if names.count(column.name) > 1 or all(
+        if times[column.name] > 1 or all(
             file.schema.field(column.name).type == column.type for file in files
         ):
             continue

@@ -477,9 +477,9 @@ class FileSource(Source):
 
 def _piece_rows(schema: Any, columns: Sequence[str] | None) -> int:
     """Return how many rows of these columns may be held at once: fewer where they hold lists."""
-    types, width = pyarrow().types, 0
+    types, width, wanted = pyarrow().types, 0, {*(columns or ())}
     for column in schema:
-        if columns is None or column.name in columns:
+        if columns is None or column.name in wanted:
             fixed = types.is_fixed_size_list(column.type)
             # the type of other lists does not tell their length
             nested = 16 if types.is_nested(column.type) else 1

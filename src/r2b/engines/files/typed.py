@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -107,13 +108,13 @@ class ParquetStored(Stored):
 
     def _texts(self, columns: Sequence[str] | None) -> list[str]:
         """Return the columns of text with unique names: only these can be read as codes."""
-        types, names = pyarrow().types, self.schema.names
+        types, times, wanted = pyarrow().types, Counter(self.schema.names), {*(columns or ())}
         return [
             each.name
             for each in self.schema
             if (types.is_string(each.type) or types.is_large_string(each.type))
-            and (columns is None or each.name in columns)
-            and names.count(each.name) == 1
+            and (columns is None or each.name in wanted)
+            and times[each.name] == 1
         ]
 
     def place(self, number: int) -> str:

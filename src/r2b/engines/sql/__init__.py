@@ -8,6 +8,7 @@ in memory (:mod:`r2b.engines.sql.draws`).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -245,10 +246,10 @@ def _select(
 
 def _refuse_names(words: Dialect, names: Sequence[str], known: Sequence[str]) -> None:
     """Refuse new columns that the database would not tell from others, or cut off."""
-    remedy = "Pass another `new_column`."
+    remedy, times = "Pass another `new_column`.", Counter([*names, *{*known}])
     for name in names:
         long = words.name == "postgres" and len(name.encode()) > 63
-        if name in known or names.count(name) > 1 or long or _OWN.fullmatch(name):
+        if times[name] > 1 or long or _OWN.fullmatch(name):
             why = "would have the name of another"
             if long:
                 why = "is longer than the 63 bytes that PostgreSQL keeps of it"
