@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
+from numbers import Real
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from sklearn.base import clone, is_regressor
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_object
 
-from r2b._constraints.families.request import one_of
+from r2b._constraints.families.request import is_a, one_of
 from r2b._data.arrays import Array, Floats
 from r2b._labels.labels import Form
 from r2b._solve.oracle import project
@@ -229,14 +231,24 @@ def for_groups(learner: Any) -> Any:
     number, weights of classes would shift their shares, and none are known of watched rows. XGBoost
     keeps an objective for many classes from an earlier ``fit``.
 
+    Features show less of groups than of classes, so that boosting ends sooner and logistic
+    regression is solved less exactly: more fits noise, and takes most of the time.
+
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
     >>> for_groups(LogisticRegression(C=2.0, class_weight={"yes": 3.0}))
-    LogisticRegression(C=2.0)
+    LogisticRegression(C=2.0, tol=0.01)
     """
     given = learner.get_params(deep=False)
     kept = {name: value for name, value in given.items() if name not in CLASS_SETTINGS}
+    if isinstance(learner, LogisticRegression):
+        kept["tol"] = max(kept["tol"], 1e-2)
+    rate = kept.get("learning_rate", "none")
+    if rate is None or is_a(Real, rate):  # of boosting; other learners name a schedule
+        most = max(10, round(2.0 / (rate or 0.1)))
+        for name in {"n_estimators", "max_iter", "iterations"} & set(kept):
+            kept[name] = min(kept[name] or most, most)
     return type(learner)(**{name: _inner_for_groups(value) for name, value in kept.items()})
 
 

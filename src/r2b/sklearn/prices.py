@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Literal
 
 import numpy as np
@@ -130,16 +130,29 @@ def respond(kind: Kind, values: Floats) -> Floats:
            [0.5, 0.5]])
     """
     if kind == "decisions":
-        return project(values / LAMBDAS[-1])
+        return _decide(values, LAMBDAS[-1])
     return _softmax(values)[0]
 
 
+def _decide(values: Floats, lam: float) -> Floats:
+    """Return the closest point of the simplex to ``values / lam``, without sorting clear cases."""
+    rows = (values > (_largest(values) - lam)[:, None]).astype(np.float64)
+    close = np.flatnonzero(rows @ np.ones(rows.shape[1]) > 1.0)
+    rows[close] = project(values[close] / lam)
+    return rows
+
+
+def _largest(values: Floats) -> Floats:
+    """Return the largest value of each row; NumPy is slow along short axes."""
+    return np.asarray(reduce(np.maximum, values.T))
+
+
 def _softmax(values: Floats) -> tuple[Floats, Floats]:
-    top = values.max(axis=1, keepdims=True)
-    rows = np.exp(values - top)
-    total = rows.sum(axis=1, keepdims=True)
-    rows /= total
-    return rows, (top + np.log(total))[:, 0]
+    top = _largest(values)
+    rows = np.exp(values - top[:, None])
+    total = rows @ np.ones(rows.shape[1])
+    rows /= total[:, None]
+    return rows, top + np.log(total)
 
 
 def solve(
@@ -233,11 +246,13 @@ class _Dual:
         pairs = list(zip(self.bands, prices, strict=True))
         values = self.base - np.sum([shifts(band.parts, nu) for band, nu in pairs], axis=0)
         if self.kind == "decisions":
-            rows = project(values / self.lam)
-            worth = (rows * (values - 0.5 * self.lam * rows)).sum(axis=1)
+            rows = _decide(values, self.lam)
+            weighted = rows * self.weight[:, None]
+            total = float((weighted * (values - 0.5 * self.lam * rows)).sum())
         else:
             rows, worth = _softmax(values)
-        total, weighted, gradient = float(self.weight @ worth), rows * self.weight[:, None], []
+            weighted, total = rows * self.weight[:, None], float(self.weight @ worth)
+        gradient = []
         for band, z in zip(self.bands, scaled, strict=True):
             value, slope = band.support(band.own(z) / band.root, self.smoothing)
             total += value
