@@ -10,7 +10,8 @@ import browser
 import numpy as np
 import pytest
 
-from r2b.report import gather, to_html, to_markdown, words
+import r2b
+from r2b.report import gather, to_html, to_markdown, views, words
 
 FEW = {"n_permutations": 40, "n_boot": 20, "frontier_points": 4}
 ARABIC = {"sex": "الجنس", "f": "امرأة", "m": "رجل", "yes": "مهندس", "no": "معلم (أول)"}
@@ -129,3 +130,59 @@ def test_the_scale_of_colours_stays_on_one_line_of_a_phone(
     assert len(tops) == 11 and len(set(tops)) == 1
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     page.close()
+
+
+def test_title_figures_and_line_are_of_one_family_and_one_level_of_chance() -> None:
+    rng = np.random.default_rng(0)
+    sex, race = rng.choice(["f", "m"], 3000), rng.choice(["a", "b", "c"], 3000)
+    y = np.where(rng.random(3000) < 0.3 + 0.2 * (sex == "f") + 0.1 * (race == "a"), "yes", "no")
+    fair = r2b.debias(
+        y, sensitive_features={"sex": sex, "race": race}, families="both", epsilon=0.01
+    )
+    facts = fair.report(form="round", n_boot=0).facts
+    found, proof = facts["headline"], facts["certificate"]
+    (family,) = (each for each in facts["audit"]["families"] if each["name"] == found["family"])
+    assert found["difference"] == pytest.approx(proof["disparity_before"]) == family["disparity"]
+    assert found["chance"] == {"quantile": family["chance"]["quantile"], "of": "family"}
+    assert found["after"] == facts["made"]["disparity"]
+    before, after, *_ = words.answer(facts)
+    said = words.number(100 * found["difference"])
+    assert before["figure"] == said and said in words.title(facts)
+    assert family["name"] in before["note"]
+    assert after["figure"] == words.number(100 * found["after"])
+    assert words.points(family["chance"]["quantile"]) in " ".join(words.summary(facts))
+
+
+def test_no_proof_is_claimed_at_the_top_for_labels_that_were_not_made() -> None:
+    y, sex = ["a", "b", "b", "a", "a", "a"] * 20, ["f", "f", "f", "m", "m", "m"] * 20
+    facts = gather(y, sensitive_features={"sex": sex}, epsilon=0.1, frontier_points=0)
+    assert [each["name"] for each in words.answer(facts)][0::3] == ["Found", "Possible"]
+    assert "none were" in words.answer(facts)[-1]["note"]
+    assert "## The certificate of labels that could be made" in to_markdown(facts)
+    made = r2b.debias(y, sensitive_features={"sex": sex}, epsilon=0.1).report(form="round")
+    assert words.answer(made.facts)[-1]["name"] == "Proof"
+    assert "## The certificate\n" in made.to_markdown()
+
+
+def test_differences_that_grew_are_listed() -> None:
+    adult = r2b.datasets.load_adult()
+    fair = r2b.debias(adult["education"], sensitive_features={"sex": adult["sex"]}, epsilon=0.04)
+    report = fair.report(form="sample", n_boot=0, n_permutations=0)
+    before = r2b.metrics.demographic_parity_difference_by_class(
+        adult["education"], sensitive_features=adult["sex"]
+    ).values
+    after = r2b.metrics.demographic_parity_difference_by_class(
+        fair.sample(), sensitive_features=adult["sex"]
+    ).values
+    listed = {row["class"]: row["after"] for row in views.grown(report.facts)["rows"]}
+    grew = after > before + 0.0005
+    assert 0 < len(listed) == grew.sum()
+    assert listed == {
+        name: pytest.approx(value)
+        for name, value in zip(fair.classes[grew], after[grew], strict=True)
+    }
+    for page in (report.to_html(), report.to_markdown()):
+        assert "Differences that grew" in page and f"In {len(listed)} of 16 pairs" in page
+    fair = r2b.debias(["a", "b", "b", "a"], sensitive_features=["f", "f", "f", "m"], epsilon=0)
+    none = fair.report(form="soft", n_boot=0, n_permutations=0)
+    assert views.grown(none.facts)["rows"] == [] and "In none of 2 pairs" in none.to_markdown()

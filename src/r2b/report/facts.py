@@ -14,9 +14,9 @@ from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
 from r2b._audit.resampling import Draws
 from r2b._audit.tradeoff import fair_as_they_are, solved_along, task_of
 from r2b._constraints.bounds import PARAMETERS, MomentBound
-from r2b._constraints.families.doubts import doubts_of
+from r2b._constraints.families.doubts import FEWEST, doubts_of
 from r2b._data import Dataset
-from r2b._data.arrays import Array, Floats, plain_value
+from r2b._data.arrays import SAME, Array, Floats, plain_value
 from r2b._data.merge import cell_sums, class_weights
 from r2b._data.values import json_value
 from r2b._labels import FairLabels, means_by_cell
@@ -28,7 +28,7 @@ from r2b.errors import ParameterError
 from r2b.metrics.intervals import effective_size
 from r2b.metrics.means import means_of as cell_means
 from r2b.report.trace import mark_of, stamp, versions
-from r2b.report.words import limits_of
+from r2b.report.words import limits_of, verdict
 
 Leaving = tuple[str, Realised]
 
@@ -215,6 +215,7 @@ def facts_of(
     if form is not None:
         held = proof if leaving is None else leaving[1]
         made = {"form": form, "disparity": held.disparity, "excess": held.excess}
+    after = _families_after(found, fair, None if leaving is None else leaving[1])
     return _facts(
         found,
         data,
@@ -222,13 +223,13 @@ def facts_of(
         label=label_name,
         command=command,
         settings=settings or {},
-        headline=_headline(found, proof),
+        headline=_headline(found, proof, after),
         change=_change(fair),
         cost=None if path is None else _cost(fair, path, found),
         certificate={**proof.to_json(), "holds": proof.holds},
         leaving=None if leaving is None else {"form": leaving[0], **leaving[1].to_json()},
         made=made,
-        after=_families_after(found, fair, None if leaving is None else leaving[1]),
+        after=after,
         doubts=doubts_of(data.cells, fair.families, fair.classes.tolist()),
     )
 
@@ -353,33 +354,43 @@ def _weights(weight: Floats, repeats: Array | None) -> dict[str, Any]:
     }
 
 
-def _headline(found: Audit, proof: Certificate | None) -> dict[str, Any] | None:
-    """Describe the worst difference that is beyond chance, or else the largest."""
-    worst = found.worst or found.largest
-    if worst is None:
+def _headline(
+    found: Audit, proof: Certificate | None, after: list[dict[str, Any]] | None = None
+) -> dict[str, Any] | None:
+    """Describe the largest difference between two groups, of the families that are bounded.
+
+    If chance explains it, for groups of these sizes, and another difference is beyond chance,
+    describe that one.
+    """
+    bounded = {each.name for each in proof.families} if proof is not None else set()
+    families = [each for each in found.families if each.name in bounded] or found.families
+    if not families:
         return None
-    family = next(family for family in found.families if family.name == worst.family)
-    after = [
-        np.ptp(proof.means[each.groups], axis=0).max()
-        for each in (() if proof is None else proof.families)
-        if proof is not None and each.name == family.name and each.bound == "range"
-    ]
-    tested = worst.level is not None
-    verdict = "beyond chance" if worst.beyond_chance else "within chance"
+    family = max(families, key=lambda each: each.disparity)
+    one, tested = family.largest, family.chance is not None and family.levels is not None
+    level = family.chance.quantile if family.chance is not None else None
+    above = level is not None and one.value > level + SAME
+    pair = tested and above != one.beyond_chance
+    worst = [each.worst for each in families if each.worst is not None]
+    if tested and worst and not (above and one.beyond_chance and min(one.rows) >= FEWEST):
+        one, pair = max(worst, key=lambda each: each.excess), True
+        family = next(each for each in families if each.name == one.family)
+    level = one.level if pair else level
+    later = [each["disparity"] for each in after or () if each["name"] == family.name]
     # The interval is that of the largest difference, and of no other.
-    own = family.interval is not None and worst == family.largest
+    own = family.interval is not None and one == family.largest
     return {
-        "family": worst.family,
-        "class": worst.class_name,
-        "groups": worst.groups,
-        "means": worst.means,
-        "rows": worst.rows,
-        "difference": worst.value,
+        "family": one.family,
+        "class": one.class_name,
+        "groups": one.groups,
+        "means": one.means,
+        "rows": one.rows,
+        "difference": one.value,
         "interval": tuple(family.interval) if own and family.interval is not None else None,
         "level": found.level,
-        "chance": {"quantile": worst.level} if tested else None,
-        "verdict": verdict if tested else "not tested",
-        "after": after[0] if after else None,
+        "chance": {"quantile": level, "of": "pair" if pair else "family"} if tested else None,
+        "verdict": verdict(one.beyond_chance if tested else None),
+        "after": later[0] if later else None,
     }
 
 

@@ -98,6 +98,7 @@ def _report(found: Any, name: str, facts: dict[str, Any], **more: Any) -> str:
         answer=words.answer(facts),
         left_out=words.left_out(facts),
         four_fifths=views.four_fifths(facts),
+        grown=views.grown(facts),
         listed=views.LISTED_MOVES,
         **more,
     )
@@ -158,12 +159,17 @@ def markdown_text(value: Any) -> str:
     return f"\\{line}" if line.startswith(("-", "+", "!", "(", "#")) else line
 
 
-def named(name: Any, most: int = 60) -> Any:
-    """Write a name; of a long one the ends, and all of it where the mouse rests."""
+def named(name: Any, most: int = 60, *, narrow: bool = False) -> Any:
+    """Write a name; of a long one the ends, and all of it where the mouse rests.
+
+    In a narrow column lines may end after an equals sign.
+    """
     from markupsafe import Markup, escape
 
     short = words.shortened(name, most)
     text = escape(words.isolated(short))
+    if narrow:
+        text = text.replace("=", Markup("=<wbr>"))
     if short == str(name):
         return text
     return Markup('<bdi title="{}">{}</bdi>').format(directions_shown(str(name)), text)

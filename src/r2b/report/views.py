@@ -199,6 +199,44 @@ def _ratios(
     }
 
 
+def grown(facts: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the classes in which the largest difference of a family grew, the most first.
+
+    None if the report does not compare labels before and after.
+    """
+    change, after = facts["change"], _by_name(facts["after"])
+    if change is None or change["unchanged"] or not after:
+        return None
+    rows, compared = [], 0
+    for family in facts["audit"]["families"]:
+        later = after[family["name"]]["disparity_by_class"]
+        for k, pair in enumerate(zip(family["disparity_by_class"], later, strict=True)):
+            if any(isinstance(value, str) for value in pair):  # hidden, as a cell has few rows
+                continue
+            compared += 1
+            before, now = map(float, pair)
+            # less than half of the last digit that is shown is no growth
+            if now > before + 0.0005:
+                name = words.family_name(family["name"])
+                row = {
+                    "family": name,
+                    "class": family["classes"][k],
+                    "before": before,
+                    "after": now,
+                }
+                rows.append(row)
+    rows.sort(key=lambda row: row["before"] - row["after"])
+    least, verb = words.points(0.0005), words.made(facts, "would grow", "grew")
+    said = f"In none of {compared:,} pairs of a family and a class the largest difference {verb}"
+    if rows:
+        said = f"In {len(rows):,} of {compared:,} pairs of a family and a class the largest"
+        said += f" difference {verb}"
+    said += f" by more than {least}."
+    if len(rows) > TOP_ROWS:
+        said += f" Shown: the {TOP_ROWS} that {verb} most."
+    return {"rows": rows[:TOP_ROWS], "said": said}
+
+
 def flows(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the groups whose labels change: charts of the first, and tables."""
     model, classes = facts["model"] or {}, facts["data"]["classes"]

@@ -342,7 +342,7 @@ def _attribute(each: dict[str, Any]) -> str:
 
 def answer(facts: dict[str, Any]) -> list[dict[str, str]]:
     """Return the figures that a reader looks for first, each with its unit and a note."""
-    return _answer_of_audit(facts) if facts["change"] is None else _answer_of_change(facts)
+    return _answer_of_audit(facts) if facts["made"] is None else _answer_of_change(facts)
 
 
 def _figure(name: str, figure: str, unit: str, note: str) -> dict[str, str]:
@@ -351,28 +351,34 @@ def _figure(name: str, figure: str, unit: str, note: str) -> dict[str, str]:
 
 def _answer_of_change(facts: dict[str, Any]) -> list[dict[str, str]]:
     proof, change, done = facts["certificate"], facts["change"], facts["made"]
-    after, above, form = proof["disparity"], 0.0, "as probabilities"
-    if done is not None:
-        after, above = done["disparity"], done["excess"]
-        form = f"in the labels returned, {_FORMS[done['form']]}"
+    after, above = done["disparity"], done["excess"]
+    form = f"in the labels returned, {_FORMS[done['form']]}"
     kept = "within the bound" if above <= 1e-9 else f"{points(above)} above the bound"
     what = "probabilities" if facts["leaving"] else "labels"
     closer = f"no {what} within the bound are closer" if change["proven"] else change["status"]
-    moments = facts["headline"] is None and not facts["audit"]["families"]
-    unit = "moment" if moments else "points"
-
-    def figure(value: float) -> str:
-        return number(value, 3) if moments else number(100 * value)
-
+    found, largest = facts["headline"], "largest difference"
+    if found is not None and found["chance"] is not None and found["chance"]["of"] == "pair":
+        largest += ", which small groups owe to chance,"
+    elif found is not None and found["family"]:
+        largest += f" in {family_name(found['family'])},"
     gap = tiny(proof["relative_gap"])
+    figure, unit = _in_its_unit(facts)
+    before = figure(proof["disparity_before"])
     return [
-        _figure("Before", figure(proof["disparity_before"]), unit, "in the labels that came"),
-        _figure(made(facts, "After, if made", "After"), figure(after), unit, f"{form}; {kept}"),
+        _figure("Before", before, unit, f"{largest} in the labels that came"),
+        _figure("After", figure(after), unit, f"{form}; {kept}"),
         _bound(proof),
         _figure(
             "Proof", "holds" if proof["holds"] else "open", "", f"{closer}; relative gap {gap}"
         ),
     ]
+
+
+def _in_its_unit(facts: dict[str, Any]) -> tuple[Callable[[float], str], str]:
+    """Return how disparities are written, and their unit."""
+    if facts["headline"] is None and not facts["audit"]["families"]:
+        return lambda value: number(value, 3), "moment"
+    return lambda value: number(100 * value), "points"
 
 
 def _bound(proof: dict[str, Any]) -> dict[str, str]:
@@ -393,9 +399,13 @@ def _bound(proof: dict[str, Any]) -> dict[str, str]:
 def _answer_of_audit(facts: dict[str, Any]) -> list[dict[str, str]]:
     found, families = facts["headline"], facts["audit"]["families"]
     if found is None:
-        return []
+        return _answer_if_made(facts)
     difference = number(100 * found["difference"])
-    figures = [_figure("Found", difference, "points", "largest difference between two groups")]
+    where = f" of {family_name(found['family'])}" if found["family"] else ""
+    note = f"largest difference between two groups{where}"
+    if found["chance"] is not None and found["chance"]["of"] == "pair":
+        note = f"between two groups{where}, the difference farthest beyond chance"
+    figures = [_figure("Found", difference, "points", note)]
     if found["chance"] is not None:
         most = number(100 * found["chance"]["quantile"])
         note = "at most, in 19 of 20 tables without any difference"
@@ -405,10 +415,20 @@ def _answer_of_audit(facts: dict[str, Any]) -> list[dict[str, str]]:
         note = f"{number(100 * found['level'], 0)} % interval of the difference"
         figures.append(_figure("Interval", f"{low} to {high}", "points", note))
     ratios = [family["ratio"] for family in families if isinstance(family["ratio"], float)]
-    if ratios:
+    if ratios and facts["change"] is None:
         note = "lowest share of a group over the highest; four fifths is 0.8"
         figures.append(_figure("Ratio", ratio(min(ratios)), "", note))
-    return figures + _answer_of_model(facts)
+    return figures + _answer_if_made(facts) + _answer_of_model(facts)
+
+
+def _answer_if_made(facts: dict[str, Any]) -> list[dict[str, str]]:
+    """Say what labels would have that could be made."""
+    change = facts["change"]
+    if change is None or change["unchanged"]:
+        return []
+    figure, unit = _in_its_unit(facts)
+    note = f"if {percent(change['expected_changes'])} of the labels were changed; none were"
+    return [_figure("Possible", figure(facts["certificate"]["disparity"]), unit, note)]
 
 
 def _answer_of_model(facts: dict[str, Any]) -> list[dict[str, str]]:
@@ -509,10 +529,13 @@ def _found(facts: dict[str, Any]) -> list[str]:
     sentences = [f"{shares} {_against_others(facts)}".rstrip()]
     if found["chance"] is not None:
         chance = points(found["chance"]["quantile"])
+        start = f"If the {noun(facts)} had nothing to do with the group,"
         sentences.append(
-            f"If the {noun(facts)} had nothing to do with the group, two groups of these sizes "
-            f"would differ by chance, by no more than {chance} in 19 of 20 tables, with all groups "
-            "looked at."
+            f"{start} no two groups of {family} would differ by chance by more than {chance} in 19 "
+            "of 20 tables."
+            if found["chance"]["of"] == "family"
+            else f"{start} two groups of these sizes would differ by chance, by no more than "
+            f"{chance} in 19 of 20 tables, with all groups looked at."
         )
     return sentences
 
@@ -568,12 +591,17 @@ def _after(facts: dict[str, Any]) -> str:
     if change["unchanged"]:
         advice = change["advice"][0].lower() + change["advice"][1:]
         return f"Nothing {made(facts, 'has', 'had')} to change: {advice}"
+    own = [
+        max(each["measure"])
+        for each in facts["certificate"]["families"]
+        if found and each["name"] == found["family"] and each["bound"] == "range"
+    ]
     if found is None:
         to = f"a {BOUNDS['moments']} of {number(change['disparity'], 3)}"
-    elif found["after"] is None:
+    elif found["difference"] < facts["certificate"]["disparity_before"] - SAME or not own:
         to = f"a largest difference of {points(change['disparity'])}"
     else:
-        to = points(found["after"])
+        to = points(own[0])
     proof = "That no labels are closer is not proven."
     if change["proven"]:
         proof = "No labels that do so are closer to these, and that is proven."

@@ -1,0 +1,73 @@
+"""The report in a browser: every figure beside its name, and every name inside its box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import browser
+import numpy as np
+import pytest
+
+import r2b
+
+pytestmark = pytest.mark.skipif(browser.find() is None, reason="needs Chromium")
+
+LONG = "Fachkraft für Lebensmitteltechnik und Qualitätssicherung in der Außenstelle"
+CLASSES = [
+    LONG,
+    f"{LONG}, zweiter Bildungsweg",
+    "W" * 120,
+    " blank before",
+    "a  b\u00a0c",
+    "漢字" * 40,
+]
+GROUPS = ["São Tomé e Príncipe", "e\u0301" * 70, "x" * 90, " ", LONG]
+LEFT_OF_NAME = """[...document.querySelectorAll("dl.facts dd")].filter(figure => {
+  let name = figure;
+  while (name.tagName !== "DT") name = name.previousElementSibling;
+  return figure.getBoundingClientRect().left <= name.getBoundingClientRect().left;
+}).length"""
+OUTSIDE = """[...document.querySelectorAll("svg text, td, th, dd, h1, figcaption, code")]
+  .filter(each => each.getClientRects().length)
+  .filter(each => {
+    const picture = each.closest("svg.flow, svg.frontier");
+    if (picture === null) return each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0;
+    const own = each.getBoundingClientRect(), whole = picture.getBoundingClientRect();
+    return own.left < whole.left - 1 || own.right > whole.right + 1;
+  }).map(each => `${each.tagName} ${each.textContent.slice(0, 60)}`)"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(0)
+    group, other = rng.choice(GROUPS, 1500), rng.choice(["f", "m"], 1500)
+    shares = rng.dirichlet(np.ones(len(CLASSES)), len(GROUPS))
+    y = [rng.choice(CLASSES, p=shares[GROUPS.index(each)]) for each in group]
+    who = {"Herkunft oder Geburtsort der befragten Person": group, "sex": other}
+    fair = r2b.debias(y, sensitive_features=who, families="both", epsilon=0.01)
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    fair.report(path, form="round")
+    return path
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[browser.Browser]:
+    with browser.launch() as found:
+        yield found
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_figures_stand_beside_their_names_and_names_inside_their_boxes(
+    chromium: browser.Browser, report: Path, width: int, dark: bool
+) -> None:
+    page = chromium.open(report.as_uri(), width=width, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.querySelectorAll('#check dd').length") >= 4
+    if width > 544:
+        assert page.evaluate(LEFT_OF_NAME) == 0
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    assert page.evaluate(OUTSIDE) == []
+    assert page.axe(every=True) == []
+    page.close()
