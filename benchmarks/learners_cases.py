@@ -11,17 +11,13 @@ from typing import Any
 import numpy as np
 
 import r2b
+from experiments.adult import N_CLASSES, TEST_SHARE, columns_of, encoded
 from r2b.metrics import demographic_parity_difference
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.performance import top_k_accuracy
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-NUMBERS = ("age", "fnlwgt", "capital-gain", "capital-loss", "hours-per-week")
-ONE_HOT = ("workclass", "marital-status", "relationship")
-ORDINAL = ("occupation", "race", "native-country", "income")
-N_CLASSES = 16
-TEST_SHARE = 0.25
 PERMUTATIONS = 50
 
 
@@ -51,14 +47,8 @@ class Split:
 @cache
 def adult() -> tuple[Array, Array, Array]:
     """Return the 29 features, education in order, and sex, of rows without a question mark."""
-    table = r2b.datasets.load_adult().complete()
-    columns = [table[name].astype(float) for name in NUMBERS]
-    for name in ONE_HOT:
-        columns += [(table[name] == value).astype(float) for value in np.unique(table[name])]
-    columns += [np.unique(table[name], return_inverse=True)[1].astype(float) for name in ORDINAL]
-    place = {name: k for k, name in enumerate(table.education_order)}
-    y = np.array([place[name] for name in table["education"].tolist()])
-    return np.column_stack(columns), y, (table["sex"] == "Male").astype(int)
+    columns, y, sex = columns_of()
+    return encoded(columns, "mixed"), y, sex
 
 
 def split_of(p: float, seed: int) -> Split:

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 import r2b
-from benchmarks.learners_cases import NUMBERS, ONE_HOT, ORDINAL
+from experiments.adult import NUMBERS, TEXTS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -91,7 +91,7 @@ def _adult_features(left_out: tuple[str, ...]) -> Array:
     """Return numbers, and categories as columns of 0 and 1; no sex, no race, no label."""
     table = _adult()
     columns = [table[name].astype(float) for name in NUMBERS]
-    for name in (*ONE_HOT, *ORDINAL):
+    for name in TEXTS:
         if name in left_out:
             continue
         values, counts = np.unique(table[name], return_counts=True)

@@ -9,7 +9,7 @@ from experiments.adult_page import LEARNERS, READ_AS, SETTINGS
 from experiments.experiment import Row
 from experiments.labelling import METHODS, SPOKEN, VISIBLE
 from experiments.paper_numbers import ADULT, ADULT_DATA_PARITY, MEASURES
-from experiments.tables import MISSING, cell, chosen, markdown
+from experiments.tables import cell, chosen, markdown
 
 _CHOICES: Final = ("features", "order", "repair", "labels", "ties")
 _SHOWN: Final = ("parity", "top-1", "top-2", "top-3", "error parity")
@@ -77,8 +77,7 @@ def _line(rows: Sequence[Row]) -> list[str]:
         ((first.get("labels") or "drawn"), (first.get("ties") or "at random")) if knn else ("", "")
     )
     repair = first["repair"] if first["method"] == "DPR" else ""
-    cells = [cell(rows, measure) for measure in ("data_parity", *MEASURES)]
-    numbers = [MISSING if value is None else f"{value.mean:.1f}" for value in cells]
+    numbers = [f"{cell(rows, measure).mean:.1f}" for measure in ("data_parity", *MEASURES)]
     named = SPOKEN.get(first["method"], first["method"])
     return [
         f"{first['p']:g}",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from experiments.experiment import Configuration, Experiment, Row
 from experiments.figures import Axis, Panel, Picture, Series, points
-from experiments.tables import MISSING, cell, chosen, markdown
+from experiments.tables import cell, chosen, markdown
 from r2b._data.arrays import Floats
 from r2b.methods import DPRemover
 from r2b.methods.quantiles import RankCdf
@@ -154,17 +154,12 @@ enough for the sample, and shows no number."""
             line = [f"{size:,}", f"{spread:g}"]
             for bins in BINS:
                 found = chosen(rows, size=size, spread=spread, bins=bins)
-                cells = [
-                    cell(found, "distance_after"),
-                    cell(found, "distance_new_rows"),
-                    cell(found, "values_two_modes", 1.0),
-                ]
-                before = cell(found, "distance_before")
                 if bins == "equal_mass":
-                    line.append(MISSING if before is None else before.text())
+                    line.append(cell(found, "distance_before").text())
                 line += [
-                    MISSING if value is None else value.text(0 if j == 2 else 1)
-                    for j, value in enumerate(cells)
+                    cell(found, "distance_after").text(),
+                    cell(found, "distance_new_rows").text(),
+                    cell(found, "values_two_modes", 1.0).text(0),
                 ]
             body.append(line)
     head = ["rows per group", "spread", "before, %"]
@@ -173,55 +168,33 @@ enough for the sample, and shows no number."""
         for spoken in BINS.values()
         for name in ("after, %", "new rows, %", "values")
     ]
-    return f"{words}\n\n{markdown(head, body)}" if body else f"{words}\n\nNot run."
+    return f"{words}\n\n{markdown(head, body)}"
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw the distance after repair by spread."""
+    lines = {
+        "before": ("equal_mass", "distance_before"),
+        **{spoken: (bins, "distance_new_rows") for bins, spoken in BINS.items()},
+    }
     panels = []
     for size in sorted({row["size"] for row in rows}):
-        found = {
-            bins: [
-                (spread, chosen(rows, size=size, spread=spread, bins=bins))
-                for spread in SPREADS[::-1]
-            ]
-            for bins in BINS
-        }
         series = [
             Series(
-                "before",
+                name,
                 points(
-                    (spread, cell(some, "distance_before")) for spread, some in found["equal_mass"]
+                    (spread, cell(chosen(rows, size=size, spread=spread, bins=bins), measure))
+                    for spread in SPREADS[::-1]
                 ),
             )
+            for name, (bins, measure) in lines.items()
         ]
-        for bins, spoken in BINS.items():
-            series.append(
-                Series(
-                    spoken,
-                    points(
-                        (spread, cell(some, "distance_new_rows")) for spread, some in found[bins]
-                    ),
-                )
-            )
-        panels.append(
-            Panel(
-                f"{size:,} rows per group",
-                tuple(series),
-                Axis("distance of the groups (%)", zero=True),
-            )
-        )
+        axis = Axis("distance of the groups (%)", zero=True)
+        panels.append(Panel(f"{size:,} rows per group", tuple(series), axis))
     words = "The largest difference between their distribution functions, after repair on new rows; 99 % intervals. 0 is repaired."
     along = Axis("spread of a mode (logarithmic)", "log", (0.001, 0.01, 0.1, 1.0))
-    return (
-        {
-            "distance": Picture(
-                "DP remover: how far groups lie apart, by bins", words, (tuple(panels),), along
-            )
-        }
-        if panels
-        else {}
-    )
+    title = "DP remover: how far groups lie apart, by bins"
+    return {"distance": Picture(title, words, (tuple(panels),), along)}
 
 
 EXPERIMENT: Final = Experiment(

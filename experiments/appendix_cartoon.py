@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from experiments.experiment import Configuration, Experiment, Row
 from experiments.labelling import LABEL_METHODS, SPOKEN
-from experiments.tables import MISSING, chosen, markdown
+from experiments.tables import chosen, markdown
 
 GROUPS: Final = np.array([0, 1, 0])
 LABELS: Final = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
@@ -71,14 +71,10 @@ pinned, and the exact optimum do. R2B also sets negative entries of Z to 0 and d
 nothing here, as Z has no entry below 0 left that shows."""
     body = []
     for case in CASES:
-        found = chosen(rows, case=case)
+        [row] = chosen(rows, case=case)
         spoken = {"data": "labels as they are", "figure": "the figure's, normalised"}.get(
             case, SPOKEN.get(case, case)
         )
-        if not found:
-            body.append([spoken, *[MISSING] * 5, ""])
-            continue
-        row = found[0]
         paper = (
             f"{PAPER[case]:g}{' ✓' if abs(row['parity'] - PAPER[case]) < 5e-4 else ' ✗'}"
             if case in PAPER

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from experiments.experiment import Configuration, Experiment, Row
 from experiments.figures import Axis, Panel, Picture, Series, points
-from experiments.tables import MISSING, cell, chosen, markdown
+from experiments.tables import cell, chosen, markdown
 from r2b.metrics.chance import sampling_level
 
 Codes = NDArray[np.integer]
@@ -98,66 +98,57 @@ such samples per seed, `permuted` the package's `sampling_level` of one of them,
 `standardised` is the measured disparity divided by the largest standard deviation of a difference, sqrt(V) with V = max p_k (1 - p_k) (1/n_1 +
 1/n_2). The paper's Theta(sqrt(log L)) is about this number. In disparity itself it is the smaller effect: V falls with 1/L where classes are
 even, which is the paper's second effect, and with the number of rows, which it leaves out."""
+    head = ["rows", "classes", "measured, %", "permuted, %", "sqrt(2 V log 2L), %"]
+    head += ["sharper bound, %", "standardised", "sqrt(2 log 2L)"]
     parts = [words]
     for kind, spoken in KINDS.items():
-        body = []
-        for size in sorted({row["size"] for row in chosen(rows, kind=kind)}):
-            body += [
-                _line(chosen(rows, kind=kind, size=size, classes=classes), size, classes)
-                for classes in CLASSES
-            ]
-        head = [
-            "rows",
-            "classes",
-            "measured, %",
-            "permuted, %",
-            "sqrt(2 V log 2L), %",
-            "sharper bound, %",
-            "standardised",
-            "sqrt(2 log 2L)",
+        body = [
+            _line(chosen(rows, kind=kind, size=size, classes=classes), size, classes)
+            for size in sorted({row["size"] for row in rows})
+            for classes in CLASSES
         ]
-        parts.append(
-            f"### {spoken[0].upper()}{spoken[1:]}\n\n{markdown(head, body) if body else 'Not run.'}"
-        )
-    parts.append(_growth(rows))
-    return "\n\n".join(part for part in parts if part)
+        parts.append(f"### {spoken[0].upper()}{spoken[1:]}\n\n{markdown(head, body)}")
+    return "\n\n".join([*parts, _growth(rows)])
 
 
 def _line(rows: Sequence[Row], size: int, classes: int) -> list[str]:
-    cells = [cell(rows, measure) for measure in ("parity", "chance", "approximation", "sharper")]
-    standardised = cell(rows, "standardised", 1.0)
-    numbers = [MISSING if value is None else value.text(2) for value in cells]
+    measures = ("parity", "chance", "approximation", "sharper")
     return [
         f"{size:,}",
         str(classes),
-        *numbers,
-        MISSING if standardised is None else standardised.text(2),
+        *(cell(rows, measure).text(2) for measure in measures),
+        cell(rows, "standardised", 1.0).text(2),
         f"{sqrt(2 * log(2 * classes)):.2f}",
     ]
 
 
+def order(rows: Sequence[Row], kind: str) -> tuple[float, float]:
+    """Return the standardised disparity over sqrt(2 log 2L) of the largest samples, for 4 and for the most classes."""
+    size = max(row["size"] for row in rows)
+    few, many = (
+        cell(chosen(rows, kind=kind, size=size, classes=classes), "standardised", 1.0).mean
+        / sqrt(2 * log(2 * classes))
+        for classes in (CLASSES[1], CLASSES[-1])
+    )
+    return few, many
+
+
 def _growth(rows: Sequence[Row]) -> str:
     """Say how the standardised number compares with sqrt(2 log 2L) for few and for many classes."""
-    size, ends = max((row["size"] for row in rows), default=0), (CLASSES[1], CLASSES[-1])
+    size, ends = max(row["size"] for row in rows), (CLASSES[1], CLASSES[-1])
     said = []
     for kind in KINDS:
-        found = [chosen(rows, kind=kind, size=size, classes=classes) for classes in ends]
-        cells = [
-            cell(each, measure, scale)
-            for measure, scale in (("standardised", 1.0), ("parity", 100.0))
-            for each in found
+        few, many = order(rows, kind)
+        levels = [
+            cell(chosen(rows, kind=kind, size=size, classes=classes), "parity").mean
+            for classes in ends
         ]
-        known = [value.mean for value in cells if value is not None]
-        if len(known) == len(cells):
-            ratios = [known[j] / sqrt(2 * log(2 * classes)) for j, classes in enumerate(ends)]
-            said.append(
-                f"{kind} classes: standardised disparity over sqrt(2 log 2L) goes from {ratios[0]:.2f} to {ratios[1]:.2f}, disparity itself from "
-                f"{known[2]:.2f} to {known[3]:.2f} %"
-            )
-    if not said:
-        return ""
-    words = f"From {ends[0]} to {ends[1]} classes, {size:,} rows: {'; '.join(said)}. "
-    return words + (
+        said.append(
+            f"{kind} classes: standardised disparity over sqrt(2 log 2L) goes from {few:.2f} to {many:.2f}, disparity itself from "
+            f"{levels[0]:.2f} to {levels[1]:.2f} %"
+        )
+    return (
+        f"From {ends[0]} to {ends[1]} classes, {size:,} rows: {'; '.join(said)}. "
         "With even classes the ratio rises towards 1: the order is sqrt(log L), as the paper says. With skewed ones it falls, since the "
         "most frequent classes decide: the paper's order needs classes of like variance."
     )
@@ -183,18 +174,8 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
         grid.append(tuple(panels))
     words = "The true disparity is 0. Mean over seeds with 99 % intervals; both axes logarithmic."
     along = Axis("classes", "log", tuple(map(float, CLASSES[::2])))
-    return (
-        {
-            "parity": Picture(
-                "Disparity that fair samples show, by the number of classes",
-                words,
-                tuple(grid),
-                along,
-            )
-        }
-        if rows
-        else {}
-    )
+    title = "Disparity that fair samples show, by the number of classes"
+    return {"parity": Picture(title, words, tuple(grid), along)}
 
 
 EXPERIMENT: Final = Experiment(

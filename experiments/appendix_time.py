@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from experiments.experiment import Configuration, Experiment, Row
-from experiments.tables import MISSING, chosen, markdown
+from experiments.tables import chosen, markdown
 from experiments.theory_figures import growth
 from r2b._data.compute import one_blas_thread
 from r2b.methods import R2B, Exact, LabelMethod
@@ -115,10 +115,10 @@ def configurations(quick: bool) -> list[Configuration]:
     ]
 
 
-def median_time(rows: Sequence[Row], **wanted: Any) -> float | None:
+def median_time(rows: Sequence[Row], **wanted: Any) -> float:
     """Return the median seconds of a case: 16 classes and 2 groups where nothing else is said."""
     found = chosen(rows, **{"classes": CLASSES, "groups": 2, **wanted})
-    return float(np.median([row["time"] for row in found])) if found else None
+    return float(np.median([row["time"] for row in found]))
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -132,36 +132,26 @@ group and class; distributions cannot be merged."""
     body = []
     for labels, size, classes, groups in CASES:
         for solver, spoken in SOLVERS.items():
-            wanted = {"labels": labels, "size": size, "classes": classes, "groups": groups}
-            found = chosen(rows, **wanted, solver=solver)
             if solver == "sgd" and (labels, size, classes, groups) != SGD_CASE:
                 continue
-            shape = [labels, f"{size:,}", str(classes), str(groups), spoken]
+            wanted = {"labels": labels, "size": size, "classes": classes, "groups": groups}
             taken = median_time(rows, **wanted, solver=solver)
-            if taken is None:
-                body.append([*shape, MISSING, ""])
-                continue
-            each = found[0]["time_per_label_and_round"]
-            pace = (
-                ""
-                if each is None
-                else f"{taken / classes / (1 if solver == 'sgd' else ROUNDS):.2g} s"
-            )
+            rounds = {"sgd": 1, "rounds": ROUNDS}.get(solver)
+            pace = "" if rounds is None else f"{taken / classes / rounds:.2g} s"
+            shape = [labels, f"{size:,}", str(classes), str(groups), spoken]
             body.append([*shape, f"{taken:.2g} s", pace])
     head = ["labels", "rows", "classes", "groups", "solver", "time", "per label and round"]
     return f"{words}\n\n{markdown(head, body)}\n\n{_growth(rows)}"
 
 
-def exponent(rows: Sequence[Row], varied: str, solver: str) -> float | None:
-    """Return the power of what is varied that time grows with; None where an end was not run."""
-    column = _COLUMN[varied]
-    ends = [
-        median_time(rows, **{**_USUAL, column: value}, solver=solver) for value in VARIED[varied]
-    ]
-    if ends[0] is None or ends[1] is None:
-        return None
+def exponent(rows: Sequence[Row], varied: str, solver: str) -> float:
+    """Return the power of what is varied that time grows with."""
+    least, most = (
+        median_time(rows, **{**_USUAL, _COLUMN[varied]: value}, solver=solver)
+        for value in VARIED[varied]
+    )
     few, many = VARIED[varied]
-    return float(np.log(ends[1] / ends[0]) / np.log(many / few))
+    return float(np.log(most / least) / np.log(many / few))
 
 
 def _growth(rows: Sequence[Row]) -> str:
@@ -174,7 +164,7 @@ there are, so that groups cost little."""
         body.append(
             [
                 f"{varied}, {ends[0]:,} to {ends[1]:,}",
-                *(MISSING if power is None else f"{power:.1f}" for power in powers),
+                *(f"{power:.1f}" for power in powers),
             ]
         )
     return f"{words}\n\n{markdown(['varied', SOLVERS['rounds'], SOLVERS['exact']], body)}"

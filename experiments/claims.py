@@ -8,6 +8,7 @@ from typing import Final
 
 from experiments.experiment import Row
 from experiments.paper_numbers import METHODS as PAPER_METHODS
+from experiments.synthetic_page import grid_of
 from experiments.tables import MARGIN, Cell, chosen, markdown, paired
 
 Results = Mapping[str, Sequence[Row]]
@@ -96,9 +97,9 @@ class Setting:
     accuracy: str
     rows: Mapping[str, Sequence[Row]]
 
-    def difference(self, one: str, other: str, measure: str = "parity") -> Cell | None:
+    def difference(self, one: str, other: str, measure: str = "parity") -> Cell:
         """Return the paired difference of two methods in percentage points, one minus other."""
-        return paired(self.rows.get(one, ()), self.rows.get(other, ()), measure)
+        return paired(self.rows[one], self.rows[other], measure)
 
 
 def on_adult(
@@ -116,13 +117,9 @@ def on_adult(
 
 def on_synthetic(results: Results) -> Iterator[Setting]:
     """Yield the 36 synthetic settings, in which learners do not see the attribute."""
-    found: dict[tuple[str, int, int, int], list[Row]] = {}
-    for row in chosen(results["synthetic"], attribute="hidden"):
-        key = row["learner"], row["features"], row["classes"], row["per_class"]
-        found.setdefault(key, []).append(row)
-    for key, rows in sorted(found.items()):
+    for key, rows in grid_of(chosen(results["synthetic"], attribute="hidden")).items():
         name = f"{'kNN' if key[0] == 'knn' else 'forest'}, d = {key[1]}, L = {key[2]}"
-        yield Setting("synthetic", f"{name}, n = {key[3]:,}", False, "top_1", by_method(rows))
+        yield Setting("synthetic", f"{name}, n = {key[3]:,}", False, "top_1", rows)
 
 
 def on_stand_ins(results: Results) -> Iterator[Setting]:

@@ -21,13 +21,13 @@ from experiments.experiment import Row
 from experiments.labelling import SPOKEN
 from experiments.normalising_page import PAPER_AFTER, PAPER_BEFORE, largest
 from experiments.rounds_page import CLOSE, off_by
-from experiments.synthetic_page import LEARNERS, Grid, left_by_remover
+from experiments.synthetic_page import LEARNERS, Grid, grid_of, left_by_remover
 from experiments.tables import cell, chosen, higher, lower
 
 
 def hidden(results: Results) -> Grid:
     """Return the settings in which learners do not see the attribute, as on Adult."""
-    return Grid(chosen(results["synthetic"], attribute="hidden"))
+    return grid_of(chosen(results["synthetic"], attribute="hidden"))
 
 
 def _stronger(results: Results) -> Finding:
@@ -45,9 +45,7 @@ def _stronger(results: Results) -> Finding:
 def _features(results: Results) -> Finding:
     grid = hidden(results)
     shares = {
-        (learner, d): left_by_remover(grid, learner, d) or 0.0
-        for learner in LEARNERS
-        for d in (10, 100)
+        (learner, d): left_by_remover(grid, learner, d) for learner in LEARNERS for d in (10, 100)
     }
     words = "; ".join(
         f"{LEARNERS[learner]}: DPR leaves {100 * shares[learner, 10]:.0f} % of the baseline's disparity with 10 features, "
@@ -76,8 +74,8 @@ def _can_fail(results: Results) -> Finding:
 def _ost(results: Results) -> Finding:
     rows = chosen(results["normalising"], method="OST")
     synthetic, drawn = (
-        largest(rows, "divided", kind="labels") or 0.0,
-        largest(rows, "divided", kind="drawn") or 0.0,
+        largest(rows, "divided", kind="labels"),
+        largest(rows, "divided", kind="drawn"),
     )
     before = max(row["before"] for row in rows)
     tried = max(row["divided"] for row in rows if row["kind"] != "drawn")
@@ -146,8 +144,7 @@ def _overlap(results: Results) -> Finding:
 
     def mean(learner: str, method: str, d: int, classes: int) -> float:
         wanted = {"learner": learner, "method": method, "features": d, "classes": classes}
-        found = cell(chosen(rows, **wanted), "top_1")
-        return found.mean if found else 0.0
+        return cell(chosen(rows, **wanted), "top_1").mean
 
     cases = [(learner, method) for learner in LEARNERS for method in ("BL", "R2B")]
     dropped = sum(

@@ -18,11 +18,9 @@ from experiments.coco_page import figures, section
 from experiments.coco_softmax import PAPER_SCHEDULE, linear_softmax
 from experiments.experiment import Configuration, Experiment, Row
 from experiments.labelling import FAIR_MODEL, LABEL_METHODS, METHODS, VISIBLE, visible_labels
-from experiments.learners import PERMUTATIONS
+from experiments.learners import measures_of
 from r2b.methods import Reweighing, Unchanged
-from r2b.metrics import demographic_parity_difference
-from r2b.metrics.chance import sampling_level
-from r2b.metrics.performance import error_parity, top_k_accuracy, tv_accuracy
+from r2b.metrics.performance import error_parity, tv_accuracy
 
 QUICK_SCHEDULE: Final = ((1e-3, 20), (1e-4, 10), (1e-5, 10))
 GROUP_PENALTY: Final = 0.01
@@ -75,7 +73,6 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         )
         label_parity = target_parity(targets, split.groups)
         scores = linear_softmax(split.X, targets, split.X_test, rng=rng, schedule=schedule)
-    known: dict[str, Any] = {"sensitive_features": split.groups_test}
     accuracy = tv_accuracy(split.Y_test, scores)
     return {
         "source": split.source,
@@ -85,11 +82,9 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         "n_classes": split.Y.shape[1],
         "data_parity": target_parity(split.Y, split.groups),
         "label_parity": label_parity,
-        "parity": demographic_parity_difference(scores, **known),
-        "chance": sampling_level(scores, n_permutations=PERMUTATIONS, random_state=0, **known).mean,
+        **measures_of(scores, split.Y_test, split.groups_test),
         "tv_accuracy": accuracy.value,
-        **{f"top_{k}": top_k_accuracy(split.Y_test, scores, k=k).value for k in (1, 2, 3)},
-        "error_parity": error_parity(accuracy, **known).value,
+        "error_parity": error_parity(accuracy, sensitive_features=split.groups_test).value,
     }
 
 

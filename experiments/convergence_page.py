@@ -28,8 +28,6 @@ classes of a row, so Z has equal group means after every round. All disparity th
 
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
-    if not rows:
-        return f"{_WORDS}\n\nNot run."
     return "\n\n".join([_WORDS, _taus(rows), _rounds(rows), _PRINTED, _raw(rows)])
 
 

@@ -20,13 +20,11 @@ from experiments.dermatology_data import SHARES, Floats, Rows, cases_of, scaled,
 from experiments.dermatology_page import METHODS_BY_USE, figures, section
 from experiments.experiment import Configuration, Experiment, Row
 from experiments.labelling import LABEL_METHODS, METHODS
-from experiments.learners import PERMUTATIONS
+from experiments.learners import measures_of
 from experiments.read_dermatology import Cases
 from r2b.errors import ParameterError
 from r2b.methods import DPRemover
 from r2b.metrics import demographic_parity_difference
-from r2b.metrics.chance import sampling_level
-from r2b.metrics.performance import error_parity, top_k_accuracy
 
 SCHEDULE: Final = ((1e-3, 30), (1e-4, 15))
 QUICK_SCHEDULE: Final = ((1e-3, 5), (1e-4, 2))
@@ -85,19 +83,6 @@ def debias_scores(
     )
 
 
-def measures(scores: Floats, labels: Floats, groups: Any) -> Row:
-    """Measure predictions: disparity and that by chance, top-1 to top-3 against labels that may be soft, error parity of top-1."""
-    tops = [top_k_accuracy(labels, scores, k=k) for k in (1, 2, 3)]
-    return {
-        "parity": demographic_parity_difference(scores, sensitive_features=groups),
-        "chance": sampling_level(
-            scores, sensitive_features=groups, n_permutations=PERMUTATIONS, random_state=0
-        ).mean,
-        **{f"top_{k}": top.value for k, top in enumerate(tops, start=1)},
-        "error_parity": error_parity(tops[0], sensitive_features=groups).value,
-    }
-
-
 def train_and_measure(
     cases: Cases,
     rows: Rows,
@@ -119,7 +104,10 @@ def train_and_measure(
         train, targets, test, rng=np.random.default_rng([seed, 22]), schedule=schedule
     )
     fitted = target_parity(targets, groups[rows.train])
-    return {"fitted_parity": fitted, **measures(scores, cases.labels[rows.test], groups[rows.test])}
+    return {
+        "fitted_parity": fitted,
+        **measures_of(scores, cases.labels[rows.test], groups[rows.test]),
+    }
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
@@ -145,7 +133,10 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     fitted = demographic_parity_difference(
         debias_scores(method, tuning, groups, tuning, groups, seed), sensitive_features=groups
     )
-    return known | {"fitted_parity": fitted, **measures(fair, cases.labels[rows.test], groups_test)}
+    return known | {
+        "fitted_parity": fitted,
+        **measures_of(fair, cases.labels[rows.test], groups_test),
+    }
 
 
 def _schedule(epochs: int) -> tuple[tuple[float, int], ...]:

@@ -182,7 +182,8 @@ def _dot_panel(
         ax.axvline(max(panel.level, low), color=INK, linestyle=(0, (1, 2)), linewidth=1.2)
     for series in panel.series:
         kind = kinds.index(series.name)
-        shift = 0.0 if len(kinds) == 1 else 0.56 * (kind / (len(kinds) - 1) - 0.5)
+        order = sorted(kinds.index(each.name) for each in panel.series)
+        shift = 0.56 * (order.index(kind) / max(1, len(order) - 1) - 0.5 * (len(order) > 1))
         for name, value, half in series.points:
             at, look = names.index(str(name)) + shift, _look(kind, ranked)
             if half is not None:
@@ -413,6 +414,8 @@ def _range(panels: Sequence[Panel], levels: Sequence[float] = ()) -> tuple[float
         # An interval may reach 0; it then ends at the axis.
         least = max(min(values), axis.floor)
         return max(low / 1.15 if low > 0 else least / 3, least / 5, axis.floor), high * 1.15
+    if axis.scale == "symlog":
+        return low, high * 1.4
     room = 0.06 * (high - low or 1.0)
     return (0.0 if axis.zero else low - room), high + room
 

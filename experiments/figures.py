@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -151,31 +153,44 @@ class Picture:
         return draw(self)
 
 
-def update(wanted: Mapping[Path, str | Picture], *, check: bool = False) -> list[Path]:
-    """Write pages and pictures that are not yet what they should be, and name them.
+def update(wanted: Mapping[Path, str | Picture], arguments: Sequence[str] | None = None) -> int:
+    """Write the files of a page that are not yet what they should be; the command line of a script.
 
     Parameters
     ----------
     wanted : mapping of Path to str or Picture
         What belongs into each file. A picture is there if a file has its numbers: versions of
         matplotlib write the same one differently.
-    check : bool
-        Write nothing.
+    arguments : sequence of str, optional
+        ``--check`` writes nothing.
+
+    Returns
+    -------
+    int
+        1 if a file was not what it should be and ``--check`` was asked for.
     """
-    stale = []
+    parser = ArgumentParser(description=f"Write {', '.join(path.name for path in wanted)}.")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if a file differs"
+    )
+    check = parser.parse_args(arguments).check
+    stale = False
     for path, content in wanted.items():
         there = path.read_text(encoding="utf-8") if path.exists() else ""
-        fresh = (
-            content == there
-            if isinstance(content, str)
-            else f"<desc>{escape(content.facts)}</desc>" in there
-        )
-        stale += [] if fresh else [path]
-        if not fresh and not check:
-            path.write_text(
-                content if isinstance(content, str) else content.svg(), encoding="utf-8"
-            )
-    return stale
+        if isinstance(content, str):
+            fresh = content == there
+        else:
+            fresh = f"<desc>{escape(content.facts)}</desc>" in there
+        if fresh:
+            continue
+        stale = True
+        if check:
+            print(f"{path.name} is not what this script writes; run it again.", file=sys.stderr)
+        else:
+            text = content if isinstance(content, str) else content.svg()
+            path.write_text(text, encoding="utf-8")
+            print(f"{path.name} written")
+    return int(check and stale)
 
 
 def _said(point: Point) -> str:
@@ -186,11 +201,9 @@ def _said(point: Point) -> str:
     return f"{where} {value:.3g}" + ("" if half is None else f" ± {half:.2g}")
 
 
-def points(cells: Iterable[tuple[Any, Cell | Value | None]]) -> tuple[Point, ...]:
-    """Return the points of cells by place; those that were not run are left out."""
-    return tuple(
-        (place, value.mean, value.half_width) for place, value in cells if value is not None
-    )
+def points(cells: Iterable[tuple[Any, Cell | Value]]) -> tuple[Point, ...]:
+    """Return the points of cells by place."""
+    return tuple((place, value.mean, value.half_width) for place, value in cells)
 
 
 def paired_points(
@@ -200,13 +213,12 @@ def paired_points(
 
     Methods share their splits; ``base`` itself has no interval.
     """
+    known = chosen(rows, method=base)
     found = []
     for method in methods:
         mine = chosen(rows, method=method)
-        value = cell(mine, measure)
-        if value is not None:
-            gap = None if method == base else paired(mine, chosen(rows, method=base), measure)
-            found.append((spoken(method), value.mean, None if gap is None else gap.half_width))
+        half = None if method == base else paired(mine, known, measure).half_width
+        found.append((spoken(method), cell(mine, measure).mean, half))
     return tuple(found)
 
 

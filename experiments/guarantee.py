@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from experiments import adult, synthetic
 from experiments.experiment import Configuration, Experiment, Row
 from experiments.guarantee_page import section
-from experiments.labelling import channel_of, drawn_labels
+from experiments.labelling import drawn_classes, labels_of
 from experiments.learners import TREES, class_forest, nearest, per_class_forest, vote
 from experiments.theory_figures import guarantee
 from r2b.metrics import demographic_parity_difference
@@ -30,7 +30,6 @@ Codes = NDArray[np.int64]
 SHAPES: Final = ((4, 10, 1_000), (16, 10, 1_000), (16, 100, 1_000))
 DRAWS: Final = 4
 QUICK_TREES: Final = 10
-_METHOD: Final = "R2B"
 
 
 @lru_cache(maxsize=1)
@@ -75,16 +74,12 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     shape = (configuration[name] for name in ("data", "classes", "features", "per_class", "rows"))
     X, y, groups, X_test, groups_test, n_classes = _table(*shape, seed)
     learner, trees = configuration["learner"], configuration["trees"] or 0
-    channel = channel_of(_METHOD, y, groups, n_classes)
-    drawn = drawn_labels(
-        channel,
-        y,
-        groups,
-        np.random.default_rng([seed, 3]),
-        even=configuration["classes"] is not None,
-    )
-    per_class = learner == "rf" and configuration["classes"] is None
-    targets = channel[groups, y] if per_class else np.eye(n_classes)[drawn]
+    on_adult = configuration["classes"] is None
+    soft = labels_of("R2B", y, groups)
+    cells = None if on_adult else groups * n_classes + y
+    drawn = drawn_classes(soft, np.random.default_rng([seed, 3]), cells)
+    per_class = learner == "rf" and on_adult
+    targets = soft if per_class else np.eye(n_classes)[drawn]
     given = targets if per_class else None
     asked = np.concatenate([X, X_test])
     scores = _predict(learner, X, asked, drawn, given, n_classes, trees)

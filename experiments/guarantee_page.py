@@ -7,7 +7,7 @@ from typing import Final
 
 from experiments.counterexample import COUNTEREXAMPLE
 from experiments.experiment import Row
-from experiments.tables import MISSING, cell, chosen, markdown
+from experiments.tables import cell, chosen, markdown
 
 LEARNERS: Final = {"rf": "forest", "knn": "kNN"}
 COLUMNS: Final = {
@@ -30,17 +30,14 @@ the test rows."""
 
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
-    if not rows:
-        return f"{_WORDS}\n\nNot run."
     body = []
     for key in dict.fromkeys(
         (row["data"], row["classes"], row["features"], row["learner"]) for row in rows
     ):
         found = chosen(rows, data=key[0], classes=key[1], features=key[2], learner=key[3])
-        cells = [cell(found, name) for name in COLUMNS]
         size = "" if key[1] is None else f", L = {key[1]}, d = {key[2]}"
         below = sum(row["parity"] <= row["printed"] for row in found)
-        numbers = [MISSING if value is None else value.text() for value in cells]
+        numbers = [cell(found, name).text() for name in COLUMNS]
         body.append(
             [
                 f"{key[0]}{size}",

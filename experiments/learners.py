@@ -125,13 +125,15 @@ def lowest_first(scores: Floats) -> Floats:
     return places
 
 
-def measures_of(scores: Floats, y: Codes, groups: Codes, ties: str = "average") -> dict[str, float]:
+def measures_of(scores: Floats, y: Any, groups: Any, ties: str = "average") -> dict[str, float]:
     """Measure predictions against the labels and groups of test rows.
 
     Parameters
     ----------
     scores : ndarray of shape (n, n_classes)
-    y, groups : ndarray of shape (n,)
+    y : ndarray of shape (n,) or (n, n_classes)
+        Classes, or probabilities, which count as a class drawn from them.
+    groups : ndarray of shape (n,)
     ties : {"average", "lowest"}
         What becomes of classes with the same score: one of them at random (in expectation), or the
         lowest.
@@ -143,7 +145,7 @@ def measures_of(scores: Floats, y: Codes, groups: Codes, ties: str = "average") 
         predictions when groups are handed out at random; ``top_1`` to ``top_3``; ``error_parity``
         of top-1.
     """
-    classes = np.arange(scores.shape[1])
+    classes = np.arange(scores.shape[1]) if np.ndim(y) == 1 else None
     known: dict[str, Any] = {"sensitive_features": groups}
     ranked = scores if ties == "average" else lowest_first(scores)
     tops = [top_k_accuracy(y, ranked, k=k, classes=classes) for k in (1, 2, 3)]

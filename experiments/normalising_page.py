@@ -7,7 +7,7 @@ from typing import Final
 
 from experiments.experiment import Row
 from experiments.labelling import SPOKEN
-from experiments.tables import MISSING, cell, chosen, markdown
+from experiments.tables import cell, chosen, markdown
 
 PAPER_BEFORE: Final = 0.01
 PAPER_AFTER: Final = 0.22
@@ -40,17 +40,14 @@ disparity of labels drawn row by row, one class each, as learners get them, besi
 
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
-    if not rows:
-        return f"{_WORDS.format(found='Not run.')}"
     return "\n\n".join(
         [_WORDS.format(found=_found(rows)), _table(rows), _A2, _bounds(rows), _account(rows)]
     )
 
 
-def largest(rows: Sequence[Row], measure: str, **wanted: object) -> float | None:
-    """Return the largest of a measure; None where no row has it."""
-    values = [row[measure] for row in chosen(rows, **wanted) if row.get(measure) is not None]
-    return max(values) if values else None
+def largest(rows: Sequence[Row], measure: str, **wanted: object) -> float:
+    """Return the largest of a measure."""
+    return float(max(row[measure] for row in chosen(rows, **wanted)))
 
 
 def _found(rows: Sequence[Row]) -> str:
@@ -58,14 +55,10 @@ def _found(rows: Sequence[Row]) -> str:
         largest(rows, "divided", kind="labels", method="OST"),
         largest(rows, "divided", kind="drawn", method="OST"),
     )
-    tried = max(
-        (row["divided"] for row in chosen(rows, method="OST") if row["kind"] != "drawn"),
-        default=0.0,
-    )
-    words = f"On the paper's data OST ends at most at {synthetic or 0.0:.3f}; the largest of everything else but drawn tables is {tried:.3f}"
-    words += f", of drawn tables {drawn:.3f}" if drawn is not None else ""
+    tried = max(row["divided"] for row in chosen(rows, method="OST") if row["kind"] != "drawn")
     return (
-        words + ". OST is solved exactly here; a solver that has not converged can leave anything."
+        f"On the paper's data OST ends at most at {synthetic:.3f}; the largest of everything else but drawn tables is {tried:.3f}, of drawn "
+        f"tables {drawn:.3f}. OST is solved exactly here; a solver that has not converged can leave anything."
     )
 
 
@@ -77,18 +70,14 @@ def _table(rows: Sequence[Row]) -> str:
                 largest(rows, measure, kind=kind, method=method)
                 for measure in ("data_parity", "before", "divided", "shifted")
             ]
-            if found[0] is not None:
-                numbers = [
-                    "" if value is None else f"{100 * value:.2g}" if value > 1e-9 else "0"
-                    for value in found
-                ]
-                body.append([spoken, SPOKEN.get(method, method), *numbers])
+            numbers = [f"{100 * value:.2g}" if value > 1e-9 else "0" for value in found]
+            body.append([spoken, SPOKEN.get(method, method), *numbers])
     return markdown(["labels", "method", "data, %", "before, %", "divided, %", "shifted, %"], body)
 
 
 def _bounds(rows: Sequence[Row]) -> str:
     body = []
-    for kind, spoken in list(KINDS.items())[:-1]:
+    for kind, spoken in KINDS.items():
         shapes = sorted(
             {(row["classes"] or 0, row["per_class"] or 0) for row in chosen(rows, kind=kind)}
         )
@@ -101,12 +90,9 @@ def _bounds(rows: Sequence[Row]) -> str:
                     per_class=per_class or None,
                     method=method,
                 )
-                cells = [
-                    cell(found, name)
-                    for name in ("excess", "sampled_excess", "hoeffding", "drawn", "drawn_bound")
-                ]
+                measures = ("excess", "sampled_excess", "hoeffding", "drawn", "drawn_bound")
                 size = f", L = {classes}, n = {per_class:,}" if classes else ""
-                numbers = [MISSING if value is None else f"{value.mean:.2f}" for value in cells]
+                numbers = [f"{cell(found, name).mean:.2f}" for name in measures]
                 body.append([spoken + size, SPOKEN.get(method, method), *numbers])
     head = [
         "labels",
@@ -121,15 +107,14 @@ def _bounds(rows: Sequence[Row]) -> str:
 
 
 def _account(rows: Sequence[Row]) -> str:
-    known = [row for row in rows if row["kind"] != "drawn"]
-    kept = sum(row["sampled_excess"] <= row["hoeffding"] for row in known)
+    kept = sum(row["sampled_excess"] <= row["hoeffding"] for row in rows)
     ratio = sorted(
-        row["hoeffding"] / row["sampled_excess"] for row in known if row["sampled_excess"] > 0
+        row["hoeffding"] / row["sampled_excess"] for row in rows if row["sampled_excess"] > 0
     )
-    pinned = max(row["excess"] for row in known if row["method"] != "OST")
-    ost = largest(known, "excess", method="OST") or 0.0
+    pinned = max(row["excess"] for row in rows if row["method"] != "OST")
+    ost = largest(rows, "excess", method="OST")
     return (
-        f"The bound holds in {kept} of {len(known)} runs for a perturbation with mean 0, and is {ratio[len(ratio) // 2]:.0f} times what is "
+        f"The bound holds in {kept} of {len(rows)} runs for a perturbation with mean 0, and is {ratio[len(ratio) // 2]:.0f} times what is "
         "seen (median): it has L in place of the spread of a row sum. The methods are no such perturbation. HTO and R2B_0 pin every "
         f"class to its overall mean, so that the means of a group add up to 1 (excess {pinned:.0e}) and the additive step changes no mean "
         "at all, whatever the number of rows; what they lose, they lose by dividing. OST chooses its own means, which add up to 1 only by "

@@ -1,8 +1,8 @@
-"""The paper's own numbers on Adult, in percent, with the half widths of its 99 % intervals: Tables 1, 4 and 5."""
+"""The paper's own numbers, in percent, with the half widths of its 99 % intervals; here those on Adult, of Tables 1, 4 and 5."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 
 class Value(NamedTuple):
@@ -22,10 +22,28 @@ class Value(NamedTuple):
 METHODS: Final = ("BL", "DPR", "OST", "HTO", "R2B0", "R2B")
 MEASURES: Final = ("parity", "top_1", "top_2", "top_3", "error_parity")
 
+
+def read_numbers(text: str) -> dict[tuple[Any, ...], Value]:
+    """Read lines of keys, such as measure and p, then mean and half width for each of ``METHODS``.
+
+    Examples
+    --------
+    >>> read_numbers("parity 0.5 4 .6 52 3 1 .2 1 .2 1 .4 1 .4")["parity", 0.5, "DPR"]
+    Value(mean=52.0, half_width=3.0)
+    """
+    found = {}
+    for line in text.strip().splitlines():
+        words = line.split()
+        key, numbers = words[: -2 * len(METHODS)], words[-2 * len(METHODS) :]
+        place = tuple(float(word) if word[0].isdigit() else word for word in key)
+        for method, mean, half in zip(METHODS, numbers[::2], numbers[1::2], strict=True):
+            found[*place, method] = Value(float(mean), float(half))
+    return found
+
+
 ADULT_DATA_PARITY: Final = {0.0: Value(5.0), 0.5: Value(48.0)}
 
-# Measure, p and learner, then mean and half width for each method in the order of METHODS.
-_ADULT: Final = """
+ADULT: Final = read_numbers("""
 parity       0.0 rf  3.8 .2  1.5 .3  3.7 .3  2.9 .3  2.8 .3  2.2 .2
 parity       0.0 knn 4.7 .5  3.0 .7  4.5 .5  3.2 .5  3.1 .5  2.1 .4
 parity       0.5 rf  22.8 .3 9.5 .4  1.7 .3  2.2 .3  2.1 .2  1.0 .2
@@ -46,18 +64,5 @@ error_parity 0.0 rf  0.7 .1  0.7 .4  1.0 .2  0.8 .2  1.0 .2  0.7 .3
 error_parity 0.0 knn 0.7 .3  0.7 .2  0.7 .3  0.8 .3  0.8 .3  0.7 .3
 error_parity 0.5 rf  7.6 1.1 31.5 .8 49.9 .2 50.1 .3 49.9 .4 49.8 .3
 error_parity 0.5 knn 2.0 .5  1.2 .4  12.5 .8 8.1 .3  7.8 .5  31.3 .7
-"""
-
-
-def _adult() -> dict[tuple[str, float, str, str], Value]:
-    found = {}
-    for line in _ADULT.strip().splitlines():
-        measure, p, learner, *numbers = line.split()
-        pairs = zip(numbers[::2], numbers[1::2], strict=True)
-        for method, (mean, half) in zip(METHODS, pairs, strict=True):
-            found[measure, float(p), learner, method] = Value(float(mean), float(half))
-    return found
-
-
-ADULT: Final = _adult()
+""")
 """By measure, p, learner and method."""

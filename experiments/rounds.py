@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 
 from experiments.experiment import Configuration, Experiment, Row
-from experiments.labelling import sampled_parity
 from experiments.rounds_page import ROUNDS, figures, section
 from experiments.synthetic import CLASSES, PER_CLASS, biased_groups
 from r2b.methods import R2B
+from r2b.metrics import demographic_parity_difference
 
 EPSILONS: Final = (0.0, 0.025, 0.05, 0.075, 0.10)
 
@@ -31,11 +31,8 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         .fit(y, sensitive_features=groups)
         .history_
     )
-    parities = {
-        f"round_{t}": history[t - 1].disparity if t else sampled_parity(y, groups, n_classes)
-        for t in ROUNDS
-    }
-    return parities
+    before = demographic_parity_difference(y, sensitive_features=groups)
+    return {f"round_{t}": history[t - 1].disparity if t else before for t in ROUNDS}
 
 
 def configurations(quick: bool) -> list[Configuration]:

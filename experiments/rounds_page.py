@@ -54,8 +54,7 @@ def _table(rows: Sequence[Row]) -> str:
     body = []
     for classes, epsilon in _cases(rows):
         found = chosen(rows, classes=classes, epsilon=epsilon)
-        cells = [cell(found, f"round_{t}") for t in ROUNDS]
-        numbers = ["not run" if value is None else f"{value.mean:.2f}" for value in cells]
+        numbers = [f"{cell(found, f'round_{t}').mean:.2f}" for t in ROUNDS]
         body.append(
             [
                 str(classes),
@@ -97,18 +96,17 @@ def _picture(rows: Sequence[Row], title: str) -> Picture:
                 found = chosen(rows, classes=classes, per_class=size, epsilon=epsilon)
                 series.append(
                     Series(
-                        f"{100 * epsilon:g} %",
+                        f"epsilon {100 * epsilon:g} %",
                         points((t, cell(found, f"round_{t}")) for t in ROUNDS),
                     )
                 )
             shape = f"{classes} classes, {size:,} rows each"
-            panels.append(
-                Panel(shape, tuple(series), Axis("disparity of the labels (%)", zero=True))
-            )
+            axis = Axis("disparity of the labels (%)", "symlog", (0, 1, 2, 5, 10, 20, 50))
+            panels.append(Panel(shape, tuple(series), axis))
         grid.append(tuple(panels))
-    words = "One line for each epsilon, named at its end; round 0 is the data. Mean over seeds with 99 % intervals."
-    along = Axis("ADMM rounds (logarithmic above 1)", "symlog", (0.0, 1.0, 10.0, 100.0))
-    return Picture(title, words, tuple(grid), along)
+    words = "One line for each epsilon; round 0 is the data. Mean over seeds with 99 % intervals. Axes are logarithmic above 1."
+    along = Axis("ADMM rounds", "symlog", (0.0, 1.0, 10.0, 100.0))
+    return Picture(title, words, tuple(grid), along, legend=True)
 
 
 def _cases(rows: Sequence[Row]) -> list[tuple[int, float]]:

@@ -85,8 +85,6 @@ def differences(rows: Sequence[Row]) -> str:
 - **Accuracy of kNN** is about one point lower at p = 0. All texts as columns of 0 and 1 make up for it.
 - **DP remover.** The paper does not say how text columns are repaired. Here they are repaired by their place in the alphabet and rounded to a
   text. Texts alone, numbers left as they are, come nearer (disparities 1.8, 2.7, 11.7 and 24.7), but nothing in the paper speaks for that.
-- **Earlier forests.** The stored rows of the forest per class on complete rows cut features into at most 256 bins; the code now trains
-  scikit-learn's, whose single trees are the same.
 - **COCO's DP remover** has 52.3 % disparity in the paper at p = 0.5, as much as its data. Giving equal values one rank in each group would tell
   the group, and features of a network are often tied at 0; principal components are not, so this could not be checked here.
 

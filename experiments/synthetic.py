@@ -30,18 +30,15 @@ from experiments.experiment import Configuration, Experiment, Row
 from experiments.labelling import (
     METHODS,
     VISIBLE,
-    channel_of,
-    drawn_from_rows,
-    drawn_labels,
-    parity_of_channel,
-    parity_of_rows,
-    sampled_parity,
+    drawn_classes,
+    labels_of,
     visible_labels,
     weights_of,
 )
 from experiments.learners import TREES, class_forest, measures_of, nearest, vote
 from experiments.synthetic_page import figures, section
 from r2b.methods import DPRemover
+from r2b.metrics import demographic_parity_difference
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -142,11 +139,11 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     weight, rng = weights_of(method, sample.y, sample.groups), np.random.default_rng([seed, 3])
     if method == VISIBLE:
         soft = _visible(*shape)
-        labels, label_parity = drawn_from_rows(soft, rng), parity_of_rows(soft, sample.groups)
+        labels = drawn_classes(soft, rng)
     else:
-        channel = channel_of(method, sample.y, sample.groups, n_classes)
-        labels = drawn_labels(channel, sample.y, sample.groups, rng, even=True)
-        label_parity = parity_of_channel(channel, sample.y, sample.groups)
+        soft = labels_of(method, sample.y, sample.groups)
+        labels = drawn_classes(soft, rng, cells=sample.groups * n_classes + sample.y)
+    known: dict[str, Any] = {"sensitive_features": sample.groups}
     if configuration["learner"] == "knn":
         scores = vote(_neighbours(*which), labels, n_classes, weight)
     else:
@@ -154,9 +151,9 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
             *_features(*which), labels, n_classes, weight, seed, configuration["trees"]
         )
     return {
-        "data_parity": sampled_parity(sample.y, sample.groups, n_classes),
-        "label_parity": label_parity,
-        "drawn_parity": sampled_parity(labels, sample.groups, n_classes),
+        "data_parity": demographic_parity_difference(sample.y, **known),
+        "label_parity": demographic_parity_difference(soft, **known),
+        "drawn_parity": demographic_parity_difference(labels, **known),
         **measures_of(scores, sample.y_test, sample.groups_test),
     }
 

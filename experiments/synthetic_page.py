@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Final
 
 from experiments.experiment import Row
@@ -16,8 +17,8 @@ from experiments.figures import (
     paired_points,
     spoken,
 )
-from experiments.labelling import SPOKEN, VISIBLE
-from experiments.tables import Cell, at_most, cell, chosen, higher, lower, markdown, paired
+from experiments.labelling import VISIBLE
+from experiments.tables import at_most, cell, chosen, higher, lower, markdown, paired
 
 LEARNERS: Final = {"knn": "kNN", "rf": "forest"}
 SEEN: Final = {
@@ -40,22 +41,18 @@ The forest is one classification forest on drawn labels (Gini, square root of th
 into 128 bins): one forest per class, as on Adult, would be 64 forests per fit. HTO and R2B_0 are the same map on class labels, so their columns agree. A learner that does not see the attribute cannot undo
 what features say about the class, so disparity of its predictions stays above that of its training labels, which is 0 for R2B."""
 
-Setting = tuple[str, int, int, int]
+Grid = dict[tuple[str, int, int, int], dict[str, list[Row]]]
+"""Rows by learner, features, classes and rows per class, and by method."""
 
 
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
     parts = [_CHOICES]
     for attribute, title in SEEN.items():
-        grid = Grid(_seeing(rows, attribute))
-        if grid.settings:
-            parts += [f"### {title}", _claims(grid)]
-            parts += [
-                "Disparity of the predictions, %:",
-                _table(grid, "parity"),
-                "Accuracy, %:",
-                _table(grid, "top_1"),
-            ]
+        grid = grid_of(_seeing(rows, attribute))
+        parts += [f"### {title}", _claims(grid)]
+        parts += ["Disparity of the predictions, %:", _table(grid, "parity")]
+        parts += ["Accuracy, %:", _table(grid, "top_1")]
     return "\n\n".join(parts)
 
 
@@ -66,57 +63,38 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
         ("hidden", "attribute hidden"),
         ("feature", "attribute among the features"),
     ):
-        grid = Grid(_seeing(rows, attribute))
+        grid = grid_of(_seeing(rows, attribute))
         for measure, name, axis in (
             ("parity", "disparity", Axis("disparity (%)", zero=True)),
             ("top_1", "accuracy", Axis("accuracy (%)")),
         ):
-            if grid.settings:
-                drawn[f"{name}-{attribute}"] = _picture(
-                    grid, axis, measure, f"Synthetic data: {name} by method, {seen}"
-                )
+            drawn[f"{name}-{attribute}"] = _picture(
+                grid, axis, measure, f"Synthetic data: {name} by method, {seen}"
+            )
     return drawn
 
 
-class Grid:
-    """Rows by setting and method, sorted once."""
+def grid_of(rows: Sequence[Row]) -> Grid:
+    """Sort rows by setting and method."""
+    found: Grid = {}
+    for row in rows:
+        setting = row["learner"], row["features"], row["classes"], row["per_class"]
+        found.setdefault(setting, {}).setdefault(row["method"], []).append(row)
+    return dict(sorted(found.items()))
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows: dict[tuple[Setting, str], list[Row]] = {}
-        for row in rows:
-            setting = row["learner"], row["features"], row["classes"], row["per_class"]
-            self.rows.setdefault((setting, row["method"]), []).append(row)
-        self.settings: list[Setting] = sorted({setting for setting, _ in self.rows})
-        self.methods = methods_in(rows)
 
-    def cells(self, setting: Setting, measure: str) -> dict[str, Cell]:
-        """Average a measure over the seeds of every method that was run."""
-        found = {
-            method: cell(self.rows.get((setting, method), []), measure) for method in self.methods
-        }
-        return {method: value for method, value in found.items() if value is not None}
-
-    def of(self, setting: Setting) -> list[Row]:
-        """Return the rows of all methods."""
-        return [row for method in self.methods for row in self.rows.get((setting, method), [])]
-
-    def gap(self, setting: Setting, one: str, other: str, measure: str = "parity") -> Cell | None:
-        """Return the paired difference of two methods, one minus other."""
-        one_rows, other_rows = (self.rows.get((setting, method), []) for method in (one, other))
-        return paired(one_rows, other_rows, measure)
+def _methods(grid: Grid) -> list[str]:
+    """List the methods of a grid in their order."""
+    return methods_in([row for rows in grid.values() for found in rows.values() for row in found])
 
 
 def _table(grid: Grid, measure: str) -> str:
-    methods = grid.methods
-    head = ["learner", "d", "L", "n per class", *(SPOKEN.get(method, method) for method in methods)]
+    methods = _methods(grid)
+    head = ["learner", "d", "L", "n per class", *map(spoken, methods)]
     body = []
-    for setting in grid.settings:
-        cells = grid.cells(setting, measure)
-        learner, *shape = setting
-        body.append(
-            [LEARNERS[learner], *(f"{size:,}" for size in shape)]
-            + [cells[m].text() if m in cells else "not run" for m in methods]
-        )
+    for (learner, *shape), rows in grid.items():
+        cells = [cell(rows[method], measure).text() for method in methods]
+        body.append([LEARNERS[learner], *(f"{size:,}" for size in shape), *cells])
     return markdown(head, body)
 
 
@@ -131,86 +109,75 @@ RIVALS: Final = ("OST", "HTO", "R2B0")
 """The multi-label approach, as the paper calls it."""
 
 
-def left_by_remover(grid: Grid, learner: str, features: int) -> float | None:
+def left_by_remover(grid: Grid, learner: str, features: int) -> float:
     """Return the share of the baseline's disparity that the DP remover leaves, averaged over settings."""
-    shares = []
-    for setting in grid.settings:
-        cells = grid.cells(setting, "parity") if setting[:2] == (learner, features) else {}
-        if "DPR" in cells and "BL" in cells:
-            shares.append(cells["DPR"].mean / cells["BL"].mean)
-    return sum(shares) / len(shares) if shares else None
+    shares = [
+        cell(rows["DPR"], "parity").mean / cell(rows["BL"], "parity").mean
+        for setting, rows in grid.items()
+        if setting[:2] == (learner, features)
+    ]
+    return sum(shares) / len(shares)
 
 
 def _claims(grid: Grid) -> str:
     """Check what the paper says of its curves by paired differences."""
-    lines, n = [], len(grid.settings)
+    lines, settings = [], list(grid.values())
     for method in ("R2B", "R2B pinned", "Exact"):
-        mine = [s for s in grid.settings if grid.gap(s, method, "BL") is not None]
         on_labels = [
-            s for s in mine if all(lower(grid.gap(s, method, other)) for other in ("BL", *RIVALS))
+            rows
+            for rows in settings
+            if all(lower(paired(rows[method], rows[o], "parity")) for o in ("BL", *RIVALS))
         ]
-        overall = sum(lower(grid.gap(s, method, "DPR")) for s in on_labels)
-        lost = sum(higher(grid.gap(s, method, "DPR")) for s in mine)
+        overall = sum(lower(paired(rows[method], rows["DPR"], "parity")) for rows in on_labels)
+        lost = sum(higher(paired(rows[method], rows["DPR"], "parity")) for rows in settings)
         level = sum(
-            all(at_most(grid.gap(s, other, method, "top_1")) for other in RIVALS) for s in mine
+            all(at_most(paired(rows[other], rows[method], "top_1")) for other in RIVALS)
+            for rows in settings
         )
         lines.append(
-            f"- {spoken(method)} has less disparity than the baseline and each of OST, HTO and R2B_0 in {len(on_labels)} of {n} settings, "
-            f"and than the DP remover too in {overall}; the DP remover, which needs the attribute of every row at prediction, has less in "
-            f"{lost}. Its accuracy is level with each of OST, HTO and R2B_0 in {level}."
+            f"- {spoken(method)} has less disparity than the baseline and each of OST, HTO and R2B_0 in {len(on_labels)} of {len(grid)} "
+            f"settings, and than the DP remover too in {overall}; the DP remover, which needs the attribute of every row at prediction, has "
+            f"less in {lost}. Its accuracy is level with each of OST, HTO and R2B_0 in {level}."
         )
-    for features in sorted({s[1] for s in grid.settings}):
+    for features in sorted({setting[1] for setting in grid}):
         left = left_by_remover(grid, "knn", features)
-        if left is not None:
-            lines.append(
-                f"- With {features} features the DP remover leaves kNN {100 * left:.0f} % of the baseline's disparity, on average."
-            )
-    return "\n".join([*lines, *_visible_words(grid)])
+        lines.append(
+            f"- With {features} features the DP remover leaves kNN {100 * left:.0f} % of the baseline's disparity, on average."
+        )
+    return "\n".join([*lines, *([_visible_words(settings)] if VISIBLE in _methods(grid) else [])])
 
 
-def _visible_words(grid: Grid) -> list[str]:
-    mine = [s for s in grid.settings if grid.gap(s, VISIBLE, "R2B") is not None]
-    if not mine:
-        return []
-    cells = {s: grid.cells(s, "parity") for s in mine}
-    ratios = sorted(cells[s][VISIBLE].mean / cells[s]["R2B"].mean for s in mine)
-    better = sum(
-        all(lower(grid.gap(s, VISIBLE, other)) for other in cells[s] if other != VISIBLE)
-        for s in mine
+def _visible_words(settings: Sequence[dict[str, list[Row]]]) -> str:
+    ratios = sorted(
+        cell(rows[VISIBLE], "parity").mean / cell(rows["R2B"], "parity").mean for rows in settings
     )
-    gaps = (grid.gap(s, "R2B", VISIBLE, "top_1") for s in mine)
-    costs = sorted(gap.mean for gap in gaps if gap is not None)
-    return [
-        f"- Labels by visible groups leave {100 * ratios[len(ratios) // 2]:.0f} % of R2B's disparity in the median over {len(mine)} settings, "
-        f"have less disparity than every other method in {better}, and cost {costs[len(costs) // 2]:.1f} points of accuracy more in the median "
-        f"({costs[-1]:.1f} at most): where features show the group, fair predictions must leave the class."
-    ]
+    better = sum(
+        all(lower(paired(rows[VISIBLE], rows[o], "parity")) for o in rows if o != VISIBLE)
+        for rows in settings
+    )
+    costs = sorted(paired(rows["R2B"], rows[VISIBLE], "top_1").mean for rows in settings)
+    return (
+        f"- Labels by visible groups leave {100 * ratios[len(ratios) // 2]:.0f} % of R2B's disparity in the median over {len(settings)} "
+        f"settings, have less disparity than every other method in {better}, and cost {costs[len(costs) // 2]:.1f} points of accuracy more in "
+        f"the median ({costs[-1]:.1f} at most): where features show the group, fair predictions must leave the class."
+    )
 
 
-def _picture(found: Grid, axis: Axis, measure: str, title: str) -> Picture:
+def _picture(grid: Grid, axis: Axis, measure: str, title: str) -> Picture:
     """Return a row of panels per learner and number of features, a panel per number of classes, a dot per number of rows."""
-    settings = found.settings
-    sizes = sorted({s[3] for s in settings})
-    grid = []
-    for learner in LEARNERS:
-        for features in sorted({s[1] for s in settings if s[0] == learner}):
-            panels = []
-            for classes in sorted({s[2] for s in settings if s[:2] == (learner, features)}):
-                series = [
-                    Series(
-                        f"{size:,} rows per class",
-                        paired_points(
-                            found.of((learner, features, classes, size)), measure, found.methods
-                        ),
-                    )
-                    for size in sizes
-                ]
-                panels.append(
-                    Panel(
-                        f"{LEARNERS[learner]}, {features} features, {classes} classes",
-                        tuple(series),
-                        axis,
-                    )
-                )
-            grid.append(tuple(panels))
-    return Picture(title, PAIRED, tuple(grid), ranked=True)
+    methods = _methods(grid)
+    features, classes = sorted({d for _, d, _, _ in grid}), sorted({n for _, _, n, _ in grid})
+    sizes = sorted({size for *_, size in grid})
+    panels = []
+    for learner, d in product(LEARNERS, features):
+        row = []
+        for n_classes in classes:
+            series = []
+            for size in sizes:
+                found = grid[learner, d, n_classes, size].values()
+                dots = paired_points([each for rows in found for each in rows], measure, methods)
+                series.append(Series(f"{size:,} rows per class", dots))
+            name = f"{LEARNERS[learner]}, {d} features, {n_classes} classes"
+            row.append(Panel(name, tuple(series), axis))
+        panels.append(tuple(row))
+    return Picture(title, PAIRED, tuple(panels), ranked=True)

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import stdtrit
 
 from experiments.experiment import Row
 from experiments.paper_numbers import Value
-
-# Student's t for a two-sided 99 % interval, by degrees of freedom 1 to 9; the paper does not say
-# whether it took t or the normal 2.58.
-_T: Final = (63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250)
-_NORMAL: Final = 2.576
+from r2b.errors import ParameterError
 
 # The paper prints one decimal: half a unit of it belongs to every number.
 _ROUNDING: Final = 0.05
@@ -22,7 +19,7 @@ _ROUNDING: Final = 0.05
 MARGIN: Final = 1.0
 """How many percentage points one method may be behind another and still count as level with it."""
 
-OVERLAP, APART, MISSING = "intervals overlap", "intervals apart", "not run"
+OVERLAP, APART = "intervals overlap", "intervals apart"
 
 
 @dataclass(frozen=True)
@@ -52,8 +49,13 @@ def chosen(rows: Iterable[Row], **wanted: Any) -> list[Row]:
     return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
 
 
-def cell(rows: Sequence[Row], measure: str, scale: float = 100.0) -> Cell | None:
-    """Average one measure over rows, one per seed; None where there are none.
+def cell(rows: Sequence[Row], measure: str, scale: float = 100.0) -> Cell:
+    """Average one measure over rows, one per seed.
+
+    Raises
+    ------
+    ParameterError
+        No row has the measure.
 
     Examples
     --------
@@ -62,20 +64,18 @@ def cell(rows: Sequence[Row], measure: str, scale: float = 100.0) -> Cell | None
     """
     values = np.array([row[measure] for row in rows if row.get(measure) is not None]) * scale
     if not len(values):
-        return None
+        problem = f"No row of the results has {measure!r} for a table of the page."
+        raise ParameterError(
+            problem, remedy="Run what is missing of the experiment.", measure=measure
+        )
     if len(values) == 1:
         return Cell(float(values[0]), None, 1)
-    quantile = _T[len(values) - 2] if len(values) - 2 < len(_T) else _NORMAL
-    return Cell(
-        float(values.mean()),
-        float(quantile * values.std(ddof=1) / np.sqrt(len(values))),
-        len(values),
-    )
+    # The paper does not say whether its intervals are Student's or normal (2.58 deviations).
+    half = stdtrit(len(values) - 1, 0.995) * values.std(ddof=1) / np.sqrt(len(values))
+    return Cell(float(values.mean()), float(half), len(values))
 
 
-def paired(
-    one: Sequence[Row], other: Sequence[Row], measure: str, scale: float = 100.0
-) -> Cell | None:
+def paired(one: Sequence[Row], other: Sequence[Row], measure: str, scale: float = 100.0) -> Cell:
     """Average the difference of a measure, one minus other, over the seeds that both have.
 
     Methods share their splits, so differences within a split vary less than the methods do.
@@ -89,14 +89,14 @@ def paired(
     """
     known = {row["seed"]: row[measure] for row in other if row.get(measure) is not None}
     differences = [
-        {"difference": row[measure] - known[row["seed"]]}
+        {measure: row[measure] - known[row["seed"]]}
         for row in one
         if row.get(measure) is not None and row["seed"] in known
     ]
-    return cell(differences, "difference", scale)
+    return cell(differences, measure, scale)
 
 
-def signed(difference: Cell | None) -> str:
+def signed(difference: Cell) -> str:
     """Write a difference with its sign.
 
     Examples
@@ -104,53 +104,45 @@ def signed(difference: Cell | None) -> str:
     >>> signed(Cell(-1.62, 0.22, 10)), signed(Cell(-0.01, 0.1, 10))
     ('-1.6 ± 0.2', '0.0 ± 0.1')
     """
-    if difference is None:
-        return MISSING
     mean = round(difference.mean, 1) or 0.0
     half = "" if difference.half_width is None else f" ± {difference.half_width:.1f}"
     return f"{mean:+.1f}{half}" if mean else f"0.0{half}"
 
 
-def lower(difference: Cell | None) -> bool:
+def lower(difference: Cell) -> bool:
     """Say whether the 99 % interval of a paired difference lies below 0."""
-    return difference is not None and difference.mean + (difference.half_width or 0.0) < 0
+    return difference.mean + (difference.half_width or 0.0) < 0
 
 
-def higher(difference: Cell | None) -> bool:
+def higher(difference: Cell) -> bool:
     """Say whether the 99 % interval of a paired difference lies above 0."""
-    return difference is not None and difference.mean - (difference.half_width or 0.0) > 0
+    return difference.mean - (difference.half_width or 0.0) > 0
 
 
-def at_most(difference: Cell | None, margin: float = MARGIN) -> bool:
+def at_most(difference: Cell, margin: float = MARGIN) -> bool:
     """Say whether the 99 % interval of a paired difference lies below a margin."""
-    return difference is not None and difference.mean + (difference.half_width or 0.0) < margin
+    return difference.mean + (difference.half_width or 0.0) < margin
 
 
-def verdict(ours: Cell | None, paper: Value) -> str:
+def verdict(ours: Cell, paper: Value) -> str:
     """Say whether our 99 % interval and the paper's overlap.
 
     A number of the paper without an interval must lie in ours.
 
     Examples
     --------
-    >>> verdict(Cell(4.1, 0.2, 10), Value(3.8, 0.2)), verdict(Cell(5.0, 0.2, 10), Value(3.8, 0.2)), verdict(None, Value(3.8))
-    ('intervals overlap', 'intervals apart', 'not run')
+    >>> [verdict(Cell(mean, 0.2, 10), Value(3.8, 0.2)) for mean in (4.1, 5.0)]
+    ['intervals overlap', 'intervals apart']
     """
-    if ours is None:
-        return MISSING
     reach = (ours.half_width or 0.0) + (paper.half_width or 0.0) + _ROUNDING + 1e-9
     return OVERLAP if abs(ours.mean - paper.mean) <= reach else APART
 
 
-def beside(
-    ours: Cell | None, paper: Value | None, *, bold: bool = False, marked: bool = True
-) -> str:
+def beside(ours: Cell, paper: Value | None, *, bold: bool = False, marked: bool = True) -> str:
     """Write one cell of a comparison: our number, the paper's in brackets, and a mark.
 
     The mark says whether the intervals overlap; there is none on other data than the paper's.
     """
-    if ours is None:
-        return MISSING
     said = f"**{ours.text()}**" if bold else ours.text()
     if paper is None:
         return said
@@ -159,9 +151,7 @@ def beside(
     return f"{said} ({paper.mean:g}{half}){mark}"
 
 
-def boldface(
-    parity: Mapping[str, Cell | Value], accuracy: Mapping[str, Cell | Value]
-) -> str | None:
+def boldface(parity: Mapping[str, Cell | Value], accuracy: Mapping[str, Cell | Value]) -> str:
     """Pick the method that the paper's rule highlights.
 
     It is the one with "the best accuracy among the set of methods that achieve the smallest bias
@@ -174,19 +164,14 @@ def boldface(
     >>> boldface(parity, {"BL": Value(35.5), "DPR": Value(33.4), "R2B": Value(35.5)})
     'R2B'
     """
-    if not parity:
-        return None
     least = min(parity.values(), key=lambda value: value.mean)
     within = [
         name
         for name, value in parity.items()
         if value.mean - (value.half_width or 0.0) <= least.mean + (least.half_width or 0.0) + 1e-9
-        and name in accuracy
     ]
     # The fairer of two that are equally accurate.
-    return (
-        min(within, key=lambda name: (-accuracy[name].mean, parity[name].mean)) if within else None
-    )
+    return min(within, key=lambda name: (-accuracy[name].mean, parity[name].mean))
 
 
 def markdown(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:

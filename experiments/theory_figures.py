@@ -36,24 +36,12 @@ def convergence(rows: Sequence[Row]) -> dict[str, Picture]:
                 (t, 100 * max(row[f"short_{t}"] for row in found), None) for t in rounds if found
             )
             series.append(Series(f"tau {tau:g}", worst))
-        if any(each.points for each in series):
-            panels.append(
-                Panel(title, tuple(series), Axis("off in squared distance (%)", "log", floor=1e-4))
-            )
+        axis = Axis("off in squared distance (%)", "log", floor=1e-4)
+        panels.append(Panel(title, tuple(series), axis))
     words = "Epsilon 0, the furthest of five tables; one line for each tau. What is below 0.0001 % stands at the edge; both axes logarithmic."
     along = Axis("ADMM rounds", "log", tuple(map(float, rounds)))
-    return (
-        {
-            "rounds": Picture(
-                "How far the rounds of Algorithm 1 are from the optimum",
-                words,
-                (tuple(panels),),
-                along,
-            )
-        }
-        if panels
-        else {}
-    )
+    title = "How far the rounds of Algorithm 1 are from the optimum"
+    return {"rounds": Picture(title, words, (tuple(panels),), along)}
 
 
 def guarantee(rows: Sequence[Row]) -> dict[str, Picture]:
@@ -68,38 +56,17 @@ def guarantee(rows: Sequence[Row]) -> dict[str, Picture]:
         for data, classes, features, learner in keys:
             size = "" if classes is None else f", L = {classes}, d = {features}"
             where = f"{data}{size}, {'forest' if learner == 'rf' else 'kNN'}"
-            found.append(
-                (
-                    where,
-                    cell(
-                        chosen(
-                            rows, data=data, classes=classes, features=features, learner=learner
-                        ),
-                        measure,
-                    ),
-                )
-            )
-        means = tuple((where, value.mean, None) for where, value in found if value is not None)
-        series.append(Series(name, means))
+            wanted = {"data": data, "classes": classes, "features": features, "learner": learner}
+            found.append((where, cell(chosen(rows, **wanted), measure).mean, None))
+        series.append(Series(name, tuple(found)))
     panel = Panel(
         "", tuple(series), Axis("disparity of the predictions (%, logarithmic)", "log"), 100.0
     )
     words = (
         "Learners on labels of R2B after 100 rounds, disparity on test rows; means of three seeds."
     )
-    level = "where a bound says nothing"
-    return (
-        {
-            "bound": Picture(
-                "Proposition 2: the bound beside the disparity seen",
-                words,
-                ((panel,),),
-                level=level,
-            )
-        }
-        if rows
-        else {}
-    )
+    title = "Proposition 2: the bound beside the disparity seen"
+    return {"bound": Picture(title, words, ((panel,),), level="where a bound says nothing")}
 
 
 def normalising(rows: Sequence[Row]) -> dict[str, Picture]:
@@ -114,18 +81,13 @@ def normalising(rows: Sequence[Row]) -> dict[str, Picture]:
     for method in dict.fromkeys(row["method"] for row in rows):
         series = []
         for measure, name in steps.items():
-            found = {
-                kind: [
-                    row[measure]
-                    for row in chosen(rows, kind=kind, method=method)
-                    if row.get(measure) is not None
-                ]
-                for kind in kinds
-            }
             worst = tuple(
-                (_KINDS.get(kind, kind), 100 * max(values), None)
-                for kind, values in found.items()
-                if values
+                (
+                    _KINDS.get(kind, kind),
+                    100 * max(row[measure] for row in chosen(rows, kind=kind, method=method)),
+                    None,
+                )
+                for kind in kinds
             )
             series.append(Series(name, worst))
         level = 22.0 if method == "OST" else None
@@ -135,7 +97,7 @@ def normalising(rows: Sequence[Row]) -> dict[str, Picture]:
         "What dividing rows brings back after every class was debiased by itself",
         "the paper's example, 22 %",
     )
-    return {"parity": Picture(title, words, (tuple(panels),), level=level_name)} if rows else {}
+    return {"parity": Picture(title, words, (tuple(panels),), level=level_name)}
 
 
 def balance(rows: Sequence[Row]) -> dict[str, Picture]:
@@ -156,18 +118,8 @@ def balance(rows: Sequence[Row]) -> dict[str, Picture]:
         panels.append(Panel(title, tuple(series), Axis(axis, "log")))
     words = "Equally probable classes; mean over seeds with 99 % intervals."
     along = Axis("rows (logarithmic)", "log", (1_000.0, 4_000.0, 16_000.0, 64_000.0))
-    return (
-        {
-            "rows": Picture(
-                "Balance of classes and the disparity measured, by rows",
-                words,
-                (tuple(panels),),
-                along,
-            )
-        }
-        if rows
-        else {}
-    )
+    title = "Balance of classes and the disparity measured, by rows"
+    return {"rows": Picture(title, words, (tuple(panels),), along)}
 
 
 def growth(rows: Sequence[Row]) -> dict[str, Picture]:
@@ -184,37 +136,12 @@ def growth(rows: Sequence[Row]) -> dict[str, Picture]:
         for solver, words in solvers.items():
             some = chosen(grown, solver=solver, **fixed)
             sizes = sorted({row[varied] for row in some})
-            series.append(
-                Series(
-                    words,
-                    points(
-                        (size, cell(chosen(some, **{varied: size}), "time", 1.0)) for size in sizes
-                    ),
-                )
-            )
-        ticks = tuple(
-            float(x) for x in sorted({place for each in series for place, *_ in each.points})
-        )
-        if ticks:
-            others = ", ".join(f"{value:,.0f} {names[each]}" for each, value in fixed.items())
-            panels.append(
-                Panel(
-                    others,
-                    tuple(series),
-                    Axis("seconds (log)", "log", floor=1e-6),
-                    along=Axis(f"{name} (log)", "log", ticks),
-                )
-            )
+            times = ((size, cell(chosen(some, **{varied: size}), "time", 1.0)) for size in sizes)
+            series.append(Series(words, points(times)))
+        along = Axis(f"{name} (log)", "log", tuple(map(float, sizes)))
+        others = ", ".join(f"{value:,.0f} {names[each]}" for each, value in fixed.items())
+        axis = Axis("seconds (log)", "log", floor=1e-6)
+        panels.append(Panel(others, tuple(series), axis, along=along))
     words = "One fit on one core, probabilities as labels; process time, mean of ten with 99 % intervals; both axes logarithmic."
-    return (
-        {
-            "growth": Picture(
-                "Running time by rows, classes and groups",
-                words,
-                (tuple(panels),),
-                Axis("size", "log"),
-            )
-        }
-        if panels
-        else {}
-    )
+    title = "Running time by rows, classes and groups"
+    return {"growth": Picture(title, words, (tuple(panels),), Axis("size", "log"))}

@@ -8,10 +8,8 @@ would be written.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +27,7 @@ from benchmark_figures import (  # noqa: E402 - after the path
 )
 
 from experiments.figures import Picture, update  # noqa: E402
+from experiments.tables import markdown  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "peers.json"
 PAGE = ROOT / "docs" / "benchmark.md"
@@ -105,11 +104,6 @@ def small(value: float | None) -> str:
     )
 
 
-def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
-    lines = [head, ["---"] * len(head), *body]
-    return ["| " + " | ".join(cells) + " |" for cells in lines]
-
-
 def case_lines(report: Report, case: Row) -> list[str]:
     """Write the table of one case."""
     body = []
@@ -151,7 +145,7 @@ def case_lines(report: Report, case: Row) -> list[str]:
         "distance above optimum",
         "status",
     ]
-    return [f"### {case['title']}", "", words, "", *table(head, body), ""]
+    return [f"### {case['title']}", "", words, "", markdown(head, body), ""]
 
 
 def rivals_at_equal_accuracy(
@@ -202,7 +196,7 @@ def equal_lines(report: Report) -> list[str]:
         "",
     ]
     other = "`Reweighing` is not among them: it keeps the labels and computes weights."
-    return [*words, *table(head, body), "", *_faster_lines(faster), "", other, ""]
+    return [*words, markdown(head, body), "", *_faster_lines(faster), "", other, ""]
 
 
 def _faster_lines(faster: list[tuple[Row, str]]) -> list[str]:
@@ -303,22 +297,8 @@ def wanted(report: Report) -> dict[Path, str | Picture]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Write docs/benchmark.md and its figures.")
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="write nothing; fail if a file is not what would be written",
-    )
-    check = parser.parse_args(arguments).check
-    stale = update(wanted(results()), check=check)
-    for path in stale:
-        said = (
-            f"{path.name} is not what scripts/make_benchmark_page.py writes; run it again."
-            if check
-            else f"{path.name} written"
-        )
-        print(said, file=sys.stderr if check else sys.stdout)
-    return 1 if check and stale else 0
+    """Write or check."""
+    return update(wanted(results()), arguments)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,8 @@ would be written.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +19,7 @@ from models_figure import Report, Row, figure  # noqa: E402 - after the path
 
 from benchmarks.models_judge import Verdict, extremes, mean, verdicts  # noqa: E402
 from experiments.figures import update  # noqa: E402
+from experiments.tables import markdown  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "models.json"
 PAGE = ROOT / "docs" / "models.md"
@@ -118,10 +117,6 @@ def percent(row: Row, measure: str) -> str:
     return f"{100 * mean(row, measure):.1f}" if measure in row else NOTHING
 
 
-def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
-    return ["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *body)]
-
-
 def table_lines(report: Report, facts: Row) -> list[str]:
     """Write the figures of one table, learner after learner."""
     head = [
@@ -166,7 +161,7 @@ def table_lines(report: Report, facts: Row) -> list[str]:
     share = report["setting"]["test_share"]
     parts = f"{drawn * (1 - share):,.0f} rows to train on and {drawn * share:,.0f} to measure on"
     small = f"The smallest group, {facts['smallest']}, has about {parts}."
-    return [f"### {facts['title']}", "", size, small, "", *table(head, body), ""]
+    return [f"### {facts['title']}", "", size, small, "", markdown(head, body), ""]
 
 
 def count(splits: int) -> str:
@@ -208,7 +203,7 @@ def verdict_lines(report: Report) -> list[str]:
         if not missed
         else [f"Missed, {n_missed} of {len(judged)}:", "", *missed]
     )
-    return ["## What holds", "", *rule, "", *table(head, body), "", *said, ""]
+    return ["## What holds", "", *rule, "", markdown(head, body), "", *said, ""]
 
 
 def page_of(report: Report) -> str:
@@ -231,22 +226,9 @@ def page_of(report: Report) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Write docs/models.md and its figure.")
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="write nothing; fail if a file is not what would be written",
-    )
-    check, report = parser.parse_args(arguments).check, results()
-    stale = update({PAGE: page_of(report), PICTURE: figure(report)}, check=check)
-    for path in stale:
-        said = (
-            f"{path.name} is not what scripts/make_models_page.py writes; run it again."
-            if check
-            else f"{path.name} written"
-        )
-        print(said, file=sys.stderr if check else sys.stdout)
-    return 1 if check and stale else 0
+    """Write or check."""
+    report = results()
+    return update({PAGE: page_of(report), PICTURE: figure(report)}, arguments)
 
 
 if __name__ == "__main__":

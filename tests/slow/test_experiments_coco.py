@@ -429,7 +429,6 @@ def test_the_page_is_made_of_rows_and_of_the_papers_numbers() -> None:
     assert "stand in for the paper's" in page
     assert PAPER["error_parity", 0.5, "R2B"] == (38.7, 0.8)
     assert len(PAPER) == 36
-    assert "Not run" in section([])
 
 
 def test_rows_of_the_results_come_out_again() -> None:

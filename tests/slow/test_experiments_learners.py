@@ -5,15 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.labelling import (
-    LABEL_METHODS,
-    channel_of,
-    drawn_labels,
-    parity_of_channel,
-    weights_of,
-)
-from experiments.learners import class_forest, measures_of, per_class_forest, vote
-from r2b.metrics import demographic_parity_difference
+from experiments.labelling import drawn_classes, weights_of
+from experiments.learners import class_forest, measures_of, nearest, per_class_forest, vote
 
 pytest.importorskip("sklearn")
 
@@ -40,6 +33,15 @@ def test_ties_between_classes_go_to_the_lowest_where_asked() -> None:
     assert measures_of(scores, np.array([2, 2]), groups, ties="lowest")["top_1"] == 0.0
 
 
+def test_votes_of_the_nearest_rows_are_scikit_learns() -> None:
+    from sklearn.neighbors import KNeighborsClassifier
+
+    rng = np.random.default_rng(3)
+    X, asked, y = rng.normal(size=(200, 3)), rng.normal(size=(40, 3)), rng.integers(0, 4, 200)
+    theirs = KNeighborsClassifier().fit(X, y).predict_proba(asked)
+    np.testing.assert_allclose(vote(nearest(X, asked), y, 4), theirs)
+
+
 def test_votes_count_neighbours_by_weight() -> None:
     found, labels = np.array([[0, 2], [1, 2]]), np.array([0, 1, 2])
     np.testing.assert_allclose(
@@ -47,32 +49,19 @@ def test_votes_count_neighbours_by_weight() -> None:
     )
 
 
-@pytest.mark.parametrize("method", LABEL_METHODS)
-def test_a_channel_is_the_method_on_every_row(method: str) -> None:
-    rng = np.random.default_rng(2)
-    groups = rng.integers(0, 3, 600)
-    y = np.minimum(rng.integers(0, 4, 600) + (groups == 1), 3)
-    channel = channel_of(method, y, groups, 4)
-    rows = LABEL_METHODS[method]().fit_transform(y, sensitive_features=groups)
-    np.testing.assert_allclose(channel[groups, y], rows, atol=1e-12)
-    assert parity_of_channel(channel, y, groups) == pytest.approx(
-        demographic_parity_difference(rows, sensitive_features=groups), abs=1e-12
-    )
-
-
 @pytest.mark.parametrize("even", [False, True])
 def test_labels_are_drawn_with_their_chances(even: bool) -> None:
-    channel = np.array([[[0.2, 0.8, 0.0], [0.0, 1.0, 0.0], [0.1, 0.3, 0.6]]])
-    y, groups = np.repeat([0, 1, 2], 5_000), np.zeros(15_000, dtype=int)
-    drawn = drawn_labels(channel, y, groups, np.random.default_rng(0), even=even)
-    shares = np.stack([np.bincount(drawn[y == k], minlength=3) / 5_000 for k in range(3)])
+    channel = np.array([[0.2, 0.8, 0.0], [0.0, 1.0, 0.0], [0.1, 0.3, 0.6]])
+    y = np.repeat([0, 1, 2], 5_000)
+
+    def drawn(seed: int) -> np.ndarray:
+        return drawn_classes(channel[y], np.random.default_rng(seed), y if even else None)
+
+    shares = np.stack([np.bincount(drawn(0)[y == k], minlength=3) / 5_000 for k in range(3)])
     # Even draws are exact to within one row of 5,000.
-    np.testing.assert_allclose(shares, channel[0], atol=2.1e-4 if even else 0.025)
-    one = [
-        drawn_labels(channel, y, groups, np.random.default_rng(seed), even=even)[12_000]
-        for seed in range(400)
-    ]
-    np.testing.assert_allclose(np.bincount(one, minlength=3) / 400, channel[0, 2], atol=0.1)
+    np.testing.assert_allclose(shares, channel, atol=2.1e-4 if even else 0.025)
+    one = [drawn(seed)[12_000] for seed in range(400)]
+    np.testing.assert_allclose(np.bincount(one, minlength=3) / 400, channel[2], atol=0.1)
 
 
 def test_only_reweighing_gives_weights() -> None:

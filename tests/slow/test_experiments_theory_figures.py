@@ -11,10 +11,6 @@ def only(drawn: dict[str, Picture]) -> Picture:
     return picture
 
 
-def test_nothing_is_drawn_from_nothing() -> None:
-    assert [draw([]) for draw in (balance, convergence, growth, guarantee, normalising)] == [{}] * 5
-
-
 def test_rounds_show_the_furthest_table_at_epsilon_0() -> None:
     short = {f"short_{t}": 1 / t for t in (1, 10, 20, 50, 100)}
     rows = [
@@ -28,7 +24,16 @@ def test_rounds_show_the_furthest_table_at_epsilon_0() -> None:
         {"target": "free", "tau": 0.5, "epsilon": 0.1, **{name: 9.0 for name in short}},
         {"target": "free", "tau": 4.0, "epsilon": 0.0, **dict.fromkeys(short)},
     ]
-    assert only(convergence(rows)).facts.endswith("\ntau 0.5: 1 100; 10 10; 20 5; 50 2; 100 1")
+    rows += [{**row, "target": "population"} for row in rows]
+    free, pinned = only(convergence(rows)).panels
+    assert free.series == pinned.series
+    assert [point[:2] for point in free.series[0].points] == [
+        (1, 100.0),
+        (10, 10.0),
+        (20, 5.0),
+        (50, 2.0),
+        (100, 1.0),
+    ]
 
 
 def test_a_bound_stands_beside_the_parity_that_was_seen() -> None:

@@ -143,10 +143,10 @@ class R2B(LabelMethod):
 
     Notes
     -----
-    After finitely many rounds the parity of the labels is near epsilon, not below it:
+    After finitely many rounds the disparity of the labels is near epsilon, not below it:
     ``history_[-1].disparity`` says how near. What is left comes from the last clip and division:
-    with epsilon 0, Z has parity 0 after every round. On Adult (education by sex, epsilon 0) 100
-    rounds leave a parity of 5e-4 and a squared distance 1.4 % below the optimum's; 1,000 rounds
+    with epsilon 0, Z has none after any round. On Adult (education by sex, epsilon 0) 100
+    rounds leave a disparity of 5e-4 and a squared distance 1.4 % below the optimum's; 1,000 rounds
     agree with :func:`r2b.debias` to 1e-11, and 100 rounds with ``tau=4`` to 2e-7. docs/methods.md
     has a table of tau.
 
