@@ -48,7 +48,7 @@ marital status and relationship as columns of 0 and 1; occupation, race, country
 between 0 and 1. *forest* is scikit-learn's `RandomForestClassifier(max_depth=5)` and *kNN* its `KNeighborsClassifier` (k = 5), both on labels
 drawn from each row's distribution, the literal reading of the paper. *forest per class* is one `RandomForestRegressor(max_depth=5)` per class
 on the probabilities themselves, rows of predictions divided by their sums: the reading that comes closer to the paper's numbers. Forests have
-100 trees; those per class on all rows have {trees}, in {splits}. Ties between classes are broken at random. The paper counts {n_all} rows, which is all of them;
+100 trees; those per class on all rows have {per_class}. Ties between classes are broken at random. The paper counts {n_all} rows, which is all of them;
 their disparity is {all_rows} %, that of the {n_complete} rows without a missing value {complete} %, and the paper says 5.0."""
 
 
@@ -69,15 +69,19 @@ def choices(rows: Sequence[Row]) -> str:
         demographic_parity_difference(table["education"], sensitive_features=table["sex"])
         for table in (everything, everything.complete())
     ]
-    kept = chosen(read(rows, "kept"), p=0.5, learner="rf", method="R2B")
     return CHOICES.format(
         n_all=ROWS["kept"],
         n_complete=ROWS[None],
         all_rows=f"{100 * known[0]:.2f}",
         complete=f"{100 * known[1]:.2f}",
-        trees=int(kept[0]["trees"]),
-        splits=f"{len(kept)} split{'s' if len(kept) > 1 else ''}",
+        per_class=per_class_on_all_rows(rows),
     )
+
+
+def per_class_on_all_rows(rows: Sequence[Row]) -> str:
+    """Say how many trees and splits the forest per class has on all rows."""
+    found = chosen(read(rows, "kept"), p=0.5, learner="rf", method="R2B")
+    return f"{found[0]['trees']:.0f} trees and {len(found)} splits"
 
 
 def read(rows: Sequence[Row], missing: str | None = None) -> list[Row]:

@@ -16,7 +16,15 @@ Results = Mapping[str, Sequence[Row]]
 
 HOLDS, PARTLY, FAILS = "holds", "holds in part", "does not hold"
 STAND_IN, UNTESTED, NOT_RUN = "stand-in data", "not tested", "not run"
-VERDICTS: Final = (HOLDS, PARTLY, FAILS, STAND_IN, UNTESTED, NOT_RUN)
+VERDICTS: Final = {
+    HOLDS: "hold",
+    PARTLY: "hold in part",
+    FAILS: "do not hold",
+    STAND_IN: "have stand-in data only",
+    UNTESTED: "are not tested",
+    NOT_RUN: "were not run",
+}
+"""Verdicts, and what is said of the claims that have them."""
 
 SECTIONS: Final = {
     "synthetic": "Section 4.1, synthetic data and rounds",
@@ -206,5 +214,7 @@ def section(results: Results) -> str:
 def verdict_counts(results: Results) -> str:
     """Say how many claims have each verdict."""
     verdicts = [claim.finding(results).verdict for claim in all_claims()]
-    kinds = [f"{verdicts.count(kind)} {kind}" for kind in VERDICTS if kind in verdicts]
+    kinds = [
+        f"{verdicts.count(kind)} {said}" for kind, said in VERDICTS.items() if kind in verdicts
+    ]
     return f"Of {len(verdicts)} claims: {', '.join(kinds)}."
