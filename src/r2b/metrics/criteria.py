@@ -725,6 +725,8 @@ class PredictionTable:
         The one true class that counts; None for all.
     outcomes : Outcomes or None
         What is compared; None for every class.
+    add_up : bool
+        Whether the shares of a row add up to 1; those of tags need not.
     """
 
     criterion: Criterion
@@ -733,6 +735,7 @@ class PredictionTable:
     own: list[int | None]
     positive: int | None = None
     outcomes: Outcomes | None = None
+    add_up: bool = True
 
     def strata(self) -> list[tuple[Key, Array]]:
         """Return the parts of the table that groups are compared in, and their cells.
@@ -760,7 +763,8 @@ class PredictionTable:
         """
         if self.criterion.of_class:
             return [self.own[stratum[-1]]]
-        return list(range(1 if self.data.n_classes == 2 else self.data.n_classes))
+        mirrored = self.add_up and self.data.n_classes == 2
+        return list(range(1 if mirrored else self.data.n_classes))
 
 
 def read_predictions(
@@ -836,7 +840,7 @@ def _tag_table(asked: Criterion, y_true: Any, y_pred: Any, rows: dict[str, Any])
     if y_true is not None:
         true = recognise(y_true, what="y_true")
         refuse_other_rows(("y_true", len(true), true.index), ("y_pred", data.n_rows, data.index))
-    return PredictionTable(asked, data, np.empty(0), [])
+    return PredictionTable(asked, data, np.empty(0), [], add_up=False)
 
 
 def _by_class(

@@ -167,6 +167,7 @@ def parity_promise(
     control_features: Any = None,
     sample_weight: Any = None,
     classes: Any = None,
+    multilabel: bool = False,
 ) -> Promise:
     """Bound the disparity of predictions for new rows, from rows not used for fitting.
 
@@ -198,6 +199,9 @@ def parity_promise(
         As for :func:`r2b.metrics.equalized_odds_difference`.
     sample_weight : array-like of shape (N,), optional
         Accepted where all are equal.
+    multilabel : bool
+        Whether ``y_pred`` has a column of 0 and 1, or of probabilities, for each of several tags:
+        the bound then holds for all tags at once.
 
     Returns
     -------
@@ -238,6 +242,7 @@ def parity_promise(
         sample_weight=sample_weight,
         classes=classes,
         positive=positive,
+        multilabel=multilabel,
     )
     data = table.data
     pairs, sizes, absent = _compared(table, families)

@@ -19,8 +19,8 @@ from r2b._labels.labels import Form
 from r2b.errors import ParameterError, UnseenError
 from r2b.sklearn.fair_labels import GroupUse, debias_rows
 from r2b.sklearn.groups import FitRows, epsilons_of
-from r2b.sklearn.labels import WITHOUT as LABELS_WITHOUT
 from r2b.sklearn.labels import (
+    WITHOUT,
     check_same_rows,
     checked_labels,
     class_order,
@@ -54,7 +54,6 @@ from r2b.sklearn.training import (
 )
 
 Decisions = Literal["fair", "likeliest"]
-WITHOUT = (*LABELS_WITHOUT, "outcomes")
 
 
 def _trains_further(self: Any) -> bool:
@@ -152,7 +151,7 @@ class ParityClassifier(FairPredictor):
         Sorted, as in every classifier. ``labels_.classes`` keeps the order of categories or columns
         in y, which is also that of an ``epsilon``, ``target`` or ``costs`` given in order.
     prices_ : ndarray of shape (n_groups, n_classes)
-        Columns as in ``classes_``.
+        Columns as in ``classes_``; with ``outcomes`` those of the outcomes.
     groups_, certificate_, status_, n_iter_
         As in :class:`LabelDebiaser`.
     decision_rule_, probability_rule_ : FairScores

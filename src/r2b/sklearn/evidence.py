@@ -342,7 +342,8 @@ class ParityReport:
 def largest_disparity(groups: TrueGroups, rows: Floats) -> float:
     """Return the largest disparity of all comparisons, by what their bounds limit."""
     found = 0.0
-    means = zip(groups.comparisons, groups.means(rows), groups.sizes(), strict=True)
+    compared = groups.means(groups.compared(rows))
+    means = zip(groups.comparisons, compared, groups.sizes(), strict=True)
     for each, mean, size in means:
         bounded = np.isfinite(np.atleast_2d(each.bound.epsilon)).any(axis=0)
         found = max(found, float(each.bound.measure(mean, size)[bounded].max(initial=0.0)))
@@ -363,7 +364,8 @@ def parity_of_groups(
     n_tests = sum(len(each.groups) * each.bound.epsilon.shape[-1] for each in groups.comparisons)
     n_tests *= groups.judged_together
     quantile = NormalDist().inv_cdf(1.0 - 0.025 / n_tests)
-    sizes, means, sd = groups.sizes(), groups.means(rows), deviations(groups, rows)
+    means = groups.means(groups.compared(rows))
+    sizes, sd = groups.sizes(), deviations(groups, rows)
     for each, mean, size, own in zip(groups.comparisons, means, sizes, sd, strict=True):
         for g in range(len(each.groups)):
             rest = np.arange(len(size)) != g
@@ -408,7 +410,8 @@ def _judged(
         k = int((over + chance).argmax())
         if (over <= 0.5 * chance).all() and over[k] + chance[k] <= WIDEST:
             verdict = "met"
-    name = None if each.n_right else plain_value(groups.schema.classes.values[k])
+    known = groups.schema.classes.values if groups.outcomes is None else groups.outcomes.names
+    name = None if each.n_right else plain_value(known[k])
     other = "" if two is None else each.groups[two]
     family = each.family.names[0]
     numbers = float(size[one]), float(disparity[k]), float(epsilon[k]), float(chance[k])

@@ -22,6 +22,7 @@ from r2b._data.columns import refuse_lengths
 from r2b._data.compute import seed_of
 from r2b._data.dataset import Dataset, Schema, read
 from r2b._data.merge import cell_sums
+from r2b._data.outcomes import Outcomes, read_outcomes
 from r2b._data.values import listed
 from r2b.errors import InputError, MissingValueError, ParameterError, R2BError, UnseenError
 from r2b.metrics.criteria import CRITERIA, Criterion, refuse_positive
@@ -134,6 +135,8 @@ class TrueGroups:
         Groups without any row of a true class, which its comparison does without.
     judged_together : int
         Of how many tags the rows are judged, each by these comparisons.
+    outcomes : Outcomes or None
+        What is compared instead of the classes.
     """
 
     schema: Schema
@@ -146,6 +149,7 @@ class TrueGroups:
     cell_share: Floats = field(repr=False)
     absent: tuple[str, ...] = ()
     judged_together: int = 1
+    outcomes: Outcomes | None = None
 
     @property
     def n_codes(self) -> int:
@@ -173,8 +177,12 @@ class TrueGroups:
         sizes = np.bincount(self.codes, weight, self.n_codes)
         return np.transpose(columns), np.asarray(sizes, np.float64)
 
+    def compared(self, rows: Floats) -> Floats:
+        """Return what is compared of rows of classes, in the last axis."""
+        return rows if self.outcomes is None else self.outcomes.shares(rows)
+
     def means(self, rows: Floats) -> list[Floats]:
-        """Return the means of every comparison's groups, by true group."""
+        """Return the means of what is compared, by true group, for every comparison."""
         sums = self.sums(rows)
         return [each.means(*sums) for each in self.comparisons]
 
@@ -316,6 +324,12 @@ def true_groups(
         raise ParameterError(problem, remedy=remedy, criterion=list(criteria))
     cell_weight, sums = cell_sums(dataset.labels, dataset.cells, dataset.weight)
     means = sums / np.where(cell_weight > 0, cell_weight, 1.0)[:, None]
+    of_classes = request.of_classes(dataset.labels.vocabulary)
+    outcomes = read_outcomes(of_classes.outcomes, of_classes.names)
+    if outcomes is not None and {each.outcome for each in asked} != {"every class"}:
+        problem = f"The criteria {', '.join(criteria)} are about classes, and outcomes are given."
+        remedy = "Leave out `outcomes`, or pass `criterion='demographic_parity'`."
+        raise ParameterError(problem, remedy=remedy, criterion=list(criteria))
     names = dataset.labels.vocabulary.values.tolist()
     refuse_positive(positive, asked, names)
     found: list[Comparison] = []
@@ -344,7 +358,7 @@ def true_groups(
     size = dataset.n_cells, dataset.n_classes, by_class
     share = cell_weight / cell_weight.sum()
     rows = dataset.weight, share, tuple(absent)
-    return TrueGroups(dataset.schema, codes, *size, tuple(found), *rows), dataset
+    return TrueGroups(dataset.schema, codes, *size, tuple(found), *rows, outcomes=outcomes), dataset
 
 
 def epsilons_of(epsilon: Any, criteria: Sequence[str]) -> list[Any]:

@@ -179,7 +179,9 @@ def class_order(classes: Array) -> Array:
 def publish(estimator: Any, labels: FairLabels, order: Array | slice = slice(None)) -> None:
     """Set the fitted attributes that all estimators have, with classes in this order."""
     estimator.classes_, estimator.groups_ = labels.classes[order], labels.groups
-    estimator.prices_, estimator.n_iter_ = labels.prices[:, order], len(labels.history)
+    of_classes = labels.families.outcomes is None
+    estimator.prices_ = labels.prices[:, order] if of_classes else labels.prices
+    estimator.n_iter_ = len(labels.history)
     estimator.certificate_, estimator.status_ = labels.certificate, labels.status
 
 

@@ -26,7 +26,7 @@ from r2b._data.tags import Tags, read_tags
 from r2b._data.values import listed
 from r2b._labels import FairLabels
 from r2b._labels.tags import put_together, requests_of
-from r2b.errors import DataWarning, InputError, NotFairWarning
+from r2b.errors import DataWarning, InputError, NotFairWarning, ParameterError
 from r2b.metrics.criteria import CRITERIA
 from r2b.metrics.promise import Promise
 from r2b.sklearn.evidence import ParityReport
@@ -297,6 +297,9 @@ def strata_of(Y: Any, request: Request) -> tuple[Whole, Request]:
     InputError
         All rows agree in some tag.
     """
+    if request.outcomes is not None or request.offsets is not None:
+        problem = "Outcomes and offsets are of classes, and these are tags."
+        raise ParameterError(problem, remedy="Leave `outcomes` and `offsets` out.")
     tags = read_training_tags(Y)
     share = tags.matrix.mean(axis=0)
     still = [plain_value(name) for name in tags.names[(share == 0) | (share == 1)]]

@@ -19,7 +19,7 @@ from r2b.sklearn.learners import can_be_trained, class_scores, require_probabili
 from r2b.sklearn.predictor import AttributeUse, FairPredictor
 
 WITHOUT = (
-    *("lam", "objective", "costs", "outcomes", "normalize"),
+    *("lam", "objective", "costs", "normalize"),
     *("tol", "max_iter", "time_limit", "threads", "progress"),
 )
 

@@ -342,13 +342,32 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
                 "y_true": y if criterion.needs_truth else None,
             }
             asked.append(rows)
-        decided = self.predict(X, **given)
-        self.promise_ = _farthest(parity_promise(decided, **each) for each in asked)
+        self.promise_ = self._promised("decisions", X, given, asked)
         if hasattr(self, "predict_proba"):
-            chances = self.predict_proba(X, **given)
-            self.probability_promise_ = _farthest(
-                parity_promise(chances, classes=self.classes_, **each) for each in asked
-            )
+            self.probability_promise_ = self._promised("probabilities", X, given, asked)
+
+    def _promised(
+        self, kind: str, X: Any, given: dict[str, Any], asked: list[dict[str, Any]]
+    ) -> Promise:
+        if self.comparisons_.outcomes is not None:
+            classes, outcomes = self.comparisons_.schema.classes.values, self.comparisons_.outcomes
+            shares = outcomes.shares(self._distributions(kind, X, classes, given))
+            # what is compared need not add up to 1, as tags need not
+            columns = dict(zip(outcomes.names, shares.T, strict=True))
+            return _farthest(parity_promise(columns, multilabel=True, **each) for each in asked)
+        if kind == "decisions":
+            decided = self.predict(X, **given)
+            return _farthest(parity_promise(decided, **each) for each in asked)
+        chances = self.predict_proba(X, **given)
+        return _farthest(parity_promise(chances, classes=self.classes_, **each) for each in asked)
+
+    def _distributions(self, kind: str, X: Any, classes: Array, given: dict[str, Any]) -> Floats:
+        """Return predictions as one distribution per row, with classes in this order."""
+        if kind == "decisions":
+            return np.asarray(self.predict(X, **given)[:, None] == classes, np.float64)
+        rows = np.empty((_num_samples(X), len(classes)))
+        rows[:, class_order(classes)] = self.predict_proba(X, **given)
+        return rows
 
     def _codes(self, X: Any, scores: Floats, sensitive: Any, control: Any) -> Floats:
         """Return the probabilities of the codes of new rows.
@@ -582,11 +601,7 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
         known = rows if getattr(self, "group_estimator_", self) is None else {}
         settled = hasattr(self, "comparisons_")
         classes = self.comparisons_.schema.classes.values if settled else self.labels_.classes
-        if kind == "probabilities":
-            fair = np.empty((_num_samples(X), len(classes)))
-            fair[:, class_order(classes)] = self.predict_proba(X, **known)
-        else:
-            fair = np.asarray(self.predict(X, **known)[:, None] == classes, np.float64)
+        fair = self._distributions(kind, X, classes, known)
         weight = None if sample_weight is None else weight_column(sample_weight)
         groups = self._groups(fair, classes, {**rows, "sample_weight": weight})
         cells = groups.cells_of(sensitive_features, control_features, len(fair))

@@ -162,6 +162,7 @@ def solve(
     weight: Floats,
     start: Sequence[Floats] | None = None,
     gain: float = PRECISE,
+    outcomes: Floats | None = None,
 ) -> tuple[Floats, ...]:
     """Find the prices of bands by a damped Newton method.
 
@@ -177,6 +178,8 @@ def solve(
         Prices near the solution.
     gain : float
         A step that gains less is the last.
+    outcomes : ndarray of shape (n_outcomes, L), optional
+        How much each class counts in what is compared.
 
     Returns
     -------
@@ -187,7 +190,7 @@ def solve(
     if start is not None:
         prices, lambdas = list(start), lambdas[-1:]
     for lam in lambdas:
-        dual = _Dual(kind, base, tuple(bands), weight, lam)
+        dual = _Dual(kind, base, tuple(bands), weight, lam, outcomes)
         now = dual.at([band.own(nu * band.root) for band, nu in zip(bands, prices, strict=True)])
         damping, curvature = 1e-2, dual.curvature(now)
         for _ in range(STEPS):
@@ -235,6 +238,7 @@ class _Dual:
     bands: tuple[Band, ...]
     weight: Floats
     lam: float
+    outcomes: Floats | None
 
     @property
     def smoothing(self) -> float:
@@ -244,7 +248,8 @@ class _Dual:
     def at(self, scaled: list[Floats]) -> _Point:
         prices = [band.settle(z) / band.root for z, band in zip(scaled, self.bands, strict=True)]
         pairs = list(zip(self.bands, prices, strict=True))
-        values = self.base - np.sum([shifts(band.parts, nu) for band, nu in pairs], axis=0)
+        paid = np.sum([shifts(band.parts, nu) for band, nu in pairs], axis=0)
+        values = self.base - (paid if self.outcomes is None else paid @ self.outcomes)
         if self.kind == "decisions":
             rows = _decide(values, self.lam)
             weighted = rows * self.weight[:, None]
@@ -252,12 +257,13 @@ class _Dual:
         else:
             rows, worth = _softmax(values)
             weighted, total = rows * self.weight[:, None], float(self.weight @ worth)
+        weighted = weighted if self.outcomes is None else weighted @ self.outcomes.T
         gradient = []
         for band, z in zip(self.bands, scaled, strict=True):
             value, slope = band.support(band.own(z) / band.root, self.smoothing)
             total += value
-            paid = band.settle(sums(band.parts, weighted) / band.root)
-            gradient.append((band.own(slope / band.root) - paid).ravel())
+            reached = band.settle(sums(band.parts, weighted) / band.root)
+            gradient.append((band.own(slope / band.root) - reached).ravel())
         return _Point(scaled, total, np.concatenate(gradient), rows)
 
     def step(self, now: _Point, curvature: Floats, damping: float) -> _Point:
@@ -288,6 +294,8 @@ class _Dual:
         classes = np.arange(rows.shape[1])
         pairs[:, classes, classes] += own
         pairs *= scale[:, None, None]
+        if self.outcomes is not None:
+            pairs = self.outcomes @ pairs @ self.outcomes.T
         blocks = [[self._block(pairs, thinned, a, b) for b in self.bands] for a in self.bands]
         found = np.block(blocks)
         diagonal = []

@@ -130,7 +130,7 @@ class ScoreRows:
 
     def seen_means(self, rows: Floats) -> list[Floats]:
         """Return group means by the groups that are seen."""
-        weighted = rows * self.weight[:, None]
+        weighted = self.groups.compared(rows) * self.weight[:, None]
         return [
             sums(part, weighted) / share[:, None]
             for part, share in zip(self.parts, self.shares, strict=True)
@@ -147,18 +147,22 @@ class ScoreRows:
 
     def apply(self, prices: Prices) -> Floats:
         """Return the rows at some prices."""
-        return respond_at(self.kind, self.scores, self.parts, prices)
+        return respond_at(self.kind, self.scores, self.groups, self.parts, prices)
 
 
-def respond_at(kind: Kind, scores: Floats, parts: Sequence[Floats], prices: Prices) -> Floats:
+def respond_at(
+    kind: Kind, scores: Floats, groups: TrueGroups, parts: Sequence[Floats], prices: Prices
+) -> Floats:
     """Return the rows of scores at some prices."""
-    paid = sum(shifts(part, nu) for part, nu in zip(parts, prices, strict=True))
+    paid = np.sum([shifts(part, nu) for part, nu in zip(parts, prices, strict=True)], axis=0)
+    paid = paid if groups.outcomes is None else paid @ groups.outcomes.matrix
     return respond(kind, base_of(kind, scores) - paid)
 
 
 def deviations(groups: TrueGroups, rows: Floats) -> list[Floats]:
     """Return the standard deviation that chance gives the mean of each group and outcome."""
-    first, second, found = groups.means(rows), groups.means(rows**2), []
+    rows, found = groups.compared(rows), []
+    first, second = groups.means(rows), groups.means(rows**2)
     for mean, square, size in zip(first, second, groups.sizes(), strict=True):
         weight = size / size.sum()
         variance = np.maximum(weight @ square - (weight @ mean) ** 2, 1e-4)
@@ -213,13 +217,14 @@ def fit_prices(
     for turn in range(plan.rounds + 1):
         seen = rows.seen_means(fair)
         if turn:
-            true = rows.groups.means(fair)
+            true = rows.groups.means(rows.groups.compared(fair))
             offsets = [
                 _shrunk(t - s, plan.shrink * sd**2)
                 for t, s, sd in zip(true, seen, rows.deviations, strict=True)
             ]
         bands = list(_bands(rows, plan, seen, offsets))
-        start = solve(rows.kind, base, bands, rows.weight, start, gain)
+        outcomes = None if rows.groups.outcomes is None else rows.groups.outcomes.matrix
+        start = solve(rows.kind, base, bands, rows.weight, start, gain, outcomes)
         fair = rows.apply(start)
     assert start is not None
     return start
@@ -272,7 +277,8 @@ def unfairness(rows: ScoreRows, fair: Floats) -> float:
 
     Groups count by their rows; of several comparisons the worst counts.
     """
-    worst, means, sd = 0.0, rows.groups.means(fair), deviations(rows.groups, fair)
+    means = rows.groups.means(rows.groups.compared(fair))
+    worst, sd = 0.0, deviations(rows.groups, fair)
     for each, m, s, size in zip(
         rows.groups.comparisons, means, sd, rows.groups.sizes(), strict=True
     ):
@@ -324,7 +330,7 @@ class FairScores:
     def apply(self, scores: Floats, groups: TrueGroups, codes: Floats) -> Floats:
         """Return the fair rows of new scores, from the probabilities of their codes."""
         parts = [each.parts(codes) for each in groups.comparisons]
-        return respond_at(self.kind, scores, parts, self.prices)
+        return respond_at(self.kind, scores, groups, parts, self.prices)
 
 
 def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
@@ -387,14 +393,16 @@ def _choose(rows: ScoreRows, folds: Folds) -> tuple[Plan | None, Prices, Floats]
 def _constant(rows: ScoreRows) -> Prices:
     """Return prices at which every row gets the most frequent class.
 
-    It is right more often in some groups than in others: where that counts, there are no prices.
+    It is right more often in some groups than in others: where that counts, there are no prices;
+    nor are there where outcomes are compared, whose prices are not those of classes.
     """
     assert rows.labels is not None
     most = int((rows.weight @ rows.labels).argmax())
     dear = np.where(np.arange(rows.labels.shape[1]) == most, 0.0, 1e3)
     compared = rows.groups.comparisons
-    if any(each.n_right for each in compared):
-        return tuple(np.zeros((len(s), 1)) for s in rows.shares)
+    if rows.groups.outcomes is not None or any(each.n_right for each in compared):
+        each = zip(compared, rows.shares, strict=True)
+        return tuple(np.zeros((len(s), one.bound.epsilon.shape[-1])) for one, s in each)
     return tuple(np.tile(dear, (len(share), 1)) for share in rows.shares)
 
 

@@ -12,6 +12,7 @@ import r2b
 from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats
+from r2b._data.outcomes import OutcomeChoice
 from r2b._weights import RowWeights
 from r2b.errors import ParameterError
 from r2b.sklearn.fair_labels import visible_groups
@@ -40,6 +41,8 @@ class WeightedClassifier(ReportsItself, MetaEstimatorMixin, ClassifierMixin, Bas
         As for :func:`r2b.reweigh`.
     max_weight : float, optional
         The largest weight; any by default.
+    outcomes : "ordinal", mapping, array-like or frame, optional
+        What is compared instead of the classes, as for :func:`r2b.debias`.
     groups : {"predicted", "given"}
         Balance the groups as the features show them, out of fold, which is what a model of these
         features learns from; or the true groups.
@@ -77,6 +80,7 @@ class WeightedClassifier(ReportsItself, MetaEstimatorMixin, ClassifierMixin, Bas
         *,
         epsilon: Epsilon = 0.0,
         max_weight: float | None = None,
+        outcomes: OutcomeChoice | None = None,
         groups: Groups = "predicted",
         group_estimator: Any = None,
         cv: int = 5,
@@ -85,6 +89,7 @@ class WeightedClassifier(ReportsItself, MetaEstimatorMixin, ClassifierMixin, Bas
         self.estimator = estimator
         self.epsilon = epsilon
         self.max_weight = max_weight
+        self.outcomes = outcomes
         self.groups = groups
         self.group_estimator = group_estimator
         self.cv = cv
@@ -133,6 +138,7 @@ class WeightedClassifier(ReportsItself, MetaEstimatorMixin, ClassifierMixin, Bas
             sample_weight=sample_weight,
             epsilon=self.epsilon,
             max_weight=self.max_weight,
+            outcomes=self.outcomes,
         )
         weight = self.weights_.weights
         if sample_weight is not None:
