@@ -79,7 +79,7 @@ TAKERS = {
     "ParityClassifier": (
         ParityClassifier,
         lambda **options: ParityClassifier(None, **options),
-        ("progress", "outcomes"),
+        ("progress",),
     ),
     "FairRelabeler": (FairRelabeler, FairRelabeler, ("progress",)),
 }
