@@ -40,8 +40,6 @@ class Mixtures:
         The row labels of the pandas frame that was read.
     partial : bool
         Whether sums may be below 1.
-    called : tuple of str
-        Names, where mixtures stand for no row of their own: those of a table that lives elsewhere.
 
     Examples
     --------
@@ -55,7 +53,6 @@ class Mixtures:
     rows: Array
     index: Any = None
     partial: bool = False
-    called: tuple[str, ...] = ()
 
     has_missing = False
     missing_code: None = None
@@ -78,7 +75,7 @@ class Mixtures:
     @cached_property
     def values(self) -> Array:
         """How each is written in a name."""
-        return np.array(self.called or [f"row {row}" for row in self.rows.tolist()], dtype=np.str_)
+        return np.array([f"row {row}" for row in self.rows.tolist()], dtype=np.str_)
 
     @cached_property
     def _places(self) -> dict[bytes, int]:
@@ -102,8 +99,7 @@ class Mixtures:
         """Return plain values that JSON can hold."""
         stored: dict[str, Any] = {"type": "mixtures", "groups": list(self.groups)}
         stored |= {"matrix": self.matrix.tolist(), "rows": self.rows.tolist()}
-        stored |= {"partial": True} if self.partial else {}
-        return stored | ({"called": list(self.called)} if self.called else {})
+        return stored | ({"partial": True} if self.partial else {})
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Mixtures:
@@ -111,10 +107,9 @@ class Mixtures:
         groups = tuple(str(name) for name in stored["groups"])
         matrix = np.array(stored["matrix"], dtype=np.float64).reshape(-1, len(groups))
         rows = np.array(stored["rows"], dtype=np.int64)
-        called, n = tuple(map(str, stored.get("called", ()))), len(matrix)
-        if len(rows) != n or len(called) not in (0, n) or not np.isfinite(matrix).all():
+        if len(rows) != len(matrix) or not np.isfinite(matrix).all():
             raise ValueError("mixtures without a row or with numbers that are not finite")
-        return cls(matrix, groups, rows, partial=bool(stored.get("partial", False)), called=called)
+        return cls(matrix, groups, rows, partial=bool(stored.get("partial", False)))
 
 
 def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple[Array, Mixtures]:

@@ -143,9 +143,7 @@ def _numbers(column: Any) -> Any:
     return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
 
 
-def with_attributes(
-    roles: ColumnRoles, given: Any, argument: str = "sensitive_features"
-) -> ColumnRoles:
+def with_attributes(roles: ColumnRoles, given: Any) -> ColumnRoles:
     """Read which columns are sensitive; in other attributes, names of columns stand for values.
 
     Examples
@@ -155,6 +153,7 @@ def with_attributes(
     >>> roles.sensitive, roles.continuous, roles.membership
     (('sex',), ('age',), (('race', ('p_a', 'p_b')),))
     """
+    argument = "sensitive_features"
     several = (
         list(given.items())
         if isinstance(given, Mapping)

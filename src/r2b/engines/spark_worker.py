@@ -102,15 +102,14 @@ def _whole(task: Reduction, parts: Iterator[Any]) -> Iterator[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Merge:
-    """Merge the results of partitions, which come in their order: one result per ``at_once``."""
+    """Merge the results of partitions, which come in their order: one result for so many."""
 
     task: Reduction
-    at_once: int = MERGED_AT_ONCE
 
     def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
         """Work on the rows of a partition."""
         rows = (
-            (part.as_py() // self.at_once, content.as_buffer())
+            (part.as_py() // MERGED_AT_ONCE, content.as_buffer())
             for record in records
             for part, content in zip(record["part"], record["result"], strict=True)
         )

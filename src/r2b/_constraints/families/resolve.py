@@ -25,7 +25,7 @@ from r2b._constraints.families.offsets import by_family, read_offsets
 from r2b._constraints.families.request import Family, Request, families_of
 from r2b._constraints.parity import Member, Parity, common_limits
 from r2b._data.arrays import Floats, frozen
-from r2b._data.basis import Basis, fit_basis
+from r2b._data.basis import fit_basis
 from r2b._data.cells import Cells
 from r2b._data.merge import Rows
 from r2b._data.mixtures import Mixtures
@@ -34,8 +34,6 @@ from r2b._data.outcomes import Outcomes, read_outcomes
 from r2b.errors import InputError, ParameterError, R2BError
 
 OTHER = "other"
-Bases = Callable[[int, Stratum], Basis | None]
-"""Of a continuous attribute in a stratum, where they were fitted to rows that are not here."""
 _Values = Callable[[], Sequence[tuple[Any, ...]]]
 _Groups = tuple[Counting, list[Any], _Values]
 """How a family counts cells, the names of its groups, and what returns their values."""
@@ -62,7 +60,6 @@ class _Builder:
     cells: Cells
     cell_share: Floats
     labels: Floats | Rows
-    bases: Bases | None = None
     absent: list[Absent] = field(default_factory=list)
     excluded: list[str] = field(default_factory=list)
 
@@ -174,18 +171,16 @@ class _Builder:
         if stratum.columns and there.sum() < 2:
             self._note_absent(family, stratum, ["a second value"])
             return None
-        basis = None if self.bases is None else self.bases(column, stratum)
-        if basis is None:
-            settings = self.cells.settings[column]
-            assert settings is not None
-            options: Any = {"basis": settings.basis, "knots": settings.knots, "name": attribute}
-            try:
-                basis = fit_basis(values[there], weight[there], **options)
-            except R2BError as error:
-                if not stratum.columns:
-                    raise
-                where = self.name_of(stratum.columns, stratum.codes)
-                raise error.changed(problem=f"In the stratum {where!r}: {error.problem}") from error
+        settings = self.cells.settings[column]
+        assert settings is not None
+        options: Any = {"basis": settings.basis, "knots": settings.knots, "name": attribute}
+        try:
+            basis = fit_basis(values[there], weight[there], **options)
+        except R2BError as error:
+            if not stratum.columns:
+                raise
+            where = self.name_of(stratum.columns, stratum.codes)
+            raise error.changed(problem=f"In the stratum {where!r}: {error.problem}") from error
         return Moments(stratum, column, basis), list(basis.names), tuple
 
     def _mixture(self, family: Family, columns: Key, stratum: Stratum, name: str) -> _Groups:
@@ -365,7 +360,6 @@ def resolve(
     groups: Cells,
     cell_weight: Floats,
     labels: Floats | Rows,
-    bases: Bases | None = None,
 ) -> tuple[Families, Parity]:
     """Settle what is asked on a table.
 
@@ -378,9 +372,6 @@ def resolve(
     labels : ndarray of shape (n_cells, n_classes) or Rows
         Means of the labels that came in, by cell; or the rows themselves, where cells are as many
         as rows.
-    bases : callable, optional
-        Returns the basis of a continuous attribute in a stratum; fitted to the cells where there is
-        none.
 
     Returns
     -------
@@ -397,7 +388,7 @@ def resolve(
         Groups too small, absent or without weight.
     """
     share = cell_weight / cell_weight.sum()
-    builder = _Builder(request, groups, share, labels, bases)
+    builder = _Builder(request, groups, share, labels)
     wanted = families_of(request, groups)
     whole = _cells_are_groups(request, groups, wanted)
     built: list[_Built] = []
