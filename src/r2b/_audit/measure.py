@@ -523,7 +523,7 @@ def _units(family: FamilyAudit, drawn: Floats) -> Floats:
     tables = np.vstack([family.deviations, drawn])
     level = critical(tables)
     moves = (level > SAME) | (drawn.max(axis=0) == 0)
-    return np.asarray(np.where(moves, level, tables.max(axis=0)))
+    return np.where(moves, level, tables.max(axis=0))
 
 
 def _ranked(

@@ -212,15 +212,13 @@ class Parity:
         compared = cell_means if self.outcomes is None else cell_means @ self.outcomes.T
         if self.design is None:
             return compared
-        return np.asarray(
-            self.design.T @ (self.cell_share[:, None] * compared) / self.share[:, None]
-        )
+        return self.design.T @ (self.cell_share[:, None] * compared) / self.share[:, None]
 
     def curvature(self, of_classes: Floats) -> Floats:
         """Return T H T' for curvatures H of classes, in the last two axes."""
         if self.outcomes is None:
             return of_classes
-        return np.asarray(self.outcomes @ of_classes @ self.outcomes.T)
+        return self.outcomes @ of_classes @ self.outcomes.T
 
     def largest_shift(self, prices: Floats) -> float:
         """Return a bound on the shift of any cell and class."""

@@ -160,7 +160,7 @@ class Layout:
         if not vocabulary.has_missing:
             return vocabulary.values
         if vocabulary.values.dtype.kind == "U":
-            return np.asarray(np.append(vocabulary.values, MISSING_NAME))
+            return np.append(vocabulary.values, MISSING_NAME)
         return as_objects([*map(plain_value, vocabulary.values), MISSING_NAME])
 
     def to_json(self) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def values_of(native: Any, library: str) -> Any:
     if library != "pandas":
         return native
     if isinstance(native.dtype, np.dtype):
-        return np.asarray(native.to_numpy())
+        return native.to_numpy()
     import pyarrow
 
     try:

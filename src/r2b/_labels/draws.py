@@ -166,7 +166,7 @@ def _mixed(words: Words) -> Words:
     words = words + GOLDEN
     words = (words ^ (words >> np.uint64(30))) * FIRST
     words = (words ^ (words >> np.uint64(27))) * SECOND
-    return np.asarray(words ^ (words >> np.uint64(31)))
+    return words ^ (words >> np.uint64(31))
 
 
 def _words(column: Any, name: str) -> Words:
@@ -180,9 +180,9 @@ def _words(column: Any, name: str) -> Words:
     kind = values.dtype.kind
     if kind in "mM":
         _refuse_missing(np.isnat(values), name)
-        return np.asarray(values.astype(f"{kind}8[ns]").astype(np.int64).view(np.uint64))
+        return values.astype(f"{kind}8[ns]").astype(np.int64).view(np.uint64)
     if kind in "iub":
-        return np.asarray(values.astype(np.int64 if kind == "i" else np.uint64).view(np.uint64))
+        return values.astype(np.int64 if kind == "i" else np.uint64).view(np.uint64)
     if kind in "OSU":
         return _text_words(values, name)
     raise InputError(

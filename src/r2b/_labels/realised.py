@@ -151,4 +151,4 @@ def means_by_cell(data: Dataset, fair: FairLabels) -> Floats:
         np.add.at(sums, data.cells.codes[part], block * weight[:, None])
         np.add.at(total, data.cells.codes[part], weight)
         start += len(block)
-    return np.asarray(sums / np.where(total > 0, total, 1.0)[:, None])
+    return sums / np.where(total > 0, total, 1.0)[:, None]

@@ -175,7 +175,7 @@ class MemoryRows(LabelRows):
         outcomes = None if rule.families.outcomes is None else rule.families.outcomes.matrix
         variance, total = applied(rule, self.dataset).sampling_variance(outcomes)
         deviation = np.sqrt(rule.families.squared(self.dataset.cells, variance))
-        return np.asarray(deviation / (rule.families.share[:, None] * total))
+        return deviation / (rule.families.share[:, None] * total)
 
     def realised(self, rule: Rule, proof: Certificate, labels: Any) -> Realised:
         """Measure labels of these rows, classes or probabilities, by the bounds of a rule."""

@@ -34,7 +34,7 @@ def block_means(values: Array, n_blocks: int) -> Floats:
     array([0.5       , 0.66666667])
     """
     ends = np.arange(n_blocks + 1) * len(values) // n_blocks
-    return np.asarray(np.add.reduceat(values.astype(np.float64), ends[:-1]) / np.diff(ends))
+    return np.add.reduceat(values.astype(np.float64), ends[:-1]) / np.diff(ends)
 
 
 def n_pairs(n_rows: int, n_others: int) -> int:
@@ -97,7 +97,7 @@ def ruled_out(differences: Floats, candidates: Floats, alpha: float) -> Flags:
         with np.errstate(divide="ignore"):
             lacking = lacking - np.log(factors.prod(axis=0))
         total, squares = total + here.sum(axis=0), squares + (here**2).sum(axis=0)
-    return np.asarray(lacking <= 0)
+    return lacking <= 0
 
 
 def narrowed(

@@ -171,7 +171,7 @@ def _hypergeometric(rng: np.random.Generator, good: Array, bad: Array, drawn: Ar
     """Draw how many good ones are among those drawn, from urns of any size."""
     total = good + bad
     if total.max() <= LARGEST_HYPERGEOMETRIC:
-        return np.asarray(rng.hypergeometric(good, bad, drawn))
+        return rng.hypergeometric(good, bad, drawn)
     # NumPy has no larger urns. A count of a billion rows is normal to more digits than a
     # permutation shows.
     size = np.maximum(total.astype(np.float64), 2.0)

@@ -161,4 +161,4 @@ def group_sizes(codes: Array, weight: Array | None, n_groups: int) -> Array:
     np.maximum.at(largest, codes, weight)
     scaled = weight / largest[codes]  # the square of a very large or small weight may overflow
     sums, squares = (np.bincount(codes, each, n_groups) for each in (scaled, scaled**2))
-    return np.asarray(sums**2 / squares)
+    return sums**2 / squares

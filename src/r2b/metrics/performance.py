@@ -176,9 +176,7 @@ def _hits(scores: Array, k: int, ties: Ties) -> Array:
 def _at_labels(values: Array, labels: Labels, block: slice) -> Array:
     if labels.matrix is not None:
         return np.asarray((values * labels.matrix[block]).sum(axis=1, dtype=np.float64))
-    return np.asarray(
-        np.take_along_axis(values, labels.array[block, None].astype(np.intp), axis=1)[:, 0]
-    )
+    return np.take_along_axis(values, labels.array[block, None].astype(np.intp), axis=1)[:, 0]
 
 
 def tv_accuracy(

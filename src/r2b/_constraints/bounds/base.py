@@ -341,4 +341,4 @@ def balance_at_kinks(
 def within_piece(kinks: Floats, closing: Places) -> Floats:
     """Return the middle of the piece of each class that ends at this one of its sorted kinks."""
     closing, columns = np.clip(closing, 1, len(kinks) - 1), np.arange(kinks.shape[1])
-    return np.asarray(0.5 * (kinks[closing - 1, columns] + kinks[closing, columns]))
+    return 0.5 * (kinks[closing - 1, columns] + kinks[closing, columns])

@@ -125,4 +125,4 @@ def _read_target(wanted: Any, asked: Asked) -> Floats:
         problem = f"The target adds up to {total:.10g}, not to 1, so no labels can meet it."
         raise ParameterError(problem, remedy="Divide it by its sum.", total=total)
     # means add up to 1 exactly, and an epsilon of 0 could not be met otherwise
-    return np.asarray(target / total)
+    return target / total

@@ -94,7 +94,7 @@ class Counting(ABC):
 
     def shifts(self, cells: Layout, prices: Floats) -> Floats:
         """Add up the prices of the family's groups for each cell."""
-        return np.asarray(self.design(cells) @ prices)
+        return self.design(cells) @ prices
 
     def sums(self, cells: Layout, values: Floats, *, power: int = 1) -> Floats:
         """Add up values of cells, or tables of values, by group, times a power of their parts."""
@@ -200,7 +200,7 @@ class Mixture(Counting):
 
     def counted(self, cells: Layout) -> Flags:
         """Return which cells of the stratum may belong to a group at all."""
-        return np.asarray(self.stratum.of(cells) & self.design(cells).any(axis=1))
+        return self.stratum.of(cells) & self.design(cells).any(axis=1)
 
     def design(self, cells: Layout) -> Floats:
         """Return the part of each cell in each group: its probability."""
@@ -318,7 +318,7 @@ class Families:
         """Return group means from the weighted sums of labels and the weight of each cell."""
         sums = self.compared(sums)
         if self.by_cell:
-            return np.asarray(sums / weight[:, None])
+            return sums / weight[:, None]
         return np.asarray(self._sums(cells, sums) / (self.share[:, None] * weight.sum()))
 
     def cells_of_groups(self, cells: Layout, weight: Floats) -> tuple[Floats, Floats]:

@@ -70,7 +70,7 @@ class Supports:
         from r2b._solve.oracle import classes_compiled
 
         tables = (self.order, self.size, self.own, self.weight, self._reach)
-        return np.asarray(classes_compiled.product(d, *tables) / self.lam)
+        return classes_compiled.product(d, *tables) / self.lam
 
     def matrix(self, cell: int) -> Floats:
         """Return the curvature of one cell as a matrix."""
@@ -169,11 +169,11 @@ class ClassOracle(Oracle):
         assert rows is not None and rows.classes is not None
         table = np.zeros(self._shape)
         table[rows.cells, rows.classes] = rows.weight
-        return np.asarray(table / self._divisor)
+        return table / self._divisor
 
     @cached_property
     def cell_share(self) -> Floats:
-        return np.asarray(self._weight / self.total_weight)
+        return self._weight / self.total_weight
 
     @cached_property
     def kernel(self) -> ModuleType:

@@ -265,7 +265,7 @@ class Oracle:
         """Return the means of the labels that came in, by cell or group."""
         if self._label_sums is None:
             self._label_sums, _ = self._reduced(Pass("labels", self._shape))
-        return np.asarray(self._label_sums / self._divisor)
+        return self._label_sums / self._divisor
 
     def among(self, groups: Places) -> Oracle:
         """Return the oracle of some of the groups alone, in this order."""
@@ -349,7 +349,7 @@ def _from_stretches(n_rows: int, n_wanted: int, rng: np.random.Generator) -> Who
     """Draw one row from each stretch of a table: no period in the order of rows hides a group."""
     step = max(n_rows // n_wanted, 1)
     starts = np.arange(0, n_rows - step + 1, step)
-    return np.asarray(starts + rng.integers(0, step, len(starts)))
+    return starts + rng.integers(0, step, len(starts))
 
 
 def sample_sizes(n_rows: int, n_prices: int) -> tuple[int, int]:
@@ -381,7 +381,7 @@ def rescaled(cells: Array, weight: Floats, cell_weight: Floats) -> Floats:
     # a cell whose sampled rows all weigh nothing takes part with equal weights
     weight = np.where(mass[cells] > 0, weight, 1.0)
     mass = np.bincount(cells, weight, minlength=len(cell_weight))
-    return np.asarray(weight * (cell_weight / np.where(mass > 0, mass, 1.0))[cells])
+    return weight * (cell_weight / np.where(mass > 0, mass, 1.0))[cells]
 
 
 def calibrated(design: Floats, weight: Floats, wanted: Floats) -> Floats | None:

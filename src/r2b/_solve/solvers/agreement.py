@@ -190,7 +190,7 @@ class _Programme:
 
     def _prices(self, charge: Floats) -> Floats:
         shaped = charge.reshape(self.parity.n_groups, -1)
-        return np.asarray(self.scale * shaped / self.parity.share[:, None])
+        return self.scale * shaped / self.parity.share[:, None]
 
     def _linprog(
         self, cost: Floats, above: Any, top: Floats, equal: Any, level: Floats, *, presolve: bool

@@ -86,7 +86,7 @@ def curvature_of(rows: MergedRows, parity: Parity, d: Floats, *, disjoint: bool)
     if disjoint:
         blocks = parity.curvature(rows.blocks(d))
         part = (design**2 * parity.cell_share[:, None] / parity.share).T
-        return np.asarray(np.tensordot(part, blocks, 1))
+        return np.tensordot(part, blocks, 1)
     n_groups = design.shape[1]
     if len(d) >= 4 * len(design):  # cells stand for many rows
         blocks = parity.curvature(rows.blocks(d)) * parity.cell_share[:, None, None]

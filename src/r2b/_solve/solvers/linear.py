@@ -65,7 +65,7 @@ class Entries:
 
     def family_sum(self, entries: Floats) -> Floats:
         """Sum over each family."""
-        return np.asarray(np.add.reduceat(entries, self.first, axis=0))
+        return np.add.reduceat(entries, self.first, axis=0)
 
     def family_mean(self, entries: Floats) -> Floats:
         """Average over each family by share."""

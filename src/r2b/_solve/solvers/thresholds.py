@@ -175,7 +175,7 @@ class Thresholds:
         counts = supports.counts
         moved = supports.averages(worth) + lam * at.excess / np.maximum(counts, 1.0)
         if lam >= 1.0:
-            return np.asarray(moved)
+            return moved
         # A row that keeps its label whole stays at its place between the best class and where it
         # would give up some of it.
         low, high = at.worth.max(axis=1, keepdims=True), at.worth + 1.0 - lam
