@@ -71,13 +71,18 @@ def verdicts(rows: Iterable[Row]) -> list[Verdict]:
         if row["method"] in OURS:
             for what, above in ABOVE.items():
                 value, limit = mean(row, what), TIMES_CHANCE * mean(row, f"{what}_chance") + above
-                found.append(Verdict(*key, f"parity of {what}", value, limit, limit - value))
+                found.append(Verdict(*key, f"disparity of {what}", value, limit, limit - value))
         if row["method"] == RIVAL and (points := along(rows, *key[:2])):
             ours = float(np.interp(mean(row, "decisions"), *zip(*sorted(points), strict=True)))
             limit = mean(row, "accuracy") - LESS_ACCURATE
             found.append(
                 Verdict(
-                    *key[:2], ALONG, f"accuracy at the parity of {RIVAL}", ours, limit, ours - limit
+                    *key[:2],
+                    ALONG,
+                    f"accuracy at the disparity of {RIVAL}",
+                    ours,
+                    limit,
+                    ours - limit,
                 )
             )
     return found

@@ -69,9 +69,9 @@ def figure(report: Report) -> Picture:
         "Further left is fairer, further up is more accurate."
     )
     across = Axis(
-        "parity of decisions (%, logarithmic)", "log", (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+        "disparity of decisions (%, logarithmic)", "log", (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
     )
-    title = "Accuracy against parity of decisions, by table and learner"
+    title = "Accuracy against disparity of decisions, by table and learner"
     return Picture(
-        title, words, tuple(grid), across, legend=True, level="parity that chance alone shows"
+        title, words, tuple(grid), across, legend=True, level="disparity that chance alone shows"
     )

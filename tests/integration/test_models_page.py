@@ -102,9 +102,9 @@ def test_parity_is_judged_beside_chance_and_accuracy_at_the_parity_of_the_rival(
         row_of("ParityPostprocessor, epsilon 0.1", 0.10, 0.78),
     ]
     found = {one.what: one for one in verdicts([*ours, row_of("LinearPost", 0.06, 0.742)])}
-    assert found["parity of decisions"].room == pytest.approx(1.5 * 0.01 + 0.005 - 0.02)
-    assert found["parity of probabilities"].limit == pytest.approx(1.5 * 0.004 + 0.003)
-    accuracy = found["accuracy at the parity of LinearPost"]
+    assert found["disparity of decisions"].room == pytest.approx(1.5 * 0.01 + 0.005 - 0.02)
+    assert found["disparity of probabilities"].limit == pytest.approx(1.5 * 0.004 + 0.003)
+    accuracy = found["accuracy at the disparity of LinearPost"]
     assert (accuracy.value, accuracy.limit) == (pytest.approx(0.74), pytest.approx(0.739))
     assert all(one.room >= -1e-12 for one in found.values())
     worse = verdicts([*ours, row_of("LinearPost", 0.02, 0.704)])[-1]
@@ -112,7 +112,7 @@ def test_parity_is_judged_beside_chance_and_accuracy_at_the_parity_of_the_rival(
     page = script.page_of(report_of(*ours, row_of("LinearPost", 0.02, 0.704)))
     assert "Missed, 1 of 3:" in page
     assert (
-        "- ParityPostprocessor, accuracy at the parity of LinearPost: Some table, tree: 70.0 (limit 70.1)."
+        "- ParityPostprocessor, accuracy at the disparity of LinearPost: Some table, tree: 70.0 (limit 70.1)."
         in page
     )
 
@@ -124,7 +124,7 @@ def test_a_method_that_misses_chance_is_named(script: ModuleType) -> None:
     ]
     (worst, best, holding, n), _ = sorted(extremes(verdicts(rows)), key=lambda some: some[0].room)
     assert (worst.learner, worst.holds, best.learner, holding, n) == ("tree", False, "line", 1, 2)
-    assert "MISSED t, tree, ParityClassifier: parity of decisions 2.10 %, limit 2.00 %" in str(
+    assert "MISSED t, tree, ParityClassifier: disparity of decisions 2.10 %, limit 2.00 %" in str(
         worst
     )
     assert "All of them hold." in script.page_of(report_of(rows[1]))
