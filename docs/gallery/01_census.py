@@ -63,7 +63,7 @@ plt.show()
 #
 # The answer is a distribution per row. ``round`` gives one occupation to each person and keeps the
 # counts; learners that take weights or probabilities get them by ``expand`` and ``soft_labels``.
-# Never take the likeliest class: it is the old label nearly everywhere.
+# Do not take the most probable class: it is nearly always the old label.
 
 new = fair.round(random_state=0)
 print(

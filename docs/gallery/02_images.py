@@ -76,7 +76,7 @@ plt.show()
 # What happens to one picture
 # ---------------------------
 #
-# All rows of a group pay the same prices. A clear case stays clear, and a doubtful one moves.
+# All rows of a group pay the same prices. The points show how far each picture moves.
 
 soft = fair.soft(as_frame=True)
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)

@@ -135,7 +135,7 @@ def test_the_worst_is_beyond_chance_and_the_same_in_text_json_and_report() -> No
     )
     assert facts["headline"]["interval"] is None  # that of the family is of another difference
     assert (
-        "owe more of it to chance" in to_markdown(facts)
+        "chance explains more of it for groups of these sizes" in to_markdown(facts)
         and "by up to" not in to_markdown(facts).splitlines()[0]
     )
 

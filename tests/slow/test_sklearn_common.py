@@ -88,7 +88,7 @@ def expected_failures(estimator):
     """What is refused where the checks want it taken, what the learner alone fails too, and what fair decisions are not meant to do."""
     if getattr(estimator, "decisions", "fair") == "fair":
         folds = "the check passes folds as a list, and cv is a number of folds, which are shuffled and alike in groups and classes"
-        decided = "decisions are in parity by prices on the scores, and are not the likeliest class of predict_proba, which would undo it"
+        decided = "decisions are in parity by prices on the scores, and are not the most probable class of predict_proba, which would undo it"
         found = dict.fromkeys(WEIGHTED[-2:], folds) | {"check_classifiers_train": decided}
         ranks = "decision_function is the learner's own, for ranking, and decisions are in parity"
         apart = "decision_function is that of the learner trained on all rows, and probabilities are the mean of the folds, in parity"

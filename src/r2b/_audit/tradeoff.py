@@ -41,7 +41,7 @@ class FrontierPoint:
     disparity : float
         Largest difference between two groups of a family in any class.
     distance : float
-        Mean squared distance to the labels that came in.
+        Mean squared distance to the old labels.
     expected_changes : float
         Share of the weight whose label changes.
     relative_gap : float
@@ -372,7 +372,7 @@ def smallest_epsilon(
     y, sensitive_features
         As for :func:`r2b.debias`.
     distance : float, optional
-        Largest accepted mean squared distance to the labels that came in.
+        Largest accepted mean squared distance to the old labels.
     changes : float, optional
         Largest accepted share of labels that are expected to change. With ``objective="agreement"``
         no labels in parity change fewer; with the distance, the closest labels do not change more.

@@ -248,7 +248,7 @@ class Column:
     name : str
         Empty where it has none.
     wrapped : bool
-        Whether it came inside a narwhals Series and should leave as one.
+        Whether it came inside a narwhals Series and should be returned as one.
     labelled : bool
         Whether the index of a pandas Series is the user's: an Index or an array of pandas has none.
     """

@@ -65,7 +65,7 @@ class Vocabulary:
         The same values as a column of the library that they came from, or None where that is NumPy.
     library : str
     wrapped : bool
-        Whether columns leave as a narwhals Series.
+        Whether columns are returned as a narwhals Series.
     index : object
         The row labels of the pandas Series that was read, put back on columns of the same length.
     has_missing : bool
@@ -184,8 +184,8 @@ class Vocabulary:
         Returns
         -------
         ndarray, pandas.Series, polars.Series, pyarrow.Array or pyarrow.ChunkedArray
-            A list that was read leaves as an ndarray. A pandas Series has the index of the rows
-            that were read where M is their number.
+            A list that was read is returned as an ndarray. A pandas Series has the index of the
+            rows that were read where M is their number.
         """
         codes = np.asarray(codes)
         codes = codes if codes.size else codes.astype(np.intp)  # an empty list has no integer dtype

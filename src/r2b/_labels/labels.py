@@ -298,7 +298,7 @@ class FairLabels:
         Returns
         -------
         column
-            Of the kind and dtype of the labels that came in.
+            Of the kind and dtype of the old labels.
         """
         return self._rows.sample(self.rule, seed_of(random_state), key)
 
@@ -331,7 +331,7 @@ class FairLabels:
         Returns
         -------
         column
-            Of the kind and dtype of the labels that came in.
+            Of the kind and dtype of the old labels.
         """
         return self._rows.round(self.rule, seed_of(random_state), key)
 

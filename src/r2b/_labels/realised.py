@@ -74,7 +74,7 @@ def realised(
     ----------
     families : Families
     proof : Certificate
-        For the group means of the labels that came in.
+        For the group means of the old labels.
     cells : Layout
     sums : ndarray of shape (n_cells, n_classes)
         Weighted sums of the labels of each cell.

@@ -45,7 +45,7 @@ class Task:
         that live elsewhere.
     oracle : Oracle
     before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)
-        Means of the labels that came in, by cell; by group where rows count in groups themselves.
+        Means of the old labels, by cell; by group where rows count in groups themselves.
     families : Families
     parity : Parity
     settings : Settings
@@ -238,7 +238,7 @@ class Task:
 
     @property
     def means_before(self) -> Floats:
-        """Group means of the labels that came in."""
+        """Group means of the old labels."""
         return group_means(self.oracle, self.parity, self.before)
 
     def cell_means(self, fair: FairLabels) -> Floats:

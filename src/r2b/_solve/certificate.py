@@ -168,7 +168,7 @@ class Certificate:
     disparity_by_class : ndarray of shape (n_outcomes,)
         Of each class, or of each outcome where others are compared.
     disparity_before : float
-        The same for the labels that came in.
+        The same for the old labels.
     epsilon : ndarray of shape (n_outcomes,)
         The smallest of any family.
     excess : float
@@ -344,7 +344,7 @@ def certify(
     prices : ndarray of shape (n_groups, n_outcomes)
         Any prices give a valid bound; the optimal ones a tight one.
     labels_before : ndarray of shape (n_cells, n_classes) or (n_groups, n_classes)
-        Means of the labels that came in, by cell; by group where the oracle answers for groups.
+        Means of the old labels, by cell; by group where the oracle answers for groups.
     unchanged : bool
         The old labels themselves go out, whatever the prices.
     answers : ndarray of shape (n_rows, n_classes) or Responses, optional

@@ -66,7 +66,7 @@ class Verification:
     claim : dict or None
         What the certificate claims, as plain values; None where it cannot be followed.
     disparity_before, disparity : float or None
-        Of the labels that came in, and of the distributions; None where it did not come to that.
+        Of the old labels, and of the distributions; None where it did not come to that.
     realised : Realised or None
         Of one class per row, as it stands in the output.
     plain : float or None

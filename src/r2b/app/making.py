@@ -55,8 +55,8 @@ class Made:
     command : str
         What makes the same on the command line.
     likeliest : tuple of float, optional
-        Of scores, what the likeliest class of every row would be: the share that is expected to be
-        right, and its disparity.
+        Of scores, what the most probable class of every row would be: the share that is expected
+        to be right, and its disparity.
     """
 
     source: FileSource
@@ -101,7 +101,7 @@ def decided(table: FileSource, choice: Choice) -> Made:
 
 
 def _likeliest(table: FileSource, choice: Choice) -> tuple[float, float] | None:
-    """Measure the likeliest class of every row; None if rows are left out of the comparison."""
+    """Measure the most probable class of every row; None if rows are left out of the comparison."""
     rows = row_columns(table, choice)
     if any(column.null_count for column in rows["sensitive_features"].values()):
         return None
@@ -112,7 +112,7 @@ def _likeliest(table: FileSource, choice: Choice) -> tuple[float, float] | None:
     return float(weight @ sure / weight.sum()), demographic_parity_difference(best, **rows)
 
 
-def taught(table: FileSource, choice: Choice) -> Made:
+def labels_for_model(table: FileSource, choice: Choice) -> Made:
     """Make labels that are fair by the groups as the features of a model show them."""
     require("sklearn", "Labels for a model need scikit-learn", extra="sklearn")
     from sklearn.linear_model import LogisticRegression

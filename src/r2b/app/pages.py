@@ -108,7 +108,7 @@ def start_page(limit: int, fault: str = "") -> str:
 
 def work_page(workspace: Workspace) -> str:
     """Return the page of an open table."""
-    # A stranger who tries the app sees an answer at once.
+    # Someone who tries the app sees an answer at once.
     label, sensitive = ("education", ["sex"]) if workspace.source == "adult" else (None, [])
 
     def unlikely(each: Any) -> tuple[bool, ...]:

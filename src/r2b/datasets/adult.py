@@ -17,7 +17,7 @@ import numpy.typing as npt
 from r2b.errors import MissingExtraError, ParameterError, install
 
 FrameLibrary = Literal["pandas", "polars", "pyarrow"]
-"""The libraries a table can be handed over to."""
+"""The libraries that tables can be made for."""
 
 FILE: Final = "adult.npz"
 """The data file: small integers per column, and ``<column>.categories`` where it has some."""

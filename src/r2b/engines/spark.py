@@ -239,7 +239,7 @@ def mapped(frame: Any, work: Callable[[Iterable[Any]], Iterator[Any]], schema: A
 
 
 def merged_there(results: Any, task: Reduction) -> Any:
-    """Merge results where they are, in the order of partitions, and bring home what comes of it.
+    """Merge results where they are, in the order of partitions, and collect the result.
 
     The first error among them is raised. The tree of merges depends on the numbers of partitions
     alone, so that sums are the same bits when a task is repeated.

@@ -85,7 +85,7 @@ class LabelDebiaser(
     epsilon : float, list or dict
         As for :func:`r2b.debias`.
     form : {"soft", "round", "sample", "expand"}
-        The form in which labels leave the model, as for :meth:`r2b.FairLabels.frame`.
+        The form in which the model returns labels, as for :meth:`r2b.FairLabels.frame`.
     keyCols : list of str, optional
         Columns that identify rows, for "round" and "sample".
     outputCol : str, optional

@@ -106,7 +106,7 @@ class Scan:
         Returns
         -------
         FairLabels
-            Prices, status and certificate as always; labels leave through its ``frame`` and
+            Prices, status and certificate as always; its labels are returned by ``frame`` and
             ``write``.
 
         Notes
@@ -145,7 +145,7 @@ class Scan:
         Returns
         -------
         RowWeights
-            Weights leave through its ``frame``, ``write`` and ``sql``.
+            Weights are returned by its ``frame``, ``write`` and ``sql``.
 
         Notes
         -----
@@ -185,7 +185,7 @@ class Scan:
         Returns
         -------
         Frontier
-            Each of its ``labels`` is a :class:`FairLabels`, whose labels leave through ``frame``
+            Each of its ``labels`` is a :class:`FairLabels`, whose labels are returned by ``frame``
             and ``write``.
 
         Notes

@@ -23,7 +23,7 @@ LARGEST_HYPERGEOMETRIC = 10**9  # NumPy draws from no larger urn
 
 @dataclass(frozen=True, eq=False)
 class SamplingLevel:
-    """The disparity that so many rows of these labels show with groups handed out by chance.
+    """The disparity that so many rows of these labels show with groups assigned by chance.
 
     Attributes
     ----------

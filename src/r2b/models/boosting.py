@@ -286,7 +286,7 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         return softmax(np.asarray(margins, np.float64)[:, self._order] + self.start_)
 
     def predict(self, X: Any) -> Array:
-        """Return the likeliest class of each row: not fair, even where the probabilities are.
+        """Return the most probable class of each row: not fair, even where the probabilities are.
 
         For decisions in parity make this the ``estimator`` of ``ParityClassifier``, or of
         ``ParityPostprocessor(prefit=True)``.

@@ -26,7 +26,7 @@ _BaseSampler: Any = require(
 class FairRelabeler(_BaseSampler):  # type: ignore[misc]
     """Replace the training labels by fair ones; prediction needs no sensitive attribute.
 
-    The rows stay, their order stays, and X is handed on as the very object that came in. Labels are
+    The rows stay, their order stays, and X is passed on unchanged. Labels are
     those of ``FairLabels.round``: without weights every class count of every group is its fair
     value rounded up or down. Rows are relabelled and not resampled because a step cannot hand
     weights on (which ``expand`` needs), because copies of rows say nothing that new labels do not,

@@ -213,7 +213,7 @@ def _held(fair: FairLabels) -> FairLabels:
 def _left(
     fair: FairLabels, form: str, random_state: Any, key: Any, labels: Any
 ) -> tuple[Realised | None, str | None]:
-    """Measure the labels that left, and give their checksum where they are at hand."""
+    """Measure the labels that were returned, and give their checksum where they are at hand."""
     if labels is not None:
         return fair.realised(labels), fingerprint(labels)
     if form in ("soft", "expand"):
@@ -276,7 +276,7 @@ def _lines(form: str, random_state: Any, mark: str | None, *, counted: bool) -> 
     again = {"soft": "fair.soft_labels", "expand": "fair.soft_labels"}.get(
         form, f"fair.{form}(random_state={random_state!r})"
     )
-    lines = [f"fingerprint({again})  # the checksum of the labels that left"] if mark else []
+    lines = [f"fingerprint({again})  # the checksum of the labels"] if mark else []
     lines += [
         f"r2b.audit({again if mark else 'labels'}, sensitive_features=...).largest.value"
         "  # their disparity"

@@ -358,14 +358,14 @@ def _answer_of_change(facts: dict[str, Any]) -> list[dict[str, str]]:
     closer = f"no {what} within the bound are closer" if change["proven"] else change["status"]
     found, largest = facts["headline"], "largest difference"
     if found is not None and found["chance"] is not None and found["chance"]["of"] == "pair":
-        largest += ", which small groups owe to chance,"
+        largest += ", which chance explains for groups so small,"
     elif found is not None and found["family"]:
         largest += f" in {family_name(found['family'])},"
     gap = tiny(proof["relative_gap"])
     figure, unit = _in_its_unit(facts)
     before = figure(proof["disparity_before"])
     return [
-        _figure("Before", before, unit, f"{largest} in the labels that came"),
+        _figure("Before", before, unit, f"{largest} in the old labels"),
         _figure("After", figure(after), unit, f"{form}; {kept}"),
         _bound(proof),
         _figure(
@@ -551,8 +551,8 @@ def _against_others(facts: dict[str, Any]) -> str:
         (high, low), (more, less) = family["largest"]["groups"], family["largest"]["rows"]
         return (
             f"{quoted(high)} ({rows_of(more)}) and {quoted(low)} ({rows_of(less)}) are "
-            f"{points(family['disparity'])} apart, but groups of these sizes owe more of it to "
-            "chance."
+            f"{points(family['disparity'])} apart, but chance explains more of it for groups of "
+            "these sizes."
         )
     if len(family["groups"]) > 2:
         name = family_name(found["family"])

@@ -100,7 +100,7 @@ class ParityClassifier(FairPredictor):
         "auto" chooses, "sample" and "soft".
     decisions : {"fair", "likeliest"}
         What ``predict`` gives: the most accurate decisions in parity, by prices on the scores of
-        the learner trained on the labels as they came; or the likeliest class of the learner
+        the learner trained on the labels as they came; or the most probable class of the learner
         trained on fair labels, which promises no parity.
     form : {"auto", "expand", "round", "sample", "soft"}
         How the learner sees a distribution per row. None of them takes the most probable class,

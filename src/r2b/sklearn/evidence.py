@@ -38,7 +38,7 @@ class ModelFrontier:
     accuracy_given, disparity_given : ndarray of shape (m,)
         Where the attribute is known at prediction.
     plain_accuracy, plain_disparity : float
-        Of the likeliest class of the plain model.
+        Of the most probable class of the plain model.
     chance : float
         The disparity that chance alone shows on as many rows.
     n_rows : int

@@ -401,7 +401,7 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
         return rule.apply(scores, self.comparisons_, self._codes(X, scores, sensitive, control))
 
     def predict_plain(self, X: Any) -> Array | None:
-        """Return the likeliest classes by the scores without prices, to compare with.
+        """Return the most probable classes by the scores without prices, to compare with.
 
         Parameters
         ----------
@@ -419,7 +419,7 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
         return np.asarray(classes[self._scores(X).argmax(axis=1)])
 
     def _predict_plain(self, X: Any) -> Array:
-        """Return the likeliest classes; only where fair decisions were not asked for."""
+        """Return the most probable classes; only where fair decisions were not asked for."""
         raise NotImplementedError
 
     def _predict_proba_plain(self, X: Any) -> Array:

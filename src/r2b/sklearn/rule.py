@@ -108,7 +108,7 @@ class ScoreRows:
 
     @cached_property
     def plain(self) -> Floats:
-        """The scores, or their likeliest classes, as they are."""
+        """The scores, or their most probable classes, as they are."""
         if self.kind == "probabilities":
             return self.scores
         return np.asarray(np.eye(self.scores.shape[1])[self.scores.argmax(axis=1)])

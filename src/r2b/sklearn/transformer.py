@@ -29,9 +29,9 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
         Largest accepted difference between the means of two groups, for all classes or one per
         class.
     form : {"soft", "round", "sample"}
-        The form in which labels leave: a matrix of probabilities; one class per row, picked so that
-        parity survives; or one class per row, drawn, with parity in expectation. The most probable
-        class is not on offer: it would undo the parity.
+        The form in which labels are returned: a matrix of probabilities; one class per row, chosen
+        so that parity is kept; or one class per row, drawn, with parity in expectation. The most
+        probable class is not offered: it would undo the parity.
     random_state : int, Generator, RandomState or None
         For "round" and "sample".
     **options : Options

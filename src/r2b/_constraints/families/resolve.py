@@ -370,7 +370,7 @@ def resolve(
         The table's cells.
     cell_weight : ndarray of shape (n_cells,)
     labels : ndarray of shape (n_cells, n_classes) or Rows
-        Means of the labels that came in, by cell; or the rows themselves, where cells are as many
+        Means of the old labels, by cell; or the rows themselves, where cells are as many
         as rows.
 
     Returns

@@ -196,14 +196,14 @@ class Pass:
     Attributes
     ----------
     wanted : {"labels", "responses", "curvature", "evidence"}
-        Sums of the labels that came in, with the weights; of the responses to the prices, with the
+        Sums of the old labels, with the weights; of the responses to the prices, with the
         value of the dual; of the curvature of the rows; or of what a certificate is computed from.
     shape : tuple of (int, int)
         The number of cells or groups by which rows are added up, and the number of classes.
     prices : ndarray of that shape, optional
     lam : float
     unchanged : bool
-        For evidence: the labels that came in are returned.
+        For evidence: the old labels are returned.
     responses : Responses, optional
         For evidence: what the returned labels are the responses to, where it is not these prices.
     members : ndarray of shape (n_cells, n_groups), optional

@@ -183,7 +183,7 @@ class ClassOracle(Oracle):
         return classes_compiled
 
     def label_means(self) -> Floats:
-        """Return the means of the labels that came in, by cell."""
+        """Return the means of the old labels, by cell."""
         return self.weight
 
     def inspect(

@@ -262,7 +262,7 @@ class Oracle:
         return [table / (lam * self.total_weight) for table in self._reduced(task)]
 
     def label_means(self) -> Floats:
-        """Return the means of the labels that came in, by cell or group."""
+        """Return the means of the old labels, by cell or group."""
         if self._label_sums is None:
             self._label_sums, _ = self._reduced(Pass("labels", self._shape))
         return self._label_sums / self._divisor
@@ -332,7 +332,7 @@ class Oracle:
 
     @property
     def labels(self) -> Array:
-        """The labels that came in, as a matrix."""
+        """The old labels, as a matrix."""
         assert self.rows is not None
         return self.rows.labels if self.table.truth is None else self.table.truth
 

@@ -58,7 +58,7 @@ def answer(block: Block, prices: Floats, lam: float) -> Floats:
 
 
 def label_sums(block: Block, shape: tuple[int, int]) -> tuple[Floats, Floats]:
-    """Return the sums of the labels that came in, and the weights, by cell or group."""
+    """Return the sums of the old labels, and the weights, by cell or group."""
     sums = np.zeros(shape)
     for part in block.parts(shape[1]):
         labels = as_matrix(part.labels if part.truth is None else part.truth, shape[1])

@@ -76,7 +76,7 @@ def shape_of(source: FileSource, path: str, format: str | None = None) -> Format
     if shape.kind != own.kind or path == STANDARD:
         where = "standard output is one" if path == STANDARD else f"{path} names {shape}"
         problem = (
-            f"{source.name} is a table of {own} in several files, which leaves as a folder of "
+            f"{source.name} is a table of {own} in several files, which is written as a folder of "
             f"such; {where}."
         )
         raise ParameterError(problem, remedy="Pass the name of a folder.", path=path)

@@ -32,7 +32,7 @@ Tensor = torch.Tensor
 
 @dataclass(frozen=True, eq=False)
 class TensorRows(LabelRows):
-    """Rows on a device, whose labels leave as arrays of the library and device they came from.
+    """Rows on a device, whose labels are arrays of the library and device that they came from.
 
     Probabilities are computed on the device. Whole labels and expanded rows are made in memory, so
     that they are the same bits on every path, and copied back.
