@@ -3,9 +3,10 @@
     R2B_DATA=FOLDER python -m benchmarks.small_groups [--splits 2] [--tables NAME ...]
 
 Adult is part of the package. FOLDER may hold ``oulad_clean.csv``, ``law_school_clean.csv``,
-``credit-card-clients.csv`` and ``dutch.csv`` (github.com/tailequy/fairness_dataset),
-``compas-scores-two-years.csv`` (github.com/propublica/compas-analysis), and the tables of
-github.com/giordanoDaloisio/GEG in ``geg``. Writes JSON for ``scripts/make_models_page.py``.
+``credit-card-clients.csv``, ``bank-full.csv`` and ``dutch.csv``
+(github.com/tailequy/fairness_dataset), ``compas-scores-two-years.csv``
+(github.com/propublica/compas-analysis), ``ham10000``, and the tables of
+github.com/giordanoDaloisio/GEG in ``geg``. Writes JSON for ``scripts/make_small_groups_page.py``.
 """
 
 from __future__ import annotations
@@ -16,22 +17,28 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
-from benchmarks.models_cases import _codes, education, income
-from r2b.errors import DataWarning, NotFairWarning
+from benchmarks.models_cases import Unavailable, _codes, _dermatology, education, income
+from benchmarks.models_cases import _adult as _adult_table
+from r2b._data.arrays import Floats
+from r2b.errors import NotFairWarning
 from r2b.sklearn import ParityPostprocessor
-from r2b.sklearn.evidence import ParityReport
-from r2b.sklearn.rule import Plan
+from r2b.sklearn.evidence import GroupParity, ParityReport, report_of
+from r2b.sklearn.folds import code_probabilities
+from r2b.sklearn.groups import TrueGroups
+from r2b.sklearn.rule import Plan, ScoreRows, fit_prices, respond_at, unfairness
 
 RESULTS = Path(
     os.environ.get("RESULTS", Path(__file__).resolve().parent / "results" / "small_groups.json")
 )
-LARGE = 300  # rows of a group that count as many, in training
+LARGE = 300  # new rows of a group that count as many
 MOST = 10_000  # rows to measure on
 Table = tuple[Any, Any, pd.DataFrame]
 
@@ -44,9 +51,13 @@ def _indicators(frame: pd.DataFrame, names: list[str]) -> Any:
     return pd.get_dummies(frame[names].astype(str)).to_numpy(float)
 
 
-def _adult(label: str) -> Table:
-    table = {"income": income, "education": education}[label]("race")
-    return table.X, table.y, pd.DataFrame({"race": table.groups})
+def _adult(label: str, *who: str) -> Callable[[], Table]:
+    def table() -> Table:
+        found = {"income": income, "education": education}[label]("race")
+        people = {name: _adult_table()[name].astype(str) for name in who}
+        return found.X, found.y, pd.DataFrame(people)
+
+    return table
 
 
 def students() -> Table:
@@ -65,6 +76,39 @@ def compas() -> Table:
     numbers = frame[["age", "priors_count", "two_year_recid", *counts]].to_numpy(float)
     X = np.column_stack([numbers, _indicators(frame, ["sex", "c_charge_degree"])])
     return X, _codes(frame.score_text.to_numpy(str)), frame[["race"]]
+
+
+def reoffending() -> Table:
+    """COMPAS: an offence within two years or not, by race and sex."""
+    frame = _read("compas-scores-two-years.csv").dropna(subset=["score_text", "c_charge_degree"])
+    counts = [f"juv_{each}_count" for each in ("fel", "misd", "other")]
+    numbers = frame[["age", "priors_count", *counts]].to_numpy(float)
+    X = np.column_stack([numbers, _indicators(frame, ["c_charge_degree"])])
+    return X, frame.two_year_recid.to_numpy(), frame[["race", "sex"]]
+
+
+def lesions(*who: str) -> Callable[[], Table]:
+    """Return a reader of HAM10000: seven diagnoses from picture features."""
+
+    def table() -> Table:
+        X, people = _dermatology()
+        known = people.sex.isin(["male", "female"]).to_numpy()
+        ages = pd.cut(people.age.fillna(50), [-1, 29, 44, 64, 200])
+        found = people.assign(age_group=ages.astype(str))[known]
+        return X[known], _codes(found.dx.to_numpy(str)), found[list(who)]
+
+    return table
+
+
+def bank() -> Table:
+    """A bank's customers: a deposit or none, by marriage, age and education."""
+    frame = _read("bank-full.csv")
+    numbers = ["balance", "day", "duration", "campaign", "pdays", "previous"]
+    words = ["job", "default", "housing", "loan", "contact", "month", "poutcome"]
+    X = np.column_stack([frame[numbers].to_numpy(float), _indicators(frame, words)])
+    ages = pd.cut(frame.age, [0, 30, 40, 50, 60, 100]).astype(str)
+    people = frame.assign(age_group=ages)[["marital", "age_group", "education"]]
+    return X, _codes(frame.y.to_numpy(str)), people
 
 
 def law() -> Table:
@@ -115,18 +159,24 @@ def synthetic(seed: int) -> Callable[[], Table]:
 
 
 CHOSEN_ON: dict[str, Callable[[], Table]] = {
-    "income by race": lambda: _adult("income"),
-    "education by race": lambda: _adult("education"),
+    "income by race": _adult("income", "race"),
+    "education by race": _adult("education", "race"),
     "students": students,
     "compas": compas,
     "law": law,
     "credit": credit,
     "dutch": dutch,
+    "lesions by age": lesions("age_group"),
     "synthetic 0": synthetic(0),
 }
-"""Tables that the constants of ``r2b.sklearn.rule`` were chosen on."""
+"""Tables that the plans of ``r2b.sklearn.rule`` were chosen on."""
 
 HELD_OUT: dict[str, Callable[[], Table]] = {
+    "income by sex and race": _adult("income", "sex", "race"),
+    "education by sex and race": _adult("education", "sex", "race"),
+    "lesions by sex and age": lesions("sex", "age_group"),
+    "reoffending": reoffending,
+    "bank": bank,
     "parkinson": geg("park", "score_cut", "sex"),
     "wine": geg("wine", "quality", "type"),
     "crime": geg("crime", "ViolentCrimesClass", "black_people"),
@@ -134,6 +184,17 @@ HELD_OUT: dict[str, Callable[[], Table]] = {
     "synthetic 1": synthetic(1),
     "synthetic 2": synthetic(2),
 }
+CROSSED = ("income by sex and race", "lesions by sex and age", "reoffending")
+ODDS = ("income by race", "compas", "students", "dutch", "bank", "parkinson", "reoffending")
+"""Tables that are measured by equalized odds as well."""
+
+PLANS = {
+    "no offsets": Plan(give=0.0),
+    "z = 0": Plan(rounds=1),
+    "z = .25": Plan(0.25, 0.25, 1),
+    "z = 1": Plan(1.0, 1.0, 1),
+}
+"""Compared on all tables; "no offsets" is LinearPost's optimum."""
 
 
 def learners() -> dict[str, Any]:
@@ -143,81 +204,135 @@ def learners() -> dict[str, Any]:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    trees = {"n_estimators": 30, "num_leaves": 15, "learning_rate": 0.15, "n_jobs": 1}
     return {
-        "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(tol=1e-3)),
-        "LightGBM": LGBMClassifier(**trees, verbosity=-1, random_state=0),
+        "logistic regression": make_pipeline(StandardScaler(), LogisticRegression()),
+        "LightGBM": LGBMClassifier(n_estimators=50, n_jobs=1, verbosity=-1, random_state=0),
     }
 
 
-class Unshrunk(ParityPostprocessor):
-    """Prices without offsets, bands or a choice: LinearPost's optimum."""
+class Kept(ParityPostprocessor):
+    """Keeps out-of-fold rows, so that plans can be compared on them."""
 
-    def _rule(self, rows: Any, scores: Any, codes: Any, kind: Any) -> Any:
-        import r2b.sklearn.rule as rule
-
-        kept = rule.PLANS
-        rule.PLANS = (Plan(give=0.0),)
-        try:
-            return super()._rule(rows, scores, codes, kind)
-        finally:
-            rule.PLANS = kept
+    def _fit_rules(self, rows: Any, scores: Any, codes: Any) -> None:
+        self.rows = ScoreRows("decisions", scores, codes, rows.groups, rows.labels)
+        super()._fit_rules(rows, scores, codes)
 
 
-def largest(report: ParityReport, fitted: ParityReport) -> float:
-    """Return the largest difference between two groups of many rows."""
-    many = {(each.family, each.group) for each in fitted.groups if each.n_rows >= LARGE}
+def largest(report: ParityReport, groups: TrueGroups) -> float:
+    """Return the largest difference between two groups of many new rows."""
+    many = {
+        (each.name, each.criterion, group)
+        for each, sizes in zip(groups.comparisons, groups.sizes(), strict=True)
+        for group, size in zip(each.groups, sizes, strict=True)
+        if size >= LARGE
+    }
     pairs = [
         each.disparity
         for each in report.pairs
-        if {(each.family, each.group), (each.family, each.other)} <= many
+        if (each.family, each.criterion, each.group) in many
+        and (each.family, each.criterion, each.other) in many
     ]
-    return max(pairs, default=0.0)
+    return max(pairs, default=float("nan"))
 
 
-def measure(table: Table, learner: Any, n_rows: int, seed: int, epsilon: float) -> dict[str, Any]:
+def calibration_error(chances: Floats, right: Floats) -> float:
+    """Return how far the largest probability is from being right, over 15 bins."""
+    sure = chances.max(axis=1)
+    hit = (chances == sure[:, None])[right > 0]
+    places = np.minimum((15 * sure).astype(int), 14)
+    return float(np.abs(np.bincount(places, hit - sure, 15)).sum() / len(sure))
+
+
+def seconds_of(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the processor's seconds of a call, and its result."""
+    begun = time.process_time()
+    result = call()
+    return time.process_time() - begun, result
+
+
+def key_of(each: GroupParity) -> tuple[str, ...]:
+    """Return what tells an entry of a report from others."""
+    return each.family, each.criterion, each.group, each.other
+
+
+def measure(
+    name: str, table: Table, learner: Any, size: int, seed: int, criterion: str, epsilon: float
+) -> dict[str, Any]:
     """Fit on some rows and measure on others."""
     X, y, groups = table
     order = np.random.default_rng(seed).permutation(len(y))
-    train, test = order[:n_rows], order[n_rows : n_rows + MOST]
-    groups = groups.reset_index(drop=True)
-    names = groups.astype(str).agg("|".join, axis=1).to_numpy()
-    # a value with a single row can be in one fold only
-    train = train[pd.Series(names[train]).map(pd.Series(names[train]).value_counts()) > 1]
+    train, test = order[:size], order[size : size + MOST]
+    groups = groups.reset_index(drop=True).astype(str)
+    names = groups.agg("|".join, axis=1).to_numpy()
+    # folds need several rows of a crossing
+    train = train[pd.Series(names[train]).map(pd.Series(names[train]).value_counts()) > 4]
     test = test[np.isin(names[test], names[train]) & np.isin(y[test], y[train])]
     told = {"sensitive_features": groups.iloc[test], "y": y[test]}
-    found: dict[str, Any] = {}
-    begun = time.process_time()
-    plain = learner.fit(X[train], y[train])
-    found["plain_seconds"] = time.process_time() - begun
-    found["plain_accuracy"] = float((plain.predict(X[test]) == y[test]).mean())
-    options = {"epsilon": epsilon, "families": "marginal", "frontier": 0}
-    for name, kind in (("r2b", ParityPostprocessor), ("no offsets", Unshrunk)):
-        begun = time.process_time()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model = kind(learner, **options)
-            model.fit(X[train], y[train], sensitive_features=groups.iloc[train])
-        seconds = time.process_time() - begun
-        report, fitted = model.parity_report(X[test], **told), model.parity_report()
-        new = {
-            (each.family, each.group, each.other): each for each in (*report.groups, *report.pairs)
+    plain_seconds, plain = seconds_of(lambda: clone(learner).fit(X[train], y[train]))
+    plain_predicts, _ = seconds_of(lambda: plain.predict(X[test]))
+    families = "crossed" if name in CROSSED else "marginal"
+    model = Kept(learner, epsilon=epsilon, criterion=criterion, families=families)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        seconds, _ = seconds_of(
+            lambda: model.fit(X[train], y[train], sensitive_features=groups.iloc[train])
+        )
+    predicts, _ = seconds_of(lambda: model.predict(X[test]))
+    report, fitted = model.parity_report(X[test], **told), model.parity_report()
+    # what a third of the rows would have shown
+    part = np.arange(len(test)) < max(len(train) // 2, 500)
+    told_part = {"sensitive_features": groups.iloc[test[part]], "y": y[test[part]]}
+    smaller = model.parity_report(X[test[part]], **told_part)
+    entries = []
+    for each in (*fitted.groups, *fitted.pairs):
+        new = [
+            [other.disparity, other.chance]
+            for there in (report, smaller)
+            for other in (*there.groups, *there.pairs)
+            if key_of(other) == key_of(each)
+        ]
+        if len(new) == 2:
+            pair = bool(each.other)
+            entries.append([pair, each.verdict, each.n_rows, each.disparity, each.chance, *new])
+    classes = model.comparisons_.schema.classes.values
+    right = np.asarray(y[test][:, None] == classes, np.float64)
+    cells = model.comparisons_.cells_of(groups.iloc[test], None, len(test))
+    here = model.comparisons_.of_rows(cells, right.argmax(axis=1), None).present()
+    scores = model._scores(X[test])
+    codes = code_probabilities(model.group_estimator_, X[test], here.n_codes)
+    parts = [each.parts(codes) for each in here.comparisons]
+    weight = np.full(len(test), 1.0 / len(test))
+    decided = {"plain": np.eye(len(classes))[scores.argmax(axis=1)]}
+    if epsilon == 0.0 and criterion == "demographic_parity":
+        for title, plan in PLANS.items():
+            decided[title] = respond_at("decisions", scores, parts, fit_prices(model.rows, plan))
+    decided["r2b"] = model.decision_rule_.apply(scores, model.comparisons_, codes)
+    methods = {}
+    for title, rows in decided.items():
+        found = report_of("decisions", here, rows, right, weight)
+        new_rows = ScoreRows("decisions", scores, codes, here, right)
+        methods[title] = {
+            "accuracy": found.accuracy,
+            "disparity": largest(found, here),
+            "spread": unfairness(new_rows, rows),
         }
-        met = [each for each in (*fitted.groups, *fitted.pairs) if each.verdict == "met"]
-        again = [new[(each.family, each.group, each.other)] for each in met]
-        found[name] = {
-            "accuracy": report.accuracy,
-            "majority": report.majority,
-            "disparity": largest(report, fitted),
-            "warns": any(issubclass(each.category, NotFairWarning) for each in caught),
-            "says_plain": any(issubclass(each.category, DataWarning) for each in caught),
-            "is_plain": model.decision_rule_.is_plain,
-            "unfair": bool(report.not_met),
-            "met": len(met),
-            "met_wrongly": sum(each.disparity > each.epsilon + each.chance for each in again),
-            "seconds": seconds,
-        }
-    return found
+    chances = model.probability_rule_.apply(scores, model.comparisons_, codes)
+    frontier = model.frontier_
+    return {
+        "methods": methods,
+        "majority": report.majority,
+        "is_plain": model.decision_rule_.is_plain,
+        "warns": any(issubclass(each.category, NotFairWarning) for each in caught),
+        "warns_of_groups": bool(fitted.not_met),
+        "says": len(caught),
+        "entries": entries,
+        "fit_ratio": seconds / plain_seconds,
+        "predict_ratio": predicts / plain_predicts,
+        "calibration": [calibration_error(each, right) for each in (scores, chances)],
+        "zeros": int((chances == 0).sum() - (scores == 0).sum()),
+        "frontier": [frontier.accuracy[0], frontier.disparity[0]],
+        "disparity": report.disparity,
+    }
 
 
 def main() -> None:
@@ -232,19 +347,20 @@ def main() -> None:
     for name in asked.tables:
         try:
             table = {**CHOSEN_ON, **HELD_OUT}[name]()
-        except (FileNotFoundError, KeyError) as error:
+        except (FileNotFoundError, KeyError, Unavailable) as error:
             print(f"{name}: left out, {error}")
             continue
         sizes = sorted({min(n, int(0.67 * len(table[1]))) for n in asked.rows})
-        for size in sizes:
-            for title, learner in learners().items():
-                for seed in range(asked.splits):
-                    for epsilon in asked.epsilons:
-                        facts = {"table": name, "held_out": name in HELD_OUT, "rows": size}
-                        facts |= {"learner": title, "split": seed, "epsilon": epsilon}
-                        found = measure(table, learner, size, seed, epsilon)
-                        rows.append({**facts, **found})
-                        RESULTS.write_text(json.dumps(rows, indent=1) + "\n")
+        criteria = ["demographic_parity"] + ["equalized_odds"] * (name in ODDS)
+        for case in product(learners(), sizes, range(asked.splits), criteria, asked.epsilons):
+            learner, size, split, criterion, epsilon = case
+            if criterion != "demographic_parity" and epsilon:
+                continue
+            facts = {"table": name, "held_out": name in HELD_OUT, "rows": size, "split": split}
+            facts |= {"learner": learner, "criterion": criterion, "epsilon": epsilon}
+            found = measure(name, table, learners()[learner], size, split, criterion, epsilon)
+            rows.append({**facts, **found})
+            RESULTS.write_text(json.dumps(rows, default=float) + "\n")
         print(name, len(rows), flush=True)
 
 

@@ -478,6 +478,36 @@ def test_equal_accuracy_takes_the_other_bounds():
         )
 
 
+def test_a_fold_may_be_without_any_row_of_a_group_and_class():
+    X, y, group = people(800, n_groups=3)
+    once = np.flatnonzero((group == "c") & (y == "u"))[1:]
+    left = np.setdiff1d(np.arange(len(X)), once)
+    model = ParityPostprocessor(LogisticRegression(), criterion="equalized_odds", **FAST)
+    model.fit(X[left], y[left], sensitive_features=group[left])
+    assert np.isfinite(np.concatenate([nu.ravel() for nu in model.decision_rule_.prices])).all()
+    assert model.decision_rule_.accuracy > model.decision_rule_.majority
+    row = next(
+        each for each in model.parity_report().groups if (each.n_rows, each.group) == (1, "c")
+    )
+    assert row.verdict == "not shown" and row.chance > 0.5
+
+
+def test_the_most_frequent_class_is_the_last_resort():
+    # Parity costs these scores what little they know, but looser bands keep some of it.
+    rng = np.random.default_rng(4)
+    group = rng.choice(list("abcd"), 400)
+    weak = rng.normal(size=(400, 8)) + (group == "a")[:, None]
+    y = np.where(weak @ np.full(8, 0.15) + rng.logistic(size=400) > 1.4, "yes", "no")
+    model = ParityPostprocessor(LogisticRegression(), **FAST)
+    with pytest.warns(NotFairWarning, match=r"groups=a \(94 rows\).*One class takes 97 %"):
+        model.fit(weak, y, sensitive_features=group)
+    rule = model.decision_rule_
+    assert rule.accuracy > rule.majority and rule.largest_share < 0.99
+    plain = LogisticRegression().fit(weak, y).predict(weak)
+    before = demographic_parity_difference(plain, sensitive_features=group)
+    assert demographic_parity_difference(model.predict(weak), sensitive_features=group) < before
+
+
 def test_decisions_of_the_plain_model_are_never_silent():
     rng = np.random.default_rng(0)
     with pytest.warns(DataWarning, match="those of the plain model"):

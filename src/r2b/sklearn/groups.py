@@ -109,7 +109,9 @@ class Comparison:
         if self.n_right:
             right = np.tile(np.eye(self.n_right), (len(sums) // self.n_right, 1))
             sums = (sums * right).sum(axis=1, keepdims=True)
-        return np.asarray(self.counts.T @ sums / (sizes @ self.counts)[:, None])
+        found, total = self.counts.T @ sums, (sizes @ self.counts)[:, None]
+        overall = found.sum(axis=0) / total.sum()  # of groups that some fold leaves without rows
+        return np.where(total > 0, found / np.where(total > 0, total, 1.0), overall)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +192,11 @@ class TrueGroups:
         """Return the number of rows of all groups; of weighted rows Kish's effective number."""
         weight = np.ones(len(self.codes)) if self.weight is None else self.weight
         total, squares = (np.bincount(self.codes, weight**p, self.n_codes) for p in (1, 2))
-        return [(total @ each.counts) ** 2 / (squares @ each.counts) for each in self.comparisons]
+        least = np.finfo(float).tiny
+        return [
+            (total @ each.counts) ** 2 / np.maximum(squares @ each.counts, least)
+            for each in self.comparisons
+        ]
 
     def given(self, cells: Whole, scores: Floats) -> Floats:
         """Return the probabilities of the codes of rows whose cell is known; -1 if it is not.

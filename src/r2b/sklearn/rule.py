@@ -55,6 +55,9 @@ class Plan:
 PLANS = (Plan(), Plan(width=0.25, shrink=0.25, rounds=1))
 """Among these unseen rows decide; ``benchmarks/small_groups.py`` is the study behind them."""
 
+LOOSE = Plan(width=1.0, shrink=1.0, rounds=1)
+"""Where all of them are less accurate than the most frequent class, this one is tried."""
+
 AIM = 2.0
 """Standard deviations by which large groups aim below half of epsilon: new rows add as much."""
 
@@ -166,7 +169,7 @@ def deviations(groups: TrueGroups, rows: Floats) -> list[Floats]:
     for mean, square, size in zip(first, second, groups.sizes(), strict=True):
         weight = size / size.sum()
         variance = np.maximum(weight @ square - (weight @ mean) ** 2, 1e-4)
-        found.append(np.sqrt(variance / size[:, None]))
+        found.append(np.sqrt(variance / np.maximum(size, 1.0)[:, None]))
     return found
 
 
@@ -336,9 +339,9 @@ class FairScores:
 def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
     """Find the rule that unseen rows prefer, and return it with its response to unseen rows.
 
-    Of decisions all plans are tried; the one of probabilities is not judged. A plan less accurate
-    than the most frequent class is not chosen: where all are, every row gets that class, or where
-    right predictions are compared, decisions stay as they are.
+    Of decisions plans are tried; the one of probabilities is not judged. A plan less accurate than
+    the most frequent class is not chosen: where all are, every row gets that class, or where right
+    predictions are compared, decisions stay as they are.
 
     Parameters
     ----------
@@ -376,18 +379,19 @@ def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
 
 def _choose(rows: ScoreRows, folds: Folds) -> tuple[Plan | None, Prices, Floats]:
     """Return the plan that unseen rows prefer, its prices, and its response to unseen rows."""
-    tried: list[tuple[float, float, Plan, Prices, Floats]] = []
     start = None
-    for plan in PLANS:
-        start = fit_prices(rows, plan, start)
-        fair = unseen_rows(rows, plan, folds, start)
-        tried.append((unfairness(rows, fair), rows.accuracy(fair), plan, start, fair))
-    able = [each for each in tried if each[1] >= rows.majority]
-    if not able:
-        prices = _constant(rows)
-        return None, prices, rows.apply(prices)
-    least = min(each[0] for each in able) + unfairness_by_chance(rows)
-    return max((each for each in able if each[0] <= least), key=lambda each: each[1])[2:]
+    for plans in (PLANS, (LOOSE,)):
+        able: list[tuple[float, float, Plan, Prices, Floats]] = []
+        for plan in plans:
+            start = fit_prices(rows, plan, start)
+            fair = unseen_rows(rows, plan, folds, start)
+            if rows.accuracy(fair) >= rows.majority:
+                able.append((unfairness(rows, fair), rows.accuracy(fair), plan, start, fair))
+        if able:
+            least = min(each[0] for each in able) + unfairness_by_chance(rows)
+            return max((each for each in able if each[0] <= least), key=lambda each: each[1])[2:]
+    prices = _constant(rows)
+    return None, prices, rows.apply(prices)
 
 
 def _constant(rows: ScoreRows) -> Prices:
