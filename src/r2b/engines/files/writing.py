@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -16,7 +16,7 @@ from r2b._files.paths import is_device, refuse_little_room, unwritable
 from r2b._files.text import lines_of
 from r2b.engines.files.jsonl import JsonStored
 from r2b.engines.files.listing import STANDARD, Listing, Part
-from r2b.engines.files.outputs import Out, fitted, open_output
+from r2b.engines.files.outputs import Out, open_output
 from r2b.engines.files.reading import ReadJob, TextStored
 from r2b.engines.source import Relabel, beside
 from r2b.errors import InputError, ParameterError
@@ -204,47 +204,35 @@ def _write(
 
 def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tuple[int, Any]]:
     """Yield what is to be written with the number of its file, and at the end None for the last."""
-    extends = shape.is_text and source.listing.format.kind == shape.kind
-    roles = relabel.decode.roles
+    roles, own = relabel.decode.roles, source.listing.format.kind
+    extends = shape.is_text and own == shape.kind
+    delimited = own in _DELIMITED and shape.kind in _DELIMITED
+
+    def make(item: tuple[int, ReadJob]) -> tuple[int, ReadJob, Any]:
+        (number, job), read = item, item[1].read()
+        new = [relabel(source.completed(batch, relabel.needed, number)) for batch in read]
+        if extends:
+            file = source.files[number]
+            assert isinstance(file, TextStored)
+            return number, job, file.extended(job.chunk, new)
+        # Between kinds of delimited text, what means missing stays as it is spelled.
+        kept = job.read(spelled=True) if delimited else read
+        records = [beside(batch.record, each) for batch, each in zip(kept, new, strict=True)]
+        if not shape.is_text:
+            return number, job, list(zip((batch.place for batch in kept), records, strict=True))
+        columns = (dict(zip(each.schema.names, each.columns, strict=True)) for each in records)
+        return number, job, "".join(lines_of(each, shape) for each in columns).encode()
+
     # Columns that are looked up: their text is best read as codes, and written as text.
     coded = tuple(name for name in (*roles.label, *roles.attributes) if name not in roles.key)
     # Text that is written as it is need not be parsed where it is not needed.
     columns = relabel.needed if extends else None
     jobs = source.jobs(columns, coded=coded, most_rows=relabel.rows_at_once)
-    make = _maker(source, relabel, shape, extends=extends)
     told = source.teller()
-    for (number, job), piece in work_ahead(lambda item: (item, make(*item)), jobs, source.threads):
+    for number, job, piece in work_ahead(make, jobs, source.threads):
         yield number, piece
         told(job)
     yield len(source.files) - 1, None
-
-
-def _maker(
-    source: FileSource, relabel: Relabel, shape: Format, *, extends: bool
-) -> Callable[[int, ReadJob], Any]:
-    """Return what makes of a job what is written of its rows; it runs in any thread."""
-    delimited = source.listing.format.kind in _DELIMITED and shape.kind in _DELIMITED
-
-    def make(number: int, job: ReadJob) -> Any:
-        file, read = source.files[number], job.read()
-        new = [relabel(source.completed(batch, relabel.needed, number)) for batch in read]
-        if extends:
-            assert isinstance(file, TextStored)
-            return file.extended(job.chunk, new)
-        # Between kinds of delimited text, what means missing stays as it is spelled.
-        kept = job.read(spelled=True) if delimited else read
-        records = [beside(batch.record, each) for batch, each in zip(kept, new, strict=True)]
-        if not shape.is_text:
-            schema = _new_schema(source, number, relabel)
-            places = [batch.place for batch in kept]
-            return [
-                (place, fitted(record, schema))
-                for place, record in zip(places, records, strict=True)
-            ]
-        columns = (dict(zip(each.schema.names, each.columns, strict=True)) for each in records)
-        return "".join(lines_of(each, shape) for each in columns).encode()
-
-    return make
 
 
 def _new_schema(source: FileSource, number: int, relabel: Relabel) -> Any:
