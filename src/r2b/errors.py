@@ -131,6 +131,10 @@ def options_in(text: str) -> list[tuple[str, Any]]:
     text : str
         A problem or a remedy.
 
+    See Also
+    --------
+    r2b.errors.R2BError : What every error has.
+
     Examples
     --------
     >>> options_in('Pass `small_groups="merge"`, or lower `min_group_size`.')
@@ -310,6 +314,10 @@ def require(library: str, need: str, *, extra: str, otherwise: str = "") -> Any:
     ------
     MissingExtraError
         It is not installed.
+
+    See Also
+    --------
+    r2b.errors.R2BError : What every error has.
 
     Examples
     --------

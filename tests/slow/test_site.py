@@ -158,6 +158,48 @@ def test_every_parameter_and_every_member_is_described() -> None:
     assert not [name for name, value in found.items() if not inspect.getdoc(value)] + silent
 
 
+def lacking_in(value: Any) -> list[str]:
+    """Name what the docstring of a public function lacks."""
+    docscrape = pytest.importorskip("numpydoc.docscrape")
+    found = docscrape.NumpyDocString(inspect.getdoc(value) or "")
+    parameters = [*found["Parameters"], *found["Other Parameters"]]
+    lacking = [each.name for each in parameters if not "".join(each.desc).strip()]
+    return lacking + [part for part in ("Examples", "See Also") if not found[part]]
+
+
+def test_every_function_has_an_example_described_parameters_and_says_what_is_related() -> None:
+    functions = {name: each for name, each in referred().items() if inspect.isfunction(each)}
+    assert len(functions) > 40
+    found = {name: lacking_in(each) for name, each in functions.items()}
+    assert not {name: left for name, left in found.items() if left}
+
+
+def test_every_parameter_of_a_method_has_a_description() -> None:
+    docscrape = pytest.importorskip("numpydoc.docscrape")
+    empty = [
+        f"{name}.{member}: {each.name}"
+        for name, kind in referred().items()
+        if inspect.isclass(kind)
+        for member in [None, *members(kind)]
+        for value in [kind if member is None else getattr(kind, member, None)]
+        for each in docscrape.NumpyDocString(inspect.getdoc(value) or "")["Parameters"]
+        if not "".join(each.desc).strip()
+    ]
+    assert not empty
+
+
+def test_a_function_without_example_and_relations_is_seen() -> None:
+    def bare(a: int) -> None:
+        """Do something.
+
+        Parameters
+        ----------
+        a : int
+        """
+
+    assert lacking_in(bare) == ["a", "Examples", "See Also"]
+
+
 def test_a_parameter_without_a_description_is_seen() -> None:
     pytest.importorskip("numpydoc")
 

@@ -115,6 +115,7 @@ class Comparison:
         Parameters
         ----------
         ax : matplotlib Axes, optional
+            Where to draw; on new Axes by default.
 
         Returns
         -------
@@ -163,6 +164,10 @@ def compare(
     ------
     ParameterError
         No choices, two of one name, or an option that does not exist.
+
+    See Also
+    --------
+    r2b.frontier : What every epsilon costs.
 
     Examples
     --------

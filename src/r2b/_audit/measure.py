@@ -123,6 +123,12 @@ def audit(
     ParameterError
         An argument lies outside its range.
 
+    See Also
+    --------
+    r2b.debias : The closest labels in parity.
+    r2b.model_report : A report on what a model decides.
+    r2b.metrics.sampling_level : The disparity that chance shows.
+
     Notes
     -----
     Class labels without weights, or with few different weights, are counted once and drawn as

@@ -258,6 +258,7 @@ class FamilyAudit:
         Parameters
         ----------
         ax : matplotlib Axes, optional
+            Where to draw; on new Axes by default.
 
         Returns
         -------
@@ -474,6 +475,7 @@ class Audit:
         Parameters
         ----------
         ax : matplotlib Axes, optional
+            Where to draw; on new Axes by default.
         family : str, optional
             The family to draw; by default the only one, or an overview if there are several.
 

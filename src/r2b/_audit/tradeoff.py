@@ -164,6 +164,7 @@ class Frontier(Sequence[FrontierPoint]):
         Parameters
         ----------
         ax : matplotlib Axes, optional
+            Where to draw; on new Axes by default.
 
         Returns
         -------
@@ -285,6 +286,11 @@ def frontier(
     ParameterError
         An epsilon below 0 or not finite, or an option that does not exist.
 
+    See Also
+    --------
+    r2b.smallest_epsilon : The least epsilon within a budget of changes.
+    r2b.compare : Several bounds side by side.
+
     Examples
     --------
     >>> import r2b
@@ -396,6 +402,10 @@ def smallest_epsilon(
     ParameterError
         Not exactly one budget, one that is not a number of at least 0, or one that no epsilon
         keeps.
+
+    See Also
+    --------
+    r2b.frontier : What every epsilon costs.
 
     Examples
     --------

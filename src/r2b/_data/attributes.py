@@ -39,6 +39,7 @@ class Continuous:
     basis : str or callable, default "spline"
         Kept as it is; the basis is built where the constraint is.
     knots : int or sequence of float, default 5
+        How many knots the spline of the attribute has, or where they are.
     name : str, optional
         The name of the attribute; that of the Series where it has one. In a dictionary of columns
         the key names it.

@@ -368,6 +368,7 @@ def debias(
         Parity is asked for within each of their values, or crossings of values (conditional
         parity).
     sample_weight : array-like of shape (N,), optional
+        Weights of the rows; without them all count the same.
     multilabel : bool
         Whether ``y`` has a column of 0 and 1, or of probabilities, for each of several tags, of
         which a row may have any number. ``epsilon`` and ``target`` may then be given by tag.
@@ -389,11 +390,26 @@ def debias(
     ParameterError
         An argument lies outside its range.
 
+    See Also
+    --------
+    r2b.audit : What groups differ in, and what chance explains of it.
+    r2b.frontier : What every epsilon costs.
+    r2b.reweigh : Row weights instead of new labels.
+    r2b.scan : Tables that are larger than memory.
+    r2b.sklearn.ParityClassifier : A model whose decisions meet the bound.
+
     Examples
     --------
-    >>> fair = debias(["a", "b", "b", "a"], sensitive_features=["f", "f", "m", "m"], epsilon=0.01)
-    >>> fair.status.value
-    'already fair'
+    Half of the women and three quarters of the men are engineers; at most .1 apart is accepted:
+
+    >>> job = ["engineer", "clerk"] * 20 + ["engineer", "engineer", "engineer", "clerk"] * 10
+    >>> gender = ["women"] * 40 + ["men"] * 40
+    >>> fair = debias(job, sensitive_features={"gender": gender}, epsilon=0.1)
+    >>> round(fair.certificate.disparity_before, 3), round(fair.disparity, 3), fair.status.value
+    (0.25, 0.1, 'solved')
+    >>> new = fair.round(random_state=0)  # one class per row
+    >>> sum(one != other for one, other in zip(job, new))
+    6
     """
     data = {
         "sensitive_features": sensitive_features,

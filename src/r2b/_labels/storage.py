@@ -87,6 +87,7 @@ def load(path: str | PathLike[str]) -> Any:
     Parameters
     ----------
     path : path-like
+        A file that ``save`` or ``r2b debias`` wrote.
 
     Returns
     -------
@@ -97,6 +98,11 @@ def load(path: str | PathLike[str]) -> Any:
     ------
     FileFormatError
         The file is not a saved result, is damaged, or comes from a later release.
+
+    See Also
+    --------
+    r2b.debias : The closest labels in parity.
+    r2b.verify : Check labels in files from the data alone.
 
     Examples
     --------

@@ -181,6 +181,7 @@ class FairTags:
         Parameters
         ----------
         random_state : int, Generator or None
+            The same number gives the same draws.
         key : array-like of shape (N,), optional
             Tells rows apart; by default their place.
 
@@ -215,9 +216,11 @@ class FairTags:
         Parameters
         ----------
         form : {"soft", "round", "sample"}
+            Probabilities, one class per row rounded, or one class per row drawn.
         random_state, key
             As for :meth:`round`.
         backend : {"pandas", "polars", "pyarrow"}, optional
+            Library of the frame: pandas by default or, where it is not installed, Polars.
         """
         one_of("form", form, get_args(TagForm))
         matrix = self.soft_labels if form == "soft" else self._drawn(form, random_state, key)
@@ -242,7 +245,9 @@ class FairTags:
         Y, sensitive_features, control_features, sample_weight
             As for ``debias``; the tags must be those that were fitted, in their order.
         form : {"soft", "round", "sample"}
+            Probabilities, one class per row rounded, or one class per row drawn.
         random_state : int, Generator or None
+            The same number gives the same draws.
 
         Returns
         -------
@@ -295,6 +300,7 @@ class FairTags:
         Parameters
         ----------
         ax : matplotlib Axes, optional
+            Where to draw; on new Axes by default.
 
         Returns
         -------

@@ -283,6 +283,11 @@ def verify(
     FileFormatError
         The certificate is not one.
 
+    See Also
+    --------
+    r2b.debias : The closest labels in parity.
+    r2b.load : Read labels that were saved.
+
     Examples
     --------
     >>> import pathlib, tempfile, r2b

@@ -319,6 +319,7 @@ class RowWeights:
         fraction : float
             Part of the rows; at most ``1 / largest_weight``, since no row is taken twice.
         random_state : int, Generator or None
+            The same number gives the same draws.
         key : array-like of shape (N,), optional
             Tells rows apart, so that the draw does not depend on their order.
 
@@ -365,6 +366,7 @@ class RowWeights:
         Parameters
         ----------
         new_column : str
+            Name of the new column.
 
         Raises
         ------
@@ -391,7 +393,9 @@ class RowWeights:
         path : path-like
             Must not exist, unless ``force``. It appears whole or not at all.
         new_column : str
+            Name of the new column.
         force : bool
+            Whether a file that exists is replaced.
         """
         self._scanned.write(self.rule, fspath(path), new_column, force=force)
 
@@ -409,8 +413,11 @@ class RowWeights:
         Parameters
         ----------
         dialect : {"postgres", "duckdb", "sqlite", "snowflake", "bigquery"}
+            The database whose SQL is written.
         table : str or list of str
+            The table, or the parts of its name.
         new_column : str
+            Name of the new column.
         into : str or list of str, optional
             A table to create.
         **asked
@@ -509,6 +516,7 @@ class RowWeights:
         Parameters
         ----------
         path : path-like
+            The file; one that exists is replaced.
         """
         write_json(self.to_json(), path)
 

@@ -165,6 +165,10 @@ def load_adult(*, as_frame: FrameLibrary | None = None) -> Any:
     AdultTable
         Or the table asked for with ``as_frame``.
 
+    See Also
+    --------
+    r2b.debias : The closest labels in parity.
+
     Notes
     -----
     Becker, B. and Kohavi, R. (1996), Adult, UCI Machine Learning Repository, doi:10.24432/C5XW20,

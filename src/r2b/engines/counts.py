@@ -77,6 +77,11 @@ def debias_counts(
     InputError
         A count is missing, negative or no whole number; or as for :func:`r2b.debias`.
 
+    See Also
+    --------
+    r2b.count_query : The SQL that counts a table.
+    r2b.debias : The closest labels in parity.
+
     Examples
     --------
     >>> table = {"job": ["a", "b", "b"], "sex": ["f", "f", "m"], "count": [1, 1, 2]}

@@ -81,6 +81,10 @@ def debias_blocks(
         A block holds what is no distribution, no weight or no cell; the message names block and
         row.
 
+    See Also
+    --------
+    r2b.scan : Tables that are larger than memory.
+
     Examples
     --------
     >>> import functools

@@ -106,6 +106,11 @@ def reweigh_counts(
     **options : Options
         As for :func:`r2b.debias`.
 
+    See Also
+    --------
+    r2b.count_query : The SQL that counts a table.
+    r2b.reweigh : Row weights instead of new labels.
+
     Examples
     --------
     >>> table = {"job": ["a", "b", "a", "b"], "sex": ["f", "f", "m", "m"], "count": [1, 2, 2, 1]}

@@ -81,7 +81,9 @@ class LabelDebiaser(
     labelCol : str
         Classes, or lists of probabilities.
     sensitiveCols, controlCols : list of str
+        Names of the columns.
     weightCol : str, optional
+        Name of the column of weights.
     epsilon : float, list or dict
         As for :func:`r2b.debias`.
     form : {"soft", "round", "sample", "expand"}

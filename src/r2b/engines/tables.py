@@ -314,8 +314,9 @@ class Scan:
         ----------
         label, sensitive_features, control_features, sample_weight
             Names of columns, as for :meth:`debias`.
-        families, missing, min_group_size, small_groups, absent, outcomes, n_permutations, n_boot,
-        level, random_state, n_largest
+        families, missing, min_group_size, small_groups, absent, outcomes
+            As for :func:`r2b.audit`.
+        n_permutations, n_boot, level, random_state, n_largest
             As for :func:`r2b.audit`.
         clusters : str, optional
             Column that says which rows go together, such as the patient; the rows are then read
@@ -495,6 +496,11 @@ def scan(data: Any, **options: Any) -> Scan:
     ------
     ParameterError
         It is none of these, or the files are not there.
+
+    See Also
+    --------
+    r2b.debias : The closest labels in parity.
+    r2b.count_query : The SQL that counts a table.
 
     Examples
     --------

@@ -27,6 +27,7 @@ class Exact(LabelMethod):
     tol : float
         Residual, in units of group means, below which the problem is solved.
     max_iter : int
+        Most steps.
 
     Attributes
     ----------

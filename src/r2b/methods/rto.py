@@ -211,8 +211,11 @@ class RTO(Shown):
         Parameters
         ----------
         scores : array-like of shape (N,)
+            Scores of one class.
         sensitive_features : array-like of shape (N,) or (N, n_attributes)
+            One attribute or several.
         sample_weight : array-like of shape (N,), optional
+            Weights of the rows; without them all count the same.
 
         Raises
         ------

@@ -85,8 +85,11 @@ def sampling_level(
         As for :func:`r2b.metrics.demographic_parity_difference`. A weight stays with its label and
         moves between groups.
     n_permutations : int
+        How often groups are permuted.
     quantiles : tuple of float
+        Which quantiles of the disparity under chance are returned.
     random_state : int
+        The same number gives the same draws.
 
     Returns
     -------
@@ -95,6 +98,10 @@ def sampling_level(
     Raises
     ------
     ParameterError, InputError
+
+    See Also
+    --------
+    r2b.audit : What groups differ in, and what chance explains of it.
 
     Examples
     --------

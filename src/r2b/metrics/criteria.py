@@ -247,6 +247,7 @@ def demographic_parity_difference(
         Which groups are compared: the crossings of all attributes, those of each attribute, or
         both; or a list of columns such as ``["sex", ["sex", "race"]]``. The largest of all counts.
     sample_weight : array-like of shape (N,), optional
+        Weights of the rows; without them all count the same.
     method : {"between_groups", "to_overall"}
         The largest difference over the classes between the means of two groups, or between the mean
         of a group and of all rows.
@@ -276,6 +277,12 @@ def demographic_parity_difference(
         The method is not one of the two, or a family names a column that is not there.
     InputError
         The data cannot be used as they are.
+
+    See Also
+    --------
+    r2b.metrics.demographic_parity_difference_by_class : The difference of every class.
+    r2b.metrics.demographic_parity_ratio : The smallest ratio of shares, for the four-fifths rule.
+    r2b.audit : What groups differ in, and what chance explains of it.
 
     Examples
     --------
@@ -308,6 +315,11 @@ def demographic_parity_difference_by_class(
     -------
     DisparityByClass
 
+    See Also
+    --------
+    r2b.metrics.demographic_parity_difference : The largest difference in shares.
+    r2b.metrics.group_means : The shares of every group.
+
     Examples
     --------
     >>> y, sex = ["no", "yes", "no", "no"], ["f", "f", "m", "m"]
@@ -335,6 +347,10 @@ def demographic_parity_ratio(
     Returns
     -------
     float
+
+    See Also
+    --------
+    r2b.metrics.demographic_parity_difference : The largest difference in shares.
 
     Examples
     --------
@@ -386,6 +402,11 @@ def equalized_odds_difference(
     ------
     ParameterError, InputError
 
+    See Also
+    --------
+    r2b.metrics.equalized_odds_difference_by_class : All error rates, by true and predicted class.
+    r2b.metrics.equal_opportunity_difference : True positive rates.
+
     Examples
     --------
     >>> y_true, sex = ["no", "yes", "yes", "no", "yes", "yes"], ["f"] * 3 + ["m"] * 3
@@ -412,6 +433,10 @@ def equalized_odds_difference_by_class(
     -------
     DisparityByClass
         It also names the groups that lack a true class.
+
+    See Also
+    --------
+    r2b.metrics.equalized_odds_difference : All error rates, by true class.
 
     Examples
     --------
@@ -453,6 +478,11 @@ def equal_opportunity_difference(
         Also where none of the true classes is among the predicted ones.
     ParameterError
 
+    See Also
+    --------
+    r2b.metrics.equal_opportunity_difference_by_class : The true positive rate of every class.
+    r2b.metrics.equalized_odds_difference : All error rates, by true class.
+
     Examples
     --------
     >>> y_true, sex = ["no", "yes", "yes", "no", "yes", "yes"], ["f"] * 3 + ["m"] * 3
@@ -479,6 +509,10 @@ def equal_opportunity_difference_by_class(
     -------
     DisparityByClass
         Of the true classes; it also names the groups that lack one.
+
+    See Also
+    --------
+    r2b.metrics.equal_opportunity_difference : True positive rates.
 
     Examples
     --------

@@ -77,6 +77,7 @@ def explained_variation(
     basis : {"linear", "spline"}, callable or sequence of callables
         The functions of the attribute that are looked at, as for :class:`r2b.Continuous`.
     knots : int or array-like, default 5
+        How many knots the spline of the attribute has, or where they are.
 
     Returns
     -------
@@ -88,6 +89,10 @@ def explained_variation(
         The data cannot be used as they are, or the attribute is not numeric or has one value only.
     ParameterError
         The basis or its knots cannot be used.
+
+    See Also
+    --------
+    r2b.metrics.group_means : The shares of every group.
 
     Examples
     --------

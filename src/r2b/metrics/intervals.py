@@ -111,6 +111,7 @@ def disparity_interval(
     y, sensitive_features, sample_weight
         As for :func:`r2b.metrics.demographic_parity_difference`.
     level : float
+        Confidence of the interval.
 
     Returns
     -------
@@ -119,6 +120,10 @@ def disparity_interval(
     Raises
     ------
     ParameterError, InputError
+
+    See Also
+    --------
+    r2b.audit : What groups differ in, and what chance explains of it.
 
     Examples
     --------

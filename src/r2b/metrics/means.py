@@ -69,6 +69,10 @@ def group_means(y: Any, *, sensitive_features: Any, sample_weight: Any = None) -
     -------
     GroupMeans
 
+    See Also
+    --------
+    r2b.metrics.demographic_parity_difference : The largest difference in shares.
+
     Examples
     --------
     >>> found = group_means(["no", "yes", "no", "no"], sensitive_features=["f", "f", "m", "m"])

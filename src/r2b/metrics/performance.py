@@ -122,10 +122,12 @@ def top_k_accuracy(
     scores : array-like of shape (N, L)
         Larger is more likely. The column names of a frame are its classes.
     k : int
+        How many of the largest scores count.
     classes : array-like of shape (L,), optional
         The classes of the columns of scores, in order. Without it the column names, or else the
         sorted classes that occur in y_true, which must then be as many as there are columns.
     sample_weight : array-like of shape (N,), optional
+        Weights of the rows; without them all count the same.
     ties : {"average", "strict", "lenient"}
         For a true class that ties with others for the last places: the chance that it gets one when
         the tie is broken at random (exactly, nothing is drawn); 0, unless there is a place for all
@@ -138,6 +140,11 @@ def top_k_accuracy(
     Raises
     ------
     ParameterError, InputError
+
+    See Also
+    --------
+    r2b.metrics.tv_accuracy : Accuracy of probabilities.
+    r2b.metrics.error_parity : How far losses of groups are apart.
 
     Examples
     --------
@@ -205,6 +212,11 @@ def tv_accuracy(
         A row of scores is not a distribution.
     InputError
 
+    See Also
+    --------
+    r2b.metrics.top_k_accuracy : How often the true class is among the largest scores.
+    r2b.metrics.error_parity : How far losses of groups are apart.
+
     Examples
     --------
     >>> tv_accuracy([[1.0, 0.0], [0.5, 0.5]], [[0.75, 0.25], [0.0, 1.0]]).value
@@ -248,6 +260,11 @@ def error_parity(
     Raises
     ------
     InputError
+
+    See Also
+    --------
+    r2b.metrics.top_k_accuracy : How often the true class is among the largest scores.
+    r2b.metrics.tv_accuracy : Accuracy of probabilities.
 
     Examples
     --------

@@ -217,6 +217,11 @@ def parity_promise(
     InputError
         There is one group only, or the data cannot be used as they are.
 
+    See Also
+    --------
+    r2b.model_report : A report on what a model decides.
+    r2b.metrics.generalization_bound : The bound of the paper's Proposition 2.
+
     Examples
     --------
     >>> predicted, sex = ["no", "yes", "no", "no"] * 500, ["f"] * 1_000 + ["m"] * 1_000

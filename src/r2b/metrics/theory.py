@@ -128,6 +128,7 @@ def generalization_bound(
     predicted : array-like of shape (N,) or (N, L)
         The predictions f on the same rows: probabilities or classes, of the classes of y.
     sensitive_features : array-like of shape (N,) or (N, n_attributes)
+        One attribute or several.
     complexity : float
         d, for samples of n_0 rows of one group: the proof applies it within a group. See
         :func:`rademacher_complexity`. It must hold for the class of functions before the data were
@@ -137,6 +138,7 @@ def generalization_bound(
         differences of a weighted mean have squares that sum to 1 / n_eff. A weight is then not a
         repetition.
     delta : float
+        How often the bound may fail.
 
     Returns
     -------
@@ -147,6 +149,11 @@ def generalization_bound(
     UnseenError, ShapeError
         The predictions are of other classes than the labels.
     ParameterError, InputError
+
+    See Also
+    --------
+    r2b.metrics.parity_promise : A bound that holds for new rows.
+    r2b.metrics.rademacher_complexity : The complexity in that bound.
 
     Examples
     --------
@@ -224,8 +231,11 @@ def rademacher_complexity(
     X : array-like of n rows
         Handed on as it is. For the bound: rows of the smallest group.
     n_classes : int
+        How many classes there are.
     n_draws : int
+        How often random signs are drawn.
     random_state : int
+        The same number gives the same draws.
 
     Returns
     -------
@@ -234,6 +244,10 @@ def rademacher_complexity(
     Raises
     ------
     ParameterError, ShapeError
+
+    See Also
+    --------
+    r2b.metrics.generalization_bound : The bound of the paper's Proposition 2.
 
     Examples
     --------

@@ -68,10 +68,12 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
     Parameters
     ----------
     library : {"lightgbm", "xgboost"}
+        Which one grows the trees.
     params : mapping, optional
         The library's parameters, less objective, number of classes, base score and metric, which
         follow from the labels.
     num_boost_round : int
+        How many rounds of boosting.
     early_stopping_rounds : int, optional
         Stop after this many rounds without improvement on ``eval_set``.
 
@@ -134,7 +136,9 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         X : array or frame of shape (N, n_features)
             Of any kind that the library reads.
         y : array-like of shape (N,) or (N, L), or FairLabels
+            Classes, or probabilities of the columns.
         sample_weight : array-like of shape (N,), optional
+            Weights of the rows; without them all count the same.
         eval_set : sequence of one (X, y), optional
             Other rows, on which the soft cross-entropy is measured after each round under the name
             ``soft_logloss``.
@@ -294,6 +298,7 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         Parameters
         ----------
         X : array or frame of shape (n, n_features)
+            Features of the rows.
 
         Returns
         -------
@@ -332,6 +337,7 @@ def train_lightgbm(
         LightGBM's parameters, less objective, number of classes and metric, which follow from the
         labels.
     num_boost_round : int
+        How many rounds of boosting.
     sample_weight : array-like of shape (N,), optional
         Beside probabilities or classes. Fair labels bring the weights they were made with.
     validation : (X, labels), optional
@@ -363,6 +369,11 @@ def train_lightgbm(
         A parameter was given that follows from the labels.
     InputError
         Labels, weights and X do not fit together.
+
+    See Also
+    --------
+    r2b.models.boosting.train_xgboost : XGBoost on probabilities.
+    r2b.models.boosting.SoftBooster : Boosters as a scikit-learn classifier.
 
     Examples
     --------
@@ -406,6 +417,7 @@ def train_xgboost(
         XGBoost's parameters, less objective, number of classes, base score and metric, which follow
         from the labels.
     callbacks : sequence of xgboost.callback.TrainingCallback, optional
+        Called after every round.
     sensitive_features, groups, group_estimator, **options
         As for :func:`train_lightgbm`.
 
@@ -419,6 +431,11 @@ def train_xgboost(
         XGBoost is not installed.
     ParameterError, InputError
         As for :func:`train_lightgbm`.
+
+    See Also
+    --------
+    r2b.models.boosting.train_lightgbm : LightGBM on probabilities.
+    r2b.models.boosting.SoftBooster : Boosters as a scikit-learn classifier.
 
     Examples
     --------
@@ -482,6 +499,10 @@ def lightgbm_objective(
     callable
         From margins and the Dataset to gradient and hessian, each of shape (N, L).
 
+    See Also
+    --------
+    r2b.models.boosting.train_lightgbm : LightGBM on probabilities.
+
     Examples
     --------
     >>> import numpy as np
@@ -514,6 +535,10 @@ def xgboost_objective(
     -------
     callable
         From margins and the DMatrix to gradient and hessian, each of shape (N, L).
+
+    See Also
+    --------
+    r2b.models.boosting.train_xgboost : XGBoost on probabilities.
 
     Examples
     --------

@@ -194,9 +194,11 @@ def soft_cross_entropy(logits: Any, targets: Any, weight: Any = None) -> Any:
     Parameters
     ----------
     logits : Tensor of shape (n, L)
+        Scores of every row before the softmax.
     targets : Tensor of shape (n, L)
         Distributions over the classes.
     weight : Tensor of shape (n,), optional
+        Weights of the rows.
 
     Returns
     -------
@@ -208,6 +210,10 @@ def soft_cross_entropy(logits: Any, targets: Any, weight: Any = None) -> Any:
     ------
     ShapeError
         There is not one weight per row.
+
+    See Also
+    --------
+    r2b.models.torch.SoftLabelDataset : Rows with fair probabilities.
 
     Examples
     --------

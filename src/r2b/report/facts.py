@@ -96,6 +96,11 @@ def gather(
     ParameterError
         An argument is out of range, or an option does not exist.
 
+    See Also
+    --------
+    r2b.report.to_html : The facts as a page.
+    r2b.report.facts_of : The facts of labels that are made already.
+
     Examples
     --------
     >>> sex = ["f", "f", "f", "m", "m", "m"]
@@ -137,7 +142,9 @@ def gathered(
     Parameters
     ----------
     task : Task
+        Opened by :func:`r2b.report.gather`.
     found : Audit
+        An audit of the same rows.
     options : mapping
         As the task was asked, ``epsilon`` among them.
     draws : mapping
@@ -180,10 +187,13 @@ def facts_of(
     Parameters
     ----------
     found : Audit
+        An audit of the same rows.
     fair : FairLabels
         Of the same rows, which it must still hold.
     path : Frontier, optional
+        What other epsilons would cost.
     label_name, command : str, optional
+        What the label is called, and the command that made the report.
     settings : mapping, optional
         What was asked for, to be shown.
     leaving : tuple (str, Realised), optional
@@ -199,6 +209,11 @@ def facts_of(
     ------
     RowsUnavailableError
         The labels were loaded from a file.
+
+    See Also
+    --------
+    r2b.report.gather : Audit, solve, and return all facts.
+    r2b.report.facts_of_audit : The facts of an audit alone.
 
     Examples
     --------
@@ -242,10 +257,15 @@ def facts_of_audit(
     Parameters
     ----------
     found : Audit
+        An audit of the same rows.
     label_name : str, optional
         Name of the label; that of its column by default.
     trace : mapping, optional
         Date, input and output, as a report states them.
+
+    See Also
+    --------
+    r2b.report.facts_of : The facts of labels that are made already.
 
     Examples
     --------
@@ -279,6 +299,10 @@ def to_json(facts: dict[str, Any]) -> str:
     ----------
     facts : dict
         Made by :func:`gather`, :func:`facts_of` or :func:`facts_of_audit`.
+
+    See Also
+    --------
+    r2b.report.gather : Audit, solve, and return all facts.
 
     Examples
     --------

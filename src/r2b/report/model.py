@@ -110,8 +110,8 @@ def model_report(
 
     See Also
     --------
-    parity_promise : The promise alone.
-    audit : Decisions, or labels, measured by demographic parity alone.
+    r2b.metrics.parity_promise : The promise alone.
+    r2b.audit : Decisions, or labels, measured by demographic parity alone.
 
     Examples
     --------
@@ -195,6 +195,10 @@ def predictions_report(
         The files that hold the rows; their checksums are stated.
     command : str, optional
         The command that made the report.
+
+    See Also
+    --------
+    r2b.model_report : A report on what a model decides.
 
     Examples
     --------

@@ -47,6 +47,11 @@ def to_html(facts: dict[str, Any]) -> str:
     facts : dict
         From :func:`r2b.report.gather`.
 
+    See Also
+    --------
+    r2b.report.gather : Audit, solve, and return all facts.
+    r2b.report.to_markdown : The facts as Markdown.
+
     Examples
     --------
     >>> from r2b.report import gather
@@ -73,6 +78,10 @@ def to_markdown(facts: dict[str, Any]) -> str:
     ----------
     facts : dict
         From :func:`r2b.report.gather`.
+
+    See Also
+    --------
+    r2b.report.to_html : The facts as a page.
 
     Examples
     --------

@@ -132,6 +132,10 @@ def fingerprint(
     str
         64 hexadecimal digits.
 
+    See Also
+    --------
+    r2b.verify : Check labels in files from the data alone.
+
     Examples
     --------
     >>> fingerprint(["b", "a"])[:8], fingerprint(np.array(["b", "a"], dtype=object))[:8]

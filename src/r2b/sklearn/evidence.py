@@ -106,6 +106,7 @@ class ModelFrontier:
         Parameters
         ----------
         ax : matplotlib Axes, optional
+            Where to draw; on new Axes by default.
 
         Returns
         -------
@@ -306,6 +307,7 @@ class ParityReport:
         Parameters
         ----------
         pairs : bool
+            One row per pair of groups, instead of one per group.
         backend : {"pandas", "polars", "pyarrow"}, optional
             pandas by default or, where it is not installed, Polars.
         """
@@ -321,6 +323,7 @@ class ParityReport:
         Parameters
         ----------
         ax : matplotlib Axes, optional
+            Where to draw; on new Axes by default.
 
         Returns
         -------

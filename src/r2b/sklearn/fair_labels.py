@@ -108,7 +108,9 @@ def fair_labels(
         The true groups. A membership, such as :func:`visible_groups` gives, is taken as it is, and
         nothing is predicted.
     control_features : array-like of shape (N,) or (N, n_features), optional
+        Groups are compared within each of their values.
     sample_weight : array-like of shape (N,), optional
+        Weights of the rows; without them all count the same.
     groups : {"visible", "given", "both"}
         As for :class:`ParityClassifier`.
     group_estimator : classifier, optional
@@ -131,6 +133,11 @@ def fair_labels(
     Raises
     ------
     InputError, ParameterError
+
+    See Also
+    --------
+    r2b.sklearn.visible_groups : The groups as features show them.
+    r2b.sklearn.ParityClassifier : A model whose decisions meet the bound.
 
     Examples
     --------
@@ -201,9 +208,11 @@ def visible_groups(
     cv : int
         Folds; they are shuffled.
     sample_weight : array-like of shape (N,), optional
+        Weights of the rows; without them all count the same.
     clusters : array-like of shape (N,), optional
         Rows that belong together and stay in one fold.
     random_state : int, Generator, RandomState or None
+        The same number gives the same draws.
     n_jobs : int, optional
         Folds trained at a time.
 
@@ -215,6 +224,11 @@ def visible_groups(
     Raises
     ------
     InputError, ParameterError
+
+    See Also
+    --------
+    r2b.sklearn.fair_labels : Labels that are fair by what features show of the groups.
+    r2b.reweigh : Row weights instead of new labels.
 
     Examples
     --------

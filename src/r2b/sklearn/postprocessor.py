@@ -164,6 +164,7 @@ class ParityPostprocessor(FairPredictor):
         Parameters
         ----------
         X : array, sparse matrix or frame with N rows
+            Features of the rows.
         y : array-like of shape (N,), or (N, n_tags) with ``multilabel``
             Classes.
         sensitive_features : array-like of shape (N,) or (N, n_attributes)
@@ -171,6 +172,7 @@ class ParityPostprocessor(FairPredictor):
         control_features : array-like of shape (N,) or (N, n_features), optional
             Parity is asked for within each of their values.
         sample_weight : array-like of shape (N,), optional
+            Weights of the rows; without them all count the same.
         clusters : array-like of shape (N,), optional
             Rows that belong together, and stay in one fold.
         **fit_params

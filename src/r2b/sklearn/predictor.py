@@ -406,6 +406,7 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
         Parameters
         ----------
         X : array, sparse matrix or frame
+            Features of the rows.
 
         Returns
         -------
@@ -444,6 +445,7 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
         Parameters
         ----------
         X : array, sparse matrix or frame
+            Features of the rows.
         sensitive_features, control_features
             Where ``attribute`` is "given", and only there.
         key : array-like of shape (n,), optional
@@ -548,9 +550,11 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
         Parameters
         ----------
         X : array, sparse matrix or frame
+            Features of the rows.
         y : array-like of shape (n,)
             True classes.
         sample_weight : array-like of shape (n,), optional
+            Weights of the rows; without them all count the same.
         sensitive_features, control_features
             Where ``attribute`` is "given", and only there.
 
@@ -586,6 +590,7 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
         y : array-like of shape (n,), optional
             True classes, for the accuracy; criteria that compare error rates need them.
         kind : {"decisions", "probabilities"}
+            Whether the class of each row is judged, or its probabilities.
 
         Returns
         -------

@@ -227,6 +227,10 @@ def parity_scorer(
     ParameterError
         A choice that is not one of these.
 
+    See Also
+    --------
+    r2b.sklearn.accuracy_under : A scorer for searches: accuracy among fair models.
+
     Examples
     --------
     >>> import numpy as np
@@ -283,6 +287,10 @@ def accuracy_under(
     ------
     ParameterError
         Epsilon or the slack is out of range, or a choice is not one of these.
+
+    See Also
+    --------
+    r2b.sklearn.parity_scorer : A scorer for searches: the disparity.
 
     Notes
     -----

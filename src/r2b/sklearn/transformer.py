@@ -99,6 +99,7 @@ class LabelDebiaser(BaseEstimator):  # type: ignore[misc]
         control_features : array-like of shape (N,) or (N, n_features), optional
             Parity is asked for within each of their values.
         sample_weight : array-like of shape (N,), optional
+            Weights of the rows; without them all count the same.
 
         Returns
         -------

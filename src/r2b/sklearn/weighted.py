@@ -103,9 +103,13 @@ class WeightedClassifier(ReportsItself, MetaEstimatorMixin, ClassifierMixin, Bas
         Parameters
         ----------
         X : array, sparse matrix or frame with N rows
+            Features of the rows.
         y : array-like of shape (N,)
+            Class of every row.
         sensitive_features : array-like of shape (N,) or (N, n_attributes)
+            One attribute or several.
         sample_weight : array-like of shape (N,), optional
+            Weights of the rows; without them all count the same.
 
         Raises
         ------

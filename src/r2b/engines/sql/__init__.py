@@ -80,6 +80,7 @@ def count_query(
     Parameters
     ----------
     dialect : {"postgres", "duckdb", "sqlite", "snowflake", "bigquery"}
+        The database whose SQL is written.
     table : str or list of str
         Its name, with schema as a list. Names are quoted as they are; a reference of dbt, ``{{
         ref('people') }}``, stays as it is.
@@ -89,6 +90,10 @@ def count_query(
         Column of weights, to be added up beside the counts.
     count : str
         What the counts are called.
+
+    See Also
+    --------
+    r2b.debias_counts : Labels from a table of counts.
 
     Examples
     --------

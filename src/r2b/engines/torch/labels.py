@@ -210,6 +210,7 @@ def debias(
     control_features : array or mapping, optional
         Likewise.
     sample_weight : array of shape (N,), optional
+        Weights of the rows; without them all count the same.
     device : torch.device or str, optional
         For probabilities on the host: the device that computes. Labels are brought to it a part at
         a time, on every pass, so that they may be larger than its memory.
@@ -228,6 +229,10 @@ def debias(
         The data cannot be used as they are: the message names column, row and value.
     ParameterError
         An argument lies outside its range, or is not available on a device.
+
+    See Also
+    --------
+    r2b.debias : The closest labels in parity.
 
     Examples
     --------
