@@ -547,6 +547,11 @@ def equal_false_positives_difference(
     ------
     ParameterError, InputError
 
+    See Also
+    --------
+    r2b.metrics.equal_false_positives_difference_by_class : The false positive rate of every class.
+    r2b.metrics.equal_opportunity_difference : True positive rates.
+
     Examples
     --------
     >>> y_true, sex = ["no", "no", "yes", "no", "no", "yes"], ["f"] * 3 + ["m"] * 3
@@ -573,6 +578,10 @@ def equal_false_positives_difference_by_class(
     Returns
     -------
     DisparityByClass
+
+    See Also
+    --------
+    r2b.metrics.equal_false_positives_difference : False positive rates.
 
     Examples
     --------
@@ -604,6 +613,11 @@ def equal_accuracy_difference(
     Raises
     ------
     ParameterError, InputError
+
+    See Also
+    --------
+    r2b.metrics.error_parity : How far losses of groups are apart.
+    r2b.metrics.equal_opportunity_difference : True positive rates.
 
     Examples
     --------

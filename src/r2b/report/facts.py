@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -238,7 +238,7 @@ def facts_of(
         label=label_name,
         command=command,
         settings=settings or {},
-        headline=_headline(found, proof, after),
+        headline=_headline(found, {each.name for each in proof.families}, after),
         change=_change(fair),
         cost=None if path is None else _cost(fair, path, found),
         certificate={**proof.to_json(), "holds": proof.holds},
@@ -250,7 +250,11 @@ def facts_of(
 
 
 def facts_of_audit(
-    found: Audit, *, label_name: str | None = None, trace: Mapping[str, Any] | None = None
+    found: Audit,
+    *,
+    label_name: str | None = None,
+    trace: Mapping[str, Any] | None = None,
+    bounded: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the facts of an audit alone; those about a change are None.
 
@@ -262,6 +266,8 @@ def facts_of_audit(
         Name of the label; that of its column by default.
     trace : mapping, optional
         Date, input and output, as a report states them.
+    bounded : collection of str
+        Families that a bound was asked for, which come first; none by default.
 
     See Also
     --------
@@ -284,7 +290,7 @@ def facts_of_audit(
         label=label_name,
         command=None,
         settings={name: getattr(found, name) for name in draws},
-        headline=_headline(found, None),
+        headline=_headline(found, bounded),
         **dict.fromkeys(("change", "cost", "certificate", "leaving", "made", "after")),
         doubts=doubts_of(
             found.data.cells, found.fitted, found.data.labels.vocabulary.values.tolist()
@@ -379,14 +385,15 @@ def _weights(weight: Floats, repeats: Array | None) -> dict[str, Any]:
 
 
 def _headline(
-    found: Audit, proof: Certificate | None, after: list[dict[str, Any]] | None = None
+    found: Audit,
+    bounded: Collection[str] = (),
+    after: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any] | None:
     """Describe the largest difference between two groups, of the families that are bounded.
 
     If chance explains it, for groups of these sizes, and another difference is beyond chance,
     describe that one.
     """
-    bounded = {each.name for each in proof.families} if proof is not None else set()
     families = [each for each in found.families if each.name in bounded] or found.families
     if not families:
         return None

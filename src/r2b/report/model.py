@@ -230,6 +230,7 @@ def predictions_report(
         found,
         label_name=name if isinstance(name, str) else None,
         trace=_trace(y_pred, y, rows, asked, options, files),
+        bounded={each["family"] for each in asked.get("asked", ())},
     )
     facts["command"] = command
     facts["model"] = {
@@ -410,9 +411,9 @@ def _criteria(
     if before is not None:
         was |= {each.name: each.disparity for each in before.families}
     for each in found.families:
-        worst = each.worst or each.largest
+        chance = None if each.chance is None else each.chance.quantile
         parity = CRITERIA["demographic_parity"].title
-        yield _measured(parity, each.name, worst.value, worst.level, was[each.name])
+        yield _measured(parity, each.name, each.disparity, chance, was[each.name])
     if "y" not in given:
         return
     assert found.data is not None

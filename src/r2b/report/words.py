@@ -328,6 +328,15 @@ def of_model(facts: dict[str, Any]) -> list[str]:
     """Say what is known of a model: its promise, accuracy, and what it changes."""
     model = facts["model"]
     said = [promise(model["promise"])]
+    bounded = {each["family"] for each in model["asked"] or ()}
+    found = [each for each in facts["audit"]["families"] if bounded and each["name"] not in bounded]
+    most = max(found, key=lambda each: float(each["disparity"]), default=None)
+    if most is not None:
+        said.append(
+            f"Of {family_name(most['name'])} no bound was asked; there groups differ by up to "
+            f"{points(most['disparity'])}"
+            + ("." if most["worst"] is None else ", some beyond chance.")
+        )
     if model["plain"] is not None:
         said.append(
             f"{percent(model['plain']['changed'])} of the decisions differ from those of "
