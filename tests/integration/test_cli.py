@@ -214,6 +214,8 @@ def test_every_field_of_json_is_documented_and_every_documented_one_is_there(she
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(r2b-[a-z-]+)` \| (.*) \|$", page, re.MULTILINE)
     documented = {name: set(re.findall("`([a-z_]+)`", words)) for name, words in rows}
+    seen: dict[str, set[str]] = {name: set() for name in documented}
+    shell.write("tags.csv", "a,b,sex\n1,1,f\n0,1,f\n0,0,m\n1,0,m\n1,1,m\n")
     for words in (
         f"audit people.csv {JOB_BY_SEX}",
         f"debias people.csv {JOB_BY_SEX} -o fair.csv",
@@ -221,6 +223,10 @@ def test_every_field_of_json_is_documented_and_every_documented_one_is_there(she
         f"frontier people.csv {JOB_BY_SEX} --points 2",
         f"reweigh people.csv {JOB_BY_SEX} -o weighted.csv",
         "verify fair.csv",
+        "report people.csv --prediction job --sensitive sex --permutations 0 -o m.html",
+        "audit tags.csv --labels a,b --multilabel --sensitive sex",
+        "debias tags.csv --labels a,b --multilabel --sensitive sex -o fair-tags.csv",
+        "verify fair-tags.csv",
         "datasets list",
         "datasets export adult adult.csv",
     ):
@@ -229,8 +235,9 @@ def test_every_field_of_json_is_documented_and_every_documented_one_is_there(she
         assert version == 1
         assert fields - {"format", "version"} <= documented[name], words
         inner = [*facts.values(), *(each[0] for each in facts.values() if is_list(each))]
-        known = fields.union(*(each for each in inner if isinstance(each, dict)))
-        assert documented[name] <= known, words
+        seen[name] = fields.union(seen[name], *(each for each in inner if isinstance(each, dict)))
+    for name, fields in seen.items():
+        assert name == "r2b-serve" or documented[name] <= fields, name
 
 
 def is_list(value: object) -> bool:

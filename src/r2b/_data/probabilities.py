@@ -236,9 +236,8 @@ def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> 
     row = row_number(row)
     problem, remedy = f"In `{what}`, row {row} {total}.", wording.normalising
     if wording is CLASSES and ((matrix == 0) | (matrix == 1)).all():
-        remedy = "If a row may have several labels, or none, call debias(Y, multilabel=True) or "
-        remedy += "audit(Y, multilabel=True) in Python. If each row has one class, and the columns "
-        remedy += "are votes for it, pass `normalize=True`."
+        remedy = "If a row may have several labels, or none, pass `multilabel=True`. If each row "
+        remedy += "has one class, and the columns are votes for it, pass `normalize=True`."
     return ProbabilityError(problem, remedy=remedy, argument=what, row=row, **facts)
 
 
