@@ -423,6 +423,6 @@ def classes_of(
         named, given = plain_value(names[place]), plain_value(known[place])
         problem = f"Column {place} of {what} is named {named!r}, but classes says {given!r}."
         raise UnseenError(
-            problem, remedy="Leave classes away, or name the columns alike.", column=place
+            problem, remedy="Leave `classes` out, or name the columns alike.", column=place
         )
     return known
