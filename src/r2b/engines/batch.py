@@ -58,11 +58,6 @@ class Batch:
         """The columns by name; a name that comes twice is not asked for."""
         return dict(zip(self.record.schema.names, self.record.columns, strict=True))
 
-    def slice(self, start: int, n_rows: int) -> Batch:
-        """Return some rows."""
-        record = self.record.slice(start, n_rows)
-        return Batch(record, self.first + start, self.place, self.offset + start)
-
     def place_of(self, row: int) -> str:
         """Return where a row of this batch is, for errors."""
         return f"{self.place or 'the table'}, row {self.offset + row}"

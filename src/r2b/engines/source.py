@@ -36,6 +36,7 @@ from r2b.engines.batch import (
     Batch,
     Fold,
     add,
+    in_batches,
     lists_to_matrix,
     one_array,
     plain_type,
@@ -132,7 +133,7 @@ class Source(ABC):
     def _cut(self, columns: Sequence[str], size: int) -> Iterator[Batch]:
         """Yield the rows, at most so many at a time."""
         for batch in self.batches(columns):
-            yield from (batch.slice(start, size) for start in range(0, len(batch), size))
+            yield from in_batches(batch.record, size, batch.first, batch.place, batch.offset)
 
     def frame(self, relabel: Relabel) -> Any:
         """Return the table with new columns, of the kind that came in: a stream by default."""
