@@ -343,9 +343,9 @@ class Relabel:
         data = self.decode.read(batch)
         if self.form == "soft":
             matrix = self.rows(data).matrix(np.float64)
-            columns = zip(
-                self.names, np.ascontiguousarray(matrix.T)[-len(self.names) :], strict=True
-            )
+            # New classes are last in the matrix, and no label has them.
+            fitted = np.ascontiguousarray(matrix.T)[: len(self.rule.classes)]
+            columns = zip(self.names, fitted[-len(self.names) :], strict=True)
             return NewColumns({name: arrow.array(column) for name, column in columns})
         if self.form == "expand":
             rows, codes, parts = self.rows(data).expand()
