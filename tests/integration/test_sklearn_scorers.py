@@ -220,3 +220,10 @@ def test_wrong_scorers_and_calls_are_refused():
     ):
         with pytest.raises(ParameterError, match="between 0 and 1"):
             accuracy_under(**wrong)
+
+
+def test_chance_never_explains_more_than_there_can_be():
+    few = {"sensitive_features": list("aab"), "families": "crossed"}
+    for name in CRITERIA:
+        assert disparity_by_chance(name, [0, 1, 1], [0, 1, 0], **few) <= 1.0
+    assert disparity_by_chance("demographic_parity", [0, 1, 1], [0, 1, 0], **few) == 1.0

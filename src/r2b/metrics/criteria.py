@@ -726,8 +726,8 @@ def disparity_by_chance(
     def too_often(largest: float) -> float:
         return float(2 * counts @ norm.sf(largest * _STEPS / sizes) - (1 - level))
 
-    # a normal number exceeds 38 standard errors with a chance of 0
-    return widest * float(brentq(too_often, 0.0, 38.0))
+    # A normal number never exceeds 38 standard errors, and no shares differ by more than 1.
+    return min(1.0, widest * float(brentq(too_often, 0.0, 38.0)))
 
 
 _STEPS = 64  # standard errors are told apart in so many steps

@@ -417,7 +417,7 @@ def _judged(
     name = None if each.n_right else plain_value(known[k])
     other = "" if two is None else each.groups[two]
     family = each.family.names[0]
-    numbers = float(size[one]), float(disparity[k]), float(epsilon[k]), float(chance[k])
+    numbers = float(size[one]), float(disparity[k]), float(epsilon[k]), min(1.0, float(chance[k]))
     return GroupParity(family, each.criterion, each.groups[one], other, name, *numbers, verdict)
 
 
