@@ -299,3 +299,18 @@ def test_a_wrong_row_is_named_in_the_table(
         r2b.scan(HeldSource(table, 50)).debias(
             "level", sensitive_features="sex", sample_weight="weight"
         )
+
+
+def test_what_fails_in_a_callback_is_not_blamed_on_the_scratch_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("r2b.engines.source.Source.most_held", 0)
+    case = cases()["probabilities in columns"]
+
+    def closed(_: Any) -> None:
+        raise BrokenPipeError("closed")
+
+    with pytest.raises(BrokenPipeError, match="closed"):
+        r2b.scan(HeldSource(case.table, 100)).debias(
+            case.label, **case.asked, **{**case.settings, "progress": closed}, sample_entries=90
+        )

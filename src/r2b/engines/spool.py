@@ -84,14 +84,19 @@ def stored(records: Iterable[Any], folder: str | None = None) -> Iterator[Any]:
     So it is gone with its last use, whatever becomes of the process.
     """
     arrow, writer, folder = pyarrow(), None, folder or tempfile.gettempdir()
-    with keeping(folder), tempfile.TemporaryFile(dir=folder, prefix=".r2b-") as file:
+    with keeping(folder):
+        scratch = tempfile.TemporaryFile(dir=folder, prefix=".r2b-")  # noqa: SIM115
+    with scratch as file:
+        # Only what the folder refuses is its fault, not what is read or done meanwhile.
         for record in records:
-            writer = writer or arrow.ipc.new_stream(file, record.schema)
-            writer.write_batch(record)
+            with keeping(folder):
+                writer = writer or arrow.ipc.new_stream(file, record.schema)
+                writer.write_batch(record)
         if writer is None:
             raise EmptyError("There are no rows.", remedy="Pass at least one row.")
-        writer.close()
-        file.flush()
+        with keeping(folder):
+            writer.close()
+            file.flush()
         yield file
 
 
