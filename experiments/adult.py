@@ -23,6 +23,7 @@ from experiments.labelling import (
     VISIBLE,
     drawn_classes,
     labels_of,
+    repaired,
     visible_labels,
     weights_of,
 )
@@ -36,7 +37,6 @@ from experiments.learners import (
 )
 from experiments.paper_numbers import METHODS as PAPER_METHODS
 from r2b.datasets import load_adult
-from r2b.methods import DPRemover
 from r2b.metrics import demographic_parity_difference
 
 Floats = NDArray[np.float64]
@@ -116,7 +116,7 @@ def split_of(configuration: Configuration, seed: int) -> Split:
     return Split(train, y_train, sex_train, test, y_test, sex_test, missing)
 
 
-def repaired(split: Split, seed: int, repair: str) -> Split:
+def repaired_columns(split: Split, seed: int, repair: str) -> Split:
     """Move columns onto the distribution that men and women share.
 
     ``repair`` says which: "columns" are all of them, texts by their place in the alphabet, rounded
@@ -144,12 +144,8 @@ def repaired(split: Split, seed: int, repair: str) -> Split:
             | {name: values[name][np.rint(after[name]).astype(int)] for name in ranked}
         )
 
-    # A Generator, so that ranks inside ties are drawn anew for the test rows.
-    remover = DPRemover(random_state=np.random.default_rng([seed, 2])).fit(
-        numbers(split.columns), sensitive_features=split.sex
-    )
-    train = remover.transform(numbers(split.columns), sensitive_features=split.sex)
-    test = remover.transform(numbers(split.columns_test), sensitive_features=split.sex_test)
+    parts = numbers(split.columns), split.sex, numbers(split.columns_test), split.sex_test
+    train, test = repaired(*parts, np.random.default_rng([seed, 2]))
     return replace(
         split, columns=columns(split.columns, train), columns_test=columns(split.columns_test, test)
     )
@@ -193,18 +189,13 @@ def scaled_features(
     """Return training and test features, scaled by the training rows to 0 and 1."""
     split = split_of({"order": None, "rows": n_rows, "p": 0.0, "missing": missing}, seed)
     if repair is not None and repair != "codes":
-        split = repaired(split, seed, repair)
+        split = repaired_columns(split, seed, repair)
     X, X_test = (
         encoded(columns, features, missing) for columns in (split.columns, split.columns_test)
     )
     if repair == "codes":
-        remover = DPRemover(random_state=np.random.default_rng([seed, 2])).fit(
-            X, sensitive_features=split.sex
-        )
-        X, X_test = (
-            remover.transform(X, sensitive_features=split.sex),
-            remover.transform(X_test, sensitive_features=split.sex_test),
-        )
+        parts = X, split.sex, X_test, split.sex_test
+        X, X_test = repaired(*parts, np.random.default_rng([seed, 2]))
     low, high = X.min(axis=0), X.max(axis=0)
     X, X_test = ((Z - low) / np.where(high > low, high - low, 1.0) for Z in (X, X_test))
     return X, X_test

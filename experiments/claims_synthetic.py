@@ -36,8 +36,8 @@ def _stronger(results: Results) -> Finding:
         other: sum(lower(each.difference("R2B", other)) for each in settings) for other in OTHERS
     }
     lost = sum(higher(each.difference("R2B", "DPR")) for each in settings)
-    counts = ", ".join(f"{SPOKEN.get(other, other)} {n}" for other, n in won.items())
-    words = f"settings of {len(settings)} in which R2B is lower than {counts}; DPR, which needs the attribute at prediction, is lower in {lost}"
+    counts = ", ".join(f"than {SPOKEN.get(other, other)} in {n}" for other, n in won.items())
+    words = f"of {len(settings)} settings, R2B is lower {counts}; DPR, which needs the attribute at prediction, is lower than R2B in {lost}"
     labels = min(n for other, n in won.items() if other != "DPR")
     return judged(min(won.values()) == len(settings), words, partly=labels > len(settings) / 2)
 

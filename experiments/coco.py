@@ -7,17 +7,25 @@ place of objects, and features of a smaller network that of ResNet-50's; ``sourc
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from experiments.coco_data import Codes, Floats, Split, images_of, repaired, split_of
+from experiments.coco_data import Codes, Floats, Split, images_of, split_of
 from experiments.coco_page import figures, section
 from experiments.coco_softmax import PAPER_SCHEDULE, linear_softmax
 from experiments.experiment import Configuration, Experiment, Row
-from experiments.labelling import FAIR_MODEL, LABEL_METHODS, METHODS, VISIBLE, visible_labels
+from experiments.labelling import (
+    FAIR_MODEL,
+    LABEL_METHODS,
+    METHODS,
+    VISIBLE,
+    repaired,
+    visible_labels,
+)
 from experiments.learners import measures_of
 from r2b.methods import Reweighing, Unchanged
 from r2b.metrics.performance import error_parity, tv_accuracy
@@ -61,7 +69,9 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         else PAPER_SCHEDULE
     )
     if method == "DPR":
-        split = repaired(split, seed)
+        parts = split.X, split.groups, split.X_test, split.groups_test
+        X, X_test = repaired(*parts, np.random.default_rng([seed, 13]))
+        split = replace(split, X=X, X_test=X_test)
     label_parity: float | None = None
     if method == FAIR_MODEL:
         scores = _fair_model(split, schedule, seed)

@@ -8,7 +8,7 @@ photographs is read: tags, gender and features of 7,199 images.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -187,9 +187,7 @@ def split_of(images: Images, p: float, seed: int) -> Split:
     cut = round(len(order) * (1 - TEST_SHARE))
     train, test = np.sort(order[:cut]), np.sort(order[cut:])
     labels = injected(images.shares, images.groups, p, seed)
-    X = images.features
-    middle, spread = X[train].mean(axis=0), X[train].std(axis=0)
-    X = (X - middle) / np.where(spread > 0, spread, 1.0)
+    X = scaled(images.features, train)
     return Split(
         images.source,
         X[train],
@@ -209,15 +207,7 @@ def injected(shares: Floats, groups: Codes, p: float, seed: int) -> Floats:
     return labels
 
 
-def repaired(split: Split, seed: int) -> Split:
-    """Move every feature onto the distribution that both groups share."""
-    from r2b.methods import DPRemover
-
-    # A Generator, so that ranks inside ties are drawn anew for the test rows.
-    remover = DPRemover(random_state=np.random.default_rng([seed, 13])).fit(
-        split.X, sensitive_features=split.groups
-    )
-    X = remover.transform(split.X, sensitive_features=split.groups)
-    return replace(
-        split, X=X, X_test=remover.transform(split.X_test, sensitive_features=split.groups_test)
-    )
+def scaled(features: Floats, train: Any) -> Floats:
+    """Centre and scale features by the training rows."""
+    middle, spread = features[train].mean(axis=0), features[train].std(axis=0)
+    return np.asarray((features - middle) / np.where(spread > 0, spread, 1.0))

@@ -14,12 +14,12 @@ from typing import Any, Final
 import numpy as np
 
 from experiments.coco import target_parity, targets_of
-from experiments.coco_data import folder_of
+from experiments.coco_data import folder_of, scaled
 from experiments.coco_softmax import linear_softmax
-from experiments.dermatology_data import SHARES, Floats, Rows, cases_of, scaled, split_rows
+from experiments.dermatology_data import SHARES, Floats, Rows, cases_of, split_rows
 from experiments.dermatology_page import METHODS_BY_USE, figures, section
 from experiments.experiment import Configuration, Experiment, Row
-from experiments.labelling import LABEL_METHODS, METHODS
+from experiments.labelling import LABEL_METHODS, METHODS, repaired
 from experiments.learners import measures_of
 from experiments.read_dermatology import Cases
 from r2b.errors import ParameterError
@@ -94,11 +94,8 @@ def train_and_measure(
     features, groups = scaled(cases.features, rows.train), cases.groups
     train, test = features[rows.train], features[rows.test]
     if method == "DPR":
-        remover = DPRemover(random_state=np.random.default_rng([seed, 23])).fit(
-            train, sensitive_features=groups[rows.train]
-        )
-        train = remover.transform(train, sensitive_features=groups[rows.train])
-        test = remover.transform(test, sensitive_features=groups[rows.test])
+        parts = train, groups[rows.train], test, groups[rows.test]
+        train, test = repaired(*parts, np.random.default_rng([seed, 23]))
     targets = targets_of(method, cases.labels[rows.train], groups[rows.train])
     scores = linear_softmax(
         train, targets, test, rng=np.random.default_rng([seed, 22]), schedule=schedule

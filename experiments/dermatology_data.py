@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,10 +79,3 @@ def split_rows(cases: Cases, shares: tuple[float, float, float], seed: int) -> R
         part[members[tune : tune + test]] = 2
     by_row = part[unit.ravel()]
     return Rows(*(np.flatnonzero(by_row == k) for k in range(3)))
-
-
-def scaled(features: Floats, train: NDArray[Any]) -> Floats:
-    """Centre and scale features by the training rows."""
-    middle, spread = features[train].mean(axis=0), features[train].std(axis=0)
-    result: Floats = (features - middle) / np.where(spread > 0, spread, 1.0)
-    return result

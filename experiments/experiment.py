@@ -2,11 +2,10 @@
 
 How a new experiment plugs in
 -----------------------------
-1. Write a module of this room that ends in ``EXPERIMENT = Experiment(name=..., ...)``.
+1. Write a module in this folder that ends in ``EXPERIMENT = Experiment(name=..., ...)``.
 2. Add its name and module to ``MODULES`` in ``experiments/__init__.py``.
 
-That is all: the command, the runner, the results file, the figures and the section of
-``docs/reproduction.md`` follow.
+That is all: the command, the runner, the results file, and its tables and figures follow.
 
 - ``configurations(quick)`` lists configurations: flat dictionaries of text, numbers, True/False and None. They become columns of the
   results.
@@ -17,8 +16,8 @@ That is all: the command, the runner, the results file, the figures and the sect
 - ``together(configuration, seed)`` names what a run shares with others, a data set or a neighbour search. Runs of one name are done one
   after another by one process, so a small ``functools.lru_cache`` in the module is all that sharing
   takes. Without it every run stands alone.
-- ``section(rows)`` writes the experiment's part of the page in Markdown from result rows alone; ``figures(rows)`` gives what its pictures
-  show, by file stem.
+- ``section(rows)`` writes the tables of ``results/NAME.md`` from result rows alone; ``figures(rows)`` gives what its pictures show, by file
+  stem. Both need every row of the full setting.
 - ``revision`` is part of a row's identity: raise it when ``run`` changes what it computes, and old rows are not taken for new ones.
 """
 

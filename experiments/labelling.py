@@ -8,7 +8,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.methods import HTO, OST, R2B, R2B0, Exact, LabelMethod, Reweighing, Unchanged
+from r2b.methods import (
+    HTO,
+    OST,
+    R2B,
+    R2B0,
+    DPRemover,
+    Exact,
+    LabelMethod,
+    Reweighing,
+    Unchanged,
+)
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -102,3 +112,17 @@ def visible_labels(X: Floats, y: Any, groups: Codes, group_estimator: Any, seed:
 def weights_of(method: str, y: Codes, groups: Codes) -> Floats | None:
     """Return the row weights of reweighing; None for every other method."""
     return Reweighing().fit_transform(y, sensitive_features=groups) if method == "RW" else None
+
+
+def repaired(
+    X: Any, groups: Any, X_test: Any, groups_test: Any, random_state: Any
+) -> tuple[Any, Any]:
+    """Move the features of training and test rows by the DP remover, fitted to the training rows.
+
+    A Generator as ``random_state`` draws the ranks inside ties anew for the test rows.
+    """
+    remover = DPRemover(random_state=random_state).fit(X, sensitive_features=groups)
+    return (
+        remover.transform(X, sensitive_features=groups),
+        remover.transform(X_test, sensitive_features=groups_test),
+    )

@@ -32,12 +32,12 @@ from experiments.labelling import (
     VISIBLE,
     drawn_classes,
     labels_of,
+    repaired,
     visible_labels,
     weights_of,
 )
 from experiments.learners import TREES, class_forest, measures_of, nearest, vote
 from experiments.synthetic_page import figures, section
-from r2b.methods import DPRemover
 from r2b.metrics import demographic_parity_difference
 
 Floats = NDArray[np.float64]
@@ -97,9 +97,7 @@ def _features(
     if seen == "feature":
         train, test = (np.column_stack([X, groups]) for X, groups in parts)
         return train, test
-    remover = DPRemover(random_state=seed).fit(sample.X, sensitive_features=sample.groups)
-    train, test = (remover.transform(X, sensitive_features=groups) for X, groups in parts)
-    return train, test
+    return repaired(*parts[0], *parts[1], seed)
 
 
 @lru_cache(maxsize=1)

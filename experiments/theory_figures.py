@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 from typing import Final
 
 from experiments.experiment import Row
@@ -136,12 +137,14 @@ def growth(rows: Sequence[Row]) -> dict[str, Picture]:
         for solver, words in solvers.items():
             some = chosen(grown, solver=solver, **fixed)
             sizes = sorted({row[varied] for row in some})
-            times = ((size, cell(chosen(some, **{varied: size}), "time", 1.0)) for size in sizes)
-            series.append(Series(words, points(times)))
+            times = [median(row["time"] for row in some if row[varied] == size) for size in sizes]
+            series.append(
+                Series(words, tuple((*each, None) for each in zip(sizes, times, strict=True)))
+            )
         along = Axis(f"{name} (log)", "log", tuple(map(float, sizes)))
         others = ", ".join(f"{value:,.0f} {names[each]}" for each, value in fixed.items())
         axis = Axis("seconds (log)", "log", floor=1e-6)
         panels.append(Panel(others, tuple(series), axis, along=along))
-    words = "One fit on one core, probabilities as labels; process time, mean of ten with 99 % intervals; both axes logarithmic."
+    words = "One fit on one core, probabilities as labels; process time, median of ten; both axes logarithmic."
     title = "Running time by rows, classes and groups"
     return {"growth": Picture(title, words, (tuple(panels),), Axis("size", "log"))}

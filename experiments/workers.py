@@ -34,12 +34,15 @@ class Outcome:
 
 
 def carry_out(run: Run, data: Path | None) -> Outcome:
-    """Do one run in this process; what it raises is returned, so that the other runs go on."""
+    """Do one run in this process on one thread; what it raises is returned, so that the other runs go on."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
+
     from experiments import find
 
     begun = time.perf_counter()
     try:
-        measures = find(run.experiment).run(run.settings, run.seed, data)
+        with threadpool_limits(1):
+            measures = find(run.experiment).run(run.settings, run.seed, data)
     # anything that an experiment may raise; the runner reports it with the run's name
     except Exception:
         return Outcome(run, None, time.perf_counter() - begun, traceback.format_exc())
@@ -54,6 +57,8 @@ def outcomes(batches: list[Batch], data: Path | None, jobs: int) -> Iterator[Out
     RunFailedError
         A process died: killed, or out of memory.
     """
+    # Runs share the cores, so each keeps to one thread: of libraries that are loaded later, too.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     if jobs <= 1 or len(batches) <= 1:
         for batch in batches:
             for run in batch:
@@ -96,14 +101,11 @@ def _next(done: Any, processes: list[Any]) -> Outcome:
 
 
 def _work(tasks: Any, done: Any, data: Path | None) -> None:
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
-
     # A worker outlives a killed parent otherwise, waiting for tasks that never come.
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    with threadpool_limits(1):
-        while (batch := tasks.get()) is not None:
-            for run in batch:
-                done.put(carry_out(run, data))
+    while (batch := tasks.get()) is not None:
+        for run in batch:
+            done.put(carry_out(run, data))
     done.close()
     done.join_thread()
 

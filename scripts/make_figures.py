@@ -17,6 +17,7 @@ sys.path[:0] = [str(ROOT)]
 
 import r2b  # noqa: E402 - after the path
 from experiments.figures import Axis, Panel, Picture, Series, update  # noqa: E402
+from experiments.synthetic import biased_groups  # noqa: E402
 from r2b.methods import R2B  # noqa: E402
 from r2b.metrics import demographic_parity_difference, group_means  # noqa: E402
 
@@ -212,21 +213,10 @@ def ways_out() -> str:
     )
 
 
-def paper_synthetic(
-    n_classes: int = 16, rows_per_class: int = 1000
-) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and groups of the paper's synthetic data.
-
-    The attribute is I{y = 0} half of the time, else one of five at random.
-    """
-    rng = np.random.default_rng(0)
-    y = np.repeat(np.arange(n_classes), rows_per_class)
-    return y, np.where(rng.random(len(y)) < 0.5, (y == 0).astype(int), rng.integers(0, 5, len(y)))
-
-
 def disparity_by_round() -> Picture:
     """Disparity of training labels against ADMM rounds: the paper's figure 3."""
-    y, groups = paper_synthetic()
+    y = np.repeat(np.arange(16), 1_000)
+    groups = biased_groups(y, np.random.default_rng(0))
     before = demographic_parity_difference(y, sensitive_features=groups)
     series = []
     for epsilon in (0.0, 0.025, 0.05, 0.075, 0.1):
@@ -238,7 +228,7 @@ def disparity_by_round() -> Picture:
     words = f"Synthetic labels of the paper, 16 classes, 5 groups; disparity before is {percent(before)}. Exact steps, tau = 0.5."
     panel = Panel("", tuple(series), Axis("disparity of the labels (%)", zero=True))
     return Picture(
-        "Parity of the training labels, round by round",
+        "Disparity of the training labels, round by round",
         words,
         ((panel,),),
         Axis("ADMM round", ticks=(1.0, 25.0, 50.0, 75.0, 100.0)),
