@@ -146,7 +146,7 @@ def table_of(columns: Mapping[str, Any], format: Format) -> bytes:
     elif format.kind == "xlsx":
         from r2b._files.workbook import SheetWriter
 
-        writer = SheetWriter(sink, table.schema.names)
+        writer = SheetWriter(sink, table.schema.names, n_rows=table.num_rows)
         writer.take(table)
         writer.close()
     else:

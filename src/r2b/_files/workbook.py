@@ -253,6 +253,8 @@ class SheetWriter:
     names : sequence of str
     title : str
         Of the sheet.
+    n_rows : int, optional
+        How many rows will come: readers that are told do not look for the last one first.
 
     Raises
     ------
@@ -263,11 +265,14 @@ class SheetWriter:
 
     # A library would keep rows in a file on the disk, round numbers to 16 digits, cut long texts
     # and take some for formulas.
-    def __init__(self, file: Any, names: Sequence[str], title: str = "Sheet1") -> None:
+    def __init__(
+        self, file: Any, names: Sequence[str], title: str = "Sheet1", n_rows: int | None = None
+    ) -> None:
         if len(names) > 16_384:
             problem = f"The table has {len(names):,} columns, and a sheet holds 16,384."
             raise InputError(problem, remedy="Write CSV or Parquet.", columns=len(names))
         self.names, self._rows, self._size = list(names), 0, 0
+        self._texts: dict[str, int] = {}
         self._places = [_letters(place) for place in range(len(names))]
         self._archive = ZipFile(file, "w", ZIP_DEFLATED)
         for place, text in _PARTS.items():
@@ -277,7 +282,12 @@ class SheetWriter:
         entry = ZipInfo("xl/worksheets/sheet1.xml")
         entry.compress_type = ZIP_DEFLATED
         self._sheet = self._archive.open(entry, "w")
-        self._write(f'{_XML}<worksheet xmlns="{_MAIN}"><sheetData>')
+        last = (
+            ""
+            if n_rows is None or not names
+            else f'<dimension ref="A1:{self._places[-1]}{n_rows + 1}"/>'
+        )
+        self._write(f'{_XML}<worksheet xmlns="{_MAIN}">{last}<sheetData>')
         self._append([self.names])
 
     def take(self, record: Any) -> None:
@@ -294,6 +304,9 @@ class SheetWriter:
         """End the workbook."""
         self._write("</sheetData></worksheet>")
         self._sheet.close()
+        texts = "".join(f"<si>{_text(each)}</si>" for each in self._texts)
+        content = f'{_XML}<sst xmlns="{_MAIN}">{texts}</sst>'
+        self._archive.writestr(ZipInfo("xl/sharedStrings.xml"), content, ZIP_DEFLATED)
         self._archive.close()
 
     def _append(self, rows: Iterable[Sequence[Any]]) -> None:
@@ -322,7 +335,14 @@ class SheetWriter:
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return "/>"
         if isinstance(value, str) and len(value) <= 32_767 and not _UNHELD.search(value):
-            return f' t="inlineStr"><is><t xml:space="preserve">{escape(value)}</t></is></c>'
+            # Texts that repeat stand once in a table, which is also faster to read; a table of all
+            # texts of a large sheet would fill the memory.
+            place = self._texts.get(value)
+            if place is None and len(self._texts) < 1 << 16:
+                place = self._texts[value] = len(self._texts)
+            if place is not None:
+                return f' t="s"><v>{place}</v></c>'
+            return f' t="inlineStr"><is>{_text(value)}</is></c>'
         if isinstance(value, bool):
             return f' t="b"><v>{value:d}</v></c>'
         if (isinstance(value, int) and abs(value) <= 2**53) or (
@@ -340,6 +360,10 @@ class SheetWriter:
                 row=row,
             )
         return f' s="{style}"><v>{days!r}</v></c>'
+
+
+def _text(value: str) -> str:
+    return f'<t xml:space="preserve">{escape(value)}</t>'
 
 
 def _days(value: Any) -> tuple[int, float]:
@@ -381,6 +405,7 @@ _PARTS = {
     '<Default Extension="xml" ContentType="application/xml"/>'
     f'<Override PartName="/xl/workbook.xml" ContentType="{_KIND}.sheet.main+xml"/>'
     f'<Override PartName="/xl/styles.xml" ContentType="{_KIND}.styles+xml"/>'
+    f'<Override PartName="/xl/sharedStrings.xml" ContentType="{_KIND}.sharedStrings+xml"/>'
     f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{_KIND}.worksheet+xml"/></Types>',
     "_rels/.rels": f'{_LINKS}<Relationship Id="rId1" Type="{_OFFICE}/officeDocument" '
     'Target="xl/workbook.xml"/></Relationships>',
@@ -388,7 +413,9 @@ _PARTS = {
     '<sheet name={title} sheetId="1" r:id="rId1"/></sheets></workbook>',
     "xl/_rels/workbook.xml.rels": f'{_LINKS}<Relationship Id="rId1" Type="{_OFFICE}/worksheet" '
     'Target="worksheets/sheet1.xml"/>'
-    f'<Relationship Id="rId2" Type="{_OFFICE}/styles" Target="styles.xml"/></Relationships>',
+    f'<Relationship Id="rId2" Type="{_OFFICE}/styles" Target="styles.xml"/>'
+    f'<Relationship Id="rId3" Type="{_OFFICE}/sharedStrings" Target="sharedStrings.xml"/>'
+    "</Relationships>",
     "xl/styles.xml": f'<styleSheet xmlns="{_MAIN}"><fonts count="1"><font><sz val="11"/>'
     '<name val="Calibri"/></font></fonts>'
     '<fills count="2"><fill><patternFill patternType="none"/></fill>'

@@ -149,11 +149,12 @@ class WorkbookOut(Out):
     """A workbook with one sheet."""
 
     def __init__(
-        self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored
+        self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored, relabel: Relabel
     ) -> None:
         super().__init__(target, compression)
         title = file.sheet if isinstance(file, WorkbookStored) else "Sheet1"
-        self._writer = SheetWriter(self._file, schema.names, title)
+        n_rows = None if relabel.form == "expand" else file.n_rows
+        self._writer = SheetWriter(self._file, schema.names, title, n_rows)
 
 
 def open_output(
@@ -176,7 +177,7 @@ def open_output(
     if shape.kind == "arrow":
         return ArrowOut(target, shape.compression, schema, file)
     if shape.kind == "xlsx":
-        return WorkbookOut(target, shape.compression, schema, file)
+        return WorkbookOut(target, shape.compression, schema, file, relabel)
     same = isinstance(file, TextStored) and file.format.kind == shape.kind
     own = (file.encoding, file.mark) if isinstance(file, TextStored) and same else ()
     out = TextOut(target, shape.compression, *own)
