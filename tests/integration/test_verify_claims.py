@@ -207,7 +207,7 @@ def test_columns_that_look_like_fair_labels_are_named(shell: Shell) -> None:
     assert shell("debias more.csv -o fair.csv -q --form round --epsilon 0.01", *SEX).code == 0
     done = shell("verify fair.csv")
     assert "  columns           job_fair\n" in done.out
-    assert "  not verified      ctl, fairer, final, key\n" in done.out
+    assert "  not verified      ctl, fairer, final, key: they look like fair labels\n" in done.out
     assert "  not checked       command, history, residual, r2b, names of outcomes" in done.out
     assert shell("verify fair.csv --json").facts["similar_columns"] == [
         "ctl",
@@ -215,3 +215,16 @@ def test_columns_that_look_like_fair_labels_are_named(shell: Shell) -> None:
         "final",
         "key",
     ]
+
+
+def test_a_file_that_reads_as_two_tables_is_not_plain(shell: Shell) -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{'fm'[s]};{'ab'[j]};x,{'fm'[s]},{'ab'[max(s, j)]},y"
+        for s, j in rng.integers(0, 2, (200, 2))
+    ]
+    shell.write("people.csv", "\n".join(["sex;job;x,sex,job,y", *rows]) + "\n")
+    assert shell("debias people.csv -o fair.csv -q --delimiter ';' --form round", *SEX).code == 0
+    assert "  delimiter         ';', and the header shows another\n" in shell("verify fair.csv").out
+    assert shell("verify fair.csv --strict").code == 1
+    assert shell("verify fair.csv --strict --delimiter ';'").code == 0

@@ -43,6 +43,7 @@ from r2b._verify.output import ROWS, Fingerprints, Output, RowSums, spelled_sche
 from r2b._verify.record import UNREADABLE, Record, beside, read_records
 from r2b._verify.table import ColumnMarks, column_marks
 from r2b.engines.files import EMPTY, FileSource
+from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.gathering import held_rows
 from r2b.engines.roles import Decode, names_of
 from r2b.engines.source import Relabel
@@ -138,12 +139,16 @@ class Verification:
             if self.plain is not None and abs(self.plain - (self.disparity_in_file or 0)) > PROVEN:
                 every = "if every crossing of values is a group and every row counts once"
                 lines.append(f"  {'':18}{self.plain:.4f} {every}")
+        return "\n".join([*lines, *self._notes()])
+
+    def _notes(self) -> list[str]:
+        """Say what was not verified, and what every check found."""
+        lines = [f"  {'not checked':18}{', '.join(NOT_CHECKED)} of the certificate"]
         if self.similar:
-            lines.append(f"  {'not verified':18}{', '.join(map(written, self.similar))}")
-        lines.append(f"  {'not checked':18}{', '.join(NOT_CHECKED)} of the certificate")
-        for each in self.checks:
-            lines.append(f"  {'ok  ' if each.ok else 'FAIL'}  {each.name:40}{each.found}")
-        return "\n".join(lines)
+            names = ", ".join(map(written, self.similar))
+            lines.append(f"  {'not verified':18}{names}: they look like fair labels")
+        mark = {True: "ok  ", False: "FAIL"}
+        return lines + [f"  {mark[each.ok]}  {each.name:40} {each.found}" for each in self.checks]
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +177,8 @@ class TagVerification(Verification):
         """Return it as plain values that strict JSON can hold."""
         tags = {str(tag): each.to_json() for tag, each in self.tags.items()}
         checks: list[Any] = json_value(list(self.checks))
-        return {"verified": self.ok, "verdict": self.verdict, "checks": checks, "tags": tags}
+        facts = {"verified": self.ok, "verdict": self.verdict, "checks": checks, "tags": tags}
+        return facts | {"similar_columns": list(self.similar)}
 
     def __str__(self) -> str:
         claim = next((each.claim for each in self.tags.values() if each.claim is not None), None)
@@ -181,9 +187,7 @@ class TagVerification(Verification):
             told = claim_lines({**claim, "label": list(map(str, self.tags))})
             same = [each for each in told if each[0] not in ("label", "columns", "bound")]
             lines += [f"  {name:18}{text}" for name, text in same]
-        lines += [
-            f"  {'ok  ' if each.ok else 'FAIL'}  {each.name:40}{each.found}" for each in self.checks
-        ]
+        lines += self._notes()
         for tag, each in self.tags.items():
             wrong = next((f"{one.name}: {one.found}" for one in each.checks if not one.ok), "")
             found = []
@@ -340,6 +344,7 @@ def verify(
         "min_rows": min_group_size,
         "form": form,
         "na": names_of(reading.get("na"), "na"),
+        "delimiter": reading.get("delimiter"),
     }
     other = None if data is None else os.fspath(data)
     if None in records:
@@ -360,7 +365,8 @@ def verify(
             {fair.classes.tolist()[-1]: limit} if epsilon is not None or strict else None
         )
         each[tag] = _verified(path, other, fair, record, own, {**reading}, strict=strict)
-    return TagVerification(path, named, tags=each)
+    similar = {name for one in each.values() for name in one.similar} - {*new}
+    return TagVerification(path, named, tags=each, similar=tuple(sorted(similar)))
 
 
 def _verified(
@@ -572,7 +578,10 @@ class _Checking:
                 parity.means(sums.cell_means("expected")),
                 of_group,
             )
-        return Counted(cells, rows, weights, found.missing, plain, chance)
+        delimiter, file = None, self.table.files[0]
+        if isinstance(file, DelimitedStored) and file.shown != file.dialect.delimiter:
+            delimiter = file.dialect.delimiter
+        return Counted(cells, rows, weights, found.missing, plain, delimiter, chance)
 
     def _relabel(self) -> Relabel:
         """Return what makes the labels again, from the prices and what was asked for."""

@@ -58,6 +58,8 @@ class Counted:
         Rows without a value of an attribute, by the text that means it; "" also stands for null.
     plain : float, optional
         Disparity of the labels if every crossing of values is a group and every row counts once.
+    delimiter : str, optional
+        What separates fields, if the header shows another: the file then reads as two tables.
     chance : float
         How much farther group means of drawn labels are from those expected than chance explains.
     """
@@ -67,6 +69,7 @@ class Counted:
     weights: tuple[float, float] | None = None
     missing: Counter[str] = field(default_factory=Counter)
     plain: float | None = None
+    delimiter: str | None = None
     chance: float = 0.0
 
 
@@ -81,7 +84,7 @@ def claim_of(fair: FairLabels, record: Record, counted: Counted | None) -> dict[
     found, compared = [], set[tuple[str, ...]]()
     for member, how in families.pairs():
         bound, names = member.bound, families.names[member.groups].tolist()
-        places = how.columns if isinstance(how, Crossings) else (how.column,)  # type: ignore[attr-defined]
+        places = getattr(how, "columns", None) or (how.column,)  # type: ignore[attr-defined]
         of = tuple(fair.schema.columns[place] for place in places)
         several = member.n_groups > 1 or not bound.compares_groups
         if several and (bound.epsilon < bound.largest).any():
@@ -125,6 +128,7 @@ def claim_of(fair: FairLabels, record: Record, counted: Counted | None) -> dict[
             "excluded": families.excluded,
             "left_out": families.left_out,
             "left_out_rows": left_out,
+            "delimiter": None if counted is None else counted.delimiter,
             "missing": None if counted is None else dict(counted.missing),
             "missing_as": options.get("missing") if counted and counted.missing else None,
             "absent": [f"{each.group} in {each.stratum}" for each in families.absent],
@@ -132,7 +136,6 @@ def claim_of(fair: FairLabels, record: Record, counted: Counted | None) -> dict[
             "objective": options.get("objective", "distance"),
             "lam": fair.lam,
             "costs": fair.costs is not None,
-            "normalize": bool(options.get("normalize")),
             "form": record.form,
             "random_state": record.random_state if drawn else None,
             "key": columns.key if drawn else (),
@@ -176,6 +179,8 @@ def claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
             for label, part in parts.items()
         ]
         lines.append(("outcome", f"{written(name)}: {', '.join(counted)}"))
+    if claim["delimiter"]:
+        lines.append(("delimiter", f"{claim['delimiter']!r}, and the header shows another"))
     if claim["missing"]:
         marks = [f"{written(repr(text))} in {n:,} rows" for text, n in claim["missing"].items()]
         lines.append(("missing values", ", ".join(marks[:SHOWN_FAMILIES])))
@@ -234,7 +239,8 @@ def required_checks(
     strict : bool
         Whether a part that is not required must be the plain reading.
     """
-    asked = {name: each for name, each in required.items() if each is not None and name != "na"}
+    reading = ("na", "delimiter")
+    asked = {n: each for n, each in required.items() if each is not None and n not in reading}
     plain: dict[str, Any] = {"control": (), "weight": "", "bound": "range", "outcomes": None}
     plain |= {"small_groups": "error", "missing": "group", "families": "crossed"}
     asked = {**(plain if strict else {}), **asked}
@@ -257,6 +263,8 @@ def required_checks(
             and any((bound.epsilon >= bound.largest).any() for bound in bounds),
             "no offsets are added": any(each["offsets"] for each in claim["families"]),
             "only empty fields are missing": bool(texts),
+            "fields are separated as the header shows": claim["delimiter"]
+            not in (None, required["delimiter"]),
             "no rows are left out": claim["left_out"] > 0
             and "exclude" not in (asked["missing"], asked["small_groups"]),
         }

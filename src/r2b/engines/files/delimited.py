@@ -159,6 +159,11 @@ class DelimitedStored(TextStored):
         self._header, self._header_lines = self.header.raw.encode(), self.header.n_lines
         self.schema = pyarrow().schema([(name, pyarrow().string()) for name in self.header.names])
 
+    @property
+    def shown(self) -> str:
+        """The delimiter that the header shows."""
+        return Header.read(self.header.raw, self.part.name, self.format, None).dialect.delimiter
+
     def chunks(self) -> Iterator[Chunk]:
         """Cut the file; of one column, a blank line at its end might be a record."""
         for chunk in super().chunks():
