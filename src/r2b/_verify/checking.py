@@ -571,7 +571,7 @@ class _Checking:
             np.add.at(total, codes, after)
             means = families.compared(total / np.bincount(codes, rows, len(keys))[:, None])
             plain = float((means.max(axis=0) - means.min(axis=0)).max())
-        if self.record.form == "sample":
+        if self.record.form == "sample" and plain is not None:
             of_group = families.cells_of_groups(cells, rows)[1][:, None]
             chance = _beyond_chance(
                 parity.means(sums.cell_means("after")),

@@ -36,7 +36,14 @@ from r2b.errors import FileFormatError
 VERSION = 1
 _NOT_RECORDED = ("tol", "max_iter", "time_limit", "threads", "costs", "outcomes", "progress")
 # raised by damaged files
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+UNREADABLE = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    NotImplementedError,  # of Arrow, for columns of other types
+)
 _LISTS = ("label", "sensitive", "control", "key", "continuous")
 
 
