@@ -51,6 +51,7 @@ ONLY = {
 # GPU are debiased by the engine there.
 EXCEPTIONS = {
     ("_labels", "report"),
+    ("_weights", "report"),
     ("_audit", "report"),
     ("_labels", "engines"),
     ("sklearn", "report"),

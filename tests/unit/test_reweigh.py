@@ -1,5 +1,6 @@
 """Weights of rows: optimal, within their bounds, and clear about what cannot be had."""
 
+import json
 import warnings
 
 import numpy as np
@@ -184,3 +185,20 @@ def test_classes_that_cannot_be_kept_are_named():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         r2b.reweigh(y, sensitive_features=["f"] * 30 + ["m"] * 30, epsilon=0.1)
+
+
+def test_reports_say_what_is_reached(tmp_path):
+    y, columns, _ = drawn(3)
+    found = r2b.reweigh(y, sensitive_features=columns, epsilon=0.02, max_weight=9)
+    for ending in ("html", "md", "json"):
+        found.report(tmp_path / f"weights.{ending}", date="2026-11-16")
+    facts = json.loads((tmp_path / "weights.json").read_text())
+    assert f"{found.disparity:.4f} after" in facts["title"]
+    assert facts["numbers"]["proven"] == "yes" and facts["numbers"]["date"] == "2026-11-16"
+    table = np.array([each[2] for each in facts["weights"]], float)
+    assert np.allclose(table, found.table.ravel(), equal_nan=True)
+    assert "<table>" in (tmp_path / "weights.html").read_text()
+    assert (tmp_path / "weights.md").read_text().count("\n| ") > len(facts["weights"])
+    merged = r2b.reweigh(y, sensitive_features=columns, outcomes={"low": [0]}, epsilon=0.02)
+    shares = json.loads(merged.report().to_json())["shares"]
+    assert {each[1] for each in shares} == {"low"}

@@ -520,6 +520,27 @@ class RowWeights:
         """
         write_json(self.to_json(), path)
 
+    def report(self, path: str | PathLike[str] | None = None, *, date: Any = None) -> Any:
+        """Write a report: what the weights reach, and the weight of each class in each group.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            A page (``.html``), Markdown (``.md``) or all facts (``.json``).
+        date : str or date, optional
+            Today by default.
+
+        Returns
+        -------
+        WeightReport
+        """
+        from r2b.report.weights import report_of_weights
+
+        report = report_of_weights(self, date)
+        if path is not None:
+            report.save(path)
+        return report
+
     def plot(self, ax: Any = None) -> Any:
         """Draw the weighted shares of the groups before and after, class by class.
 

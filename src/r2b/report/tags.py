@@ -12,14 +12,16 @@ from r2b.report.facts import to_json
 from r2b.report.render import environment, framed, markdown_text
 from r2b.report.results import Report, write_report
 
-_PAGE = """<!doctype html>
+PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{{ title }}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>body {font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem;
 padding: 0 1rem} td, th {padding: .2rem 1rem .2rem 0; text-align: left}</style></head>
-<body><h1>{{ title }}</h1><table><tr>{% for name in names %}<th>{{ name }}</th>{% endfor %}</tr>
+<body><h1>{{ title }}</h1>
+{% for names, rows in tables %}<table>
+<tr>{% for name in names %}<th>{{ name }}</th>{% endfor %}</tr>
 {% for row in rows %}<tr>{% for each in row %}<td>{{ each }}</td>{% endfor %}</tr>
-{% endfor %}</table>
+{% endfor %}</table>{% endfor %}
 {% for name, frame in frames %}<details><summary>{{ name }}</summary>{{ frame }}</details>
 {% endfor %}</body></html>
 """
@@ -71,9 +73,9 @@ class TagReport:
         frames = [
             (name, Markup(framed(each.to_html(), name))) for name, each in self.reports.items()
         ]
-        page = environment().from_string(_PAGE)
+        page = environment().from_string(PAGE)
         rendered: str = page.render(
-            title=self.title, names=_NAMES, rows=self._table(), frames=frames
+            title=self.title, tables=[(_NAMES, self._table())], frames=frames
         )
         return rendered
 
