@@ -17,6 +17,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from r2b.sklearn import ParityPostprocessor
 from r2b.sklearn.evidence import GroupParity, ParityReport, report_of
 from r2b.sklearn.folds import code_probabilities
 from r2b.sklearn.groups import TrueGroups
-from r2b.sklearn.rule import Plan, ScoreRows, fit_prices, respond_at, unfairness
+from r2b.sklearn.rule import Plan, ScoreRows, fit_prices, unfairness
 
 RESULTS = Path(
     os.environ.get("RESULTS", Path(__file__).resolve().parent / "results" / "small_groups.json")
@@ -300,13 +301,13 @@ def measure(
     here = model.comparisons_.of_rows(cells, right.argmax(axis=1), None).present()
     scores = model._scores(X[test])
     codes = code_probabilities(model.group_estimator_, X[test], here.n_codes)
-    parts = [each.parts(codes) for each in here.comparisons]
-    weight = np.full(len(test), 1.0 / len(test))
+    weight, rule = np.full(len(test), 1.0 / len(test)), model.decision_rule_
     decided = {"plain": np.eye(len(classes))[scores.argmax(axis=1)]}
     if epsilon == 0.0 and criterion == "demographic_parity":
         for title, plan in PLANS.items():
-            decided[title] = respond_at("decisions", scores, parts, fit_prices(model.rows, plan))
-    decided["r2b"] = model.decision_rule_.apply(scores, model.comparisons_, codes)
+            other = replace(rule, prices=fit_prices(model.rows, plan))
+            decided[title] = other.apply(scores, model.comparisons_, codes)
+    decided["r2b"] = rule.apply(scores, model.comparisons_, codes)
     methods = {}
     for title, rows in decided.items():
         found = report_of("decisions", here, rows, right, weight)

@@ -335,6 +335,7 @@ def measures(
     axis: str,
     found: Sequence[Measure],
     level: float | None = None,
+    samples: str = "19 of 20",
 ) -> Any:
     """Draw one measure for each name, in percent: its interval as a line, chance as a shade.
 
@@ -347,6 +348,8 @@ def measures(
     found : sequence of Measure
     level : float, optional
         Of the intervals.
+    samples : str
+        How many fair ones the shade speaks of.
     """
     shown = sorted(found, key=lambda each: -each.value)[:_ROWS] if len(found) > _ROWS else found
     tall = 1.5 if any("\n" in each.beside for each in shown) else 1.0
@@ -389,7 +392,7 @@ def measures(
     if any(each.chance is not None for each in shown):
         keys.append(
             (
-                "what chance shows in 19 of 20 fair samples",
+                f"what chance shows in {samples} fair samples",
                 {"linestyle": "-", "linewidth": 8, "color": SHADE},
             )
         )
