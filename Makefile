@@ -49,6 +49,7 @@ bench-peers: $(STAMP)  ## compare with every other method, and write the page
 
 bench-models: $(STAMP)  ## accuracy against parity of fair models, beside other methods, and write the page (MODELS='--splits 3')
 	@$(RUN) -m benchmarks.models $(MODELS)
+	@$(RUN) -m benchmarks.geg
 	@$(RUN) scripts/make_models_page.py
 
 learners: $(STAMP)  ## train six learners on fair labels over ten splits, and draw what came out

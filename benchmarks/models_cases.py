@@ -174,10 +174,29 @@ def diagnosis(attribute: str) -> Table:
     )
 
 
+def several_groups(name: str, title: str) -> Table:
+    """Return a table of ``small_groups.py``, its attributes crossed, without its tiny groups."""
+    from benchmarks.small_groups import CHOSEN_ON
+
+    try:
+        X, y, who = CHOSEN_ON[name]()
+    except (KeyError, FileNotFoundError) as error:
+        raise Unavailable(f"the folder of R2B_DATA does not hold it ({error})") from error
+    groups = who.astype(str).agg(" ".join, axis=1).to_numpy(str)
+    names, counts = np.unique(groups, return_counts=True)
+    kept = np.isin(groups, names[counts >= FEWEST])
+    return Table(name.replace(" ", "-"), title, X[kept], _codes(y)[kept], groups[kept])
+
+
 TABLES: dict[str, Callable[[], Table]] = {
     "education-sex": lambda: education("sex"),
     "income-sex": lambda: income("sex"),
     "education-race": lambda: education("race"),
+    "income-race": lambda: income("race"),
+    "compas": lambda: several_groups("compas", "COMPAS, risk by race"),
+    "students": lambda: several_groups("students", "Students, result by gender, disability, age"),
+    "dutch": lambda: several_groups("dutch", "Dutch census, occupation by sex and birth"),
+    "synthetic-0": lambda: several_groups("synthetic 0", "Synthetic, four classes by group"),
     "diagnosis-sex": lambda: diagnosis("sex"),
     "diagnosis-age": lambda: diagnosis("age"),
 }

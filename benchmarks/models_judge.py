@@ -88,6 +88,53 @@ def verdicts(rows: Iterable[Row]) -> list[Verdict]:
     return found
 
 
+RIVALS = (
+    "LinearPost",
+    "LinearPost, calibrated",
+    "FairProjection",
+    "ExponentiatedGradient",
+    "ThresholdOptimizer, attribute given",
+)
+
+
+@dataclass(frozen=True)
+class Duel:
+    """A rival and ours, with the same knowledge at prediction, on one table and learner.
+
+    ``theirs`` and ``ours`` are disparity and accuracy of decisions.
+    """
+
+    table: str
+    learner: str
+    rival: str
+    theirs: tuple[float, float]
+    ours: tuple[float, float]
+
+    @property
+    def lost(self) -> bool:
+        """Whether the rival is better in one and worse in neither."""
+        fairer, better = self.ours[0] - self.theirs[0], self.theirs[1] - self.ours[1]
+        return min(fairer, better) >= 0 and max(fairer, better) > 0
+
+    @property
+    def won(self) -> bool:
+        """Whether ours is."""
+        return Duel("", "", "", self.ours, self.theirs).lost
+
+
+def duels(rows: Iterable[Row]) -> list[Duel]:
+    """Compare every rival with ours."""
+    known = {(row["table"], row["learner"], row["method"]): row for row in rows if row["splits"]}
+    found = []
+    for (table, learner, rival), row in known.items():
+        given = ", attribute given" if rival.endswith("given") else ""
+        ours = known.get((table, learner, f"{ALONG}{given}"))
+        if rival in RIVALS and ours is not None and ours["splits"] == row["splits"]:
+            both = [(mean(each, "decisions"), mean(each, "accuracy")) for each in (row, ours)]
+            found.append(Duel(table, learner, rival, *both))
+    return found
+
+
 def extremes(judged: Iterable[Verdict]) -> list[tuple[Verdict, Verdict, int, int]]:
     """Return worst and best for each method and requirement, how many hold, and of how many."""
     together: dict[tuple[str, str], list[Verdict]] = {}

@@ -14,18 +14,20 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 
 from benchmarks.models_cases import Array, Split
 from r2b.sklearn import ParityClassifier, ParityPostprocessor
 from r2b.sklearn.folds import code_probabilities, make_folds, out_of_fold
 from r2b.sklearn.training import train_on_classes
 
-PATH = (0.02, 0.05, 0.1)  # epsilons of ParityPostprocessor, for accuracy at the parity of others
+PATH = (0.03, 0.1)  # epsilons of ParityPostprocessor, for accuracy at the parity of others
 ALPHA = 0.001  # LinearPost's own default; its linear programme is solved by HiGHS
 FOLDS = 5
 
@@ -93,18 +95,6 @@ def classifier(learner: Any, split: Split) -> Mapping[str, Answer]:
     }
 
 
-def classifier_given(learner: Any, split: Split) -> Mapping[str, Answer]:
-    """``ParityClassifier`` with the attribute at prediction."""
-    model, known = (
-        _fitted(ParityClassifier(clone(learner), attribute="given", frontier=0), split),
-        _known("given", split),
-    )
-    answer = Answer(
-        model.predict(split.X_test, **known), model.predict_proba(split.X_test, **known)
-    )
-    return {"ParityClassifier, attribute given": answer}
-
-
 def postprocessor(
     learner: Any, split: Split, attribute: str = "predicted", epsilon: float = 0.0
 ) -> Mapping[str, Answer]:
@@ -154,8 +144,28 @@ def _scores(learner: Any, split: Split) -> dict[str, Array]:
     }
 
 
+class Given(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Probabilities that are there already, as the features of a classifier to be calibrated."""
+
+    def fit(self, X: Array, y: Array) -> Given:
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X: Array) -> Array:
+        return X
+
+    def predict(self, X: Array) -> Array:
+        return np.asarray(self.classes_[X.argmax(axis=1)])
+
+
+def _calibrated(scores: Array, test: Array, target: Array) -> tuple[Array, Array]:
+    """Calibrate as LinearPost's notebooks do: by sigmoids on the rows that it is fitted on."""
+    model = CalibratedClassifierCV(Given(), method="sigmoid", ensemble=False).fit(scores, target)
+    return model.predict_proba(scores), model.predict_proba(test)
+
+
 def linear_post(
-    learner: Any, split: Split, folder: Path, alpha: float = ALPHA
+    learner: Any, split: Split, folder: Path, calibrate: bool = False
 ) -> Mapping[str, Answer]:
     """LinearPost, which also needs no attribute at prediction. It gives decisions alone."""
     sys.path.insert(0, str(folder))
@@ -165,15 +175,20 @@ def linear_post(
     finally:
         sys.path.remove(str(folder))
     given = _scores(learner, split)
+    if calibrate:
+        for name, values in (("classes", split.y), ("groups", split.groups)):
+            codes = np.unique(values, return_inverse=True)[1]
+            found = _calibrated(given[name], given[f"test_{name}"], codes)
+            given[name], given[f"test_{name}"] = found
     model = PostProcessor(
-        len(split.classes), given["groups"].shape[1], criterion="sp", alpha=alpha, seed=0
+        len(split.classes), given["groups"].shape[1], criterion="sp", alpha=ALPHA, seed=0
     )
     try:
         model.fit(p_a_x=given["groups"], p_y_x=given["classes"], solver=cvxpy.HIGHS)
     except (cvxpy.error.SolverError, TypeError) as error:
         raise NoAnswer(f"its linear programme was not solved ({error})") from error
     codes = model.predict(p_a_x=given["test_groups"], p_y_x=given["test_classes"])
-    return {"LinearPost": Answer(split.classes[codes])}
+    return {"LinearPost" + ", calibrated" * calibrate: Answer(split.classes[codes])}
 
 
 def fair_projection(
@@ -246,7 +261,6 @@ def methods(
         "labels by true group": by_true_group,
         "ParityClassifier": classifier,
         "ParityPostprocessor": postprocessor,
-        "ParityClassifier, attribute given": classifier_given,
         "ParityPostprocessor, attribute given": lambda learner, split: postprocessor(
             learner, split, "given"
         ),
@@ -259,7 +273,10 @@ def methods(
         found["ExponentiatedGradient"] = exponentiated_gradient
         found["ThresholdOptimizer, attribute given"] = threshold_optimizer
     if linearpost is not None:
-        found["LinearPost"] = lambda learner, split: linear_post(learner, split, linearpost)
+        for calibrate in (False, True):
+            found["LinearPost" + ", calibrated" * calibrate] = partial(
+                linear_post, folder=linearpost, calibrate=calibrate
+            )
     if fairprojection is not None:
         found["FairProjection"] = lambda learner, split: fair_projection(
             learner, split, fairprojection, python, seconds

@@ -25,10 +25,16 @@ NAMES = {
     "FairProjection": "FairProjection",
     "ExponentiatedGradient": "ExponentiatedGradient",
     "LinearPost": "LinearPost",
+    "LinearPost, calibrated": "LinearPost, calibrated",
     "plain": "plain model",
     "ThresholdOptimizer, attribute given": "ThresholdOptimizer, given",
-    "ParityClassifier, attribute given": "r2b, attribute given",
+    "ParityPostprocessor, attribute given": "r2b, attribute given",
 }
+
+
+def across(disparity: float) -> float:
+    """Return a disparity in percent as it is drawn: no logarithm has a place for 0."""
+    return 100 * max(disparity, 0.001)
 
 
 def figure(report: Report) -> Picture:
@@ -46,7 +52,7 @@ def figure(report: Report) -> Picture:
                 if (row["table"], row["learner"]) == (table, learner)
             }
             path = tuple(
-                (100 * parity, 100 * accuracy, None)
+                (across(parity), 100 * accuracy, None)
                 for parity, accuracy in along(rows, table, learner)
             )
             series = []
@@ -55,12 +61,12 @@ def figure(report: Report) -> Picture:
                 point = (
                     ()
                     if row is None
-                    else ((100 * mean(row, "decisions"), 100 * mean(row, "accuracy"), None),)
+                    else ((across(mean(row, "decisions")), 100 * mean(row, "accuracy"), None),)
                 )
                 series.append(Series(name, point, hollow=method.endswith("given")))
             series.append(Series(PATH, path if len(path) > 1 else (), plain=True))
             ours = found.get("ParityClassifier")
-            level = None if ours is None else 100 * mean(ours, "decisions_chance")
+            level = None if ours is None else across(mean(ours, "decisions_chance"))
             first = f"{about['title']}\n" if not panels else "\n"
             panels.append(Panel(f"{first}{learner}", tuple(series), Axis("accuracy (%)"), level))
         grid.append(tuple(panels))
@@ -68,10 +74,10 @@ def figure(report: Report) -> Picture:
         "On rows that no method has seen, mean over splits. "
         "Further left is fairer, further up is more accurate."
     )
-    across = Axis(
+    axis = Axis(
         "disparity of decisions (%, logarithmic)", "log", (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
     )
     title = "Accuracy against disparity of decisions, by table and learner"
     return Picture(
-        title, words, tuple(grid), across, legend=True, level="disparity that chance alone shows"
+        title, words, tuple(grid), axis, legend=True, level="disparity that chance alone shows"
     )

@@ -117,6 +117,40 @@ def test_parity_is_judged_beside_chance_and_accuracy_at_the_parity_of_the_rival(
     )
 
 
+def test_losses_come_first_and_bold_marks_the_best_of_any_method(script: ModuleType) -> None:
+    rows = [
+        row_of("plain", 0.2, 0.8, 0.1),
+        row_of("ParityPostprocessor", 0.02, 0.70, 0.009),
+        row_of("LinearPost", 0.015, 0.71),
+        row_of("LinearPost, calibrated", 0.03, 0.72),
+    ]
+    page = script.page_of(report_of(*rows))
+    assert page.index("## Where other methods are better") < page.index("## What holds")
+    assert "in one and worse in neither in 1, and ours in 0" in page
+    assert "| Some table | tree | LinearPost | 1.50 | 71.00 | 2.00 | 70.00 |" in page
+    (plain,) = (line for line in page.splitlines() if line.startswith("| tree | plain |"))
+    assert "| 20.0 | 1.0 | **80.0** |" in plain and "| - | - | **1.5** | 1.0 | 71.0 |" in page
+
+
+def test_published_figures_of_geg_stand_beside_ours_and_win_where_they_do(
+    script: ModuleType,
+) -> None:
+    def of_table(table: str, method: str, accuracy: float, off: float) -> dict[str, Any]:
+        folds = {"statistical_parity": [off, -off], "average_odds": [0.0, 2 * off]}
+        return {"table": table, "method": method, "accuracy": [accuracy] * 2, **folds}
+
+    methods = ["plain", "DEMV", *(f"GEG, {what}" for what in ("parity", "odds", "both"))]
+    rows = [of_table(name, each, 0.6, 0.05) for name in ("one", "two") for each in methods]
+    for what in ("parity", "odds", "both"):
+        rows.append(of_table("one", f"r2b, {what}", 0.59, 0.06))
+        rows.append(of_table("two", f"r2b, {what}", 0.61, 0.04))
+    page = script.page_of(report_of(row_of("plain", 0.1, 0.8)), rows)
+    said = "odds: GEG is better in one measure and worse in none on 1 of 7 (one), ours on 1 of 7 (two)."
+    assert said in " ".join(page.split())
+    assert "| two | accuracy | 60.0 | 60.0 | 60.0 | **61.0** |" in page
+    assert "|  | disparity | 5.0 | 5.0 | 5.0 | **4.0** |" in page
+
+
 def test_a_method_that_misses_chance_is_named(script: ModuleType) -> None:
     rows = [
         row_of("ParityClassifier", 0.021, 0.7, 0.001),

@@ -2,11 +2,13 @@
 
 from functools import partial
 from itertools import product
+from typing import get_args
 
 import numpy as np
 import pytest
 
 import r2b
+from r2b import metrics
 from r2b.errors import (
     InputError,
     LengthError,
@@ -26,6 +28,7 @@ from r2b.metrics import (
     equalized_odds_difference,
     equalized_odds_difference_by_class,
 )
+from r2b.metrics.criteria import CRITERIA, CriterionName
 
 CLASSES = np.array(["a", "b", "c"])
 
@@ -400,3 +403,12 @@ def test_families_of_the_library_name_their_columns():
         true, hard, sensitive_features=people, families=["sex", ["sex", "race"]]
     )
     assert equalized_odds_difference(true, hard, sensitive_features=people, families=wanted) == same
+
+
+def test_every_criterion_has_its_name_and_its_measure():
+    assert get_args(CriterionName) == tuple(CRITERIA)
+    for name in CRITERIA:
+        measure = getattr(metrics, f"{name}_difference")
+        rows = {"sensitive_features": ["f", "f", "m", "m"]}
+        assert measure([0, 1, 0, 1], [0, 1, 0, 1], **rows) <= 1.0
+        assert f"{name}_difference" in metrics.__all__
