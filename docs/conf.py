@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import shutil
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,7 @@ version = release = r2b.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "myst_parser",
     "sphinx_design",
@@ -104,6 +106,20 @@ def lacking() -> list[str]:
     return [name for name, there in needs.items() if not there]
 
 
+def take_pictures() -> None:
+    """Take the screenshots again where the package has changed, with a browser at hand."""
+    stamp = HERE / "images" / ".package"
+    sources = sorted((ROOT / "src" / "r2b").rglob("*.*"))
+    now = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == now:
+        return
+    script = [sys.executable, str(ROOT / "scripts" / "make_screenshots.py")]
+    done = subprocess.run(script, check=False, capture_output=True, text=True)
+    print(f"screenshots: {(done.stdout or done.stderr).strip()[-300:]}", file=sys.stderr)
+    if done.returncode == 0:
+        stamp.write_text(now, encoding="utf-8")
+
+
 def forget_stale_examples() -> None:
     """Run the examples again where the package has changed. Sphinx-Gallery itself looks at the text of an example alone."""
     made, stamp = HERE / "examples", HERE / "examples" / ".package"
@@ -140,6 +156,7 @@ def setup(app: Any) -> None:
     app.connect("build-finished", make_accessible)
 
 
+take_pictures()
 forget_stale_examples()
 _left_out = lacking()
 for _name in _left_out:

@@ -19,7 +19,7 @@ import r2b  # noqa: E402 - after the path
 from experiments.figures import Axis, Panel, Picture, Series, update  # noqa: E402
 from experiments.synthetic import biased_groups  # noqa: E402
 from r2b.methods import R2B  # noqa: E402
-from r2b.metrics import demographic_parity_difference, group_means  # noqa: E402
+from r2b.metrics import demographic_parity_difference  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 EPSILON = 0.01
@@ -32,16 +32,12 @@ STYLE = """
   .strong { font-weight: 600; fill: #0b0b0b }
   .small { font-size: 12px }
   .grid { stroke: #e1e0d9 } .axis { stroke: #c3c2b7 }
-  .span { stroke: #c3c2b7; stroke-width: 5; stroke-linecap: round }
-  .f { fill: #eb6834 } .m { fill: #2a78d6 }
-  .dot { fill-opacity: .85; stroke: #fcfcfb; stroke-width: 1 }
-  .keeps { fill: #2a78d6 } .loses { fill: #e34948 } .old { fill: #b5b4ac }
+  .keeps { fill: #2a78d6 } .old { fill: #b5b4ac }
   @media (prefers-color-scheme: dark) {
     .card { fill: #1a1a19; stroke: #383835 }
     text { fill: #c3c2b7 } .title, .strong { fill: #ffffff }
-    .grid { stroke: #2c2c2a } .axis { stroke: #4a4a46 } .span { stroke: #4a4a46 }
-    .f { fill: #f0794a } .m { fill: #3987e5 } .dot { stroke: #1a1a19 }
-    .keeps { fill: #3987e5 } .loses { fill: #e66767 } .old { fill: #6f6e68 }
+    .grid { stroke: #2c2c2a } .axis { stroke: #4a4a46 }
+    .keeps { fill: #3987e5 } .old { fill: #6f6e68 }
   }
 """
 
@@ -84,131 +80,42 @@ def adult_by_sex_and_race() -> tuple[
 
 
 def means_before_and_after() -> str:
-    """Group means of education by sex and race, before on the left and after on the right."""
-    adult, both, fair = adult_by_sex_and_race()
+    """Ranges of the ten groups' shares of every level of education, before and after.
+
+    Drawn as wide as a phone, so that it can be read there.
+    """
+    adult, _, fair = adult_by_sex_and_race()
     proof = fair.certificate
-    weights = group_means(adult["education"], sensitive_features=both).weights
     order = [fair.classes.tolist().index(name) for name in adult.education_order[::-1]]
-    width, height, top, row = 920, 576, 104, 25
-    panel, lefts, most = 352, (118, 534), 0.45
+    width, top, row, left, panel, most = 390, 118, 27, 112, 252, 0.42
+    bottom = top + row * len(order)
     body = [
-        text(
-            20, 32, "Education by sex and race: the mean of every group, before and after", "title"
-        ),
-        text(
-            20,
-            54,
-            f"Adult, {len(adult):,} people, 16 classes, 10 groups. A dot is a group, larger for more people.",
-        ),
+        text(16, 30, "Ten groups come closer", "title"),
+        text(16, 52, "Adult: shares of education levels, from the"),
+        text(16, 69, "lowest to the highest group of sex and race"),
+        '<rect class="old" x="16" y="83" width="18" height="7" rx="3"/>',
+        text(40, 91, f"before, up to {100 * proof.disparity_before:.0f} points apart"),
+        '<rect class="keeps" x="248" y="83" width="18" height="7" rx="3"/>',
+        text(272, 91, f"after, at most {100 * proof.disparity:.0f}"),
     ]
-    for left, means, heading in (
-        (lefts[0], proof.means_before, f"Before: disparity {percent(proof.disparity_before)}"),
-        (lefts[1], proof.means, f"After: disparity {percent(proof.disparity)}"),
-    ):
-        body.append(text(left, 84, heading, "strong"))
-        bottom = top + row * len(order)
-        for tick in (0.0, 0.1, 0.2, 0.3, 0.4):
-            x = left + panel * tick / most
-            body.append(line(x, top - 8, x, bottom, "axis" if tick == 0 else "grid"))
-            body.append(text(x, bottom + 18, f"{100 * tick:.0f} %", "small", "middle"))
-        for place, k in enumerate(order):
-            y = top + row * (place + 0.5)
-            if left == lefts[0]:
-                body.append(text(left - 12, y + 4, str(fair.classes[k]), "small", "end"))
-            xs = left + panel * means[:, k] / most
-            body.append(line(xs.min(), y, xs.max(), y, "span"))
-            for s in np.argsort(-weights):
-                sex = "f" if "sex=Female" in fair.groups[s] else "m"
-                radius = 2.4 + 5.2 * float(np.sqrt(weights[s] / weights.max()))
-                body.append(
-                    f'<circle class="dot {sex}" cx="{xs[s]:.1f}" cy="{y:g}" r="{radius:.1f}"/>'
-                )
-    foot = height - 20
-    body += [f'<circle class="f" cx="24" cy="{foot - 4}" r="5"/>', text(34, foot, "women")]
-    body += [f'<circle class="m" cx="92" cy="{foot - 4}" r="5"/>', text(102, foot, "men")]
-    proven = "proven: duality gap below 1e-9" if proof.holds else "not proven"
-    words = f"epsilon = {EPSILON:g}: {percent(proof.expected_changes)} of labels expected to change, and no labels are closer ({proven})"
-    body.append(text(width - 20, foot, words, "", "end"))
+    for tick in (0.0, 0.1, 0.2, 0.3, 0.4):
+        x = left + panel * tick / most
+        body.append(line(x, top - 8, x, bottom, "axis" if tick == 0 else "grid"))
+        body.append(text(x, bottom + 18, f"{100 * tick:.0f} %", "", "middle"))
+    for place, k in enumerate(order):
+        y = top + row * place
+        body.append(text(left - 8, y + 14, str(fair.classes[k]), "", "end"))
+        for means, kind, down in ((proof.means_before, "old", 2), (proof.means, "keeps", 11)):
+            low, high = (left + panel * end(means[:, k]) / most for end in (np.min, np.max))
+            body.append(
+                f'<rect class="{kind}" x="{low:.1f}" y="{y + down}" width="{max(high - low, 3):.1f}" height="7" rx="3"/>'
+            )
+    changed = percent(proof.expected_changes)
+    body.append(text(16, bottom + 44, f"{changed} of labels change; no labels are closer."))
     return picture(
         width,
-        height,
-        f"Group means before and after: disparity {percent(proof.disparity_before)} to {percent(proof.disparity)}",
-        body,
-    )
-
-
-def ways_out() -> str:
-    """Parity of the labels in every form they may leave in, and of the argmax that undoes it."""
-    adult, both, fair = adult_by_sex_and_race()
-    y, soft = adult["education"], fair.soft_labels
-    rows, expanded, weight = fair.expand()
-    repeated = {name: column[rows] for name, column in both.items()}
-    bars = [
-        (
-            "before",
-            "as they came",
-            "old",
-            demographic_parity_difference(y, sensitive_features=both),
-        ),
-        (
-            "soft",
-            "probabilities",
-            "keeps",
-            demographic_parity_difference(soft, sensitive_features=both),
-        ),
-        (
-            "expand",
-            "weighted rows",
-            "keeps",
-            demographic_parity_difference(
-                expanded, sensitive_features=repeated, sample_weight=weight
-            ),
-        ),
-        (
-            "round",
-            "one class per row",
-            "keeps",
-            demographic_parity_difference(fair.round(random_state=0), sensitive_features=both),
-        ),
-        (
-            "sample",
-            "one class per row",
-            "keeps",
-            demographic_parity_difference(fair.sample(random_state=0), sensitive_features=both),
-        ),
-        (
-            "argmax",
-            "the trap",
-            "loses",
-            demographic_parity_difference(
-                fair.classes[soft.argmax(axis=1)], sensitive_features=both
-            ),
-        ),
-    ]
-    width, left, top, row = 760, 210, 70, 36
-    height = top + row * len(bars) + 44
-    scale = (width - left - 90) / max(value for *_, value in bars)
-    body = [
-        text(20, 32, "Parity by the form in which the labels leave", "title"),
-        text(
-            20, 54, f"Adult, education by sex and race, epsilon = {EPSILON:g}. Smaller is fairer."
-        ),
-    ]
-    for place, (name, what, kind, value) in enumerate(bars):
-        y0 = top + row * place + 6
-        body += [text(20, y0 + 16, name, "strong"), text(92, y0 + 16, what, "small")]
-        body.append(
-            f'<rect class="{kind}" x="{left}" y="{y0}" width="{max(value * scale, 1):.1f}" height="22" rx="3"/>'
-        )
-        body.append(text(left + value * scale + 8, y0 + 16, percent(value), "strong"))
-    body.append(line(left, top, left, top + row * len(bars) + 4, "axis"))
-    smallest = int(group_means(y, sensitive_features=both).weights.min())
-    words = f"round and sample give whole rows, and the smallest group has {smallest} people: one of them is {percent(1 / smallest)}."
-    body.append(text(20, height - 18, words, "small"))
-    return picture(
-        width,
-        height,
-        "Parity of soft, expanded, rounded and sampled labels, and of their argmax",
+        bottom + 60,
+        f"Ranges of group shares before and after: disparity {percent(proof.disparity_before)} to {percent(proof.disparity)}",
         body,
     )
 
@@ -237,7 +144,6 @@ def disparity_by_round() -> Picture:
 
 FIGURES = {
     "group-means.svg": means_before_and_after,
-    "ways-out.svg": ways_out,
     "rounds.svg": disparity_by_round,
 }
 

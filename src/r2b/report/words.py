@@ -309,7 +309,8 @@ def _asked(model: dict[str, Any]) -> str:
     failed, unclear = (verdicts.count(each) for each in ("not met", "not shown"))
     if failed:
         return f"{bound} is not met for {failed} of {len(verdicts)} groups"
-    met = f"{len(verdicts) - unclear} of {len(verdicts)}" if unclear else f"all {len(verdicts)}"
+    every = "both" if len(verdicts) == 2 else f"all {len(verdicts)}"
+    met = f"{len(verdicts) - unclear} of {len(verdicts)}" if unclear else every
     few = f" and not shown for {unclear}" if unclear else ""
     return f"{bound} is met for {met} groups{few}"
 
