@@ -260,6 +260,7 @@ def test_options_that_would_do_nothing_are_refused(shell: Shell) -> None:
         (f"audit fair.parquet {JOB_BY_SEX} --delimiter ';'", "no delimiter"),
         (f"audit fair.parquet {JOB_BY_SEX} --encoding latin-1", "not text in an encoding"),
         (f"audit {ask} --sheet one", "has no sheets"),
+        ("verify fair.parquet --na none", "--na is for CSV and TSV"),
     ):
         done = shell(words)
         assert (done.code, done.out) == (2, "") and said in done.err, (words, done.err)

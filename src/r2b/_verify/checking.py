@@ -402,6 +402,10 @@ def _opened(
     if data is not None:
         asked.pop("format", None)
         table = _source(data, watch, **asked)
+    kinds = {each.listing.format.kind for each in (own, table)}
+    if reading.get("na") and not kinds & {"csv", "tsv"}:
+        problem = f"`na` is for CSV and TSV, and {own.name} is {own.listing.format}."
+        raise ParameterError(problem, remedy="Leave `na` out.", na=reading["na"])
     old = (*record.columns.used, *record.columns.key)
     gone = next((name for name in old if name not in table.names), None)
     if data is None and gone is not None:
