@@ -357,9 +357,9 @@ def debias(
     Parameters
     ----------
     y : array-like of shape (N,) or (N, L)
-        Classes, or probabilities over L classes: NumPy, lists, pandas, Polars, pyarrow. Tensors of
-        PyTorch and arrays of CuPy and JAX that are on a GPU are debiased there
-        (:func:`r2b.engines.torch.debias`), and labels stay on it.
+        Classes, or probabilities over L classes: NumPy, lists, pandas, Polars, pyarrow. Decimal
+        numbers are no classes. Tensors of PyTorch and arrays of CuPy and JAX that are on a GPU are
+        debiased there (:func:`r2b.engines.torch.debias`), and labels stay on it.
     sensitive_features : array-like of shape (N,) or (N, n_attributes)
         One attribute or several: a column, a frame, a dictionary of columns. A number that should
         not be cut into groups goes in as :class:`r2b.Continuous`, probabilities of belonging to
