@@ -6,6 +6,7 @@ sex, logistic regression, three splits. Disparity is that of decisions on rows t
 
 from __future__ import annotations
 
+import argparse
 import warnings
 from typing import Any
 
@@ -84,4 +85,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     main()

@@ -8,8 +8,8 @@ both genders the share that the plain decisions have over all.
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,7 @@ def turn(seed: int) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def main(turns: int = 10) -> None:
+def main(turns: int) -> None:
     """Print the table."""
     warnings.simplefilter("ignore")
     found = [turn(seed) for seed in range(turns)]
@@ -124,4 +124,6 @@ def main(turns: int = 10) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=10, help="how often folds are dealt")
+    main(parser.parse_args().turns)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 import warnings
 from typing import Any
@@ -100,4 +101,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     main()

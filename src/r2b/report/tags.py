@@ -16,7 +16,8 @@ PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{{ title }}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>body {font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem;
-padding: 0 1rem} td, th {padding: .2rem 1rem .2rem 0; text-align: left}</style></head>
+padding: 0 1rem} table {margin-bottom: 2rem}
+td, th {padding: .2rem 1rem .2rem 0; text-align: left}</style></head>
 <body><h1>{{ title }}</h1>
 {% for names, rows in tables %}<table>
 <tr>{% for name in names %}<th>{{ name }}</th>{% endfor %}</tr>
