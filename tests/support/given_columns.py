@@ -58,9 +58,9 @@ class Given:
         schema = SimpleNamespace(classes=vocabulary, columns=(), vocabularies=())
         self.decode = SimpleNamespace(roles=ColumnRoles((label,), False, ()), schema=schema)
 
-    def kinds(self, label: Any) -> list[Any]:
-        """Give the types of the new columns."""
-        return [column.type for column in self.new.values()]
+    def fields(self, kind_of: Any) -> list[Any]:
+        """Return the new columns as Arrow fields."""
+        return [pa.field(name, column.type) for name, column in self.new.items()]
 
     def __call__(self, batch: Batch) -> NewColumns:
         """Give the new columns of a batch."""
