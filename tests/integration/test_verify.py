@@ -249,3 +249,65 @@ def test_files_that_are_not_there_are_named(place: Path) -> None:
         r2b.verify("people.parquet")
     with pytest.raises(ParameterError, match="'delimeter' is no way to read files"):
         r2b.verify("people.parquet", delimeter=";")
+
+
+OTHERS = {
+    "a value": lambda table: table.set_column(0, "id", pa.array([*range(299), 7])),
+    "its type": lambda table: table.set_column(0, "id", table["id"].cast(pa.float32())),
+    "a null": lambda table: table.set_column(0, "id", pa.array([None, *range(299)])),
+    "a name": lambda table: table.rename_columns(["key", *table.column_names[1:]]),
+    "the order of columns": lambda table: table.select([1, 0, *range(2, table.num_columns)]),
+    "a column less": lambda table: table.drop_columns("id"),
+    "a column more": lambda table: table.append_column("odd", table["id"]),
+}
+
+
+@pytest.mark.parametrize("edit", OTHERS)
+def test_other_columns_are_as_they_were_written(edit: str, place: Path) -> None:
+    output = debiased(*CLASSES, "--form", "round")
+    edited = OTHERS[edit](pq.read_table(output).take(np.arange(300)))
+    pq.write_table(edited, output, row_group_size=11)
+    found = r2b.verify(output)
+    assert failed(found) == (set() if edit == "its type" else {"columns are as they were"})
+
+
+def test_other_columns_of_copies_are_compared(place: Path) -> None:
+    output = debiased(*CLASSES, "--form", "expand")
+    table = pq.read_table(output)
+    number, ages = table["job_fair_row"].to_numpy(), table["age"].to_pylist()
+    ages[int(np.flatnonzero(number[1:] == number[:-1])[0]) + 1] += 1
+    pq.write_table(table.set_column(table.column_names.index("age"), "age", pa.array(ages)), output)
+    found = r2b.verify(output)
+    assert failed(found) == {"repeated rows are copies"}
+    assert "copies differ in age" in str(found)
+
+
+def test_columns_that_output_and_data_share_are_compared(place: Path) -> None:
+    output, table = debiased(*CLASSES), people()
+    for name, wanted in (("age", {"columns are as they were"}), ("p_a", set())):
+        other = table.set_column(
+            table.column_names.index(name), name, table[name].take(np.arange(300)[::-1])
+        )
+        pq.write_table(other, "people.parquet")
+        pq.write_table(pq.read_table(output).drop_columns("p_a"), "fewer.parquet")
+        found = r2b.verify("fewer.parquet", f"{output}.r2b.json", data="people.parquet")
+        assert failed(found) == wanted, name
+
+
+def test_columns_that_cannot_be_read_are_seen(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        f"{s},{j},note {n}" for n, (s, j) in enumerate(zip("fm" * 50, "abbba" * 20, strict=True))
+    ]
+    Path("people.csv").write_text("\n".join(["sex,job,note", *rows]) + "\n")
+    assert main(["debias", "people.csv", *CLASSES, "-q", "-o", "fair.csv"]) == 0
+    written = Path("fair.csv").read_bytes()
+    Path("fair.csv").write_bytes(written.replace(b"note 70", b"not\xe9 70"))
+    assert main(["verify", "fair.csv"]) == 3
+    assert "fair.csv is not utf-8: byte" in capsys.readouterr().err
+    lines = written.splitlines(keepends=True)
+    # rows that are alike but for another column
+    lines[1], lines[11] = lines[11], lines[1]
+    Path("fair.csv").write_bytes(b"".join(lines))
+    assert failed(r2b.verify("fair.csv")) == {"columns are as they were"}

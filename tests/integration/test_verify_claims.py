@@ -228,3 +228,33 @@ def test_a_file_that_reads_as_two_tables_is_not_plain(shell: Shell) -> None:
     assert "  delimiter         ';', and the header shows another\n" in shell("verify fair.csv").out
     assert shell("verify fair.csv --strict").code == 1
     assert shell("verify fair.csv --strict --delimiter ';'").code == 0
+
+
+def test_claims_about_tags_are_shown_and_the_plain_reading_is_required_of_each(
+    shell: Shell,
+) -> None:
+    rng = np.random.default_rng(0)
+    drawn = zip(rng.choice(["f", "m"], 3000), rng.random((3000, 2)), strict=True)
+    rows = [(s, int(t[0] < (0.2 if s == "f" else 0.4)), int(t[1] < 0.5)) for s, t in drawn]
+    lines = [f"{s},{one},{two},{1e-9 if one else 1}" for s, one, two in rows]
+    shell.write("tags.csv", "\n".join(["sex,one,two,w", *lines]) + "\n")
+    words = ("--multilabel", "--labels", "one,two", "--sensitive", "sex")
+    forgeries = {
+        (
+            "--min-group-size",
+            "1600",
+            "--small-groups",
+            "merge",
+        ): "merged            sex=other: f, m",
+        ("--weight", "w"): "0.18",
+        ("--bound", "to_overall", "--epsilon", "0.1"): "from all rows at most 0.1",
+    }
+    for asked, shown in forgeries.items():
+        assert shell("debias tags.csv -o fair.csv -q --force", *words, *asked).code == 0
+        done = shell("verify fair.csv")
+        assert shown in done.out, done.out
+        assert shell("verify fair.csv --strict -q").code == 1
+    assert shell("debias tags.csv -o fair.csv -q --force --epsilon 0.01", *words).code == 0
+    assert (
+        shell("verify fair.csv --strict --sensitive sex --label one,two --epsilon 0.01").code == 0
+    )

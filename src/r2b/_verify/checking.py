@@ -28,6 +28,7 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised, realised
 from r2b._labels.rows import Form
+from r2b._labels.summary import MEASURES
 from r2b._solve.certificate import PROVEN
 from r2b._solve.settings import SETTINGS
 from r2b._verify.claim import (
@@ -194,10 +195,14 @@ class TagVerification(Verification):
             if each.disparity_before is not None and each.disparity_in_file is not None:
                 found.append(f"disparity {each.disparity_before:.4f} before")
                 found.append(f"{each.disparity_in_file:.4f} in the file")
-            if each.claim is not None:
-                every = [family["epsilon"] for family in each.claim["families"]]
-                limits = {min(map(float, np.atleast_1d(epsilon))) for epsilon in every}
-                found += [f"epsilon {limit:g}" for limit in sorted(limits)]
+            if each.plain is not None and abs(each.plain - (each.disparity_in_file or 0)) > PROVEN:
+                found.append(
+                    f"{each.plain:.4f} if every value is a group and every row counts once"
+                )
+            for family in each.claim["families"] if each.claim is not None else ():
+                least = min(map(float, np.atleast_1d(family["epsilon"])))
+                limit = f"{MEASURES[family['bound']]} at most {least:g}"
+                found += [limit] if limit not in found else []
             mark = "ok  " if each.ok else "FAIL"
             text = f"{', '.join(found)}{'; ' * bool(found and wrong)}{wrong}"
             lines.append(f"  {mark}  {written(str(tag)):24}{text}")
