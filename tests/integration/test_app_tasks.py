@@ -121,6 +121,14 @@ def test_what_a_model_does_has_the_numbers_of_the_metrics(app: Served, page: str
     assert f"{100 * (TRUE == PREDICTED).mean():.1f} % of the predictions are right" in shown
 
 
+def test_a_report_on_the_model_can_be_taken(app: Served, page: str) -> None:
+    chosen = {"task": "predictions", "label": "true", "prediction": "guess", "sensitive": ["sex"]}
+    answer = app.post(f"{page}/file", {**chosen, "owner": "Data <team>"})
+    text = answer.body.decode()
+    assert "Model report" in text and "Accuracy by group" in text
+    assert "Data &lt;team&gt;" in text and f"{100 * (TRUE == PREDICTED).mean():.1f}" in text
+
+
 FAULTS: list[tuple[dict[str, Any], str, str]] = [
     ({"task": "decisions", "scores": ["lo"]}, "scores", "One column of probabilities"),
     ({"task": "decisions", "scores": []}, "scores", "No column of probabilities"),
