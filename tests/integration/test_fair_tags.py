@@ -16,6 +16,7 @@ from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 
 from r2b.errors import InputError, NotFairWarning, ParameterError
 from r2b.metrics import demographic_parity_difference
@@ -49,7 +50,7 @@ def apart(tags):
         ClassifierChain(LogisticRegression(), order=[2, 0, 1]),
         make_pipeline(StandardScaler(), LEARNER),
         RandomForestClassifier(30, min_samples_leaf=10, random_state=0),
-        MLPClassifier((4,), alpha=1, tol=1e-2, max_iter=1000, random_state=0),
+        MLPClassifier((4,), alpha=1, solver="lbfgs", max_iter=2000, random_state=0),
     ],
     ids=lambda learner: type(learner).__name__,
 )
@@ -145,6 +146,17 @@ def test_reports_name_tags_and_warnings_are_one():
         blind.fit(X, Y, sensitive_features=SEX)
     unfair = [each for each in seen if issubclass(each.category, NotFairWarning)]
     assert len(unfair) <= 1 and (not unfair or unfair[0].filename == __file__)
+
+
+def test_each_tag_has_a_report_of_the_model(tmp_path):
+    model = ParityPostprocessor(LEARNER, **FAST).fit(X, Y, sensitive_features=SEX)
+    assert get_tags(model).classifier_tags.multi_label
+    found = model.tags_["dog"].report(
+        tmp_path / "dog.html", NEW, Y_NEW["dog"], sensitive_features=SEX_NEW
+    )
+    assert "dog" in repr(found) and (tmp_path / "dog.html").exists()
+    with pytest.raises(ParameterError, match=r"tags_\['cat'\]"):
+        model.report(None, NEW, Y_NEW, sensitive_features=SEX_NEW)
 
 
 def test_other_criteria_and_controls():

@@ -650,6 +650,7 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = self.multilabel
         # a place that a search fills, or a finished model that is no estimator
         if kind_of(self.estimator) is None:
             return tags

@@ -5,6 +5,8 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
+from r2b.errors import ParameterError
+
 if TYPE_CHECKING:
     from r2b.report import Report
     from r2b.report.model import ModelReportOptions
@@ -43,5 +45,10 @@ class ReportsItself:
         """
         from r2b.report import model_report
 
+        if hasattr(self, "tags_"):
+            first = self.tags_.names.tolist()[0]
+            problem = "A report is on decisions about one label, and this model decides on tags."
+            remedy = f"Write one for each tag: model.tags_[{first!r}].report(...)."
+            raise ParameterError(problem, remedy=remedy, tag=first)
         groups = {"sensitive_features": sensitive_features, "control_features": control_features}
         return model_report(self, X, y, path=path, sample_weight=sample_weight, **groups, **options)
