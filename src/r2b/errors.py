@@ -100,6 +100,10 @@ def part_of_a_table(first: int) -> Iterator[None]:
     first : int
         The number of the first row at hand.
 
+    See Also
+    --------
+    r2b.errors.row_number, r2b.errors.this_part : Read what this says.
+
     Examples
     --------
     >>> with part_of_a_table(100):
@@ -114,12 +118,42 @@ def part_of_a_table(first: int) -> Iterator[None]:
 
 
 def row_number(row: int) -> int:
-    """Return the number in the table of a row of those at hand."""
+    """Return the number in the table of a row of those at hand.
+
+    Parameters
+    ----------
+    row : int
+        The number of the row among those at hand.
+
+    See Also
+    --------
+    r2b.errors.part_of_a_table : Says where the rows at hand begin.
+
+    Examples
+    --------
+    >>> row_number(3)
+    3
+    """
     return row + (_first_row.get() or 0)
 
 
 def this_part(of_all: str, of_part: str = "this part") -> str:
-    """Return the words for what was counted: all rows, or a part of a table."""
+    """Return the words for what was counted: all rows, or a part of a table.
+
+    Parameters
+    ----------
+    of_all, of_part : str
+        The words where all rows are at hand, and where a part of a table is.
+
+    See Also
+    --------
+    r2b.errors.part_of_a_table : Says that the rows at hand are a part.
+
+    Examples
+    --------
+    >>> this_part("the table")
+    'the table'
+    """
     return of_all if _first_row.get() is None else of_part
 
 
@@ -277,6 +311,15 @@ class MissingExtraError(R2BError, ImportError):
 
 def install(extra: str) -> str:
     """Return the command that installs the libraries of an extra.
+
+    Parameters
+    ----------
+    extra : str
+        The name of the extra, such as ``"sklearn"``.
+
+    See Also
+    --------
+    r2b.errors.require : Imports an optional library, or says how to install it.
 
     Examples
     --------

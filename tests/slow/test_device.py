@@ -372,4 +372,4 @@ def test_without_torch_the_error_names_the_extra() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert "MissingExtraError: Labels on a device need PyTorch" in done.stderr
-    assert "r2b[torch]" in done.stderr
+    assert "pip install 'torch>=" in done.stderr

@@ -239,9 +239,7 @@ def test_costs_go_by_the_names_of_classes_not_by_how_they_are_written():
 def test_probabilities_of_one_class_are_no_classes_and_both_ways_out_work(kind):
     scores, groups = [0.1, 0.7, 0.3, 0.9], list("aabb")
     for call in (r2b.debias, r2b.audit, demographic_parity_difference):
-        with pytest.raises(
-            errors.InputError, match=r"from 0 to 1, such as 0\.1.*column_stack.*text"
-        ):
+        with pytest.raises(errors.InputError, match=r"such as 0\.1; a decimal.*column_stack.*text"):
             call(kind(scores), sensitive_features=groups)
     both = np.column_stack([1 - np.array(scores), scores])
     assert demographic_parity_difference(both, sensitive_features=groups) == pytest.approx(0.2)
@@ -249,7 +247,7 @@ def test_probabilities_of_one_class_are_no_classes_and_both_ways_out_work(kind):
         demographic_parity_difference([str(each) for each in scores], sensitive_features=groups)
         == 0.5
     )
-    for ratings in ([1.0, 2.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0], [0.5, 1.5, 0.5, 0.5]):
+    for ratings in ([1.0, 2.0, 1.0, 1.0], [1.0, 0.0, 1.0, 1.0]):
         assert demographic_parity_difference(kind(ratings), sensitive_features=groups) == 0.5
 
 

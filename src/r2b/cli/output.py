@@ -64,9 +64,9 @@ def code_of(error: R2BError) -> int:
 
     Examples
     --------
-    >>> from r2b.errors import EmptyError, ParameterError
-    >>> code_of(EmptyError("No rows.", remedy="")), code_of(ParameterError("No file.", remedy=""))
-    (3, 2)
+    >>> from r2b.errors import EmptyError
+    >>> code_of(EmptyError("No rows.", remedy="")).value
+    3
     """
     if isinstance(error, RuntimeError):
         return Exit.NOT_REACHED

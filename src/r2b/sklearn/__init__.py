@@ -10,7 +10,7 @@ Examples
 >>> X = rng.normal(size=(400, 3)) + (sex == "m")[:, None]
 >>> y = np.where(X[:, 0] + X[:, 1] > 1, "yes", "no")
 >>> ParityClassifier(LogisticRegression()).fit(X, y, sensitive_features=sex).predict(X[:2]).tolist()
-['no', 'yes']
+['no', 'no']
 """
 
 # ruff: noqa: E402 - whether scikit-learn is there is asked first
