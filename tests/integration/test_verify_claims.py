@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,10 @@ def test_a_file_that_reads_as_two_tables_is_not_plain(shell: Shell) -> None:
     ]
     shell.write("people.csv", "\n".join(["sex;job;x,sex,job,y", *rows]) + "\n")
     assert shell("debias people.csv -o fair.csv -q --delimiter ';' --form round", *SEX).code == 0
-    assert "  delimiter         ';', and the header shows another\n" in shell("verify fair.csv").out
+    assert (
+        "  read with         delimiter ';'; the file shows another\n"
+        in shell("verify fair.csv").out
+    )
     assert shell("verify fair.csv --strict").code == 1
     assert shell("verify fair.csv --strict --delimiter ';'").code == 0
 
@@ -258,3 +262,68 @@ def test_claims_about_tags_are_shown_and_the_plain_reading_is_required_of_each(
     assert (
         shell("verify fair.csv --strict --sensitive sex --label one,two --epsilon 0.01").code == 0
     )
+
+
+def test_swapped_names_of_new_columns_are_not_verified(shell: Shell) -> None:
+    """A column of one class that holds the probabilities of another, with new checksums."""
+    one, other = "job_fair_boss", "job_fair_none"
+    assert shell("debias people.csv -o fair.csv -q", *SEX).code == 0
+    header, rest = Path("fair.csv").read_text().split("\n", 1)
+    swapped = header.replace(one, "?").replace(other, one).replace("?", other)
+    shell.write("fair.csv", f"{swapped}\n{rest}")
+    content = json.loads(Path("fair.csv.r2b.json").read_text())
+    content["file"]["new"].reverse()
+    shell.write("fair.csv.r2b.json", json.dumps(content))
+    done = shell("verify fair.csv")
+    assert done.code == 1
+    assert [line.split("  ")[2] for line in done.out.splitlines() if "FAIL" in line] == [
+        "columns are named for what they hold"
+    ]
+
+
+def test_strict_wants_the_usual_names_or_those_that_are_required(shell: Shell) -> None:
+    """Labels of someone's own under the usual name would pass for those that were verified."""
+    words = (*SEX, "--form", "round", "--new-column", "zz")
+    assert shell("debias people.csv -o fair.csv -q", *words).code == 0
+    assert shell("verify fair.csv", *SEX).code == 0
+    assert shell("verify fair.csv --strict", *SEX).code == 1
+    assert shell("verify fair.csv --strict --columns zz", *SEX).code == 0
+
+
+def test_a_file_that_shows_another_encoding_decimal_mark_or_format_is_not_plain(
+    shell: Shell,
+) -> None:
+    asked = {
+        ("--encoding", "utf-7"): "encoding 'utf-7'",
+        ("--decimal", ","): "decimal ','",
+        ("--output-format", "tsv"): "format 'tsv'",
+    }
+    for words, shown in asked.items():
+        own = (*SEX, "--weight", "age", *words)
+        assert shell("debias people.csv -o fair.csv -q --force", *own).code == 0
+        required = (*SEX, "--weight", "age", "--strict")
+        done = shell("verify fair.csv", *required)
+        assert (done.code, f"  read with         {shown}; the file" in done.out) == (1, True)
+        typed = (words[0].replace("output-", ""), words[1])
+        assert shell("verify fair.csv", *required, *typed).code == 0
+
+
+def test_an_attribute_that_is_known_in_probability_is_no_plain_column(shell: Shell) -> None:
+    lines = [f"{line},{'p,q' if not n else '0.5,0.5'}" for n, line in enumerate(table().split())]
+    shell.write("people.csv", "\n".join(lines) + "\n")
+    words = ("--label", "job", "--membership", "sex=p,q")
+    assert shell("debias people.csv -o fair.csv -q", *words).code == 0
+    assert "sex is known in probability, from p, q\n" in shell("verify fair.csv", *SEX).out
+    assert shell("verify fair.csv --strict", *SEX).code == 1
+
+
+def test_weights_of_a_few_rows_widen_what_chance_explains(shell: Shell) -> None:
+    """One row that weighs as much as a hundred others decides nothing about the draw."""
+    lines = table(400).splitlines()
+    rows = [f"{line},{'heavy' if not n else 100 if n < 20 else 1}" for n, line in enumerate(lines)]
+    shell.write("people.csv", "\n".join(rows) + "\n")
+    words = (*SEX, "--weight", "heavy", "--form", "sample")
+    for seed in range(5):
+        seeded = ("--random-state", seed, "--force", *words)
+        assert shell("debias people.csv -o fair.csv -q", *seeded).code == 0
+        assert shell("verify fair.csv --strict", *words).code == 0

@@ -304,6 +304,8 @@ _MODULES = {"gz": "gzip", "bz2": "bz2", "xz": "lzma"}
 
 
 _WIDE = ("utf-16", "utf-32")
+# Python's own, of source code and of names of hosts
+_NOT_OF_FILES = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
 
 
 def plain_values(values: Any) -> list[Any]:
@@ -417,6 +419,8 @@ def settled_encoding(name: str, head: bytes) -> tuple[str, bytes]:
     try:
         "a".encode(name)
         codec = codecs.lookup(name).name
+        if codec in _NOT_OF_FILES:
+            raise LookupError
     except (LookupError, UnicodeError):
         raise ParameterError(
             f"There is no encoding {name!r}.",

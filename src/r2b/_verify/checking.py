@@ -23,7 +23,7 @@ from r2b._data.compute import work_ahead
 from r2b._data.outcomes import OutcomeChoice
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.values import json_value, written
-from r2b._files.formats import as_text
+from r2b._files.formats import as_text, format_of
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised, realised
@@ -272,8 +272,8 @@ def verify(
     strict : bool
         Require the plain reading of all that is not required by name: every value of every
         attribute is a group of its own, in the crossing of all; the bound is "range"; there are no
-        weights, control columns, outcomes, offsets and texts that mean missing; and nothing is
-        merged or left out.
+        weights, control columns, outcomes, offsets and texts that mean missing; nothing is merged
+        or left out; new columns have their usual names; and the file is read as it shows.
     **reading
         ``format``, ``encoding``, ``decimal``, ``delimiter`` and ``na`` as for :func:`r2b.scan`,
         where they are not as the certificate says; ``watch``, a function called with how far each
@@ -348,8 +348,7 @@ def verify(
         "small_groups": small_groups,
         "min_rows": min_group_size,
         "form": form,
-        "na": names_of(reading.get("na"), "na"),
-        "delimiter": reading.get("delimiter"),
+        "reading": reading,
     }
     other = None if data is None else os.fspath(data)
     if None in records:
@@ -357,7 +356,7 @@ def verify(
     tags, new = list(records), [name for _, record in records.values() for name in record.new]
     named = []
     for part, found in (("label", tags), ("columns", new)):
-        wanted: Any = required.pop(part)
+        wanted: Any = required[part]
         if wanted is not None:
             name, same = f"{CALLED.get(part, part)} as required", sorted(wanted) == sorted(found)
             named.append(Check(name, same, ", ".join(map(written, found))))
@@ -365,7 +364,8 @@ def verify(
     each = {}
     for (tag, (fair, record)), limit in zip(records.items(), limits.tolist(), strict=True):
         # the share of rows that have the tag is bounded
-        own = {**required, "label": None, "columns": None}
+        own = {**required, "label": None, "tag": tag}
+        own["columns"] = None if columns is None else record.new
         own["epsilon"] = (
             {fair.classes.tolist()[-1]: limit} if epsilon is not None or strict else None
         )
@@ -456,7 +456,9 @@ class _Checking:
             name = "labels are probabilities" if new else "data can be read as they were"
             self._check(str(error.facts.get("check", name)), False, error.problem)
         claim = claim_of(self.fair, self.record, self.counted)
-        named = required_checks(self.fair, claim, self.counted, required, strict=strict)
+        named = required_checks(
+            self.fair, self.record, claim, self.counted, required, strict=strict
+        )
         groups = sum(len(each["groups"]) for each in claim["families"])
         self._check(COMPARED, bool(claim["compared"]), f"{groups:,}", "nothing is compared")
         checks = [*named, *self.checks]
@@ -581,16 +583,27 @@ class _Checking:
             means = families.compared(total / np.bincount(codes, rows, len(keys))[:, None])
             plain = float((means.max(axis=0) - means.min(axis=0)).max())
         if self.record.form == "sample" and plain is not None:
-            of_group = families.cells_of_groups(cells, rows)[1][:, None]
+            heaviest = 1.0 if weights is None else weights[1]
+            of_group = families.cells_of_groups(cells, sums.sums["mass"])[1][:, None] / heaviest
             chance = _beyond_chance(
                 parity.means(sums.cell_means("after")),
                 parity.means(sums.cell_means("expected")),
                 of_group,
             )
-        delimiter, file = None, self.table.files[0]
+        return Counted(cells, rows, weights, found.missing, plain, self._reading(), chance)
+
+    def _reading(self) -> dict[str, str]:
+        """Return how the output is read where it shows another way."""
+        shape, file, found = self.output.listing.format, self.output.files[0], {}
+        if format_of(self.output.listing.root) not in (None, shape):
+            found["format"] = str(shape)
+        if getattr(file, "encoding", "utf-8") != "utf-8":
+            found["encoding"] = file.encoding  # type: ignore[attr-defined]
+        if self.output.decimal != "." and self.record.columns.numbers:
+            found["decimal"] = self.output.decimal
         if isinstance(file, DelimitedStored) and file.shown != file.dialect.delimiter:
-            delimiter = file.dialect.delimiter
-        return Counted(cells, rows, weights, found.missing, plain, delimiter, chance)
+            found["delimiter"] = file.dialect.delimiter
+        return found
 
     def _relabel(self) -> Relabel:
         """Return what makes the labels again, from the prices and what was asked for."""

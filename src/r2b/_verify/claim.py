@@ -20,10 +20,13 @@ from r2b._data.cells import Cells
 from r2b._data.families import family_columns
 from r2b._data.outcomes import read_outcomes
 from r2b._data.values import json_value, written
+from r2b._files.formats import as_text
 from r2b._labels import FairLabels
 from r2b._labels.summary import MEASURES, SHOWN_FAMILIES
 from r2b._solve.certificate import PROVEN
 from r2b._verify.record import Record
+from r2b.engines.roles import names_of
+from r2b.engines.source import new_names
 
 COMPARED = "two groups or more are compared"
 
@@ -58,8 +61,9 @@ class Counted:
         Rows without a value of an attribute, by the text that means it; "" also stands for null.
     plain : float, optional
         Disparity of the labels if every crossing of values is a group and every row counts once.
-    delimiter : str, optional
-        What separates fields, if the header shows another: the file then reads as two tables.
+    reading : dict of str to str
+        How the output is read where its name, its header or UTF-8 would have it read in another
+        way: it may then hold two tables.
     chance : float
         How much farther group means of drawn labels are from those expected than chance explains.
     """
@@ -69,7 +73,7 @@ class Counted:
     weights: tuple[float, float] | None = None
     missing: Counter[str] = field(default_factory=Counter)
     plain: float | None = None
-    delimiter: str | None = None
+    reading: dict[str, str] = field(default_factory=dict)
     chance: float = 0.0
 
 
@@ -118,6 +122,8 @@ def claim_of(fair: FairLabels, record: Record, counted: Counted | None) -> dict[
             "label": columns.label[0] if len(columns.label) == 1 else columns.label,
             "columns": record.new,
             "sensitive": columns.names,
+            "membership": dict(columns.membership),
+            "normalized": bool(options.get("normalize")),
             "categorical": columns.categorical,
             "control": columns.control,
             "weight": columns.weight,
@@ -128,7 +134,7 @@ def claim_of(fair: FairLabels, record: Record, counted: Counted | None) -> dict[
             "excluded": families.excluded,
             "left_out": families.left_out,
             "left_out_rows": left_out,
-            "delimiter": None if counted is None else counted.delimiter,
+            "reading": {} if counted is None else counted.reading,
             "missing": None if counted is None else dict(counted.missing),
             "missing_as": options.get("missing") if counted and counted.missing else None,
             "absent": [f"{each.group} in {each.stratum}" for each in families.absent],
@@ -159,9 +165,12 @@ def _parts_of(fair: FairLabels) -> dict[str, dict[str, float]] | None:
 def claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Describe what is claimed."""
     label, whose = claim["label"], "rows" if claim["weight"] is None else "weight"
-    several = f"{len(label)} columns of probabilities"
+    divided = ", divided by their sums" * claim["normalized"]
+    several = f"{len(label)} columns of probabilities{divided}"
     lines = [("label", written(label if isinstance(label, str) else several))]
     lines += [("columns", _names(claim["columns"])), ("sensitive", _names(claim["sensitive"]))]
+    for name, of in claim["membership"].items():
+        lines.append(("", f"{written(name)} is known in probability, from {_names(of)}"))
     if claim["control"]:
         lines.append(("within", _names(claim["control"])))
     if claim["weight"] is not None:
@@ -179,8 +188,9 @@ def claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
             for label, part in parts.items()
         ]
         lines.append(("outcome", f"{written(name)}: {', '.join(counted)}"))
-    if claim["delimiter"]:
-        lines.append(("delimiter", f"{claim['delimiter']!r}, and the header shows another"))
+    if claim["reading"]:
+        how = ", ".join(f"{name} {value!r}" for name, value in claim["reading"].items())
+        lines.append(("read with", f"{how}; the file shows another"))
     if claim["missing"]:
         marks = [f"{written(repr(text))} in {n:,} rows" for text, n in claim["missing"].items()]
         lines.append(("missing values", ", ".join(marks[:SHOWN_FAMILIES])))
@@ -221,6 +231,7 @@ def _names(each: Sequence[str]) -> str:
 
 def required_checks(
     fair: FairLabels,
+    record: Record,
     claim: Mapping[str, Any],
     counted: Counted | None,
     required: Mapping[str, Any],
@@ -232,15 +243,17 @@ def required_checks(
     Parameters
     ----------
     fair : FairLabels
+    record : Record
     claim : mapping
     counted : Counted or None
     required : mapping
-        Parts of the claim by name; a part that is None may be anything.
+        Parts of the claim by name; a part that is None may be anything. ``tag`` is the name of a
+        tag, ``reading`` how the reader wants files read.
     strict : bool
         Whether a part that is not required must be the plain reading.
     """
-    reading = ("na", "delimiter")
-    asked = {n: each for n, each in required.items() if each is not None and n not in reading}
+    asked = {n: each for n, each in required.items() if each is not None}
+    reading, tag = asked.pop("reading"), asked.pop("tag", None)
     plain: dict[str, Any] = {"control": (), "weight": "", "bound": "range", "outcomes": None}
     plain |= {"small_groups": "error", "missing": "group", "families": "crossed"}
     asked = {**(plain if strict else {}), **asked}
@@ -250,21 +263,30 @@ def required_checks(
         Check(f"{CALLED.get(name, name)} as required", *_compared(fair, claim, name, wanted))
         for name, wanted in asked.items()
     ]
+    classes = fair.classes.tolist()
+    usual = new_names(record.form, None, record.columns, classes, ordered=True)
+    if tag is not None or record.form == "soft":
+        texts = as_text(classes, "classes") if tag is None else [str(tag)]
+        usual = usual if tag is None else (f"{tag}_fair",)
+        stem = record.new[0].removesuffix(f"_{texts[0]}")
+        right = record.new in (usual, tuple(f"{stem}_{text}" for text in texts))
+        checks.append(Check("columns are named for what they hold", right, _names(record.new)))
     if "sensitive" in asked and "families" not in asked and claim["compared"]:
         missed = {*claim["sensitive"]} - {name for each in claim["compared"] for name in each}
         found = f"not {_names(sorted(missed))}" if missed else "all of them"
         checks.append(Check("attributes are compared", not missed, found))
     if strict:
         bounds = [member.bound for member in fair.families.members]
-        texts = sorted({*(claim["missing"] or ())} - {"", *required["na"]})
+        marks = {*(claim["missing"] or ())} - {"", *names_of(reading.get("na"), "na")}
+        others = {*claim["reading"]} - {*reading}
         odd = {
+            "columns have their usual names": "columns" not in asked and record.new != usual,
             "every value is a group": not claim["categorical"],
             "every class is bounded": "epsilon" not in asked
             and any((bound.epsilon >= bound.largest).any() for bound in bounds),
             "no offsets are added": any(each["offsets"] for each in claim["families"]),
-            "only empty fields are missing": bool(texts),
-            "fields are separated as the header shows": claim["delimiter"]
-            not in (None, required["delimiter"]),
+            "only empty fields are missing": bool(marks),
+            "the file is read as it shows": bool(others),
             "no rows are left out": claim["left_out"] > 0
             and "exclude" not in (asked["missing"], asked["small_groups"]),
         }

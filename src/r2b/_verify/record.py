@@ -20,6 +20,7 @@ from r2b._labels.realised import Realised
 from r2b._labels.rows import Form
 from r2b._labels.storage import (
     TAGS,
+    WEIGHTS,
     content_of,
     read_json,
     restored_tags,
@@ -201,6 +202,12 @@ def read_records(path: str) -> dict[Any, tuple[FairLabels, Record]]:
         It is not one, or damaged.
     """
     content = read_json(path)
+    if isinstance(content, dict) and content.get("format") == WEIGHTS:
+        raise FileFormatError(
+            f"{path} holds row weights, and no certificate of new labels.",
+            remedy="Measure weighted rows by an audit with `sample_weight=...`.",
+            path=path,
+        )
     if isinstance(content, dict) and content.get("format") == TAGS:
         tags = stored_result(content, path, TAGS, restored_tags)
         each = zip(tags.names.tolist(), content["tags"], strict=True)

@@ -27,6 +27,7 @@ PIECE_ROWS = 1 << 20  # of a batch
 RELABELLED_ROWS = 1 << 18  # of a batch that gets new labels, of which several copies are held
 PIECE_ENTRIES = 1 << 22  # numbers of a batch whose columns hold lists
 # a number as people of many countries write it
+_THOUSANDS = r"^(\s*[-+]?[1-9][0-9]{0,2})\.([0-9]{3}([.,].*)?\s*)$"
 _POINTED = re.compile(r"[-+]?\d[\d ,.'_\u00a0\u2009\u202f\u2019]*")
 
 
@@ -185,6 +186,7 @@ def numbers_of(
     name: str,
     *,
     delimited: bool = False,
+    decimal: str = ".",
     place: Callable[[int], str] = ", row {}".format,
 ) -> Any:
     """Read text as numbers.
@@ -196,6 +198,8 @@ def numbers_of(
         Of the column, for errors.
     delimited : bool
         Whether other text may be named as meaning missing.
+    decimal : str
+        The decimal mark. Where it is a comma, a point between thousands is refused.
     place : callable
         Returns what follows the name of the column: where a row is.
 
@@ -211,7 +215,11 @@ def numbers_of(
     [1.5, None, 2.0]
     """
     arrow = pyarrow()
-    texts = column.cast(arrow.string())
+    texts = spelled = column.cast(arrow.string())
+    if decimal != ".":
+        compute = pyarrow_compute()
+        texts = compute.replace_substring_regex(texts, pattern=_THOUSANDS, replacement=r"\1_\2")
+        texts = compute.replace_substring(texts, decimal, ".")
     try:
         return texts.cast(arrow.float64())
     except arrow.ArrowInvalid:
@@ -221,13 +229,13 @@ def numbers_of(
                 # Python reads 1_000 as a number; no other reader of the file would.
                 values.append(None if text is None else float(text if "_" not in text else ""))
             except ValueError:
-                row = row_number(row)
+                text, row = spelled[row].as_py(), row_number(row)
                 where = f"In the column {name!r}{place(row)}"
-                raise _not_a_number(text, where, delimited, column=name, row=row) from None
+                raise _not_a_number(text, where, delimited, decimal, column=name, row=row) from None
         return arrow.array(values, arrow.float64())
 
 
-def _not_a_number(text: str, where: str, delimited: bool, **facts: Any) -> InputError:
+def _not_a_number(text: str, where: str, delimited: bool, decimal: str, **facts: Any) -> InputError:
     if not text.strip():
         remedy = "Fill in a number, or drop the row."
         return MissingValueError(f"{where} is empty.", remedy=remedy, value=text, **facts)
@@ -235,10 +243,9 @@ def _not_a_number(text: str, where: str, delimited: bool, **facts: Any) -> Input
     if delimited:
         remedy = f"Correct it, or say that it means missing: `na={text!r}`."
     if _POINTED.fullmatch(text.strip()):
-        remedy = (
-            "For a decimal comma pass `decimal=','`. Otherwise write numbers with a point for "
-            "decimals and nothing between thousands: 1234.5."
-        )
+        remedy = f"Write numbers with nothing between thousands: 1234{decimal}5."
+        if decimal == ".":
+            remedy = f"For a decimal comma pass `decimal=','`. Otherwise: {remedy}"
     problem = f"{where} holds {text!r}, which is not a number."
     return InputError(problem, remedy=remedy, value=text, **facts)
 

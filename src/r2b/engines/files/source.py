@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from r2b._constraints.families.request import is_a
 from r2b._data.compute import release_memory, work_ahead
-from r2b._files.arrow import pyarrow, pyarrow_compute, unfolded_bytes
+from r2b._files.arrow import pyarrow, unfolded_bytes
 from r2b._files.paths import local_path, refuse_little_room
 from r2b._files.text import refuse_growth
 from r2b._solve.oracle import Block, Blocks
@@ -416,14 +416,15 @@ class FileSource(Source):
     def _as_numbers(self, name: str, column: Any, batch: Batch) -> Any:
         if name not in self.numbers:
             return column
-        if self.decimal != ".":
-            texts = column.cast(pyarrow().string())
-            column = pyarrow_compute().replace_substring(texts, self.decimal, ".")
         delimited = self.listing.format.kind in ("csv", "tsv")
         table = "" if self.listing.many else f"{self.name}, "
         with part_of_a_table(batch.first):
             return numbers_of(
-                column, name, delimited=delimited, place=lambda row: f" of {table}{self.place(row)}"
+                column,
+                name,
+                delimited=delimited,
+                decimal=self.decimal,
+                place=lambda row: f" of {table}{self.place(row)}",
             )
 
     def tally(self, keys: Sequence[str], weight: str | None = None) -> Tally:
