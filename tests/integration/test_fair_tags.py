@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
+from r2b import Family
 from r2b.errors import InputError, NotFairWarning, ParameterError
 from r2b.metrics import demographic_parity_difference
 from r2b.sklearn import ParityClassifier, ParityPostprocessor
@@ -82,10 +83,14 @@ def test_a_tag_is_a_binary_problem_with_the_same_prices():
         model.tags_["cow"]
 
 
-def test_epsilon_by_tag_bounds_each():
-    model = ParityPostprocessor(LEARNER, attribute="given", epsilon={"cat": 0.2, ...: 0}, **FAST)
-    model.fit(X, Y, sensitive_features=SEX)
-    decided = model.predict(NEW, sensitive_features=SEX_NEW)
+@pytest.mark.parametrize("where", ["of all", "of a family"])
+def test_epsilon_by_tag_bounds_each(where):
+    asked = {"epsilon": {"cat": 0.2, ...: 0}}
+    if where == "of a family":
+        asked = {"families": [Family("sex", **asked)]}
+    model = ParityPostprocessor(LEARNER, attribute="given", **asked, **FAST)
+    model.fit(X, Y, sensitive_features={"sex": SEX})
+    decided = model.predict(NEW, sensitive_features={"sex": SEX_NEW})
     found = np.abs(decided[SEX_NEW == "f"].mean(axis=0) - decided[SEX_NEW == "m"].mean(axis=0))
     assert 0.08 < found[0] < 0.24 and (found[1:] < 0.06).all()
 

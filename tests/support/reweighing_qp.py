@@ -5,10 +5,11 @@ import numpy as np
 from scipy import sparse
 
 
-def least_change(y, weight, families, bound, epsilon, largest):
+def least_change(y, weight, families, bound, epsilon, largest, shares=None):
     """Half the least mean squared distance from 1; None where no weights meet the bounds.
 
-    ``families`` holds a matrix for each family: how much row i counts in group g.
+    ``families`` holds a matrix for each family: how much row i counts in group g. ``shares`` are
+    those that the groups of a single family are to have.
     """
     n, n_classes = y.shape
     total = weight.sum()
@@ -16,7 +17,7 @@ def least_change(y, weight, families, bound, epsilon, largest):
     equal, equal_to, below, below_to = [], [], [], []
     population = weight @ y / total
     for place, counts in enumerate(families):
-        sums = weight @ counts
+        sums = weight @ counts if shares is None else total * shares
         means = (counts * weight[:, None] / sums).T  # (n_groups, n)
         equal += list(means)
         equal_to += [1.0] * len(means)

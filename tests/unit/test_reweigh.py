@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -80,6 +81,27 @@ def test_every_group_keeps_its_total_or_gets_the_one_asked_for():
         found = r2b.reweigh(y, sensitive_features={"b": b}, representation=wanted)
         assert found.status.ok and found.disparity <= 1e-9
         assert found.weights[b == 0].sum() == pytest.approx(half * len(y), rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("bound", ["range", "to_overall", "ratio"])
+def test_a_representation_far_from_the_shares_is_reached(seed, bound):
+    rng = np.random.default_rng(seed)
+    y, columns, _ = drawn(seed + 100)
+    wanted = rng.dirichlet(np.full(columns["a"].max() + 1, 2.0))
+    groups = [np.eye(len(wanted))[columns["a"]]]
+    asked = {"bound": bound, "epsilon": [0.0, 0.02][seed % 2], "max_weight": [None, 9.0][seed % 2]}
+    value = least_change(np.eye(y.max() + 1)[y], np.ones(len(y)), groups, *asked.values(), wanted)
+    call = partial(r2b.reweigh, y, sensitive_features={"a": columns["a"]}, **asked)
+    representation = dict(enumerate(wanted.tolist()))
+    if value is None:
+        with pytest.raises(InfeasibleError):
+            call(representation=representation)
+        return
+    found = call(representation=representation)
+    assert found.certificate.holds
+    assert np.mean(0.5 * (found.weights - 1.0) ** 2) == pytest.approx(value, abs=1e-6)
+    assert np.bincount(columns["a"], found.weights) / len(y) == pytest.approx(wanted, abs=1e-8)
 
 
 def test_representation_of_several_families():

@@ -70,7 +70,8 @@ def test_rounding_keeps_the_count_of_every_tag_and_group_within_one_row():
             assert (np.abs(apart) < 1).all()
 
 
-def test_epsilon_and_target_by_tag():
+@pytest.mark.parametrize("target", [dict, lambda by_tag: np.array([*by_tag.values()])])
+def test_epsilon_and_target_by_tag(target):
     tags, group = people()
     fair = r2b.debias(
         tags, multilabel=True, sensitive_features=group, epsilon={"cat": 0.01, ...: 0.1}
@@ -82,11 +83,30 @@ def test_epsilon_and_target_by_tag():
         multilabel=True,
         sensitive_features=group,
         bound="target",
-        target={"cat": 0.2, "dog": 0.5, "bus": 0.3},
+        target=target({"cat": 0.2, "dog": 0.5, "bus": 0.3}),
     )
     assert aimed.to_frame().groupby("tag")["after"].mean().to_dict() == pytest.approx(
         {"cat": 0.2, "dog": 0.5, "bus": 0.3}
     )
+
+
+def test_families_have_bounds_of_their_own_on_rows_with_a_tag():
+    tags, group = people()
+    half = np.resize(["left", "right", "right"], len(tags))
+    fair = r2b.debias(
+        tags,
+        multilabel=True,
+        sensitive_features={"group": group, "half": half},
+        families=[
+            r2b.Family("group", bound="ratio", epsilon=0.2),
+            r2b.Family("half", epsilon={"dog": 0.01, ...: 0.5}),
+        ],
+    )
+    assert fair.certificate.holds
+    for name in tags:
+        by_group, by_half = fair[name].certificate.families
+        assert by_group.epsilon.tolist() == [np.inf, 0.2]  # the share without a tag is free
+        assert by_half.epsilon[1] == (0.01 if name == "dog" else 0.5)
 
 
 def test_frames_keep_names_and_row_labels():

@@ -11,14 +11,14 @@ import warnings
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 
 import numpy as np
 
-from r2b._constraints.bounds import BOUNDS
+from r2b._constraints.bounds import BOUNDS, CHOICES
 from r2b._constraints.epsilon import epsilon_per_class, numbers_per_class
 from r2b._constraints.families.doubts import warn_of_doubts
-from r2b._constraints.families.request import Request, one_of
+from r2b._constraints.families.request import Family, Request, one_of
 from r2b._data.arrays import Array, Floats, plain_value
 from r2b._data.compute import seed_of
 from r2b._data.frames import Backend, frame_of
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from r2b.report.tags import TagReport
 
 TagForm = Literal["soft", "round", "sample"]
+Asks = TypeVar("Asks", Request, Family)
 WITHOUT = ("costs", "offsets", "outcomes", "normalize")
 
 
@@ -419,18 +420,37 @@ def tasks_of(
 
 def requests_of(request: Request, names: Sequence[Any]) -> list[Request]:
     """Return what is asked of each tag: the share of rows that have it is bounded."""
-    epsilon = epsilon_per_class(request.epsilon, names, largest=BOUNDS[request.bound].largest)
-    targets: list[Any] = [request.target] * len(names)
-    if request.target is not None and request.target != "population":
-        shares = numbers_per_class("target", request.target, names)
+    wanted, families = _by_tag(request, request.bound, names), request.families
+    if isinstance(families, str) or not isinstance(families, Sequence):
+        return wanted
+    found = [
+        _by_tag(each, each.bound or request.bound, names)
+        if isinstance(each, Family)
+        else [each] * len(names)
+        for each in families
+    ]
+    return [
+        replace(each, families=[family[place] for family in found])
+        for place, each in enumerate(wanted)
+    ]
+
+
+def _by_tag(asked: Asks, bound: str, names: Sequence[Any]) -> list[Asks]:
+    one_of("bound", bound, CHOICES)
+    epsilons, targets = [asked.epsilon] * len(names), [asked.target] * len(names)
+    if asked.epsilon is not None:
+        numbers = epsilon_per_class(asked.epsilon, names, largest=BOUNDS[bound].largest)
+        epsilons = [{1: each} for each in numbers.tolist()]
+    if asked.target is not None and not isinstance(asked.target, str):
+        shares = numbers_per_class("target", asked.target, names)
         if not ((shares >= 0) & (shares <= 1)).all():
             remedy = "Pass the share of rows that are to have each tag, from 0 to 1."
-            problem = f"target is {request.target!r}."
-            raise ParameterError(problem, remedy=remedy, target=request.target)
+            problem = f"target is {asked.target!r}."
+            raise ParameterError(problem, remedy=remedy, target=asked.target)
         targets = [{0: 1.0 - share, 1: share} for share in shares.tolist()]
     return [
-        replace(request, epsilon={1: own}, target=target)
-        for own, target in zip(epsilon.tolist(), targets, strict=True)
+        replace(asked, epsilon=epsilon, target=target)
+        for epsilon, target in zip(epsilons, targets, strict=True)
     ]
 
 

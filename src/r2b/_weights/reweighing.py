@@ -184,14 +184,17 @@ def _task_of(
 
 
 def _solve(task: _Task, settings: Settings) -> tuple[Floats, Status, float]:
-    newton = Newton(task.oracle, task.parity, 1.0 / CURVATURE)
-    start = np.zeros((task.parity.n_groups, len(task.outcomes) + 1))
+    parity, curvature = task.parity, CURVATURE
+    if parity.design is None:  # means move more where a group is to weigh less than it does
+        curvature *= float((parity.cell_share / parity.share).max())
+    newton = Newton(task.oracle, parity, 1.0 / curvature)
+    start = np.zeros((parity.n_groups, len(task.outcomes) + 1))
     limits = Limits(settings.max_iter, settings.time_limit, settings.progress)
     outcome = run([Stage(newton, settings.tol, settings.max_iter)], start, limits)
     status = outcome.status
     if status is Status.SOLVED and not outcome.prices.any():
         status = Status.ALREADY_FAIR
-    return task.parity.settle(outcome.prices), status, outcome.residual
+    return parity.settle(outcome.prices), status, outcome.residual
 
 
 def _largest(max_weight: float | None) -> float:

@@ -306,7 +306,11 @@ def strata_of(Y: Any, request: Request) -> tuple[Whole, Request]:
     if still:
         problem = f"No row has the tag, or every row has it: {listed(still)}."
         raise InputError(problem, remedy="Leave these columns out of y.", tags=still)
-    return tags.rarest, replace(request, epsilon=0.0, bound="range", target=None, reference=None)
+    families = request.families
+    if isinstance(families, list | tuple):
+        families = [getattr(each, "columns", each) for each in families]
+    free = {"epsilon": 0.0, "bound": "range", "target": None, "reference": None}
+    return tags.rarest, replace(request, families=families, **free)
 
 
 def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
@@ -344,7 +348,8 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
                 binary.group_estimator_ = SharedModel(seen.predict_proba, seen.classes_)
                 shared.append(binary.group_estimator_)
         each = copy(binary)
-        each.epsilon, each.target = request.epsilon, request.target
+        for name, value in _by_tag(request).items():
+            setattr(each, name, value)
         each.classes_, each._order, each._score_form = np.array([0, 1]), np.arange(2), "expand"
         each.comparisons_ = groups.without_rows()
         each.estimator = each.estimator_ = OneTag(shared[0], k)
@@ -355,7 +360,7 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
                 warnings.simplefilter("ignore", DataWarning)
                 each._fit_rules(mine, _pair(scores[:, k]), codes)
         if trains_on_fair:
-            options = {**model._options(), "epsilon": request.epsilon, "target": request.target}
+            options = model._options() | _by_tag(request)
             labels.append(debias_rows(model.groups, mine, codes, options))
         models.append(each)
     model.score_estimators_, model.classes_ = own_models, names
@@ -367,6 +372,11 @@ def fit_tags(model: Any, rows: FitRows, Y: Any) -> None:
     if fair:
         model.parity_ = model.tags_.parity_report()
         _warn(model.parity_)
+
+
+def _by_tag(request: Request) -> dict[str, Any]:
+    """Return the options that are read tag by tag."""
+    return {name: getattr(request, name) for name in ("epsilon", "target", "families")}
 
 
 def _scores_of(
