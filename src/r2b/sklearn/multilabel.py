@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from sklearn.base import clone
 
-from r2b._constraints.families import Request
+from r2b._constraints.families import Family, Request
 from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats, Whole, plain_value
 from r2b._data.compute import generator
@@ -308,8 +308,8 @@ def strata_of(Y: Any, request: Request) -> tuple[Whole, Request]:
         raise InputError(problem, remedy="Leave these columns out of y.", tags=still)
     families = request.families
     if isinstance(families, list | tuple):
-        families = [getattr(each, "columns", each) for each in families]
-    free = {"epsilon": 0.0, "bound": "range", "target": None, "reference": None}
+        families = [each.columns if isinstance(each, Family) else each for each in families]
+    free: dict[str, Any] = {"epsilon": 0.0, "bound": "range", "target": None, "reference": None}
     return tags.rarest, replace(request, families=families, **free)
 
 
