@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from experiments.experiment import Configuration, Experiment, Row
+from experiments.figures import Axis, Panel, Picture, Series, points
 from experiments.tables import cell, chosen, markdown
-from experiments.theory_figures import balance
 
 CLASSES: Final = (4, 16, 64, 256)
 SIZES: Final = (1_000, 4_000, 16_000, 64_000)
@@ -85,11 +85,33 @@ measured off, on average, in % of it."""
     return f"{words}\n\n{markdown(head, body)}"
 
 
+def figures(rows: Sequence[Row]) -> dict[str, Picture]:
+    """Draw how uneven equally probable classes are, and how badly a known disparity is measured, by rows."""
+    shown = {
+        "relative_gap": ("two classes differ by", "mean difference over n / L (%, log)"),
+        "relative_error": ("a known disparity is off by", "mean error over the disparity (%, log)"),
+    }
+    panels = []
+    for measure, (title, axis) in shown.items():
+        series = []
+        for classes in sorted({row["classes"] for row in rows}):
+            sizes = sorted({row["size"] for row in rows})
+            found = [
+                (size, cell(chosen(rows, classes=classes, size=size), measure)) for size in sizes
+            ]
+            series.append(Series(f"{classes} classes", points(found)))
+        panels.append(Panel(title, tuple(series), Axis(axis, "log")))
+    words = "Equally probable classes; mean over seeds with 99 % intervals."
+    along = Axis("rows (logarithmic)", "log", (1_000.0, 4_000.0, 16_000.0, 64_000.0))
+    title = "Balance of classes and the disparity measured, by rows"
+    return {"rows": Picture(title, words, (tuple(panels),), along)}
+
+
 EXPERIMENT: Final = Experiment(
     name="appendix_balance",
     title="Appendix C: balance of the classes",
     configurations=configurations,
     run=run,
     section=section,
-    figures=balance,
+    figures=figures,
 )

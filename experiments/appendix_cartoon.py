@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.experiment import Configuration, Experiment, Row
-from experiments.labelling import LABEL_METHODS, SPOKEN
+from experiments.figures import spoken
+from experiments.labelling import LABEL_METHODS
 from experiments.tables import chosen, markdown
 
 GROUPS: Final = np.array([0, 1, 0])
@@ -72,8 +73,8 @@ nothing here, as Z has no entry below 0 left that shows."""
     body = []
     for case in CASES:
         [row] = chosen(rows, case=case)
-        spoken = {"data": "labels as they are", "figure": "the figure's, normalised"}.get(
-            case, SPOKEN.get(case, case)
+        named = {"data": "labels as they are", "figure": "the figure's, normalised"}.get(
+            case, spoken(case)
         )
         paper = (
             f"{PAPER[case]:g}{' ✓' if abs(row['parity'] - PAPER[case]) < 5e-4 else ' ✗'}"
@@ -81,7 +82,7 @@ nothing here, as Z has no entry below 0 left that shows."""
             else ""
         )
         numbers = [f"{row['parity']:.3f}", f"{row['squared_distance']:.3f}"]
-        body.append([spoken, row["row_1"], row["row_2"], row["row_3"], *numbers, paper])
+        body.append([named, row["row_1"], row["row_2"], row["row_3"], *numbers, paper])
     head = ["labels", "row 1", "row 2", "row 3", "parity", "squared distance", "the paper's parity"]
     return f"{words}\n\n{markdown(head, body)}"
 

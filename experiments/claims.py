@@ -8,7 +8,7 @@ from typing import Final
 
 from experiments.experiment import Row
 from experiments.paper_numbers import METHODS as PAPER_METHODS
-from experiments.synthetic_page import grid_of
+from experiments.synthetic import grid_of
 from experiments.tables import MARGIN, Cell, chosen, markdown, paired
 
 Results = Mapping[str, Sequence[Row]]
@@ -149,7 +149,6 @@ def by_method(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 OTHERS: Final = tuple(method for method in PAPER_METHODS if method != "R2B")
-MULTI_LABEL: Final = ("OST", "HTO", "R2B0")
 
 
 def counted(found: int, total: int, words: str) -> Finding:

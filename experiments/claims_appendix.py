@@ -20,11 +20,11 @@ from experiments.claims import (
 )
 from experiments.claims_real import competitive
 from experiments.claims_synthetic import hidden
-from experiments.convergence_page import cases
-from experiments.counterexample import COUNTEREXAMPLE
-from experiments.normalising_page import largest
-from experiments.rounds_page import CLOSE, off_by
-from experiments.synthetic_page import LEARNERS
+from experiments.convergence import cases
+from experiments.guarantee import COUNTEREXAMPLE
+from experiments.normalising import largest
+from experiments.rounds import CLOSE, off_by
+from experiments.synthetic import LEARNERS
 from experiments.tables import cell, chosen
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from experiments.adult import N_CLASSES, encoded_columns, split_of
 from experiments.appendix_time import exponent, median_time
 from experiments.claims import (
-    MULTI_LABEL,
     OTHERS,
     STAND_IN,
     Claim,
@@ -24,7 +23,9 @@ from experiments.claims import (
     on_synthetic,
     untested,
 )
-from experiments.labelling import FAIR_MODEL, SPOKEN
+from experiments.figures import spoken
+from experiments.labelling import FAIR_MODEL
+from experiments.synthetic import MULTI_LABEL
 from experiments.tables import MARGIN, at_most, cell, higher, lower, paired, signed
 
 COMPETITIVE: Final = ("OST", "R2B0")
@@ -100,7 +101,7 @@ def _most_cases(results: Results) -> Finding:
     for setting in settings:
         gaps = {other: setting.difference("R2B", other) for other in OTHERS}
         nearest = max(gaps, key=lambda other: gaps[other].mean)
-        parts.append(f"{setting.name}: {signed(gaps[nearest])} against {_name(nearest)}")
+        parts.append(f"{setting.name}: {signed(gaps[nearest])} against {spoken(nearest)}")
     literal = list(on_adult(results, learners=("rf classifier", "knn")))
     words = (
         f"lower than each of the five others in {won} of {len(settings)} settings (R2B minus the best other; {'; '.join(parts)}); with the "
@@ -124,15 +125,11 @@ def _top_k(results: Results) -> Finding:
     return counted(level, 2 * len(settings), words)
 
 
-def _name(method: str) -> str:
-    return SPOKEN.get(method, method)
-
-
 def _much_better(results: Results) -> Finding:
     parts = []
     for setting in _coco(results):
         gaps = {other: setting.difference(other, "DPR") for other in ("OST", "R2B0", "R2B")}
-        shown = ", ".join(f"{_name(method)} {signed(gap)}" for method, gap in gaps.items())
+        shown = ", ".join(f"{spoken(method)} {signed(gap)}" for method, gap in gaps.items())
         parts.append(f"{setting.name}: {shown}")
     return Finding(STAND_IN, f"disparity against DPR, {'; '.join(parts)}")
 
@@ -190,7 +187,7 @@ def _at_least_as_well(results: Results) -> Finding:
     settings = list(papers_settings(results))
     level = sum(map(_level, settings))
     fairer = {
-        _name(other)
+        spoken(other)
         for setting in settings
         for other in OTHERS
         if higher(setting.difference("R2B", other))

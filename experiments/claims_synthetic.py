@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from experiments.claims import (
-    MULTI_LABEL,
     OTHERS,
     Claim,
     Finding,
@@ -16,12 +15,12 @@ from experiments.claims import (
     on_synthetic,
     untested,
 )
-from experiments.convergence_page import cases
+from experiments.convergence import cases
 from experiments.experiment import Row
-from experiments.labelling import SPOKEN
-from experiments.normalising_page import PAPER_AFTER, PAPER_BEFORE, largest
-from experiments.rounds_page import CLOSE, off_by
-from experiments.synthetic_page import LEARNERS, Grid, grid_of, left_by_remover
+from experiments.figures import spoken
+from experiments.normalising import PAPER_AFTER, PAPER_BEFORE, largest
+from experiments.rounds import CLOSE, off_by
+from experiments.synthetic import LEARNERS, MULTI_LABEL, Grid, grid_of, left_by_remover
 from experiments.tables import cell, chosen, higher, lower
 
 
@@ -36,7 +35,7 @@ def _stronger(results: Results) -> Finding:
         other: sum(lower(each.difference("R2B", other)) for each in settings) for other in OTHERS
     }
     lost = sum(higher(each.difference("R2B", "DPR")) for each in settings)
-    counts = ", ".join(f"than {SPOKEN.get(other, other)} in {n}" for other, n in won.items())
+    counts = ", ".join(f"than {spoken(other)} in {n}" for other, n in won.items())
     words = f"of {len(settings)} settings, R2B is lower {counts}; DPR, which needs the attribute at prediction, is lower than R2B in {lost}"
     labels = min(n for other, n in won.items() if other != "DPR")
     return judged(min(won.values()) == len(settings), words, partly=labels > len(settings) / 2)

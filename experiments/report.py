@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments import MODULES, adult_page, coco_page, find
+from experiments import MODULES, adult_page, coco, find
 from experiments.claims import Results
 from experiments.claims import section as claims
 from experiments.experiment import OWN_COLUMNS, Experiment, Row
@@ -207,10 +207,10 @@ def _adult(rows: Sequence[Row]) -> str:
 def _coco(rows: Sequence[Row]) -> str:
     measures = ("parity", "tv_accuracy", "error_parity")
     tables = "\n\n".join(
-        f"**p = {p:g}.** {coco_page.words(rows, p)}\n\n{coco_page.table(rows, p, measures=measures)}"
+        f"**p = {p:g}.** {coco.words(rows, p)}\n\n{coco.table(rows, p, measures=measures)}"
         for p in (0.0, 0.5)
     )
-    said = coco_page.section(rows).split("\n\n", 1)[0]
+    said = coco.section(rows).split("\n\n", 1)[0]
     more = "Choices, and top-1 to top-3: `results/coco.md`. Two skin tables stand in for dermatology: `results/dermatology.md`."
     return f"## COCO, on images that could be had\n\n{said}\n\n{tables}\n\n{more}"
 

@@ -22,8 +22,8 @@ from experiments.claims import (
     counted,
     section,
 )
-from experiments.convergence_page import section as convergence_section
-from experiments.counterexample import COUNTEREXAMPLE, Counterexample
+from experiments.convergence import section as convergence_section
+from experiments.guarantee import COUNTEREXAMPLE, Counterexample
 from experiments.journal import read_results, results_path
 from experiments.summary import differences
 from r2b.metrics import generalization_bound

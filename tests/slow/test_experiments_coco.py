@@ -13,8 +13,8 @@ import pytest
 from reruns import assert_comes_out_again, skip_without_data
 
 from experiments import reproduce, rerun
+from experiments.coco import PAPER, section, target_parity, targets_of
 from experiments.coco import run as coco_run
-from experiments.coco import target_parity, targets_of
 from experiments.coco_data import (
     PHOTOGRAPHS,
     folder_of,
@@ -23,7 +23,6 @@ from experiments.coco_data import (
     split_of,
 )
 from experiments.coco_features import extracted, features_of, prepared, write_features
-from experiments.coco_page import PAPER, section
 from experiments.coco_softmax import linear_softmax
 from experiments.journal import read_results
 from experiments.labelling import FAIR_MODEL, VISIBLE

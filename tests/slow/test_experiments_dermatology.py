@@ -10,9 +10,8 @@ import pytest
 from reruns import assert_comes_out_again, skip_without_data
 
 from experiments import reproduce
-from experiments.dermatology import debias_scores, train_and_measure
+from experiments.dermatology import PAPER, debias_scores, section, train_and_measure
 from experiments.dermatology_data import read_cases, split_rows
-from experiments.dermatology_page import PAPER, section
 from experiments.journal import read_results
 from experiments.learners import measures_of
 from experiments.read_dermatology import (

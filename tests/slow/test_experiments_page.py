@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from reruns import assert_agrees, assert_comes_out_again
 
-from experiments import MODULES, coco_page, find, paper_numbers
+from experiments import MODULES, coco, find, paper_numbers
 from experiments.adult import run as adult_run
 from experiments.adult import split_of
 from experiments.adult_page import SETTINGS, bold_there
@@ -157,7 +157,7 @@ def test_boldface_is_the_papers_own() -> None:
     assert [bold_there(p, learner) for p, learner in SETTINGS] == ["DPR", "R2B", "R2B", "R2B"]
     for p in (0.0, 0.5):
         printed = [
-            {m: coco_page.PAPER[measure, p, m] for m in paper_numbers.METHODS}
+            {m: coco.PAPER[measure, p, m] for m in paper_numbers.METHODS}
             for measure in ("parity", "tv_accuracy")
         ]
         assert boldface(*printed) == "R2B"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from experiments import find
+from experiments.experiment import Row
 from experiments.figures import Picture
-from experiments.theory_figures import balance, convergence, growth, guarantee, normalising
 
 
-def only(drawn: dict[str, Picture]) -> Picture:
-    [picture] = drawn.values()
+def only(name: str, rows: list[Row]) -> Picture:
+    [picture] = find(name).figures(rows).values()
     return picture
 
 
@@ -25,7 +26,7 @@ def test_rounds_show_the_furthest_table_at_epsilon_0() -> None:
         {"target": "free", "tau": 4.0, "epsilon": 0.0, **dict.fromkeys(short)},
     ]
     rows += [{**row, "target": "population"} for row in rows]
-    free, pinned = only(convergence(rows)).panels
+    free, pinned = only("convergence", rows).panels
     assert free.series == pinned.series
     assert [point[:2] for point in free.series[0].points] == [
         (1, 100.0),
@@ -43,7 +44,7 @@ def test_a_bound_stands_beside_the_parity_that_was_seen() -> None:
         {"data": data, "classes": c, "features": d, "learner": "rf", "seed": 0, **terms}
         for c, d, data in sizes
     ]
-    facts = only(guarantee(rows)).facts
+    facts = only("guarantee", rows).facts
     assert (
         "disparity seen: Adult, forest 2; synthetic, L = 4, d = 10, forest 2\nbound as printed: Adult, forest 30;"
         in facts
@@ -63,7 +64,7 @@ def test_normalising_shows_the_largest_of_each_kind_and_the_papers_example_for_o
         for method in ("OST", "R2B0")
         for divided in (0.04, 0.06)
     ]
-    ost, r2b0 = only(normalising(rows)).panels
+    ost, r2b0 = only("normalising", rows).panels
     assert (ost.title, ost.level, r2b0.title, r2b0.level) == ("OST", 22.0, "R2B_0", None)
     assert [series.points for series in ost.series] == [
         (("synthetic", value, None),) for value in (50.0, 0.1, 6.0)
@@ -85,7 +86,7 @@ def test_time_grows_along_one_size_at_a_time() -> None:
         for s in ("rounds", "exact")
     ]
     rows.append({**rows[1], "labels": "class", "time": 99.0})
-    panels = only(growth(rows)).panels
+    panels = only("appendix_time", rows).panels
     assert [panel.along.title for panel in panels if panel.along] == [
         "rows (log)",
         "classes (log)",
@@ -104,7 +105,7 @@ def test_balance_has_a_line_for_every_number_of_classes() -> None:
         for c in (4, 16)
         for n in (1_000, 4_000)
     ]
-    gap, error = only(balance(rows)).panels
+    gap, error = only("appendix_balance", rows).panels
     assert [(series.name, series.points[0][1]) for series in gap.series] == [
         ("4 classes", 0.4),
         ("16 classes", 1.6),
