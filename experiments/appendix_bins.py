@@ -99,7 +99,7 @@ class WidthCdf(RankCdf):
 class EqualWidthRemover(DPRemover):
     """The DP remover with bins of equal width."""
 
-    cdf = WidthCdf
+    _cdf = WidthCdf
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:

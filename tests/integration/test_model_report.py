@@ -267,3 +267,43 @@ def test_everyone_can_read_the_page(
     name = f"model-{width}{'-dark' if dark else ''}{'-printed' if printed else ''}.png"
     shown.screenshot(PICTURES / name, scale=0.6)
     shown.close()
+
+
+RARE = {"rare": ["job 3", "job 4"], "job 0": ["job 0"]}
+
+
+def test_a_model_of_outcomes_is_judged_by_its_outcomes() -> None:
+    model = ParityPostprocessor(LogisticRegression(), epsilon=0.05, cv=3, frontier=0, outcomes=RARE)
+    model.fit(X[OLD], JOB[OLD], sensitive_features={"gender": GENDER[OLD]})
+    new = {"gender": GENDER[NEW]}
+    facts = model.report(None, X[NEW], JOB[NEW], sensitive_features=new).facts
+    decided = model.predict(X[NEW])
+    found = demographic_parity_difference(decided, sensitive_features=new, outcomes=RARE)
+    assert facts["headline"]["difference"] == pytest.approx(found)
+    assert facts["audit"]["families"][0]["classes"] == list(RARE)
+    assert facts["model"]["promise"]["measured"] == pytest.approx(found)
+    assert criterion(facts, "Demographic parity of outcomes", "gender")["found"] == found
+
+
+def test_a_bound_on_error_rates_is_named_and_needs_true_classes() -> None:
+    given = {"criterion": "equalized_odds", "epsilon": 0.1, "cv": 3, "frontier": 0}
+    model = ParityPostprocessor(LogisticRegression(), **given)
+    groups = {"gender": GENDER[OLD]}, {"gender": GENDER[NEW]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotFairWarning)
+        model.fit(X[OLD], JOB[OLD], sensitive_features=groups[0])
+    report = model.report(None, X[NEW], JOB[NEW], sensitive_features=groups[1])
+    page = report.to_markdown()
+    assert "on equalized odds is" in page.splitlines()[0] and "comparisons" in page.splitlines()[0]
+    assert "no bound was asked" not in page and "| equalized odds \\| job 0 |" in page
+    blind = model.report(None, X[NEW], sensitive_features=groups[1])
+    assert blind.facts["model"]["asked"] is None and blind.facts["model"]["accuracy"] is None
+    assert "true class" in blind.facts["model"]["promise"]["said"]
+
+
+def test_names_of_blanks_are_named_and_groups_below_their_family_are_short() -> None:
+    names = np.where(JOB == "job 0", "", np.where(JOB == "job 1", " ", JOB))
+    page = predictions_report(names, sensitive_features={"gender": GENDER, "origin": ORIGIN})
+    html = page.to_html()
+    assert "(empty)" in html and "(blank)" in html
+    assert '<th scope="col">women<span>' in html and "gender=women" in html

@@ -19,6 +19,7 @@ CLASSES = [
     f"{LONG}, zweiter Bildungsweg",
     "W" * 120,
     " blank before",
+    "",
     "a  b\u00a0c",
     "漢字" * 40,
 ]
@@ -71,3 +72,20 @@ def test_figures_stand_beside_their_names_and_names_inside_their_boxes(
     assert page.evaluate(OUTSIDE) == []
     assert page.axe(every=True) == []
     page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_reports_of_weights_and_of_tags_can_be_read(
+    chromium: browser.Browser, tmp_path: Path, width: int
+) -> None:
+    rng = np.random.default_rng(1)
+    who = {"group": rng.choice(GROUPS, 600)}
+    tags = {name: rng.random(600) < 0.4 for name in (LONG, "W" * 120)}
+    weights = r2b.reweigh(rng.choice(CLASSES, 600), sensitive_features=who)
+    fair = r2b.debias(tags, sensitive_features=who, multilabel=True)
+    for name, report in (("weights", weights.report()), ("tags", fair.report(n_boot=0))):
+        report.save(tmp_path / f"{name}.html")
+        page = chromium.open((tmp_path / f"{name}.html").as_uri(), width=width, dark=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.axe(every=True) == [] and not page.console_errors
+        page.close()

@@ -96,7 +96,7 @@ class DPRemover:
     random_state: int | np.random.Generator | None = 0
 
     # how the distribution of a number in one group is estimated
-    cdf: ClassVar[type[RankCdf]] = RankCdf
+    _cdf: ClassVar[type[RankCdf]] = RankCdf
 
     def fit(self, X: Any, *, sensitive_features: Any, sample_weight: Any = None) -> Self:
         """Learn the distribution of every column in every group.
@@ -187,7 +187,7 @@ class DPRemover:
                 groups.codes,
                 weight,
                 n_groups=groups.n_cells,
-                cdf=self.cdf,
+                cdf=self._cdf,
                 n_bins=self.n_bins,
             )
             return _Feature(column.name, repair, None)

@@ -16,10 +16,11 @@ from r2b._audit.measure import audit_dataset, audit_request
 from r2b._audit.resampling import Draws
 from r2b._constraints.families.request import is_a
 from r2b._data import Dataset, Labels, Vocabulary
-from r2b._data.arrays import SAME, Array, frozen
+from r2b._data.arrays import SAME, Array, Floats, frozen
 from r2b._data.cells import read_cells
 from r2b._data.columns import column_of, refuse_lengths
 from r2b._data.dataset import combine, read_known_labels
+from r2b._data.outcomes import Outcomes, read_outcomes
 from r2b._data.values import json_value
 from r2b._data.vocabulary import read_vocabulary
 from r2b.errors import R2BError
@@ -29,7 +30,7 @@ from r2b.report.facts import facts_of_audit, flows_between
 from r2b.report.results import Report
 from r2b.report.suppress import suppressed
 from r2b.report.trace import files_of, fingerprint, stamp, versions
-from r2b.report.words import limits_of
+from r2b.report.words import bounded_families, limits_of
 
 _LINES = """from r2b.report import fingerprint
 fingerprint({rows}, sensitive_features=...)  # the checksum of the held-out rows
@@ -47,6 +48,7 @@ class ModelReportOptions(TypedDict, total=False):
     label_name: str | None
     date: Any
     suppress_below: int
+    outcomes: Any
     verify: str | None
     confidence: float
     n_permutations: int
@@ -93,8 +95,9 @@ def model_report(
         its own scores without prices. ``epsilon``: what was asked of the model. ``purpose`` and
         ``owner``: texts to be stated. ``label_name``: what is decided. ``date``,
         ``suppress_below``, ``verify``, ``n_permutations``, ``n_boot``, ``level``: as for
-        :meth:`r2b.FairLabels.report`. ``confidence``: of the promise. ``random_state``: the same
-        number gives the same figures.
+        :meth:`r2b.FairLabels.report`. ``outcomes``: compare these instead of every class, as for
+        :func:`r2b.audit`; those of a model of r2b by default. ``confidence``: of the promise.
+        ``random_state``: the same number gives the same figures.
 
     Returns
     -------
@@ -134,10 +137,12 @@ def model_report(
     asked: dict[str, Any] = {"name": _name(model), "versions": _versions(model)}
     if hasattr(model, "parity_report"):
         of_rows = {**known, "y": y, "sample_weight": sample_weight}
-        asked["asked"] = [asdict(each) for each in model.parity_report(X, **of_rows).groups]
+        if y is not None or not any(CRITERIA[each].needs_truth for each in model._criteria):
+            asked["asked"] = [asdict(each) for each in model.parity_report(X, **of_rows).groups]
         asked["criteria"], asked["positive"] = model._criteria, model.positive
         options.setdefault("epsilon", model.epsilon)
         options.setdefault("plain", model.predict_plain(X))
+        options.setdefault("outcomes", _outcomes(model))
     frontier = getattr(model, "frontier_", None)
     if frontier is not None:
         columns = frontier._columns()
@@ -222,15 +227,17 @@ def predictions_report(
     given = {"y_pred": y_pred, "y": y, "plain": plain}
     given = {name: each for name, each in given.items() if each is not None}
     data = _tables(given, rows)
-    found = _audited(data["y_pred"], draws)
+    classes = data["y_pred"].labels.vocabulary
+    outcomes = read_outcomes(options.get("outcomes"), classes.values.tolist(), classes)
+    found = _audited(data["y_pred"], draws, outcomes)
     undrawn = replace(draws, n_permutations=0, n_boot=0)
-    before = _audited(data["plain"], undrawn) if "plain" in data else None
+    before = _audited(data["plain"], undrawn, outcomes) if "plain" in data else None
     name = options.get("label_name") or getattr(y if y is not None else y_pred, "name", None)
     facts = facts_of_audit(
         found,
         label_name=name if isinstance(name, str) else None,
         trace=_trace(y_pred, y, rows, asked, options, files),
-        bounded={each["family"] for each in asked.get("asked", ())},
+        bounded=bounded_families(asked.get("asked", ())),
     )
     facts["command"] = command
     facts["model"] = {
@@ -240,7 +247,15 @@ def predictions_report(
         "epsilon": json_value(epsilon),
         "asked": _asked(asked.get("asked", ()), below) or None,
         "cost": asked.get("cost"),
-        "promise": _promise(y_pred, y, rows, asked, epsilon, options.get("confidence", 0.95)),
+        "promise": _promise(
+            y_pred if outcomes is None else _shares(data["y_pred"], outcomes),
+            y,
+            rows,
+            asked,
+            epsilon=epsilon if is_a(Real, epsilon) else None,
+            confidence=options.get("confidence", 0.95),
+            multilabel=outcomes is not None,
+        ),
         "accuracy": None,
         "plain": None,
         "increased": None,
@@ -337,8 +352,26 @@ def _right(decided: Dataset, true: Dataset) -> Dataset:
     return replace(decided, labels=Labels(Vocabulary(np.array(["right", "wrong"])), frozen(wrong)))
 
 
-def _audited(data: Dataset, draws: Draws) -> Audit:
-    return audit_dataset(data, audit_request("both"), draws)
+def _audited(data: Dataset, draws: Draws, outcomes: Outcomes | None = None) -> Audit:
+    return audit_dataset(data, audit_request("both", outcomes=outcomes), draws)
+
+
+def _outcomes(model: Any) -> Outcomes | dict[str, list[Any]] | None:
+    """Return the outcomes of a fair model by the names of its classes; None without any."""
+    settled = getattr(model, "comparisons_", None)
+    if settled is None or settled.outcomes is None:
+        return None
+    classes, matrix = settled.schema.classes.values.tolist(), settled.outcomes.matrix
+    if np.isin(matrix, (0.0, 1.0)).all():
+        pairs = zip(settled.outcomes.names, matrix, strict=True)
+        return {name: [classes[k] for k in np.flatnonzero(row)] for name, row in pairs}
+    found: Outcomes = settled.outcomes
+    return found
+
+
+def _shares(data: Dataset, outcomes: Outcomes) -> dict[str, Floats]:
+    """Return what every decision counts in every outcome; like tags, they need not add up to 1."""
+    return dict(zip(outcomes.names, outcomes.matrix[:, data.labels.array], strict=True))
 
 
 def _trace(
@@ -371,8 +404,7 @@ def _promise(
     y: Any,
     rows: Mapping[str, Any],
     asked: Mapping[str, Any],
-    epsilon: Any,
-    confidence: float,
+    **options: Any,
 ) -> dict[str, Any]:
     """Bound the disparity of new rows, or say why these rows allow no bound."""
     first = asked.get("criteria", ("",))[0]
@@ -383,10 +415,9 @@ def _promise(
             y_true=y if criterion.needs_truth else None,
             criterion=criterion.name,
             positive=asked.get("positive") if criterion.of_class else None,
-            epsilon=float(epsilon) if is_a(Real, epsilon) else None,
-            confidence=confidence,
             families="both",
             **rows,
+            **options,
         )
     except R2BError as error:
         return {"bound": None, "said": f"No promise can be made: {error.problem}"}
@@ -410,13 +441,14 @@ def _criteria(
     was = dict.fromkeys([each.name for each in found.families])
     if before is not None:
         was |= {each.name: each.disparity for each in before.families}
+    assert found.data is not None and found.fitted is not None
+    parity = CRITERIA["demographic_parity"].title
+    parity += "" if found.fitted.outcomes is None else " of outcomes"
     for each in found.families:
         chance = None if each.chance is None else each.chance.quantile
-        parity = CRITERIA["demographic_parity"].title
         yield _measured(parity, each.name, each.disparity, chance, was[each.name])
     if "y" not in given:
         return
-    assert found.data is not None
     cells = found.data.cells
     names = cells.columns[: cells.n_sensitive]
     families: list[Any] = [[[name]] for name in names] + [[list(names)]]

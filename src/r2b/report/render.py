@@ -59,16 +59,8 @@ def to_html(facts: dict[str, Any]) -> str:
     >>> to_html(facts).startswith("<!doctype html>")
     True
     """
-    script = source("report.js")
-    digest = hashlib.sha256(script.encode()).digest()
-    return _report(
-        environment(),
-        "report.html.j2",
-        facts,
-        style=source("report.css"),
-        script=script,
-        script_hash=base64.b64encode(digest).decode(),
-    )
+    more = {"style": source("report.css"), "script": source("report.js")}
+    return _report(environment(), "report.html.j2", facts, **more, script_hash=script_hash())
 
 
 def to_markdown(facts: dict[str, Any]) -> str:
@@ -191,6 +183,12 @@ def source(name: str) -> Any:
 
     path = files("r2b.report").joinpath("templates", name)
     return Markup(path.read_text(encoding="utf-8").strip())
+
+
+@cache
+def script_hash() -> str:
+    """Return the hash of the one script that a page may run."""
+    return base64.b64encode(hashlib.sha256(source("report.js").encode()).digest()).decode()
 
 
 def framed(page: str, name: str) -> str:

@@ -99,7 +99,8 @@ def _pair(
 def _table(
     family: dict[str, Any], source: dict[str, Any], rows: list[int], columns: list[int], down: bool
 ) -> dict[str, Any]:
-    classes, groups, sizes = family["classes"], family["groups"], family["rows"]
+    classes, sizes = family["classes"], family["rows"]
+    groups = [words.member(family["name"], group) for group in family["groups"]]
     means, overall = source["means"], source["overall"]
 
     def cell(g: int, k: int) -> tuple[str, str, str]:
@@ -157,12 +158,16 @@ def _ratios(
 ) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     every: list[dict[str, Any]] = []
+    groups = [words.member(family["name"], group) for group in family["groups"]]
+    afterwards = [None] * len(family["classes"]) if later is None else later["ratio_by_class"]
     for k, ratio in enumerate(family["ratio_by_class"]):
-        pairs = zip(family["means"], family["groups"], strict=True)
+        if ratio is None and afterwards[k] is None:  # a class of no group
+            continue
+        pairs = zip(family["means"], groups, strict=True)
         known = [(means[k], group) for means, group in pairs if not isinstance(means[k], str)]
         plain = isinstance(ratio, float)
         most = max(known)[0] if plain else 0.0
-        shares = zip(family["groups"], family["rows"], family["means"], strict=True)
+        shares = zip(groups, family["rows"], family["means"], strict=True)
         every += [
             {
                 "class": family["classes"][k],
@@ -177,7 +182,7 @@ def _ratios(
             {
                 "class": family["classes"][k],
                 "before": ratio,
-                "after": None if later is None else later["ratio_by_class"][k],
+                "after": afterwards[k],
                 "low": min(known) if plain else None,
                 "high": max(known) if plain else None,
             }
@@ -194,6 +199,7 @@ def _ratios(
         "every": every[:listed],
         "every_more": max(0, len(every) - listed),
         "classes": len(rows),
+        "absent": len(family["classes"]) - len(rows),
         "below": below("before"),
         "below_after": None if later is None else below("after"),
     }

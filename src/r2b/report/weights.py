@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,12 @@ import numpy as np
 from r2b._plot import percent
 from r2b._weights import RowWeights
 from r2b.report.facts import to_json
-from r2b.report.render import environment, framed, markdown_text
-from r2b.report.results import write_report
-from r2b.report.tags import PAGE
+from r2b.report.tables import Table, TableReport
 from r2b.report.trace import stamp
 
 
 @dataclass(frozen=True, eq=False)
-class WeightReport:
+class WeightReport(TableReport):
     """A report of row weights.
 
     Attributes
@@ -39,40 +36,23 @@ class WeightReport:
     facts: dict[str, Any] = field(repr=False)
 
     @property
-    def _tables(self) -> list[tuple[list[str], list[list[str]]]]:
+    def _tables(self) -> list[Table]:
         numbers = [[name, str(value)] for name, value in self.facts["numbers"].items()]
         rows = [[*each[:2], percent(each[2]), percent(each[3])] for each in self.facts["shares"]]
         kept = [[*each[:2], f"{each[2]:.3f}"] for each in self.facts["weights"]]
         return [
-            (["what", "value"], numbers),
-            (["group", "compared", "share before", "share after"], rows),
-            (["group", "class", "mean weight"], kept),
+            ("What the weights reach", ["what", "value"], numbers),
+            ("Shares of weight", ["group", "compared", "share before", "share after"], rows),
+            (
+                "Mean weight of the rows; they count less below 1",
+                ["group", "class", "mean weight"],
+                kept,
+            ),
         ]
-
-    def to_html(self) -> str:
-        """Return the report as one self-contained page."""
-        page = environment().from_string(PAGE)
-        rendered: str = page.render(title=self.title, tables=self._tables, frames=[])
-        return rendered
-
-    def to_markdown(self) -> str:
-        """Return the report as Markdown."""
-        lines = [f"# {self.title}"]
-        for names, rows in self._tables:
-            cells = [names, ["---"] * len(names), *(map(markdown_text, row) for row in rows)]
-            lines += ["", *(f"| {' | '.join(row)} |" for row in cells)]
-        return "\n".join([*lines, ""])
 
     def to_json(self) -> str:
         """Return all facts as strict JSON."""
         return to_json({"title": self.title, **self.facts})
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the report as ``.html``, ``.md`` or ``.json``, whole or not at all."""
-        write_report(self, path)
-
-    def _repr_html_(self) -> str:
-        return framed(self.to_html(), self.title)
 
 
 def report_of_weights(weights: RowWeights, date: Any) -> WeightReport:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -189,10 +189,12 @@ def shortened(name: Any, most: int = 60) -> str:
 
     Examples
     --------
-    >>> shortened("kept"), shortened("a" * 50 + "z" * 50, 20)
-    ('kept', 'aaaaaaaaaaaa…zzzzzzz')
+    >>> shortened("kept"), shortened("a" * 50 + "z" * 50, 20), shortened(" ")
+    ('kept', 'aaaaaaaaaaaa…zzzzzzz', '(blank)')
     """
     text = str(name)
+    if not text.strip():
+        return "(blank)" if text else "(empty)"
     if len(text) <= most:
         return text
     end = (most - 1) * 2 // 5
@@ -216,6 +218,17 @@ def quoted(name: Any) -> str:
 def family_name(name: str) -> str:
     """Name a family; a column that came without a name has none."""
     return isolated(shortened(name)) if name else "the sensitive attribute"
+
+
+def member(family: str, group: Any) -> str:
+    """Name a group below the name of its family, which need not be said again.
+
+    Examples
+    --------
+    >>> member("sex", "sex=Male"), member("sex x race", "sex=Male, race=Black")
+    ('Male', 'sex=Male, race=Black')
+    """
+    return str(group).removeprefix(f"{family}=")
 
 
 def label_of(facts: dict[str, Any]) -> str:
@@ -306,13 +319,33 @@ def _asked(model: dict[str, Any]) -> str:
     bound = "the bound it was asked for"
     if isinstance(model["epsilon"], float):
         bound = f"the bound of {points(model['epsilon'])}"
+    named = list(dict.fromkeys(each["criterion"] for each in model["asked"]))
+    if named != ["demographic_parity"]:
+        bound += f" on {_and([each.replace('_', ' ') for each in named])}"
+    # a group is judged several times where rows of every true class are compared
+    once = len({each["group"] for each in model["asked"]}) == len(verdicts)
+    n, what = len(verdicts), "groups" if once else "comparisons"
     failed, unclear = (verdicts.count(each) for each in ("not met", "not shown"))
     if failed:
-        return f"{bound} is not met for {failed} of {len(verdicts)} groups"
-    every = "both" if len(verdicts) == 2 else f"all {len(verdicts)}"
-    met = f"{len(verdicts) - unclear} of {len(verdicts)}" if unclear else every
+        return f"{bound} is not met for {failed} of {n} {what}"
+    if unclear == n:
+        return f"there are too few rows to show whether {bound} is met"
+    met = f"{n - unclear} of {n}" if unclear else "both" if n == 2 else f"all {n}"
     few = f" and not shown for {unclear}" if unclear else ""
-    return f"{bound} is met for {met} groups{few}"
+    return f"{bound} is met for {met} {what}{few}"
+
+
+def criterion(verdict: dict[str, Any]) -> str:
+    """Name the criterion of a verdict, and the true classes or strata whose rows it compares.
+
+    Examples
+    --------
+    >>> criterion({"criterion": "equalized_odds", "family": "sex | >50K"})
+    'equalized odds | >50K'
+    """
+    of = verdict["family"].partition(" | ")[2]
+    name: str = verdict["criterion"].replace("_", " ")
+    return name if of in ("", "right predictions") else f"{name} | {shortened(of, 40)}"
 
 
 def promise(found: dict[str, Any]) -> str:
@@ -320,16 +353,28 @@ def promise(found: dict[str, Any]) -> str:
     if found["bound"] is None:
         return found["said"] or "No promise can be made from these rows."
     return (
-        f"With confidence {percent(found['confidence'])}, groups of new rows from the same "
+        f"With confidence {100 * found['confidence']:g}{SPACE}%, groups of new rows from the same "
         f"population differ by no more than {points(found['bound'])} ({found['criterion']})."
     )
+
+
+def bounded_families(asked: Iterable[dict[str, Any]]) -> set[str]:
+    """Return the families that a bound was asked for, of which a criterion names parts.
+
+    Examples
+    --------
+    >>> sorted(bounded_families([{"family": "sex"}, {"family": "race | >50K"}]))
+    ['race', 'race | >50K', 'sex']
+    """
+    names = {each["family"] for each in asked}
+    return names | {name.partition(" | ")[0] for name in names}
 
 
 def of_model(facts: dict[str, Any]) -> list[str]:
     """Say what is known of a model: its promise, accuracy, and what it changes."""
     model = facts["model"]
     said = [promise(model["promise"])]
-    bounded = {each["family"] for each in model["asked"] or ()}
+    bounded = bounded_families(model["asked"] or ())
     found = [each for each in facts["audit"]["families"] if bounded and each["name"] not in bounded]
     most = max(found, key=lambda each: float(each["disparity"]), default=None)
     if most is not None:
@@ -355,6 +400,12 @@ def answer(facts: dict[str, Any]) -> list[dict[str, str]]:
     return _answer_of_audit(facts) if facts["made"] is None else _answer_of_change(facts)
 
 
+def of_a_pair(facts: dict[str, Any]) -> bool:
+    """Whether the headline is about two groups that are not the farthest apart."""
+    chance = facts["headline"]["chance"]
+    return chance is not None and chance["of"] == "pair"
+
+
 def _figure(name: str, figure: str, unit: str, note: str) -> dict[str, str]:
     return {"name": name, "figure": figure, "unit": unit, "note": note}
 
@@ -367,7 +418,7 @@ def _answer_of_change(facts: dict[str, Any]) -> list[dict[str, str]]:
     what = "probabilities" if facts["leaving"] else "labels"
     closer = f"no {what} within the bound are closer" if change["proven"] else change["status"]
     found, largest = facts["headline"], "largest difference"
-    if found is not None and found["chance"] is not None and found["chance"]["of"] == "pair":
+    if found is not None and of_a_pair(facts):
         largest += ", which chance explains for groups so small,"
     elif found is not None and found["family"]:
         largest += f" in {family_name(found['family'])},"
@@ -413,7 +464,7 @@ def _answer_of_audit(facts: dict[str, Any]) -> list[dict[str, str]]:
     difference = number(100 * found["difference"])
     where = f" of {family_name(found['family'])}" if found["family"] else ""
     note = f"largest difference between two groups{where}"
-    if found["chance"] is not None and found["chance"]["of"] == "pair":
+    if of_a_pair(facts):
         note = f"between two groups{where}, the difference farthest beyond chance"
     figures = [_figure("Found", difference, "points", note)]
     if found["chance"] is not None:
@@ -447,7 +498,8 @@ def _answer_of_model(facts: dict[str, Any]) -> list[dict[str, str]]:
         return []
     if model["promise"]["bound"] is not None:
         bound = number(100 * model["promise"]["bound"])
-        figures.append(_figure("Promise", bound, "points", "at most, for new rows"))
+        note = f"at most, for new rows, in {model['promise']['criterion']}"
+        figures.append(_figure("Promise", bound, "points", note))
     if model["accuracy"] is not None:
         was = model["accuracy"].get("plain")
         note = "of the decisions are right" + ("" if was is None else f"; {percent(was)} without")
