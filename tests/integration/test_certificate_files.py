@@ -95,7 +95,7 @@ def test_a_key_that_comes_twice_is_refused(shell: Shell) -> None:
     text = Path("fair.csv.r2b.json").read_text()
     shell.write("fair.csv.r2b.json", text.replace('"lam": ', '"lam": 2.0, "lam": ', 1))
     done = shell("verify fair.csv")
-    assert (done.code, "keys only" in done.err) == (3, True)
+    assert (done.code, "repeats a key" in done.err) == (3, True)
 
 
 def test_digits_without_end_and_brackets_without_end_are_no_fault_of_ours(shell: Shell) -> None:

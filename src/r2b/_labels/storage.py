@@ -141,14 +141,26 @@ def read_json(path: str | PathLike[str]) -> Any:
     try:
         return json.loads(raw.decode("utf-8"), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as cause:
-        raise _refusal(path, f"is not JSON ({cause})") from cause
+        own = isinstance(cause, _RepeatedKeyError)
+        raise _refusal(path, str(cause) if own else "is not JSON") from cause
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError(f"of {len(pairs)} keys only {len(found)} differ")
+        raise _RepeatedKeyError(f"repeats a key: of {len(pairs)} only {len(found)} differ")
     return found
+
+
+class _RepeatedKeyError(ValueError):
+    """A key comes twice in an object of JSON."""
+
+
+def in_words(cause: Exception) -> str:
+    """Say what is wrong with stored values, without the words of Python for it."""
+    if isinstance(cause, ValueError):
+        return str(cause)
+    return "a part is missing, or of another type"
 
 
 def solution_of(content: Any, path: str | PathLike[str]) -> FairLabels:
@@ -165,8 +177,8 @@ def stored_result(
     version = content.get("version")
     if type(version) is not int or version != VERSION:
         raise FileFormatError(
-            f"{os.fspath(path)} has version {version!r} of the format; this release reads version "
-            f"{VERSION}.",
+            f"{os.fspath(path)} has version {json.dumps(version)[:20]} of the format; this release "
+            f"reads version {VERSION}.",
             remedy="Install the release that wrote it, or a later one.",
             path=os.fspath(path),
             version=version,
@@ -174,7 +186,7 @@ def stored_result(
     try:
         return restore(content)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
-        raise _refusal(path, f"is damaged: {type(cause).__name__} ({cause})") from cause
+        raise _refusal(path, f"is damaged: {in_words(cause)}") from cause
 
 
 def content_of_tags(fair: FairTags) -> dict[str, Any]:
@@ -255,6 +267,7 @@ def array_of(stored: Any, shape: tuple[int, ...]) -> Floats:
 def _refusal(path: str | PathLike[str], what: str) -> FileFormatError:
     return FileFormatError(
         f"{os.fspath(path)} {what}.",
-        remedy="Pass a file that a result wrote with its method `save(path)`.",
+        remedy="Pass a file that a result wrote with its method `save(path)`. "
+        "The certificate of an output is the file that r2b debias wrote beside it.",
         path=os.fspath(path),
     )

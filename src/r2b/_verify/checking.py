@@ -28,6 +28,7 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
 from r2b._labels.realised import Realised, realised
 from r2b._labels.rows import Form
+from r2b._labels.storage import in_words
 from r2b._labels.summary import MEASURES
 from r2b._solve.certificate import PROVEN
 from r2b._solve.settings import SETTINGS
@@ -394,7 +395,7 @@ def _verified(
     except (*UNREADABLE, AssertionError) as error:
         # What is asked for cannot be followed to its end: a certificate that nobody here wrote, and
         # so no proof.
-        return Verification(path, [Check(FOLLOWED, False, f"{type(error).__name__} ({error})")])
+        return Verification(path, [Check(FOLLOWED, False, in_words(error))])
 
 
 def _opened(

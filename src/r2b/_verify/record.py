@@ -22,6 +22,7 @@ from r2b._labels.storage import (
     TAGS,
     WEIGHTS,
     content_of,
+    in_words,
     read_json,
     restored_tags,
     solution_of,
@@ -231,7 +232,7 @@ def _read_record(path: str, content: Any) -> tuple[FairLabels, Record]:
         _refuse_other(content | {"file": stored}, content_of(fair) | {"file": own})
         return fair, record
     except UNREADABLE as cause:
-        problem = f"{path} cannot be followed: {type(cause).__name__} ({cause})."
+        problem = f"{path} cannot be followed: {in_words(cause)}."
         remedy = "Pass the file that r2b debias wrote beside its output, as it wrote it."
         raise FileFormatError(problem, remedy=remedy, path=path, damaged=True) from cause
 
@@ -268,7 +269,7 @@ def _record_of(stored: dict[str, Any], fair: FairLabels) -> Record:
     }
     wrong = next((name for name, right in sound.items() if not right), None)
     if wrong is not None:
-        raise ValueError(f"{wrong} is {stored[wrong]!r}"[:200])
+        raise ValueError(f"{wrong} is {json.dumps(stored[wrong])}"[:200])
     read = {
         "columns": columns,
         "new": new,
