@@ -248,12 +248,27 @@ def test_options_that_would_do_nothing_are_refused(shell: Shell) -> None:
     ask = f"people.csv {JOB_BY_SEX}"
     shell(f"debias {ask} -o fair.parquet")
     for words, said in (
-        (f"audit {ask} --epsilon 0.02", "--epsilon is for a report"),
+        (f"audit {ask} --epsilon 0.02", "--epsilon has no effect: neither --html nor"),
         (f"audit {ask} --epsilon 3 --html a.html", "a share and no percentage"),
-        (f"audit {ask} --suppress-below 5", "--suppress-below is for a report"),
-        (f"debias {ask} -o f.csv --suppress-below 5", "--suppress-below is for a report"),
-        (f"debias {ask} -o f.csv --key age", "for 'soft' none is drawn"),
-        (f"debias {ask} -o f.csv --form expand --key age", "for 'expand' none is drawn"),
+        (f"audit {ask} --suppress-below 5", "--suppress-below has no effect"),
+        (f"debias {ask} -o f.csv --suppress-below 5", "--suppress-below has no effect"),
+        (f"debias {ask} -o f.csv --key age", "labels of the form 'soft' are not drawn"),
+        (f"debias {ask} -o f.csv --random-state 0", "labels of the form 'soft' are not drawn"),
+        (f"debias {ask} -o f.csv --form expand --key age", "the form 'expand' are not drawn"),
+        (f"debias {ask} -o f.csv --normalize", "the labels are classes, not probabilities"),
+        (f"debias {ask} -o f.csv --small-groups merge", "--min-group-size is not set"),
+        (f"reweigh {ask} -o f.csv --absent error", "no control column is named"),
+        (f"audit {ask} --bootstrap 0 --level 0.9", "there are no intervals"),
+        (f"audit {ask} --bootstrap 0 --permutations 0 --random-state 1", "nothing is drawn"),
+        (f"frontier {ask} --output-format csv", "no table is written"),
+        (f"debias {ask} -o f.csv --certificate -", "--certificate names no file"),
+        (f"reweigh {ask} -o -", "--output names no file"),
+        (f"audit {ask} --html a --markdown a", "Two files would be written"),
+        (f"audit {ask} --max-disparity nan", "nan is no number"),
+        (f"frontier {ask} --epsilons=-1", "--epsilons is '-1'"),
+        (f"audit {ask} --level nan", "--level is nan"),
+        (f"debias {ask} -o f.csv --form round --random-state -1", "for '--random-state': -1"),
+        ("report people.csv --prediction job --sensitive sex -o f.html --epsilon 3", "0<=x<=1"),
         (f"debias {ask} -o f.csv --new-column ''", "name of the new column is empty"),
         (f"debias {ask} -o f.csv --form round --new-column ''", "new column is empty"),
         (f"reweigh {ask} -o f.csv --new-column ''", "name of the new column is empty"),
@@ -399,3 +414,20 @@ def test_a_library_that_is_not_installed_is_named_with_what_to_install(
         assert done.code == 2
         assert "pip install 'pandas>=" in done.err
         assert not Path(output).exists()
+
+
+def test_errors_have_no_words_of_python(shell: Shell) -> None:
+    shell.write("gaps.csv", "sex,job\nf,a\n,b\nm,\n")
+    shell.write("numbers.csv", "sex,job\nf,1.5\nm,2.25\nf,3.5\n")
+    shell.write("a.csv.r2b.json", '{"format": "r2b-solution", "version": null}')
+    shell.write("a.csv", "sex,job\nf,a\n")
+    for words, said in (
+        ("report gaps.csv --prediction job --sensitive sex -o f.md", "In the predictions, 1 row"),
+        ("report gaps.csv --prediction sex --sensitive job -o f.md", "In the predictions, 1 row"),
+        (f"audit numbers.csv {JOB_BY_SEX}", "If classes are called so, pass text."),
+        ("verify a.csv", "has version null of the format"),
+    ):
+        done = shell(words)
+        assert done.code == 3 and said in done.err, done.err
+        for word in ("y_pred", "sensitive_features", "column_stack", "None", "Error ("):
+            assert word not in done.err

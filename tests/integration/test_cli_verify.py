@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 from cli_calls import Shell, csv_of, people, read_columns
 
@@ -235,3 +236,21 @@ def test_outcomes_are_named_and_an_edited_one_fails(shell: Shell) -> None:
 
     certificate(change)
     assert failing(shell)
+
+
+def test_an_empty_requirement_is_not_met(shell: Shell) -> None:
+    """A variable of a shell that is not set must not require nothing."""
+    debiased(shell, "round")
+    for words in (("--sensitive", ""), ("--columns", ""), ("--label", "")):
+        assert shell("verify fair.csv -q", *words).code == 1, words
+
+
+def test_a_sheet_is_that_of_the_data(shell: Shell) -> None:
+    debiased(shell, "round")
+    book = openpyxl.Workbook()
+    for values in zip(*([name, *each] for name, each in people().items()), strict=True):
+        book.active.append(values)
+    book.create_sheet("notes").append(["a"])
+    book.save("people.xlsx")
+    assert shell("verify fair.csv --data people.xlsx").code == 2
+    assert shell("verify fair.csv --data people.xlsx --sheet", book.sheetnames[0]).code == 0

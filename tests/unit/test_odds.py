@@ -384,7 +384,7 @@ def test_wrong_calls_are_refused():
     [
         ("each", "families is 'each'"),
         ([], "families is"),
-        (["age"], "names the column 'age', which sensitive_features does not have"),
+        (["age"], "names the column 'age', which is not among `sensitive_features`"),
         ([["sex", "sex"]], "names a column twice"),
         ([[]], "has no columns"),
         ([["sex", "vote"]], "crosses 'vote'"),

@@ -169,7 +169,7 @@ def refuse_decimals(vocabulary: Vocabulary) -> None:
             f"Unknown label type: the labels are numbers such as {value!r}; a decimal number is no "
             "class.",
             remedy="Pass classes, such as ranges of the number. If these are the probabilities of "
-            "one class, pass those of all: for two, np.column_stack([1 - y, y]). If classes are "
+            "one class, pass those of all: for two, `np.column_stack([1 - y, y])`. If classes are "
             "called so, pass text.",
             argument=WHAT,
             value=value,

@@ -78,7 +78,7 @@ def _refuse_columns(names: tuple[str, ...], columns: Sequence[str], kinds: Seque
     if unknown or not names:
         fault = "has no columns"
         if unknown:
-            fault = f"names the column {unknown[0]!r}, which sensitive_features does not have"
+            fault = f"names the column {unknown[0]!r}, which is not among `sensitive_features`"
         facts = {"family": names, "columns": columns}
         raise ParameterError(f"A family {fault}.", remedy=_among(columns), **facts)
     if len(set(names)) < len(names):

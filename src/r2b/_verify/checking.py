@@ -52,7 +52,7 @@ from r2b.engines.source import Relabel
 from r2b.engines.table_rows import TableRows, recounted
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
 
-_READING = ("format", "encoding", "decimal", "delimiter", "na", "watch")
+_READING = ("format", "encoding", "decimal", "delimiter", "na", "sheet", "watch")
 FOLLOWED = "the certificate can be followed"
 NOT_CHECKED = ("command", "history", "residual", "r2b", "names of outcomes")
 """What a certificate says of how it was made; nothing follows from it."""
@@ -277,8 +277,8 @@ def verify(
         or left out; new columns have their usual names; and the file is read as it shows.
     **reading
         ``format``, ``encoding``, ``decimal``, ``delimiter`` and ``na`` as for :func:`r2b.scan`,
-        where they are not as the certificate says; ``watch``, a function called with how far each
-        pass over the rows is.
+        where they are not as the certificate says; ``sheet`` of the data, or of the output;
+        ``watch``, a function called with how far each pass over the rows is.
 
     Returns
     -------
@@ -336,10 +336,15 @@ def verify(
             raise
         return Verification(path, [Check(FOLLOWED, False, error.problem)])
     required = {
-        "label": names_of(label, "label") or None,
-        "columns": names_of(columns, "columns") or None,
-        "sensitive": names_of(sensitive_features, "sensitive_features") or None,
-        "control": None if control_features is None else names_of(control_features, "control"),
+        **{
+            part: None if given is None else names_of(given, part)
+            for part, given in (
+                ("label", label),
+                ("columns", columns),
+                ("sensitive", sensitive_features),
+                ("control", control_features),
+            )
+        },
         "weight": sample_weight,
         "families": families,
         "bound": bound,
@@ -402,12 +407,13 @@ def _opened(
     path: str, data: str | None, fair: FairLabels, record: Record, reading: dict[str, Any]
 ) -> _Checking:
     """Open the files, and refuse columns that are not there."""
-    watch = reading.pop("watch", None)
+    watch, sheet = reading.pop("watch", None), reading.pop("sheet", None)
     asked = {"na": record.na, **{name: each for name, each in reading.items() if each}}
-    own = table = _source(path, watch, **{**record.reading, **asked})
+    sheets = {"sheet": sheet} if data is None else {}
+    own = table = _source(path, watch, **{**record.reading, **asked, **sheets})
     if data is not None:
         asked.pop("format", None)
-        table = _source(data, watch, **asked)
+        table = _source(data, watch, **asked, sheet=sheet)
     kinds = {each.listing.format.kind for each in (own, table)}
     if reading.get("na") and not kinds & {"csv", "tsv"}:
         problem = f"`na` is for CSV and TSV, and {own.name} is {own.listing.format}."

@@ -319,6 +319,9 @@ def phrase(name: str, value: Any) -> str | None:
     known, element, key = name.partition("[")
     if element:
         return f"the column {key.removesuffix(']')}"
+    column, of, role = name.rpartition(" of ")
+    if of and role in _NAMES:
+        return column
     if known not in _FIELDS:
         return _NAMES.get(known)
     title, values = _FIELDS[known]

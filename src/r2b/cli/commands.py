@@ -55,6 +55,7 @@ from r2b.cli.reading import (
     options_of,
     outcomes_of,
     per_class,
+    refuse_idle,
     rows_of_tags,
     shares_of,
     tags_of,
@@ -188,19 +189,17 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
       r2b audit adult.csv --label risk --sensitive sex --outcomes ordinal=low,middle,high
     """  # noqa: D301
     wanted, below = _reports(given, "epsilon")
-    names = "force", "epsilon", "largest", "max_disparity"
-    force, epsilon, largest, limit = taken(given, names).values()
-    draws = taken(given, ("level", "random_state", "clusters"))
-    draws |= {"n_permutations": given.pop("permutations"), "n_boot": given.pop("bootstrap")}
+    names = "force", "epsilon", "largest", "max_disparity", "clusters"
+    force, epsilon, largest, limit, clusters = taken(given, names).values()
+    draws = {**_draws(given), "clusters": clusters}
     with AtomicWriter(force=force) as writer, Meter(quiet=quiet or as_json) as meter:
         source = open_table(data, given, meter)
         writer.keep = kept_files(source)
-        for path in wanted.values():
-            writer.check(path)
+        _check_paths(writer, wanted)
         tags = tags_of(source.names, given)
         columns = columns_of(source, given)
         given["families"] = families_of(source.names, given)
-        source.check([("--clusters", [*filter(None, [draws["clusters"]])])])
+        source.check([("--clusters", [clusters] if clusters else [])])
         scan = Scan(source)
         with on_lines(source):
             if given["outcomes"]:
@@ -209,7 +208,7 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
             else:
                 del given["outcomes"]
             if tags:
-                if wanted or draws["clusters"]:
+                if wanted or clusters:
                     problem = "An audit of tags has no report, and takes no clusters."
                     remedy = "Use r2b debias, whose report has a part for each tag."
                     raise ParameterError(problem, remedy=remedy)
@@ -271,12 +270,8 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
     wanted, below = _reports(given)
     names = "form", "output_format", "new_column", "force", "random_state", "key", "certificate"
     form, shape_name, new_column, force, random_state, keys, proof = taken(given, names).values()
-    if keys and form not in ("round", "sample"):
-        raise ParameterError(
-            f"`key` decides how a row is drawn, and for {form!r} none is drawn.",
-            remedy="Leave `key` out, or pass `form='round'` or `form='sample'`.",
-            form=form,
-        )
+    undrawn = form not in ("round", "sample") and f"labels of the form {form!r} are not drawn"
+    refuse_idle({"key": undrawn, "random_state": not wanted and undrawn})
     reading = {"encoding": given["encoding"], "na": given["na"]}
     proof = beside(output) if proof is None and not piped else proof
     paths = {"output": output, "certificate": proof, **wanted}
@@ -286,7 +281,7 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
         source = open_table(data, given, meter)
         writer.keep = (*kept_files(source), *cost_files(given["costs"]))
         shape = shape_of(source, output, shape_name)
-        _check_paths(writer, paths, folder=source.listing.many)
+        _check_paths(writer, paths, folder=source.listing.many, pipes="output")
         scan = Scan(source)
         with on_lines(source), warnings.catch_warnings():
             # the exit code and the status say it
@@ -450,7 +445,7 @@ def reweigh_command(data: str, output: str, as_json: bool, quiet: bool, **given:
         source = open_table(data, given, meter)
         writer.keep = kept_files(source)
         shape = shape_of(source, output, shape_name)
-        _check_paths(writer, {"output": output, "rule": saved}, folder=source.listing.many)
+        _check_paths(writer, {"output": output, "save": saved}, folder=source.listing.many)
         columns = columns_of(source, given)
         with on_lines(source), warnings.catch_warnings():
             # the exit code and the status say it
@@ -500,7 +495,7 @@ def report_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
     with AtomicWriter(force=force) as writer, Meter(quiet=quiet or as_json) as meter:
         source = open_table(data, given, meter)
         writer.keep = kept_files(source)
-        writer.check(output)
+        _check_paths(writer, {"output": output})
         taking = taken(given, ("prediction", "label", "plain", "weight"))
         attributes, controls = (
             named(source.names, given.pop(each)) for each in ("sensitive", "control")
@@ -517,7 +512,7 @@ def report_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
             name: None if each is None else source.columns([each])[each]
             for name, each in taking.items()
         }
-        draws = {"n_permutations": given.pop("permutations"), "n_boot": given.pop("bootstrap")}
+        draws = _draws(given)
         listing = source.listing.parts
         with on_lines(source):
             meter.now("Reporting")
@@ -568,6 +563,7 @@ def frontier_command(
     """  # noqa: D301
     path = _path(given.pop("epsilons"), given.pop("points"))
     shape_name = given.pop("output_format")
+    refuse_idle({"output_format": output is None and "no table is written"})
     with (
         AtomicWriter(force=given.pop("force")) as writer,
         Meter(quiet=quiet or as_json) as meter,
@@ -577,8 +573,8 @@ def frontier_command(
         warnings.simplefilter("ignore", NotSolvedWarning)
         source = open_table(data, given, meter)
         writer.keep = (*kept_files(source), *cost_files(given["costs"]))
+        _check_paths(writer, {"output": output})
         if output is not None:
-            writer.check(output)
             shape = format_for(output, shape_name)
         tags = tags_of(source.names, given)
         columns = columns_of(source, given)
@@ -644,11 +640,11 @@ def verify_command(output: str, as_json: bool, quiet: bool, **given: Any) -> int
             output,
             certificate,
             data=given["data"],
-            label=label and named_in([label]),
-            sensitive_features=named_in(sensitive),
+            label=None if label is None else named_in([label]),
+            sensitive_features=named_in(sensitive) if sensitive else None,
             control_features=named_in(control) if control else None,
             sample_weight=given["weight"],
-            columns=named_in(columns),
+            columns=named_in(columns) if columns else None,
             families=families_of(named_in(sensitive), given, None),
             watch=meter,
             **{
@@ -692,7 +688,7 @@ def list_command(as_json: bool, quiet: bool) -> None:
 
 
 @datasets_group.command("export", short_help="Write a data set to a file.")
-@click.argument("name", type=click.Choice(list(DATASETS)))
+@click.argument("name", type=click.Choice(list(DATASETS)), metavar="NAME")
 @argument("output")
 @takes("output_format", "force", *options.PRINTING)
 def export_command(
@@ -785,11 +781,21 @@ def _refuse_two_on_output(output: str, as_json: bool) -> None:
         )
 
 
-def _check_paths(writer: AtomicWriter, paths: Mapping[str, str | None], *, folder: bool) -> None:
-    """Refuse targets before any work is done."""
-    targets = {name: path for name, path in paths.items() if path not in (None, "-")}
+def _check_paths(
+    writer: AtomicWriter,
+    paths: Mapping[str, str | None],
+    *,
+    folder: bool = False,
+    pipes: str | None = None,
+) -> None:
+    """Refuse targets before any work is done; the one that ``pipes`` names may be a pipe."""
+    given = {name: path for name, path in paths.items() if path is not None}
+    targets = {name: path for name, path in given.items() if path != "-" or name != pipes}
     for name, path in targets.items():
-        writer.check(str(path), folder=folder and name == "output")
+        if path == "-":
+            problem = f"`{name}` names no file, and only tables of r2b debias go to a pipe."
+            raise ParameterError(problem, remedy="Pass the name of a file.", path=path)
+        writer.check(path, folder=folder and name == "output")
     real = [os.path.realpath(str(path)) for path in targets.values()]
     twice = next((path for path in real if real.count(path) > 1), None)
     if twice is not None:
@@ -807,14 +813,15 @@ def _path(epsilons: tuple[str, ...], points: int | None) -> int | list[float]:
     if not epsilons:
         return points or 20
     text = ",".join(epsilons)
-    try:
-        return [float(each) for each in text.split(",")]
-    except ValueError:
-        raise ParameterError(
-            f"--epsilons is {text!r}.",
-            remedy="Pass numbers of at least 0, such as 0,0.01,0.05.",
-            epsilons=text,
-        ) from None
+    with contextlib.suppress(ValueError):
+        numbers = [float(each) for each in text.split(",")]
+        if min(numbers) >= 0:
+            return numbers
+    raise ParameterError(
+        f"--epsilons is {text!r}.",
+        remedy="Pass numbers of at least 0, such as 0,0.01,0.05.",
+        epsilons=text,
+    )
 
 
 def _copy(written: Path, output: str) -> None:
@@ -843,17 +850,25 @@ def _reports(given: dict[str, Any], *only: str) -> tuple[dict[str, str], int]:
         No report is asked for, but an option that only reports have.
     """
     asked = taken(given, ("html", "markdown"))
-    wanted, context = (
-        {name: path for name, path in asked.items() if path},
-        click.get_current_context(),
-    )
-    for name in () if wanted else ("suppress_below", *only):
-        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            raise ParameterError(
-                f"`{name}` is for a report, and none is asked for.",
-                remedy="Pass `html=...` or `markdown=...`, or leave it out.",
-            )
+    wanted = {name: path for name, path in asked.items() if path}
+    none = not wanted and "neither `html` nor `markdown` asks for a report"
+    refuse_idle(dict.fromkeys(("suppress_below", *only), none))
     return wanted, given.pop("suppress_below")
+
+
+def _draws(given: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of draws, as :func:`r2b.audit` calls them."""
+    names = ("permutations", "bootstrap", "level", "random_state")
+    permutations, bootstrap, level, seed = taken(given, names).values()
+    nothing = not permutations and "nothing is drawn"
+    refuse_idle(
+        {
+            "level": not bootstrap and "there are no intervals",
+            "random_state": not bootstrap and nothing,
+        }
+    )
+    counts = {"n_permutations": permutations, "n_boot": bootstrap}
+    return {**counts, "level": level, "random_state": seed}
 
 
 def _facts(

@@ -52,9 +52,9 @@ def _unpacked(context: click.Context, option: click.Parameter, value: int) -> No
     context.with_resource(unpacked_within(value * 1_000_000))
 
 
-def _report(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    if value == "-":
-        raise click.BadParameter("a report cannot go to standard output", context, option)
+def _not_nan(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    if value != value:
+        raise click.BadParameter("nan is no number", context, option)
     return value
 
 
@@ -119,7 +119,7 @@ _OPTIONS: dict[str, Decorator] = {
         show_default=True,
     ),
     "asked_epsilon": _option(
-        "epsilon", "The difference that was asked of the model.", type=click.FloatRange(0)
+        "epsilon", "The difference that was asked of the model.", type=click.FloatRange(0, 1)
     ),
     "confidence": _option(
         "confidence",
@@ -198,12 +198,13 @@ _OPTIONS: dict[str, Decorator] = {
         "The same number gives the same draws.",
         default=0,
         show_default=True,
-        type=int,
+        type=click.IntRange(0, 2**63 - 1),
     ),
     "max_disparity": _option(
         "max-disparity",
         "End with code 1 if the disparity of a family is larger; no limit by default.",
-        type=float,
+        type=click.FloatRange(0),
+        callback=_not_nan,
     ),
     # what is written
     "output": click.option("--output", "-o", type=FILE, help="Write a table as well."),
@@ -232,14 +233,13 @@ _OPTIONS: dict[str, Decorator] = {
     "certificate": _option(
         "certificate", "File of the certificate; OUTPUT.r2b.json by default.", type=FILE
     ),
-    "html": _option("html", "Write a report as one HTML file.", type=FILE, callback=_report),
-    "markdown": _option("markdown", "Write the report as Markdown.", type=FILE, callback=_report),
+    "html": _option("html", "Write a report as one HTML file.", type=FILE),
+    "markdown": _option("markdown", "Write the report as Markdown.", type=FILE),
     "report_file": click.option(
         "--output",
         "-o",
         type=FILE,
         required=True,
-        callback=_report,
         help="The report: a file that ends in .html, .md or .json.",
     ),
     "purpose": _option("purpose", "What the model is for, to be stated.", metavar="TEXT"),

@@ -48,6 +48,8 @@ _ROLES = {
     "sensitive_features": "the sensitive columns",
     "control_features": "the control columns",
     "sample_weight": "the weights",
+    "y_pred": "the predictions",
+    "y_true": "the label",
 }
 _OUTCOMES = {
     "ok": "green",
@@ -79,6 +81,9 @@ def phrase(name: str, value: Any) -> str | None:
     known, element, key = name.partition("(")[0].partition("[")
     if element:
         return f"column {key.removesuffix(']')}"
+    column, of, role = name.rpartition(" of ")
+    if of and role in _ROLES:
+        return column
     if value is None and known in _ROLES:
         return _ROLES[known]
     known = _ALIASES.get(known, known)
@@ -104,6 +109,9 @@ def rendered(message: MessageWithRemedy) -> tuple[str, str]:
     """Return problem and remedy of an error or warning, with the options of this command."""
     path = click.get_current_context().command_path
     problem, remedy = message.render(phrase, f"See: {path} --help")
+    name, found, rest = problem.partition(" is ")
+    option = phrase(name, ...) if name.isidentifier() else None
+    problem = f"{option.split()[0]}{found}{rest}" if option and found else problem
     return one_line(problem), one_line(remedy)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
 from r2b import Continuous, Membership
 from r2b._constraints.bounds import PARAMETERS
@@ -36,6 +37,14 @@ def command_line() -> str:
 def taken(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Take options out of those given."""
     return {name: given.pop(name) for name in names}
+
+
+def refuse_idle(idle: dict[str, str | bool]) -> None:
+    """Refuse an option that is typed and has no effect; the values say why, or are false."""
+    typed = click.get_current_context().get_parameter_source
+    for name, why in idle.items():
+        if why and typed(name) is ParameterSource.COMMANDLINE:
+            raise ParameterError(f"`{name}` has no effect: {why}.", remedy="Leave it out.")
 
 
 def open_table(
@@ -116,6 +125,14 @@ def columns_of(source: FileSource, given: dict[str, Any]) -> dict[str, Any]:
             remedy="Name them all, or pass `label=...` if the values are classes.",
             code="no-label",
         )
+    classes = label is not None and "list" not in str(source.kind_of(label))
+    refuse_idle(
+        {
+            "normalize": classes and "the labels are classes, not probabilities",
+            "small_groups": not given["min_group_size"] and "`min_group_size` is not set",
+            "absent": not controls and "no control column is named",
+        }
+    )
     attributes = [
         *categories,
         *map(Continuous, numbers),
