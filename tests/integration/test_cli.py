@@ -418,13 +418,13 @@ def test_a_library_that_is_not_installed_is_named_with_what_to_install(
 
 def test_errors_have_no_words_of_python(shell: Shell) -> None:
     shell.write("gaps.csv", "sex,job\nf,a\n,b\nm,\n")
-    shell.write("numbers.csv", "sex,job\nf,1.5\nm,2.25\nf,3.5\n")
+    shell.write("numbers.csv", "sex,job\n" + "".join(f"{'fm'[i % 2]},{i / 7}\n" for i in range(300)))
     shell.write("a.csv.r2b.json", '{"format": "r2b-solution", "version": null}')
     shell.write("a.csv", "sex,job\nf,a\n")
     for words, said in (
         ("report gaps.csv --prediction job --sensitive sex -o f.md", "In the predictions, 1 row"),
         ("report gaps.csv --prediction sex --sensitive job -o f.md", "In the predictions, 1 row"),
-        (f"audit numbers.csv {JOB_BY_SEX}", "If classes are called so, pass text."),
+        (f"audit numbers.csv {JOB_BY_SEX}", "of the number. If classes are called so"),
         ("verify a.csv", "has version null of the format"),
     ):
         done = shell(words)

@@ -1054,7 +1054,7 @@ def _give_up_output() -> None:
 
 def _failed(error: BaseException, *, as_json: bool) -> int:
     """Print an error that is not one of ours, and return the exit code."""
-    kind, code = type(error).__name__, Exit.WRONG_USE
+    kind, code, asked = type(error).__name__, Exit.WRONG_USE, None
     if isinstance(error, click.exceptions.Exit):
         return int(error.exit_code)
     if isinstance(error, SystemExit):
@@ -1068,8 +1068,8 @@ def _failed(error: BaseException, *, as_json: bool) -> int:
     if isinstance(error, click.UsageError):
         problem = one_line(error.format_message())
         problem += "" if problem.endswith((".", "?", "?)")) else "."
-        remedy = "" if error.ctx is None else f"See: {error.ctx.command_path} --help"
-        kind = "UsageError"
+        kind, asked = "UsageError", error.ctx
+        remedy = "" if asked is None else f"See: {asked.command_path} --help"
     elif isinstance(error, OSError) and error.filename is None:  # files are named, so it is ours
         _give_up_output()
         problem = f"Standard output cannot be written: {error.strerror or error}."
@@ -1082,5 +1082,6 @@ def _failed(error: BaseException, *, as_json: bool) -> int:
         problem = f"r2b failed: {kind}: {one_line(str(error))}."
         remedy = "This is a fault of r2b. Please report it, with what --debug prints."
         kind, code = "Fault", Exit.FAULT
-    output.print_error(kind, kind.lower(), problem, remedy, as_json=as_json)
+    with contextlib.nullcontext() if asked is None else asked.scope(cleanup=False):
+        output.print_error(kind, kind.lower(), problem, remedy, as_json=as_json)
     return code
