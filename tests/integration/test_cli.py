@@ -418,7 +418,9 @@ def test_a_library_that_is_not_installed_is_named_with_what_to_install(
 
 def test_errors_have_no_words_of_python(shell: Shell) -> None:
     shell.write("gaps.csv", "sex,job\nf,a\n,b\nm,\n")
-    shell.write("numbers.csv", "sex,job\n" + "".join(f"{'fm'[i % 2]},{i / 7}\n" for i in range(300)))
+    shell.write(
+        "numbers.csv", "sex,job\n" + "".join(f"{'fm'[i % 2]},{i / 7}\n" for i in range(300))
+    )
     shell.write("a.csv.r2b.json", '{"format": "r2b-solution", "version": null}')
     shell.write("a.csv", "sex,job\nf,a\n")
     for words, said in (
