@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scale_cases import cases, check_everything
+from scale_cases import cases
 
 import r2b
-from r2b.engines.lakes import DatasetSource
 from r2b.errors import InputError, ParameterError
 
 pa = pytest.importorskip("pyarrow")
@@ -20,11 +19,6 @@ ds = pytest.importorskip("pyarrow.dataset")
 pq = pytest.importorskip("pyarrow.parquet")
 
 MIDDLE = int(np.median(np.asarray(cases()["text"].table["id"])))
-NAMES = ["gaps", "weights", "probabilities in lists"]
-
-
-def home(reader: Any) -> Any:
-    return reader.read_all()
 
 
 def in_files(table: Any, folder: Path) -> Any:
@@ -37,16 +31,6 @@ def in_files(table: Any, folder: Path) -> Any:
             row_group_size=70,
         )
     return ds.dataset(folder)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_dataset_of_files(name: str, tmp_path: Path) -> None:
-    check_everything(
-        lambda table: DatasetSource(in_files(table, tmp_path / "people"), 97),
-        home,
-        name,
-        sample_entries=800 if "prob" in name else None,
-    )
 
 
 def test_folders_that_tell_values_and_filters_are_those_of_the_dataset(tmp_path: Path) -> None:
@@ -67,35 +51,6 @@ def test_folders_that_tell_values_and_filters_are_those_of_the_dataset(tmp_path:
         found["level_fair"].to_pylist()
         == known.sample(0, key=kept["id"]).take(pa.compute.sort_indices(kept["id"])).to_pylist()
     )
-
-
-@pytest.mark.parametrize("name", ["probabilities in lists"])
-def test_a_stream_is_copied_and_read_again(name: str) -> None:
-    check_everything(
-        lambda table: table.to_reader(max_chunksize=50),
-        lambda table: table,
-        name,
-        sample_entries=None,
-    )
-
-
-@pytest.mark.parametrize("form", ["soft", "round", "expand"])
-def test_a_batch_without_rows_leaves_as_it_came(form: Any, tmp_path: Path) -> None:
-    table = cases()["text"].table
-    fair = r2b.scan(table).debias("level", sensitive_features="sex")
-    known = (
-        r2b.scan(in_files(table, tmp_path / "some"))
-        .transform(fair, "level", sensitive_features="sex")
-        .frame(form, key="id")
-        .schema
-    )
-    pq.write_table(table.slice(0, 0), tmp_path / "none.parquet")
-    for empty in (ds.dataset(tmp_path / "none.parquet"), table.slice(0, 0).to_reader()):
-        made = (
-            r2b.scan(empty).transform(fair, "level", sensitive_features="sex").frame(form, key="id")
-        )
-        made = made.read_all() if hasattr(made, "read_all") else made
-        assert made.num_rows == 0 and made.schema.equals(known)
 
 
 class Capsule:

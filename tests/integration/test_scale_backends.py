@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scale_cases import CLOSE, cases, check_everything, check_solved, expected
+from scale_cases import CLOSE, as_table, cases, check_everything, check_solved, expected
 
 import r2b
+from r2b.engines.lakes import DatasetSource
 from r2b.engines.lazy import HeldSource
 
 pa = pytest.importorskip("pyarrow")
@@ -37,51 +38,13 @@ def test_both_kernels_in_memory_agree(name: str, monkeypatch: pytest.MonkeyPatch
     assert known.certificate.disparity_before > known.certificate.disparity
 
 
-@everywhere
-def test_a_table_cut_into_batches(name: str, few: int | None) -> None:
-    check_everything(
-        lambda table: HeldSource(table, 97), lambda table: table, name, sample_entries=few
-    )
-
-
-@everywhere
-def test_a_parquet_file_of_several_row_groups(name: str, few: int | None, tmp_path: Path) -> None:
+def of_file(table: Any, folder: Path) -> str:
     parquet = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "people.parquet"
-
-    def written(table: Any) -> str:
-        parquet.write_table(table, path, row_group_size=110)
-        return str(path)
-
-    check_everything(written, pa.Table.from_batches, name, sample_entries=few)
+    parquet.write_table(table, folder / "people.parquet", row_group_size=110)
+    return str(folder / "people.parquet")
 
 
-@everywhere
-def test_a_polars_lazy_frame(name: str, few: int | None) -> None:
-    polars = pytest.importorskip("polars")
-    check_everything(
-        lambda table: polars.from_arrow(table).lazy(),
-        lambda frame: frame.collect().to_arrow(),
-        name,
-        sample_entries=few,
-    )
-
-
-@everywhere
-def test_a_duckdb_relation(name: str, few: int | None) -> None:
-    duckdb = pytest.importorskip("duckdb")
-    with duckdb.connect() as connection:
-        check_everything(
-            connection.from_arrow,
-            lambda relation: relation.to_arrow_table(),
-            name,
-            sample_entries=few,
-        )
-
-
-@pytest.mark.slow
-@everywhere
-def test_a_dask_frame(name: str, few: int | None) -> None:
+def of_dask(table: Any, folder: Path) -> Any:
     pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
 
     def kept(kind: Any) -> Any:
@@ -89,21 +52,46 @@ def test_a_dask_frame(name: str, few: int | None) -> None:
         arrow = pa.types.is_list(kind) or pa.types.is_date(kind)
         return pandas.ArrowDtype(kind) if arrow else None
 
+    return frames.from_pandas(table.to_pandas(types_mapper=kept), npartitions=3, sort=False)
+
+
+PLACES: dict[str, Any] = {
+    "batches": lambda table, folder: HeldSource(table, 97),
+    "row groups": of_file,
+    "Polars": lambda table, folder: pytest.importorskip("polars").from_arrow(table).lazy(),
+    "DuckDB": lambda table, folder: pytest.importorskip("duckdb").connect().from_arrow(table),
+    "Dask": of_dask,
+}
+SOME: dict[str, Any] = {
+    "dataset": lambda table, folder: DatasetSource(
+        pytest.importorskip("pyarrow.dataset").dataset(of_file(table, folder)), 97
+    ),
+    "stream": lambda table, folder: table.to_reader(max_chunksize=50),
+}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param("Dask", marks=pytest.mark.slow), *(each for each in PLACES if each != "Dask")],
+)
+@everywhere
+def test_labels_are_those_of_memory(place: str, name: str, few: int | None, tmp_path: Path) -> None:
     check_everything(
-        lambda table: frames.from_pandas(
-            table.to_pandas(types_mapper=kept), npartitions=3, sort=False
-        ),
-        lambda frame: pa.Table.from_pandas(frame.compute(), preserve_index=False),
-        name,
-        sample_entries=few,
+        lambda table: PLACES[place](table, tmp_path), as_table, name, sample_entries=few
     )
+
+
+@pytest.mark.parametrize("place", SOME)
+@in_some
+def test_arrow_datasets_and_streams(place: str, name: str, few: int | None, tmp_path: Path) -> None:
+    check_everything(lambda table: SOME[place](table, tmp_path), as_table, name, sample_entries=few)
 
 
 @in_some
 def test_a_spark_frame(spark: Any, name: str, few: int | None) -> None:
     check_everything(
         lambda table: spark.createDataFrame(table).coalesce(2),
-        lambda frame: frame.toArrow(),
+        as_table,
         name,
         sample_entries=few,
     )

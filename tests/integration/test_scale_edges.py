@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scale_cases import as_table
 
 import r2b
 from r2b.errors import EmptyError
@@ -49,25 +50,13 @@ ENGINES: dict[str, Any] = {
     "dataset": lambda table, folder: pytest.importorskip("pyarrow.dataset").dataset(
         of_file(table, folder)
     ),
+    "stream": lambda table, _: table.to_reader(),
     "Polars": lambda table, _: pl.from_arrow(table).lazy(),
     "DuckDB": lambda table, _: duckdb.connect().from_arrow(table),
     "Dask": lambda table, _: dd.from_pandas(
         table.to_pandas(types_mapper=LISTS.get), npartitions=3, sort=False
     ),
 }
-
-
-def home(made: Any) -> Any:
-    """Give any frame as an Arrow table."""
-    if hasattr(made, "compute"):
-        return pa.Table.from_pandas(made.compute(), preserve_index=False)
-    if hasattr(made, "collect"):
-        return made.collect().to_arrow()
-    if hasattr(made, "to_arrow_table"):
-        return made.to_arrow_table()
-    if isinstance(made, pa.RecordBatchReader):
-        return made.read_all()
-    return made if isinstance(made, pa.Table) else pa.Table.from_batches(made)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -101,8 +90,8 @@ def test_a_batch_of_a_stream_in_which_nothing_came_leaves_as_it_came(
         made = pq.read_table(tmp_path / "fair.parquet")
         some = r2b.scan(table).transform(fair, label, **asked)
     else:
-        made = home(none.frame(form, key="id"))
-    known = home(some.frame(form, key="id"))
+        made = as_table(none.frame(form, key="id"))
+    known = as_table(some.frame(form, key="id"))
     assert made.num_rows == 0
     # Dask gives the number of a repeated row no column; text of pandas is laid out in another way
     # where there is none.
@@ -122,8 +111,8 @@ def test_columns_have_any_name(engine: str, name: str, tmp_path: Path) -> None:
         name, sensitive_features="sex", epsilon=0.01
     )
     np.testing.assert_allclose(fair.prices, known.prices, atol=1e-12)
-    soft = home(fair.frame("soft")).sort_by("id")
+    soft = as_table(fair.frame("soft")).sort_by("id")
     rows = np.column_stack([soft[each].to_numpy() for each in soft.column_names[-3:]])
     np.testing.assert_allclose(rows, known.soft_labels, atol=1e-12)
-    made = home(fair.frame("round", key="id")).sort_by("id")
+    made = as_table(fair.frame("round", key="id")).sort_by("id")
     assert made[made.column_names[-1]].to_pylist() == known.round(0, key=table["id"]).to_pylist()

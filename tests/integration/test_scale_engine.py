@@ -84,7 +84,7 @@ def test_the_engine_of_the_page_runs_in_processes(
             for few in (0, 1 << 24)
         ]
         with pytest.raises(
-            ProbabilityError, match=r"In block 4: Row 1 has probabilities that do not sum to 1\."
+            ProbabilityError, match=r"In block 4: In `labels`, row 1 sums to .*, not to 1;"
         ):
             wrong = [
                 *paths[:4],
@@ -177,9 +177,9 @@ WRONG: list[tuple[Any, Any, type[InputError], str]] = [
     (np.array([THIRDS]), [0.0], LengthError, "hole numbers"),
     (np.array([THIRDS] * 2), [0, 4], InputError, "Row 1 is of a cell that is not one"),
     (np.array([THIRDS] * 2), [0, -1], InputError, "Row 1 is of a cell that is not one"),
-    (np.array([[1.5, -0.5, 0.0]]), [0], ProbabilityError, "Row 0 has a probability"),
-    (np.array([[np.nan, 0.5, 0.5]]), [0], ProbabilityError, "Row 0 has a probability"),
-    (np.array([[1.0, 0.5, 0.5]]), [0], ProbabilityError, "do not sum to 1"),
+    (np.array([[1.5, -0.5, 0.0]]), [0], ProbabilityError, "row 0 has the probability -0.5"),
+    (np.array([[np.nan, 0.5, 0.5]]), [0], ProbabilityError, "row 0 has the probability nan"),
+    (np.array([[1.0, 0.5, 0.5]]), [0], ProbabilityError, "row 0 sums to 2, not to 1"),
 ]
 
 
@@ -204,7 +204,7 @@ def test_what_does_not_describe_the_blocks_is_refused() -> None:
         debias_blocks(Listed([]), classes=3, sensitive_features=SEX)
     labels, cells, _ = rows(50)
     wrong = Block(np.array([THIRDS]), np.array([0]), np.array([-1.0]))
-    with pytest.raises(WeightError, match="In block 0: Row 0 has a weight that"):
+    with pytest.raises(WeightError, match="In block 0: The weight of row 0 in `weight` is"):
         debias_blocks(Listed([wrong]), classes=3, sensitive_features=SEX)
     with pytest.raises(WeightError, match="all 50 rows are zero"):
         debias_blocks(Listed(cut(labels, cells, np.zeros(50))), classes=3, sensitive_features=SEX)

@@ -17,6 +17,7 @@ from file_tables import WAYS
 import r2b
 from r2b.engines.files import FileSource
 from r2b.engines.lazy import HeldSource
+from r2b.engines.source import Relabel
 from r2b.errors import InputError, MissingValueError, ProbabilityError, UnseenError, WeightError
 
 PEOPLE = file_tables.people()
@@ -65,34 +66,6 @@ def test_class_labels_in_files_are_those_of_the_table_in_memory(way: str, tmp_pa
     assert keyed == known.round(1, key=PEOPLE["id"]).to_pylist()
 
 
-@pytest.mark.parametrize("label", ["p", [f"p{k}" for k in range(5)]])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sample_entries", [0, 1 << 24])
-def test_probabilities_in_parquet_are_solved_as_in_memory(
-    label: Any, dtype: type, sample_entries: int, tmp_path: Path
-) -> None:
-    y, table = file_tables.scores(dtype=dtype)
-    pq.write_table(table, tmp_path / "p.parquet", row_group_size=800)
-    fair = r2b.scan(tmp_path / "p.parquet").debias(
-        label,
-        sensitive_features="g",
-        epsilon=0.01,
-        sample_weight="w",
-        sample_entries=sample_entries,
-    )
-    known = r2b.debias(
-        y, sensitive_features={"g": table["g"]}, epsilon=0.01, sample_weight=table["w"]
-    )
-    np.testing.assert_allclose(
-        fair.prices, known.prices, atol=1e-8 if dtype == np.float32 else 1e-9
-    )
-    got = framed(fair, "soft")
-    matrix = np.column_stack([got[name].to_numpy() for name in got.column_names[-5:]])
-    np.testing.assert_allclose(
-        matrix, known.soft_labels, atol=1e-7 if dtype == np.float32 else 1e-9
-    )
-
-
 def test_lists_of_any_kind_are_read(tmp_path: Path) -> None:
     y, table = file_tables.scores(400)
     variable = table.set_column(2, "p", table["p"].cast(pa.list_(pa.float64())))
@@ -115,6 +88,25 @@ def test_threads_and_the_size_of_pieces_do_not_show(
         framed(r2b.scan(place, threads=3).debias("job", sensitive_features="sex"), "round")
         == wanted
     )
+
+
+@pytest.mark.parametrize("way", ["csv", "parquet"])
+def test_rows_that_become_many_are_written_a_few_at_a_time(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fair = opened(way, tmp_path).debias("job", sensitive_features="sex")
+    sizes: list[int] = []
+    call = Relabel.__call__
+    monkeypatch.setattr(
+        Relabel, "__call__", lambda self, batch: sizes.append(len(batch)) or call(self, batch)
+    )
+    fair.write(tmp_path / f"once.{way}", "expand")
+    at_once = max(sizes)
+    monkeypatch.setattr("r2b.engines.source.RELABELLED_ENTRIES", 60)
+    sizes.clear()
+    fair.write(tmp_path / f"often.{way}", "expand")
+    assert max(sizes) <= 60 // len(fair.classes) < at_once
+    assert (tmp_path / f"often.{way}").read_bytes() == (tmp_path / f"once.{way}").read_bytes()
 
 
 def test_folders_that_tell_columns_are_columns(tmp_path: Path) -> None:

@@ -65,4 +65,4 @@ def test_a_text_for_missing_is_refused_for_a_format_that_says_it(shell: Shell) -
     asked = "in.parquet --label job --sensitive race --missing group"
     verified(shell, asked, "out.csv")
     refused = shell(f"debias {asked} --na ? --output none.csv")
-    assert refused.code == 2 and "is for CSV and TSV" in refused.err
+    assert refused.code == 2 and "says itself what is missing" in refused.err

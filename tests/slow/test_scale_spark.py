@@ -206,7 +206,13 @@ BAD_ROWS: list[tuple[dict[str, Any], str, dict[str, Any], type[R2BError], str]] 
     ({"y": None}, "y", {}, MissingValueError, "'y'"),
     ({"sex": None}, "p", {}, MissingValueError, "'sex'"),
     ({"w": -1.0}, "y", {"sample_weight": "w"}, WeightError, "-1.0"),
-    ({"w": None}, "p", {"sample_weight": "w"}, WeightError, "row 4 has no weight in 'w'"),
+    (
+        {"w": None},
+        "p",
+        {"sample_weight": "w"},
+        WeightError,
+        "row 4: The weight of row 4 in the column 'w' is nan",
+    ),
     ({"p": [0.5, 0.6]}, "p", {}, ProbabilityError, "sums to 1.1"),
     ({"p": [0.5, None]}, "p", {}, ProbabilityError, "missing probability"),
 ]

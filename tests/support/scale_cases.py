@@ -335,6 +335,21 @@ def check_audit(scanned: Any, name: str) -> None:
             assert one.chance == other.chance and one.interval == other.interval
 
 
+def as_table(made: Any) -> pa.Table:
+    """Bring any frame back as an Arrow table."""
+    if hasattr(made, "toArrow"):  # Spark
+        return made.toArrow()
+    if hasattr(made, "compute"):  # Dask
+        return pa.Table.from_pandas(made.compute(), preserve_index=False)
+    if hasattr(made, "collect"):  # Polars
+        return made.collect().to_arrow()
+    if hasattr(made, "to_arrow_table"):  # DuckDB
+        return made.to_arrow_table()
+    if isinstance(made, pa.RecordBatchReader):
+        return made.read_all()
+    return made if isinstance(made, pa.Table) else pa.Table.from_batches(made)
+
+
 def check_everything(
     open_table: Callable[[pa.Table], Any],
     home: Callable[[Any], pa.Table],

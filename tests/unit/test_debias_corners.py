@@ -253,7 +253,7 @@ def test_probabilities_of_one_class_are_no_classes_and_both_ways_out_work(kind):
 
 def test_masked_numbers_are_missing_numbers():
     masked = np.ma.array([0.5, 0.5, 0.2, 0.1], mask=[False, False, True, False])
-    with pytest.raises(errors.WeightError, match="The weight of row 2 is nan"):
+    with pytest.raises(errors.WeightError, match="The weight of row 2 in sample_weight is nan"):
         r2b.debias(list("abab"), sensitive_features=list("aabb"), sample_weight=masked)
     with pytest.raises(errors.InputError, match="row 2"):
         r2b.debias({"x": masked, "y": 1 - masked.data}, sensitive_features=list("aabb"))

@@ -14,7 +14,7 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b._data.arrays import Array, as_objects
-from r2b._data.values import ALWAYS_THERE, family_of, is_missing, listed
+from r2b._data.values import ALWAYS_THERE, family_of, is_missing, listed, repeated
 from r2b.errors import (
     EmptyError,
     InputError,
@@ -126,15 +126,15 @@ def _disagreement(what: str, index: Any, other: str, theirs: Any) -> RowLabelErr
     foreign = int((~theirs.isin(index)).sum())
     by_position = f"if the rows already correspond, pass {other} with .to_numpy() to go by position"
     if index.has_duplicates or theirs.has_duplicates:
-        way = "Some labels occur twice, so that only you know which rows belong together"
+        way = "Some labels occur twice, so that only you know which rows belong together:"
     elif foreign == len(theirs):
-        way = f"Give them one index: {other}.index = {what}.index; or"
+        way = f"Give them one index: {other}.index = {what}.index; or,"
     elif foreign:
         way = (
-            f"Take .loc[{what}.index.intersection({other}.index)] of both, the rows they share; or"
+            f"Take .loc[{what}.index.intersection({other}.index)] of both, the rows they share; or,"
         )
     else:
-        way = f"Bring them in one order with {other} = {other}.loc[{what}.index]; or"
+        way = f"Bring them in one order with {other} = {other}.loc[{what}.index]; or,"
     found = "have the same row labels in a different order"
     if foreign:
         some = f"differ in their row labels ({foreign} of {len(theirs)})"
@@ -143,7 +143,7 @@ def _disagreement(what: str, index: Any, other: str, theirs: Any) -> RowLabelErr
     there = f"at row {row} they are {pair[0]!r} and {pair[1]!r}"
     return RowLabelError(
         f"`{what}` and `{other}` {found}; {there}.",
-        remedy=f"{way}{':' if way.startswith('Some') else ','} {by_position}.",
+        remedy=f"{way} {by_position}.",
         row=row,
         row_labels=pair,
         arguments=(what, other),
@@ -454,8 +454,8 @@ def refuse_twice(names: list[str], *, what: str) -> None:
     --------
     >>> refuse_twice(["sex", "race"], what="sensitive_features")
     """
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+    twice = repeated(names)
+    if twice is not None:
         found = f"has {names.count(twice)} columns named {twice!r}"
         raise argument_error(what, found, "Give every column a name of its own.", column=twice)
 

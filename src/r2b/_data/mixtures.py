@@ -13,7 +13,7 @@ from r2b._data.arrays import Array, by_first, first_and_count, frozen, row_hashe
 from r2b._data.attributes import Attribute
 from r2b._data.columns import Frame, Matrix
 from r2b._data.probabilities import Wording, as_matrix, checked
-from r2b._data.values import listed
+from r2b._data.values import listed, repeated
 from r2b.errors import ParameterError, ShapeError, UnseenError, row_number, this_part
 
 GROUPS = Wording(
@@ -188,7 +188,7 @@ def _given_names(attribute: Attribute, table: Frame | Matrix) -> tuple[str, ...]
         remedy = 'Pass one name per column, such as ["f", "m"].'
         raise ParameterError(problem, remedy=remedy, parameter="groups", value=groups, **facts)
     named, n_columns = tuple(str(name) for name in groups), len(table.columns)
-    twice = next((name for name in named if named.count(name) > 1), None)
+    twice = repeated(named)
     if twice is not None:
         problem = f"The groups of `{place}` name {twice!r} {named.count(twice)} times."
         remedy = "Give every group a name of its own."

@@ -82,8 +82,8 @@ def numbers_of(
     return numbers
 
 
-def read_weight(column: Column) -> Array:
-    """Read one finite, non-negative number per row.
+def read_weight(column: Column, what: str = WHAT) -> Array:
+    """Read one finite, non-negative number per row; errors call the column ``what``.
 
     Returns
     -------
@@ -98,15 +98,17 @@ def read_weight(column: Column) -> Array:
     >>> read_weight(Column([1, 0, 2], "list"))
     array([1., 0., 2.])
     """
-    numbers = numbers_of(column, WHAT, "Pass one number per row.", WeightError)
+    numbers = numbers_of(column, what, "Pass one number per row.", WeightError)
     weight = frozen(numbers.astype(np.float64, copy=False))
     # NaN fails every comparison and infinity the second
     if not (weight.min() >= 0 and weight.max() < np.inf):
         row, count = first_and_count(~((weight >= 0) & (weight < np.inf)))
         value, remedy = float(weight[row]), "Pass finite weights of zero or more."
         wrong = f"{count} of {len(weight)} weights are negative, missing or infinite"
-        problem = f"The weight of row {row} is {value!r}; {wrong}."
-        raise WeightError(problem, remedy=remedy, row=row, value=value, count=count)
+        row = row_number(row)
+        problem = f"The weight of row {row} in {what} is {value!r}; {wrong}."
+        facts = {"column": column.name or what, "row": row, "value": value, "count": count}
+        raise WeightError(problem, remedy=remedy, **facts)
     return weight
 
 
@@ -123,13 +125,8 @@ def read_weights_with(
 def refuse_weightless_cells(weight: Array, groups: Cells) -> None:
     """Raise where the rows of a cell have no weight, which leaves its mean undefined."""
     totals = np.bincount(groups.codes, weights=weight, minlength=groups.n_cells)
-    rows = np.bincount(groups.codes, minlength=groups.n_cells)
-    empty = np.flatnonzero((totals == 0) & (rows > 0))
-    if len(empty):
-        name, count = plain_value(groups.names[empty[0]]), int(rows[empty[0]])
-        problem = f"The weights of all {count} rows of group {name!r} are zero."
-        remedy = "Give at least one of its rows a positive weight, or drop the group."
-        raise WeightError(problem, remedy=remedy, group=name, count=count)
+    totals[groups.counts == 0] = 1.0
+    refuse_weightless_groups(groups, np.arange(groups.n_cells), totals, groups.names)
     refuse_weightless_table(weight)
 
 
@@ -147,7 +144,7 @@ def refuse_other_number(
 
 
 def refuse_weightless_groups(
-    cells: Cells, parts: Array, totals: Array, names: Sequence[Any]
+    cells: Cells, parts: Array, totals: Array, names: Sequence[Any] | Array
 ) -> None:
     """Raise where a group has no weight: its mean is undefined.
 
@@ -174,14 +171,23 @@ def refuse_weightless_groups(
     raise WeightError(problem, remedy=remedy, group=name, count=count)
 
 
-def refuse_weightless_table(weight: Array) -> None:
-    """Raise where weights add up to zero or to infinity, which leaves every mean undefined."""
+def refuse_weightless_table(weight: Array, n_rows: int | None = None) -> None:
+    """Raise where weights add up to zero or to infinity, which leaves every mean undefined.
+
+    Parameters
+    ----------
+    weight : ndarray
+        Of rows, or of combinations that stand for several.
+    n_rows : int, optional
+        How many rows there are, where these are combinations; none are let pass.
+    """
+    count = len(weight) if n_rows is None else n_rows
     with np.errstate(over="ignore"):
         total = float(weight.sum())
-    if total == 0:
-        problem = f"The weights of all {len(weight)} rows are zero."
+    if total == 0 and count:
+        problem = f"The weights of all {count} rows are zero."
         remedy = "Give at least one row a positive weight."
-        raise WeightError(problem, remedy=remedy, count=len(weight), total=total)
+        raise WeightError(problem, remedy=remedy, count=count, total=total)
     if not np.isfinite(total):
         remedy = "Divide them by their largest value."
         raise WeightError("The weights add up to infinity.", remedy=remedy, total=total)
@@ -335,17 +341,17 @@ def places_in_order(
             remedy=f"{way}, or pass labels of an ordered categorical.",
             classes=names,
         )
-    keys = [key_of(value) for value in order]
-    twice = [value for at, value in enumerate(order) if keys.index(keys[at]) != at]
-    if twice:
-        problem = f"The order of {option} has {twice[0]!r} twice."
-        raise ParameterError(problem, remedy="Name every class once.", value=twice[0])
-    absent = [name for name in names if key_of(name) not in keys]
+    places = {key_of(value): place for place, value in enumerate(order)}
+    if len(places) < len(order):
+        twice = next(value for place, value in enumerate(order) if places[key_of(value)] != place)
+        problem = f"The order of {option} has {twice!r} twice."
+        raise ParameterError(problem, remedy="Name every class once.", value=twice)
+    absent = [name for name in names if key_of(name) not in places]
     if absent:
         problem = f"The order of {option}, {listed(order)}, is without the class {absent[0]!r}."
         remedy = f"Name every class, from the lowest to the highest: {listed(names)}."
         raise ParameterError(problem, remedy=remedy, absent=absent)
-    return [keys.index(key_of(name)) for name in names]
+    return [places[key_of(name)] for name in names]
 
 
 def stated_order(vocabulary: Vocabulary | None) -> list[Any] | None:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Floats, frozen, plain_value
 from r2b._data.numbers import places_in_order, stated_order
-from r2b._data.values import key_of, listed
+from r2b._data.values import key_of, listed, repeated
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ParameterError
 
@@ -164,7 +164,7 @@ def _of_table(given: Any, names: list[Any]) -> tuple[list[str], Floats]:
 def _checked(names: list[str], matrix: Floats) -> Outcomes:
     if not names:
         raise ParameterError("There is no outcome to compare.", remedy=_FORM)
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = repeated(names)
     if twice is not None:
         problem = f"Two outcomes are called {twice!r}."
         raise ParameterError(problem, remedy="Give every outcome a name of its own.", outcome=twice)

@@ -13,6 +13,7 @@ from r2b._data.cells import read_cells
 from r2b._data.columns import Column, Frame, argument_error, recognise
 from r2b._data.dataset import WHAT, Dataset, Labels, combine
 from r2b._data.probabilities import CLASSES, as_matrix, class_names
+from r2b._data.values import repeated
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ProbabilityError, row_number
 
@@ -74,7 +75,7 @@ def read_tags(Y: Any) -> Tags:
         remedy = "Pass a table with a column for each tag; leave `multilabel` out for one column."
         raise argument_error(WHAT, "is one column, which holds one label per row", remedy)
     names = np.asarray(class_names(found, what=WHAT))
-    if len(set(names.tolist())) < len(names):
+    if repeated(names.tolist()) is not None:
         raise argument_error(WHAT, "names a tag twice", "Give every column a name of its own.")
     matrix, _ = as_matrix(found, what=WHAT, wording=_WORDING)
     wrong = ~((matrix >= 0) & (matrix <= 1))

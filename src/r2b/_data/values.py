@@ -238,6 +238,22 @@ def listed(values: Iterable[Any]) -> str:
     return ", ".join(shown[:10]) + (f" and {len(shown) - 10} more" if len(shown) > 10 else "")
 
 
+def repeated(values: Iterable[Any]) -> Any | None:
+    """Return the first value that was there before; None where all are different.
+
+    Examples
+    --------
+    >>> repeated(["a", "b", "a"]), repeated(["a", "b"])
+    ('a', None)
+    """
+    seen: set[Any] = set()
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
+
+
 def key_of(value: Any) -> object:
     """Return a key that is equal for equal classes: ``1`` and ``1.0``, not ``1`` and ``True``.
 

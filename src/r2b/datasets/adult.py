@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module, resources
-from typing import Any, Final, Literal, overload
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from r2b.errors import MissingExtraError, ParameterError, install
+from r2b.errors import ParameterError
 
-FrameLibrary = Literal["pandas", "polars", "pyarrow"]
-"""The libraries that tables can be made for."""
+if TYPE_CHECKING:
+    from r2b._data.frames import Backend
 
 FILE: Final = "adult.npz"
 """The data file: small integers per column, and ``<column>.categories`` where it has some."""
@@ -30,8 +30,6 @@ TRAIN_ROWS: Final = 32_561
 
 MISSING: Final = "?"
 """How the data marks a value that was not recorded."""
-
-_LIBRARIES: Final = ("pandas", "polars", "pyarrow")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +102,7 @@ class AdultTable:
             self.education_order,
         )
 
-    def to_frame(self, library: FrameLibrary) -> Any:
+    def to_frame(self, library: Backend) -> Any:
         """Hand the table over to a data frame library.
 
         Parameters
@@ -129,30 +127,16 @@ class AdultTable:
         >>> load_adult().to_frame("polars").shape
         (48842, 16)
         """
-        if library not in _LIBRARIES:
-            raise ParameterError(
-                f"{library!r} is not a library that tables can be made for.",
-                remedy=f"Choose one of {', '.join(_LIBRARIES)}.",
-                library=library,
-            )
-        try:
-            import_module(library)
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(
-                f"{library} is not installed.",
-                remedy=f"Install it, or all three with: {install('frames')}.",
-                library=library,
-            ) from error
-        import narwhals as nw  # here, so that loading arrays does not wait for it
+        from r2b._data.frames import frame_of  # here, so that loading arrays does not wait for it
 
-        return nw.from_dict(self.columns, backend=library).to_native()
+        return frame_of(self.columns, library)
 
 
 @overload
 def load_adult(*, as_frame: None = None) -> AdultTable: ...
 @overload
-def load_adult(*, as_frame: FrameLibrary) -> Any: ...
-def load_adult(*, as_frame: FrameLibrary | None = None) -> Any:
+def load_adult(*, as_frame: Backend) -> Any: ...
+def load_adult(*, as_frame: Backend | None = None) -> Any:
     """Load the Adult data, all 48,842 rows: UCI's training file, then its test file.
 
     Parameters

@@ -12,19 +12,21 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Array, Floats
+from r2b._data.columns import Column
+from r2b._data.numbers import read_weight
 from r2b._files.arrow import pyarrow, pyarrow_compute
 from r2b.errors import (
     EmptyError,
     InputError,
     MissingValueError,
     ProbabilityError,
-    WeightError,
     part_of_a_table,
     row_number,
 )
 
 PIECE_ROWS = 1 << 20  # of a batch
 RELABELLED_ROWS = 1 << 18  # of a batch that gets new labels, of which several copies are held
+RELABELLED_ENTRIES = 1 << 20  # numbers of such a batch, each of which may become a line of text
 PIECE_ENTRIES = 1 << 22  # numbers of a batch whose columns hold lists
 # a number as people of many countries write it
 _THOUSANDS = r"^(\s*[-+]?[1-9][0-9]{0,2})\.([0-9]{3}([.,].*)?\s*)$"
@@ -251,33 +253,9 @@ def _not_a_number(text: str, where: str, delimited: bool, decimal: str, **facts:
 
 
 def weights_of(batch: Batch, name: str) -> Floats:
-    """Read the weights of rows.
-
-    Raises
-    ------
-    WeightError
-        The column holds no numbers, or a row has no finite weight of zero or more.
-    """
-    column, types = batch.columns[name], pyarrow().types
-    kinds = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
-    if not any(kind(column.type) for kind in kinds):
-        raise WeightError(
-            f"The column {name!r} of weights holds {plain_type(column.type)}, not numbers.",
-            remedy="Name a column of numbers.",
-            column=name,
-        )
-    weight = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
-    for row in np.flatnonzero(~((weight >= 0) & (weight < np.inf)))[:1].tolist():
-        value = float(weight[row])
-        found = f"the weight {value!r}" if column[row].is_valid else "no weight"
-        raise WeightError(
-            f"In {batch.place_of(row)} has {found} in {name!r}.",
-            remedy="Give every row a finite weight of zero or more, or drop such rows.",
-            value=value,
-            column=name,
-            **batch.facts_of(row),
-        )
-    return weight
+    """Read the weights of rows; errors as for :func:`r2b._data.numbers.read_weight`."""
+    with batch.placed():
+        return read_weight(Column(batch.columns[name], "pyarrow", name), f"the column {name!r}")
 
 
 def plain_type(kind: Any) -> Any:

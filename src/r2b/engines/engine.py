@@ -16,8 +16,10 @@ from r2b._constraints.families.request import is_a
 from r2b._data import Cells, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats, Whole
 from r2b._data.cells import read_cells
+from r2b._data.columns import Column
 from r2b._data.merge import Extent, Rows
-from r2b._data.probabilities import TOLERANCE
+from r2b._data.numbers import read_weight, refuse_weightless_table
+from r2b._data.probabilities import CLASSES, TOLERANCE, checked
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import Task
@@ -25,21 +27,19 @@ from r2b._solve.oracle import Block, Blocks, Oracle, Pass, Reduction
 from r2b._solve.oracle.oracle import rescaled
 from r2b.engines.batch import Fold, add
 from r2b.engines.sample import sample
-from r2b.engines.tally import refuse_weightless
 from r2b.errors import (
     EmptyError,
     InputError,
     LengthError,
     ParameterError,
-    ProbabilityError,
     ShapeError,
-    WeightError,
 )
 
 # entries of the sample: 128 MB at most, and all rows where they are no more
 SAMPLE_ENTRIES = 1 << 24
 # for class labels, or for rows that are not in blocks
 _WITHOUT = ("objective", "costs", "normalize", "threads")
+_WORDING = replace(CLASSES, normalising="Divide each row by its sum.")
 
 
 @takes_options(without=_WITHOUT)
@@ -129,7 +129,7 @@ def debias_blocks(
     rows, weight = _counted(blocks, n_entries, len(names))
     groups, codes = _cells(entries, rows, request.missing)
     mass = np.bincount(codes, weight, minlength=groups.n_cells).astype(np.float64)
-    refuse_weightless(mass, int(rows.sum()))
+    refuse_weightless_table(mass, int(rows.sum()))
     schema = Schema(*groups.parts, classes=Vocabulary(np.array(names)), is_soft=True)
     if not np.array_equal(codes, np.arange(n_entries)):
         blocks = Recoded(codes, blocks)
@@ -183,36 +183,19 @@ class BlockCheck:
         if not lengths or cells.dtype.kind not in "iu":
             problem = "Labels, whole numbers of cells and weights are not one per row each."
             return LengthError(problem, remedy=remedy)
-        sums = labels.sum(axis=1, dtype=np.float64)
-        checks: list[tuple[Any, type[InputError], str, str]] = [
-            (
-                (cells >= 0) & (cells < self.n_entries),
-                InputError,
-                "is of a cell that is not one of the entries of sensitive_features",
-                "Number cells from 0.",
-            ),
-            (
-                np.isfinite(sums) & (labels.min(axis=1) >= 0),
-                ProbabilityError,
-                "has a probability that is negative or no finite number",
-                "Correct or drop the row.",
-            ),
-            (
-                np.abs(sums - 1.0) <= TOLERANCE[labels.dtype],
-                ProbabilityError,
-                "has probabilities that do not sum to 1",
-                "Divide each row by its sum.",
-            ),
-            (
-                (weight >= 0) & (weight < np.inf),
-                WeightError,
-                "has a weight that is negative or no finite number",
-                "Pass finite weights of zero or more.",
-            ),
-        ]
-        for right, kind, found, remedy in checks:
-            for row in np.flatnonzero(~right)[:1].tolist():
-                return kind(f"Row {row} {found}.", remedy=remedy, row=row)
+        for row in np.flatnonzero((cells < 0) | (cells >= self.n_entries))[:1].tolist():
+            return InputError(
+                f"Row {row} is of a cell that is not one of the entries of sensitive_features.",
+                remedy="Number cells from 0.",
+                row=row,
+            )
+        try:
+            names = range(self.n_classes)
+            checked(labels, names, is_copy=False, what="labels", normalize=False, wording=_WORDING)
+            if len(weight):
+                read_weight(Column(weight, "numpy"), "`weight`")
+        except InputError as error:
+            return error
         return None
 
 

@@ -31,7 +31,7 @@ from r2b._labels.rounding import classes_after, padded
 from r2b._labels.rule import Rule
 from r2b._solve.oracle import Block, Blocks, Reduction, merged
 from r2b.engines.batch import (
-    PIECE_ENTRIES,
+    RELABELLED_ENTRIES,
     RELABELLED_ROWS,
     Batch,
     Fold,
@@ -328,8 +328,9 @@ class Relabel:
         """How many rows may get new labels at once: fewer where each gets a number per class."""
         by_row = self.form == "round" and self.borders is None
         if self.form in ("soft", "expand") or self.decode.roles.soft or by_row:
-            most = PIECE_ENTRIES // len(self.decode.schema.classes)
-            return max(1024, min(most, RELABELLED_ROWS))
+            return max(
+                1, min(RELABELLED_ENTRIES // len(self.decode.schema.classes), RELABELLED_ROWS)
+            )
         return RELABELLED_ROWS
 
     def __call__(self, batch: Batch) -> NewColumns:

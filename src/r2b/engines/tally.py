@@ -254,8 +254,8 @@ def dataset_of(
     tally: Tally, choice: ColumnRoles, *, missing: str, fewest_classes: int = 2
 ) -> Dataset:
     """Read a tally as a table in which each row stands for several."""
-    if tally.weight is not None and tally.n_rows:
-        refuse_weightless(tally.weight, tally.n_rows)
+    if tally.weight is not None:
+        refuse_weightless_table(tally.weight, tally.n_rows)
     data = read(
         tally.columns[choice.label[0]],
         **choice.features(tally.columns),
@@ -269,17 +269,6 @@ def dataset_of(
     return replace(data, cells=replace(data.cells, repeats=repeats))
 
 
-def refuse_weightless(weight: Array, n_rows: int) -> None:
-    """Refuse weights of combinations or cells that add up to zero or to infinity."""
-    if n_rows and not weight.any():
-        raise WeightError(
-            f"The weights of all {n_rows:,} rows are zero.",
-            remedy="Give at least one row a positive weight.",
-            count=n_rows,
-        )
-    refuse_weightless_table(weight)
-
-
 def cells_of(tally: Tally, choice: ColumnRoles, *, missing: str) -> tuple[Cells, Floats]:
     """Read a tally of attributes as cells with their numbers of rows; return their weights too."""
     features = choice.features(tally.columns)
@@ -289,7 +278,7 @@ def cells_of(tally: Tally, choice: ColumnRoles, *, missing: str) -> tuple[Cells,
         missing=missing,
     )
     weight = tally.count if tally.weight is None else tally.weight
-    refuse_weightless(weight, tally.n_rows)
+    refuse_weightless_table(weight, tally.n_rows)
     mass = np.bincount(cells.codes, weight, minlength=cells.n_cells).astype(np.float64)
     return replace(cells, repeats=tally.count), mass
 

@@ -164,9 +164,9 @@ class DelimitedStored(TextStored):
         """The delimiter that the header shows."""
         return Header.read(self.header.raw, self.part.name, self.format, None).dialect.delimiter
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self, size: int | None = None) -> Iterator[Chunk]:
         """Cut the file; of one column, a blank line at its end might be a record."""
-        for chunk in super().chunks():
+        for chunk in super().chunks(size):
             if not chunk.n_records and len(self.header.names) == 1:
                 raise self._blank(chunk.line)
             yield chunk

@@ -293,7 +293,8 @@ class TextStored(Stored):
             start = first + chunk.first
             return list(in_batches(table, wanted.rows, start, self.part.name, chunk.first))
 
-        for chunk in self.chunks():
+        # A record takes 16 bytes or so at the least: where few rows may be held, chunks are short.
+        for chunk in self.chunks(min(self.size, 16 * wanted.rows)):
             yield ReadJob(chunk.n_records, partial(read, chunk), chunk)
 
     def start(self) -> str:
@@ -309,9 +310,9 @@ class TextStored(Stored):
         except UnicodeDecodeError as cause:
             raise self._undecodable(len(self.mark), head, cause.start, 1) from cause
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self, size: int | None = None) -> Iterator[Chunk]:
         """Cut the file after its header; blank lines at its end are a last chunk of no records."""
-        pieces = self._pieces()
+        pieces = self._pieces(size)
         carry, consumed, last = b"", 0, False
         row, line, offset = 0, 1 + self._header_lines, len(self.mark) + len(self._header)
         while len(carry) < len(self._header):
@@ -338,7 +339,7 @@ class TextStored(Stored):
         if carry:
             yield Chunk(carry, row, line, 0)
 
-    def _pieces(self) -> Iterator[tuple[bytes, int]]:
+    def _pieces(self, size: int | None = None) -> Iterator[tuple[bytes, int]]:
         """Yield the text after the mark in UTF-8, with the bytes of the file read so far."""
         with (
             reading(self.part),
@@ -348,7 +349,7 @@ class TextStored(Stored):
             place, line = len(file.read(len(self.mark))), 1
             decoder = codecs.getincrementaldecoder(self.encoding)()
             while True:
-                piece = raw = file.read(self.size)
+                piece = raw = file.read(size or self.size)
                 if self.encoding != "utf-8":
                     held: bytes = decoder.getstate()[0]
                     try:

@@ -119,13 +119,14 @@ class FileSource(Source):
     ordered: bool = field(default=True, init=False)
     name: str = field(init=False)
     names: tuple[str, ...] = field(init=False)
-    _seen: tuple[tuple[int, int], ...] = field(init=False, repr=False)
-    _known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    _seen: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    _known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.listing.name)
         object.__setattr__(self, "names", (*self.files[0].schema.names, *self.keys))
-        object.__setattr__(self, "_seen", tuple(file.seen() for file in self.files))
+        seen = self._seen or tuple(file.seen() for file in self.files)
+        object.__setattr__(self, "_seen", seen)
 
     @classmethod
     def open(
@@ -195,22 +196,18 @@ class FileSource(Source):
             )
         listing = list_files(path, format, stream, scratch)
         shape = listing.format
-        if delimiter is not None and shape.kind not in ("csv", "tsv"):
-            problem = f"{listing.name} is {shape}, whose fields no delimiter separates."
-            raise ParameterError(problem, remedy="Leave `delimiter` out.", delimiter=delimiter)
-        if encoding.lower() != "utf-8" and not shape.is_text:
-            problem = f"{listing.name} is {shape}, which is not text in an encoding."
-            raise ParameterError(problem, remedy="Leave `encoding` out.", encoding=encoding)
-        if na != EMPTY and shape.kind not in ("csv", "tsv"):
-            raise ParameterError(
-                f"{listing.name} is {shape}, which says itself what is missing; text that means it "
-                "(na) is for CSV and TSV.",
-                remedy="Leave it out, and make what should count as missing null in the table.",
-                na=na,
-            )
-        if sheet is not None and shape.kind != "xlsx":
-            problem = f"{listing.name} is {shape}, which has no sheets."
-            raise ParameterError(problem, remedy="Leave the sheet out.", sheet=sheet)
+        delimited = shape.kind in ("csv", "tsv")
+        own: dict[str, tuple[Any, bool, str]] = {
+            "delimiter": (delimiter, delimited, "whose fields no delimiter separates"),
+            "encoding": (encoding, shape.is_text, "which is not text in an encoding"),
+            "na": (na, delimited, "which says itself what is missing"),
+            "sheet": (sheet, shape.kind == "xlsx", "which has no sheets"),
+        }
+        for option, (given, fits, why) in own.items():
+            if not fits and given not in (None, EMPTY, "utf-8", "UTF-8"):
+                problem = f"{listing.name} is {shape}, {why}."
+                remedy = f"Leave `{option}` out."
+                raise ParameterError(problem, remedy=remedy, **{option: given})
         files = tuple(
             open_stored(part, shape, delimiter, na, encoding, scratch, sheet)
             for part in listing.parts
@@ -242,9 +239,7 @@ class FileSource(Source):
         text = {name for name in own if "string" in str(self.kind_of(name))}
         if self.numbers.issuperset(text):
             return self
-        made = replace(self, numbers=self.numbers | text)
-        object.__setattr__(made, "_known", self._known)
-        return made
+        return replace(self, numbers=self.numbers | text)
 
     @property
     def n_rows(self) -> int | None:
