@@ -25,19 +25,33 @@ class Missed(NamedTuple):
     outcome: int
 
 
-class _Sides(NamedTuple):
-    """Bounds as ``left (u, levels) <= right``: all upper sides, then the lower ones."""
+class LinearSides(NamedTuple):
+    """A problem as linear conditions on x, the factors and then the levels of the bounds.
+
+    Attributes
+    ----------
+    left, right : sparse array, ndarray
+        ``left x <= right``: the upper sides of all bounds, then the lower ones.
+    entries : ndarray of shape (n_sides / 2, 2)
+        The group and the outcome of each side.
+    totals : ndarray of shape (n_groups, n)
+        ``totals x = 1``.
+    least, most : ndarray of shape (n,)
+    """
 
     left: Any
     right: Floats
     entries: Any
+    totals: Floats
+    least: Floats
+    most: Floats
 
 
 def least_missed(oracle: WeightOracle, parity: Parity) -> Missed | None:
     """Return by how much a bound is missed at least; None where totals alone cannot be met."""
-    sides = _sides(oracle, parity)
+    sides = sides_of(oracle, parity)
     left = sparse.hstack([sides.left, -np.ones((len(sides.right), 1))])
-    found = _solved(oracle, parity, left, sides.right, oracle.largest)
+    found = _solved(sides, left, sides.right)
     if found is None:
         return None
     costs = np.abs(found.ineqlin.marginals).reshape(2, -1).max(axis=0, initial=0.0)
@@ -58,12 +72,13 @@ def smallest_epsilon(oracle: WeightOracle, parity: Parity) -> float | None:
 
 def smallest_cap(oracle: WeightOracle, parity: Parity) -> float | None:
     """Return the smallest largest weight with which the bounds can be met."""
-    sides, n = _sides(oracle, parity), len(oracle.block)
+    sides, n = sides_of(oracle, parity), len(oracle.block)
     n_levels = sides.left.shape[1] - n
     capped = sparse.hstack([sparse.eye_array(n), sparse.csr_array((n, n_levels)), -np.ones((n, 1))])
     held = sparse.hstack([sides.left, sparse.csr_array((len(sides.right), 1))])
     right = np.append(sides.right, np.zeros(n))
-    found = _solved(oracle, parity, sparse.vstack([held, capped]), right, np.inf)
+    free = sides._replace(most=np.full(len(sides.most), np.inf))
+    found = _solved(free, sparse.vstack([held, capped]), right)
     return None if found is None else float(found.fun)
 
 
@@ -78,7 +93,8 @@ def _meets(oracle: WeightOracle, parity: Parity, epsilon: float) -> bool:
     return missed is not None and missed.by <= FEASIBLE
 
 
-def _sides(oracle: WeightOracle, parity: Parity) -> _Sides:
+def sides_of(oracle: WeightOracle, parity: Parity) -> LinearSides:
+    """Write the bounds of a problem as linear inequalities."""
     means, lefts, rights, entries = oracle.matrix(parity), [], [], []
     for place, member in enumerate(parity.members):
         share = parity.share[member.groups]
@@ -99,31 +115,27 @@ def _sides(oracle: WeightOracle, parity: Parity) -> _Sides:
         entries.append(np.column_stack([group + member.groups.start, outcome]))
     left = np.vstack([pair[0] for pair in lefts] + [pair[1] for pair in lefts])
     right = np.concatenate([pair[0] for pair in rights] + [pair[1] for pair in rights])
-    return _Sides(sparse.csr_array(left), right, np.concatenate(entries))
-
-
-def _solved(oracle: WeightOracle, parity: Parity, left: Any, right: Floats, largest: float) -> Any:
-    """Minimise the last unknown, at least 0, over factors, levels and it."""
-    n, n_unknowns = len(oracle.block), left.shape[1]
-    totals = oracle.matrix(parity)[:, -1]
-    equal = sparse.hstack(
-        [sparse.csr_array(totals), sparse.csr_array((len(totals), n_unknowns - n))]
-    )
-    low = np.full(n_unknowns, -np.inf)
-    low[:n] = low[-1] = 0.0
     levels = np.array([member.bound.lowest_level for member in parity.members])
-    low[n:-1] = np.repeat(levels, (n_unknowns - n - 1) // len(levels))
-    high = np.full(n_unknowns, np.inf)
-    high[:n] = largest
-    cost = np.zeros(n_unknowns)
-    cost[-1] = 1.0
+    n_levels = len(levels) * means.shape[1]
+    return LinearSides(
+        sparse.csr_array(left),
+        right,
+        np.concatenate(entries),
+        np.pad(means[:, -1], ((0, 0), (0, n_levels))),
+        np.append(np.zeros(means.shape[2]), np.repeat(levels, means.shape[1])),
+        np.append(np.full(means.shape[2], oracle.largest), np.full(n_levels, np.inf)),
+    )
+
+
+def _solved(sides: LinearSides, left: Any, right: Floats) -> Any:
+    """Minimise one more unknown, at least 0."""
     found = linprog(
-        cost,
+        np.append(np.zeros(len(sides.least)), 1.0),
         A_ub=left,
         b_ub=right,
-        A_eq=equal,
-        b_eq=np.ones(len(totals)),
-        bounds=np.column_stack([low, high]),
+        A_eq=sparse.csr_array(np.pad(sides.totals, ((0, 0), (0, 1)))),
+        b_eq=np.ones(len(sides.totals)),
+        bounds=np.column_stack([np.append(sides.least, 0.0), np.append(sides.most, np.inf)]),
         method="highs",
     )
     return found if found.status == 0 else None

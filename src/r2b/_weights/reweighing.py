@@ -24,9 +24,11 @@ from r2b._labels.debiasing import Options, Settings, request_and_settings, takes
 from r2b._labels.task import by_row, refuse_scores
 from r2b._solve.certificate import PROVEN
 from r2b._solve.oracle import oracle_of
+from r2b._solve.settings import SETTINGS
 from r2b._solve.solvers import Limits, Status
 from r2b._solve.solvers.driver import Stage, run
 from r2b._solve.solvers.newton import Newton
+from r2b._weights.interior import LARGEST, interior_prices
 from r2b._weights.limits import FEASIBLE, least_missed, smallest_cap, smallest_epsilon
 from r2b._weights.result import RowWeights, WeightRule, certify
 from r2b._weights.rows import CURVATURE, WeightOracle, with_totals
@@ -122,7 +124,7 @@ def reweighed(
     refuse_scores(data)
     largest = _largest(max_weight)
     task = _task_of(data, request, largest, representation)
-    prices, status, residual = _solve(task, settings)
+    prices, status, residual = _solve(task, request, settings)
     rule = WeightRule(data.schema, task.families, frozen(prices), largest)
     certificate = certify(task.oracle, task.parity, prices)
     if not status.ok or not certificate.holds:
@@ -183,14 +185,20 @@ def _task_of(
     return _Task(oracle, families, whole, list(compared))
 
 
-def _solve(task: _Task, settings: Settings) -> tuple[Floats, Status, float]:
+def _solve(task: _Task, request: Request, settings: Settings) -> tuple[Floats, Status, float]:
     parity, curvature = task.parity, CURVATURE
     if parity.design is None:  # means move more where a group is to weigh less than it does
         curvature *= float((parity.cell_share / parity.share).max())
     newton = Newton(task.oracle, parity, 1.0 / curvature)
     start = np.zeros((parity.n_groups, len(task.outcomes) + 1))
     limits = Limits(settings.max_iter, settings.time_limit, settings.progress)
-    outcome = run([Stage(newton, settings.tol, settings.max_iter)], start, limits)
+    first = Stage(newton, settings.tol, min(settings.max_iter, SETTINGS.newton_steps))
+    outcome = run([first], start, limits)
+    if outcome.status is Status.STALLED:
+        _refuse_infeasible(task, request)
+        if len(task.oracle.block) <= LARGEST:
+            outcome.prices = interior_prices(task.oracle, parity)
+        outcome = run([Stage(newton, settings.tol, settings.max_iter)], outcome.prices, limits)
     status = outcome.status
     if status is Status.SOLVED and not outcome.prices.any():
         status = Status.ALREADY_FAIR

@@ -111,7 +111,11 @@ class Newton:
             state = replace(state, curvature=self._curvature(state.prices))
         damping = max(state.damping, 1e-13)
         while damping < 1e3:
-            candidate = self._moved(state, damping, 1.0)
+            try:
+                prices = state.prices + self.direction(state, damping / self.lam)
+                candidate = self._at(prices, damping / 20)
+            except np.linalg.LinAlgError:  # singular to the last bit: more damping will do
+                candidate = None
             if candidate is not None and self._accepts(state, candidate):
                 # The curvature of a sample is an estimate, and kept as long as it serves.
                 serves = self.lean is not None and candidate.residual <= 0.1 * state.residual
@@ -122,20 +126,7 @@ class Newton:
         safe = self._at(state.prices + self.gamma * state.gap, 1e-2)
         if safe.merit <= state.merit or safe.residual < state.residual:
             return safe
-        # A whole step may jump to and fro over a kink that rounding hides from the merit.
-        for part in 0.5 ** np.arange(1, 8):
-            shorter = self._moved(state, _NOISE, part)
-            if shorter is not None and shorter.residual < state.residual:
-                return shorter
         return replace(state, stalled=True)
-
-    def _moved(self, state: NewtonState, damping: float, part: float) -> NewtonState | None:
-        """Go a part of the way that a damped step goes; None where its system is singular."""
-        try:
-            prices = state.prices + part * self.direction(state, damping / self.lam)
-        except np.linalg.LinAlgError:  # to the last bit: more damping will do
-            return None
-        return self._at(prices, damping / 20)
 
     def _step_on_sample(self, state: NewtonState, sample: Oracle) -> NewtonState:
         """Step to the answer of the sample, corrected to have the means of all rows here.
