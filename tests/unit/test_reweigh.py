@@ -8,6 +8,12 @@ import numpy as np
 import pytest
 
 import r2b
+from r2b._constraints.families.request import Request
+from r2b._data import read
+from r2b._weights import reweighing
+from r2b._weights.interior import interior_prices
+from r2b._weights.limits import FEASIBLE, least_missed
+from r2b._weights.result import certify
 from r2b.errors import DataWarning, InfeasibleError, ParameterError, UnseenError
 from tests.support.reweighing_qp import least_change
 
@@ -52,6 +58,27 @@ def test_weights_are_those_of_a_general_solver(seed, bound):
     assert change == pytest.approx(value, abs=1e-6)
     assert found.certificate.objective == pytest.approx(change, abs=1e-12)
     assert found.weights.min() >= 0 and (largest is None or found.weights.max() <= largest)
+
+
+@pytest.mark.parametrize("bound", ["range", "to_overall", "ratio", "target", "to_reference"])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_interior_point_method_alone_finds_prices_close_to_optimal(seed, bound):
+    y, columns, rng = drawn(seed + 50)
+    weight = 10.0 ** rng.uniform(-2, 0, len(y))
+    asked = {"bound": bound, "epsilon": [0.0, 0.01][seed % 2], "families": "both"}
+    asked |= {"target": "population"} if bound == "target" else {}
+    asked |= {"reference": "highest"} if bound == "to_reference" else {}
+    data = read(y, sensitive_features=columns, sample_weight=weight)
+    task = reweighing._task_of(data, Request(**asked), np.inf, None)
+    missed = least_missed(task.oracle, task.parity)
+    if missed.by > FEASIBLE:
+        with pytest.raises(InfeasibleError):
+            r2b.reweigh(y, sensitive_features=columns, sample_weight=weight, **asked)
+        return
+    proof = certify(task.oracle, task.parity, interior_prices(task.oracle, task.parity))
+    assert proof.excess <= 1e-4 and abs(proof.relative_gap) <= 1e-6
+    found = r2b.reweigh(y, sensitive_features=columns, sample_weight=weight, **asked)
+    assert found.certificate.objective == pytest.approx(proof.objective, rel=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(4))

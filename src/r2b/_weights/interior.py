@@ -19,34 +19,37 @@ LARGEST = 2_000  # rows: a step solves for all of them
 _STEPS = 100
 _SOFT = 1e-12  # of levels, which cost nothing, and of prices that differ in nothing
 _TO_BOUNDARY = 0.99
-_ENOUGH = 1e-16  # mean product of slacks and duals, beyond which rounding grows
+_ENOUGH = 1e-16  # mean product of slacks and duals
+_LOST = 1e4  # times the least error, where rounding has taken over
 
 
 def interior_prices(oracle: WeightOracle, parity: Parity) -> Floats:
     """Return nearly optimal prices of a problem that has a solution."""
     sides, n = sides_of(oracle, parity), len(oracle.block)
-    n_x, totals = len(sides.least), sides.totals
-    share = oracle.block.weights / oracle.total_weight
-    square = np.diag(np.append(share, np.zeros(n_x - n)))
-    unit = np.eye(n_x)
-    capped = np.flatnonzero(np.isfinite(sides.most))
-    floored = np.flatnonzero(np.isfinite(sides.least))
-    limits = np.vstack([sides.left.toarray(), unit[capped], -unit[floored]])
-    right = np.concatenate([sides.right, sides.most[capped], -sides.least[floored]])
+    n_x, n_sides, left = len(sides.least), len(sides.entries), sides.left.toarray()
+    high, low, top = left[:n_sides], -left[n_sides:], sides.right[:n_sides]
+    fixed = (high == low).all(axis=1) & (top == -sides.right[n_sides:])
+    equal, equal_to = (
+        np.concatenate([sides.totals, high[fixed]]),
+        np.append(np.ones(len(sides.totals)), top[fixed]),
+    )
+    free = np.flatnonzero(np.tile(~fixed, 2))
+    unit, capped, floored = np.eye(n_x), np.isfinite(sides.most), np.isfinite(sides.least)
+    limits = np.vstack([left[free], unit[capped], -unit[floored]])
+    right = np.concatenate([sides.right[free], sides.most[capped], -sides.least[floored]])
+    square = np.append(oracle.block.weights / oracle.total_weight, np.zeros(n_x - n))
     x = np.append(np.full(n, min(1.0, 0.5 * oracle.largest)), np.zeros(n_x - n))
-    y, z = np.zeros(len(totals)), np.ones(len(right))
-    s = np.maximum(right - limits @ x, 1.0)
-    cost = -np.append(share, np.zeros(n_x - n))
-    best: tuple[float, int, Floats, Floats] = (np.inf, -1, y, z)
+    y, z, s = np.zeros(len(equal)), np.ones(len(right)), np.maximum(right - limits @ x, 1.0)
+    best = (np.inf, 0, y, z)
     for step in range(_STEPS):
-        slope = square @ x + cost + totals.T @ y + limits.T @ z
-        apart, off, product = totals @ x - 1.0, limits @ x + s - right, float(s @ z) / len(s)
-        error = max(product, *(np.abs(each).max() for each in (slope, apart, off)))
+        slope = square * x - square + equal.T @ y + limits.T @ z
+        apart, off, product = equal @ x - equal_to, limits @ x + s - right, float(s @ z) / len(s)
+        error = max(product, *(float(np.abs(each).max()) for each in (slope, apart, off)))
         best = min(best, (error, step, y, z))
-        if product <= _ENOUGH:
+        if product <= _ENOUGH or not error <= _LOST * best[0]:
             break
-        inner = square + limits.T @ ((z / s)[:, None] * limits) + _SOFT * unit
-        system = lu_factor(np.block([[inner, totals.T], [totals, -_SOFT * np.eye(len(y))]]))
+        inner = np.diag(square + _SOFT) + limits.T @ ((z / s)[:, None] * limits)
+        system = lu_factor(np.block([[inner, equal.T], [equal, -_SOFT * np.eye(len(y))]]))
         products = s * z
         for part in (1.0, _TO_BOUNDARY):
             pushed = (z * off - products) / s
@@ -55,13 +58,18 @@ def interior_prices(oracle: WeightOracle, parity: Parity) -> Floats:
             ds, dz = -off - moved, pushed + z / s * moved
             length = part * _length(s, ds, z, dz)
             centre = float((s + length * ds) @ (z + length * dz)) / len(s)
-            products = s * z + ds * dz - (centre / product) ** 3 * product
+            products = s * z + ds * dz - min(1.0, centre / product) ** 3 * product
         x, y = x + length * found[:n_x], y + length * found[n_x:]
         s, z = s + length * ds, z + length * dz
-    prices = np.zeros((parity.n_groups, (n_x - n) // len(parity.members)))
-    *_, prices[:, -1], duals = best
-    high, low = duals[: len(sides.right)].reshape(2, -1)
-    np.add.at(prices, tuple(sides.entries.T), high - low)
+    *_, y, z = best
+    prices, duals = (
+        np.zeros((parity.n_groups, (n_x - n) // len(parity.members))),
+        np.zeros(len(left)),
+    )
+    duals[free] = z[: len(free)]
+    duals[:n_sides][fixed] = y[len(prices) :]
+    prices[tuple(sides.entries.T)] = duals[:n_sides] - duals[n_sides:]
+    prices[:, -1] = y[: len(prices)]
     return parity.settle(prices / parity.share[:, None])
 
 

@@ -24,7 +24,7 @@ from r2b._labels.debiasing import Options, Settings, request_and_settings, takes
 from r2b._labels.task import by_row, refuse_scores
 from r2b._solve.certificate import PROVEN
 from r2b._solve.oracle import oracle_of
-from r2b._solve.settings import SETTINGS
+from r2b._solve.settings import SETTINGS, TOLERANCE
 from r2b._solve.solvers import Limits, Status
 from r2b._solve.solvers.driver import Stage, run
 from r2b._solve.solvers.newton import Newton
@@ -127,7 +127,9 @@ def reweighed(
     prices, status, residual = _solve(task, request, settings)
     rule = WeightRule(data.schema, task.families, frozen(prices), largest)
     certificate = certify(task.oracle, task.parity, prices)
-    if not status.ok or not certificate.holds:
+    if certificate.holds and settings.tol >= TOLERANCE and not status.ok:
+        status = Status.SOLVED
+    elif not certificate.holds or not status.ok:
         _refuse_infeasible(task, request)
         status = Status.NOT_CERTIFIED if status.ok else status
         message = f"{status.value}: residual {residual:.1e}. {status.advice}"
