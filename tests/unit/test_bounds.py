@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -255,6 +256,11 @@ def test_shifts_are_the_transpose_of_means(name):
     # the squared length of shifts by that of prices, in their own weights
     length = float(parity.cell_share @ (shifts**2).sum(axis=1))
     assert length <= parity.scale * parity.product(prices, prices) + 1e-12
+    design = rng.normal(size=(5, 5))  # signed, as that of moments
+    signed = replace(parity, design=design - design.mean(axis=1)[:, None], share=np.ones(5))
+    pairs = signed.design.T @ (signed.cell_share[:, None] * signed.design)
+    largest = np.linalg.eigvalsh(pairs).max() * np.linalg.norm(signed.outcomes, 2) ** 2
+    assert largest <= signed.scale * (1 + 1e-12)
     curvature = rng.normal(size=(3, 3))
     np.testing.assert_allclose(
         parity.curvature(curvature), parity.outcomes @ curvature @ parity.outcomes.T

@@ -161,8 +161,33 @@ def test_the_interior_point_without_a_polish_comes_near(case):
 @named
 def test_the_interior_point_with_its_polish_is_exact(case):
     outcome = alone(case, InteriorPoint(case.problem, case.newton()), 25, 0.0, final=False)
-    assert case.judged(outcome.prices) <= CERTIFIED
-    assert len(outcome.history) < 20 and outcome.residual <= 1e-10
+    assert case.judged(outcome.prices) <= CERTIFIED and outcome.residual <= 1e-10
+    raw = alone(case, InteriorPoint(case.problem), 60, 0.0, final=False)
+    assert len(outcome.history) <= len(raw.history) - 3  # the polish ends it early
+
+
+def test_groups_of_little_weight_may_have_high_prices():
+    labels = np.random.default_rng(0).dirichlet(np.ones(4), 60)
+    weight = np.where(np.arange(60) % 3 > 0, 1.0, 1e-8)
+    rows = merge(read(labels, sensitive_features=np.arange(60) % 3, sample_weight=weight))
+    parity = Parity.of_groups(range_bound(0.01, 4), rows.cell_weight)
+    newton = Newton(Oracle.of(rows), parity, 1.0)
+    method = InteriorPoint(Problem(rows, parity), newton)
+    state = method.start(np.zeros(1))
+    while not state.stalled:
+        state = method.step(state)
+    assert state.residual <= 1e-10 and state.complementarity <= 1e-6
+
+
+def test_a_class_that_no_row_may_have_starts_with_a_dual_for_it():
+    case = Small("target", 0.0)
+    (member,) = case.task.parity.members
+    bound = replace(member.bound, target=np.array([0.5, 0.5, 0.0, 0.0]))
+    parity = replace(case.task.parity, members=(replace(member, bound=bound),))
+    method = InteriorPoint(replace(case.problem, parity=parity))
+    start = method.start(np.zeros(1)).point
+    assert (start.x > 0).all() and (start.z > 0).all()
+    assert (start.z[:, 2:] > start.z[:, :2].max()).all()
 
 
 @named
@@ -194,6 +219,20 @@ def test_thresholds_alone(epsilon, lam):
     outcome = alone(case, solver, 40, 1e-11)
     assert outcome.status.ok and case.judged(outcome.prices) <= CERTIFIED
     assert len(outcome.history) < 30
+
+
+def test_rows_that_keep_their_label_keep_their_threshold():
+    pytest.importorskip("numba")
+    case = Small("range", 0.01, 0.4, rows=300)
+    solver = Thresholds(ClassOracle.of(case.problem.rows_in_memory), case.task.parity, 0.4)
+    state = solver.start(np.zeros((3, 4)))
+    for _ in range(3):
+        state = solver.step(state)
+        best, gives_up = -state.prices.min(axis=1)[:, None], solver.look(state.prices).level
+        whole = gives_up > best
+        assert (state.level[~whole] == gives_up[~whole]).all()
+        assert ((state.level >= best) & (state.level <= gives_up))[whole].all()
+        assert (state.level < gives_up)[whole].any()
 
 
 # --- Newton by definition ---
@@ -291,6 +330,9 @@ def test_the_interior_point_s_residuals_are_derivatives_of_the_lagrangian(case):
         )
         return (lagrangian(case, method, ahead) - lagrangian(case, method, behind)) / (2 * h)
 
+    names = ("stationary", "row_sum", "upper", "lower", "balance")
+    largest = max(np.abs(getattr(gaps, name)).max(initial=0.0) for name in names)
+    assert method._state(at).residual == max(largest, method.complementarity(at))
     weight = method.rows.weight
     d = rng.normal(size=at.x.shape)
     assert slope(x=d) == pytest.approx((weight[:, None] * gaps.stationary * d).sum(), abs=1e-7)

@@ -98,9 +98,9 @@ class Counting(ABC):
 
     def sums(self, cells: Layout, values: Floats, *, power: int = 1) -> Floats:
         """Add up values of cells, or tables of values, by group, times a power of their parts."""
-        design = self.design(cells)
-        with one_blas_thread(design.size):
-            return np.tensordot(design.T**power, values, axes=1)
+        parts = self.design(cells) if power == 1 else self.design(cells) ** power
+        with one_blas_thread(parts.size):
+            return np.tensordot(parts, values, axes=(0, 0))
 
     def counted(self, cells: Layout) -> Flags:
         """Return which cells the family counts."""

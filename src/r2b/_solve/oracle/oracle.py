@@ -177,7 +177,7 @@ class Oracle:
         """
         labels = rows.matrix if rows.classes is None else np.ascontiguousarray(rows.classes)
         assert labels is not None
-        design = rows.cells if parity is None else parity.matrix[rows.cells]
+        design = rows.cells if parity is None else parity.matrix.take(rows.cells, axis=0)
         block = Block(labels, design, np.empty(0) if rows.weight is None else rows.weight, truth)
         return cls._of(rows, block, None if parity is None else parity.share, threads, kernel)
 

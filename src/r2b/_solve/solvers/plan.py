@@ -142,10 +142,10 @@ def solve(
     start : ndarray of shape (n_groups, n_classes), optional
         Prices near the answer, such as those of a similar problem.
     """
-    refuse_large_systems(problem)
     prices = np.zeros((problem.n_groups, problem.n_outcomes)) if start is None else start
     plan = stages(problem, oracle, samples, tol, warm=start is not None)
     with one_blas_thread(problem.rows.entries):
+        refuse_large_systems(problem)
         outcome = run(plan, prices, limits or Limits(), problem.parity)
     unsolved = outcome.status in (Status.STALLED, Status.OUT_OF_ITERATIONS)
     if unsolved and not isinstance(problem.rows, Extent) and infeasible(problem):
