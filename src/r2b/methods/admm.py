@@ -11,7 +11,6 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from r2b._constraints.bounds import RangeBound
 from r2b._constraints.epsilon import Epsilon
 from r2b._constraints.families.request import one_of
 from r2b._data import Dataset
@@ -19,7 +18,6 @@ from r2b._data.arrays import Array, Floats
 from r2b._data.compute import generator
 from r2b.methods.base import LabelMethod, at_least
 from r2b.methods.binary import (
-    GroupedRows,
     answer,
     free_thresholds,
     grouped_labels,
@@ -204,13 +202,26 @@ class R2B(LabelMethod):
         # Taken from the labels once, and afresh in every fit; the means of a later round's F are
         # not those of any label.
         rho = rows.overall(labels) if self.target == "population" else None
+        nearest = (
+            (lambda means: bound.project(means, rows.weight).means)
+            if rho is None
+            else box(rho, bound.epsilon)
+        )
         weight, rng = rows.row_weight[:, None], generator(self.random_state)
+        gamma, epsilon = self.lam + self.tau, bound.epsilon
         iterates = _Iterates.begin(labels, self.tau, self.lam)
         found: Floats | None = None
         thresholds, history = [], []
         for _ in range(self.max_rounds):
             scores, before = iterates.scores(), iterates.z
-            found = self._thresholds(rows, scores, bound, rho, rng, found)
+            if self.binary == "sgd":
+                # Scores change little from round to round, so the thresholds of one are a good
+                # start for the next.
+                found = self.descent.thresholds(rows, scores, gamma, nearest, rng, found)
+            elif rho is None:
+                found = free_thresholds(rows, scores, gamma, epsilon)
+            else:
+                found = pinned_thresholds(rows, scores, gamma, rho, epsilon)
             h = iterates.advance(scores, found[rows.groups])
             new = iterates.returned()
             thresholds.append(found)
@@ -231,32 +242,6 @@ class R2B(LabelMethod):
         self.thresholds_: Floats = np.stack(thresholds)
         self.history_, self.rho_ = tuple(history), rho
 
-    def _thresholds(
-        self,
-        rows: GroupedRows,
-        scores: Floats,
-        bound: RangeBound,
-        rho: Floats | None,
-        rng: np.random.Generator,
-        last: Floats | None,
-    ) -> Floats:
-        """Solve the binary problems of a round: thresholds (n_groups, L) for the scores F."""
-        gamma, epsilon = self.lam + self.tau, bound.epsilon
-        if self.binary == "sgd":
-            nearest = (
-                box(rho, epsilon)
-                if rho is not None
-                else lambda means: bound.project(means, rows.weight).means
-            )
-            # Scores change little from round to round, so the thresholds of one are a good start
-            # for the next.
-            return self.descent.thresholds(rows, scores, gamma, nearest, rng, last)
-        return (
-            free_thresholds(rows, scores, gamma, epsilon)
-            if rho is None
-            else pinned_thresholds(rows, scores, gamma, rho, epsilon)
-        )
-
     def _respond(self, labels: Floats, groups: Array) -> Floats:
         iterates = _Iterates.begin(labels, self.tau, self.lam)
         for found in self.thresholds_:
@@ -264,7 +249,7 @@ class R2B(LabelMethod):
         return iterates.returned(self.output)
 
 
-class R2B0(HTO):
+class R2B0(LabelMethod):
     """The paper's R2B0, "a single round of R2B", in either of its two readings.
 
     As the paper's tables behave (the default), it is RTO with gamma 1 on each class, then rows
@@ -306,21 +291,15 @@ class R2B0(HTO):
     name = "R2B0"
 
     def __init__(self, epsilon: Epsilon = 0.0, *, reading: Reading = "tables") -> None:
-        super().__init__(epsilon, gamma=1.0)
         one_of("reading", reading, get_args(Reading))
-        self.reading = reading
-        self._round = R2B(epsilon, max_rounds=1) if reading == "algorithm" else None
+        self.epsilon, self.reading = epsilon, reading
+        self._method = (
+            R2B(epsilon, max_rounds=1) if reading == "algorithm" else HTO(epsilon, gamma=1.0)
+        )
 
     def _learn(self, dataset: Dataset) -> None:
-        if self._round is None:
-            super()._learn(dataset)
-            return
-        self._round._learn(dataset)
-        self.thresholds_ = self._round.thresholds_
+        self._method._learn(dataset)
+        self.rho_, self.thresholds_ = self._method.rho_, self._method.thresholds_
 
     def _respond(self, labels: Floats, groups: Array) -> Floats:
-        return (
-            super()._respond(labels, groups)
-            if self._round is None
-            else self._round._respond(labels, groups)
-        )
+        return self._method._respond(labels, groups)

@@ -162,25 +162,16 @@ class LabelMethod(Learner):
         self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False
     ) -> Floats:
         """Fit and apply to the same rows."""
-        self.fit(
-            y,
-            sensitive_features=sensitive_features,
-            sample_weight=sample_weight,
-            normalize=normalize,
-        )
-        return self.transform(y, sensitive_features=sensitive_features, normalize=normalize)
+        known = {"sensitive_features": sensitive_features, "normalize": normalize}
+        return self.fit(y, sample_weight=sample_weight, **known).transform(y, **known)
 
     def _apply(self, dataset: Dataset) -> Floats:
         n_classes, groups = dataset.n_classes, dataset.cells.codes
         if not dataset.labels.is_soft:
             # One answer per (group, class), then a lookup.
-            table = np.stack(
-                [
-                    self._respond(np.eye(n_classes), np.full(n_classes, group))
-                    for group in range(dataset.n_cells)
-                ]
-            )
-            return table[groups, dataset.labels.array]
+            pairs = np.divmod(np.arange(dataset.n_cells * n_classes), n_classes)
+            table: Floats = self._respond(np.eye(n_classes)[pairs[1]], pairs[0])
+            return np.asarray(table[groups * n_classes + dataset.labels.array])
         out = np.empty((dataset.n_rows, n_classes))
         for part in matrix_parts(dataset.n_rows, n_classes):
             out[part] = self._respond(dataset.labels.array[part].astype(np.float64), groups[part])

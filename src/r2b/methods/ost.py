@@ -92,28 +92,18 @@ def _root(
 ) -> Floats:
     """Return the prices at the root of a decreasing function of one number.
 
-    The bracket closes by turns with the secant and in the middle. Where the function jumps over 0,
-    as it does on class labels, the bracket ends as two neighbouring numbers, and the prices are
-    mixed so that 0 is met: a mean, monotone in its price, stays between the two.
+    Where the function jumps over 0, as it does on class labels, the prices on both sides of the
+    jump are mixed so that 0 is met: a mean, monotone in its price, stays between the two.
     """
     (above, first), (below, second) = function(low), function(high)
-    # Every other step halves the bracket, so that neighbouring numbers are reached from any finite
-    # bracket.
-    for step in range(2_400):
-        if above <= tolerance:
-            return first
-        if below >= -tolerance:
-            return second
-        middle = low + (high - low) / 2
-        if not low < middle < high:
-            break
-        secant = low + (high - low) * above / (above - below)
-        point = secant if step % 2 == 0 and low < secant < high else middle
-        value, prices = function(point)
-        if value >= 0:
-            low, above, first = point, value, prices
-        else:
-            high, below, second = point, value, prices
+    if above > tolerance and below < -tolerance:
+        root = brentq(lambda at: function(at)[0], low, high, xtol=1e-300, rtol=4 * _ROUNDING)
+        apart = 8 * _ROUNDING * abs(root)
+        (above, first), (below, second) = function(root - apart), function(root + apart)
+    if above <= tolerance:
+        return first
+    if below >= -tolerance:
+        return second
     return first + (second - first) * (above / (above - below))
 
 

@@ -136,15 +136,6 @@ class Reweighing(Learner):
         self, y: Any, *, sensitive_features: Any, sample_weight: Any = None, normalize: bool = False
     ) -> Floats:
         """Fit, and give the weights of the same rows."""
-        self.fit(
-            y,
-            sensitive_features=sensitive_features,
-            sample_weight=sample_weight,
-            normalize=normalize,
-        )
-        return self.transform(
-            y,
-            sensitive_features=sensitive_features,
-            sample_weight=sample_weight,
-            normalize=normalize,
-        )
+        known = {"sensitive_features": sensitive_features, "normalize": normalize}
+        fitted = self.fit(y, sample_weight=sample_weight, **known)
+        return fitted.transform(y, sample_weight=sample_weight, **known)

@@ -91,8 +91,23 @@ class Descent:
         being the projection on the allowed means. So epsilon enters in one way whatever its size;
         the published code solves another problem up to 0.002.
         """
-        found = np.zeros((len(rows.weight), scores.shape[1])) if start is None else start
-        found = self._averaged(rows, scores, gamma, nearest, rng, found) if self.steps else found
+        n_groups = len(rows.weight)
+        found = np.zeros((n_groups, scores.shape[1])) if start is None else start
+        if self.steps:
+            step = gamma * float(np.sqrt(self.batch_size / self.steps))
+            ends = np.cumsum(rows.share)  # group s fills (s, s + 1]
+            first, last = rows.start[:-1, None], rows.start[1:, None] - 1
+            total = np.zeros_like(found)
+            size = max(1, (1 << 20) // (n_groups * self.batch_size))  # minibatches of a call
+            for begin in range(0, self.steps, size):
+                shape = min(size, self.steps - begin), n_groups, self.batch_size
+                drawn = rng.random(shape) + np.arange(n_groups)[:, None]
+                for batch in np.clip(np.searchsorted(ends, drawn), first, last):
+                    h = answer(scores[batch], found[:, None, :], gamma).mean(axis=1)
+                    onward = found / step + h
+                    found = step * (onward - nearest(onward))
+                    total += found
+            found = total / self.steps
         for _ in range(self.epochs):
             # The dual is smooth with constant 1 / gamma, so steps of gamma never overshoot.
             onward = found / gamma + rows.means(answer(scores, found[rows.groups], gamma))
@@ -101,31 +116,6 @@ class Descent:
             if moves <= self.tol * gamma:
                 break
         return found
-
-    def _averaged(
-        self,
-        rows: GroupedRows,
-        scores: Floats,
-        gamma: float,
-        nearest: Callable[[Floats], Floats],
-        rng: np.random.Generator,
-        found: Floats,
-    ) -> Floats:
-        step = gamma * float(np.sqrt(self.batch_size / self.steps))
-        ends = np.cumsum(rows.share)  # group s fills (s, s + 1]
-        first, last = rows.start[:-1, None], rows.start[1:, None] - 1
-        total = np.zeros_like(found)
-        size = max(1, (1 << 20) // (len(rows.weight) * self.batch_size))  # minibatches of a call
-        for begin in range(0, self.steps, size):
-            drawn = (
-                rng.random((min(size, self.steps - begin), len(rows.weight), self.batch_size))
-                + np.arange(len(rows.weight))[:, None]
-            )
-            for batch in np.clip(np.searchsorted(ends, drawn), first, last):
-                onward = found / step + answer(scores[batch], found[:, None, :], gamma).mean(axis=1)
-                found = step * (onward - nearest(onward))
-                total += found
-        return total / self.steps
 
 
 class RTO(Shown):
@@ -227,14 +217,9 @@ class RTO(Shown):
         rows = GroupedRows.of(groups.codes, weight, groups.n_cells)
         column = f[rows.order, None]
         mean = float(rows.overall(column)[0])
-        target = (
-            self.rho
-            if self.rho is not None
-            else mean
-            if self.score_range == "unit"
-            else mean / 2 + 0.5
-        )
-        rho, epsilon = np.array([min(max(target, 0.0), 1.0)]), np.array([self.epsilon])
+        own = mean if self.score_range == "unit" else mean / 2 + 0.5
+        rho = np.clip([own if self.rho is None else self.rho], 0.0, 1.0)
+        epsilon = np.array([self.epsilon])
         nearest = box(rho, epsilon)
         if self.solver == "exact":
             thresholds = pinned_thresholds(rows, column, self.gamma, rho, epsilon)
