@@ -166,8 +166,6 @@ class R2B(LabelMethod):
            [ 0.28 ,  0.763, -0.043]])
     """
 
-    name = "R2B"
-
     def __init__(
         self,
         epsilon: Epsilon = 0.0,
@@ -287,8 +285,6 @@ class R2B0(LabelMethod):
            [0.917, 0.083],
            [0.361, 0.639]])
     """
-
-    name = "R2B0"
 
     def __init__(self, epsilon: Epsilon = 0.0, *, reading: Reading = "tables") -> None:
         one_of("reading", reading, get_args(Reading))

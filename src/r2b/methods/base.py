@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from inspect import signature
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -135,8 +135,6 @@ class LabelMethod(Learner):
     schema_ : Schema
         Classes and groups that were fitted.
     """
-
-    name: ClassVar[str]
 
     def transform(self, y: Any, *, sensitive_features: Any, normalize: bool = False) -> Floats:
         """Apply what was learnt to rows of the fitted classes and groups.

@@ -45,8 +45,6 @@ class Exact(LabelMethod):
            [0.667, 0.333]])
     """
 
-    name = "exact"
-
     def __init__(
         self,
         epsilon: Epsilon = 0.0,
@@ -81,8 +79,6 @@ class Unchanged(LabelMethod):
     array([[1., 0.],
            [0., 1.]])
     """
-
-    name = "none"
 
     def _learn(self, dataset: Dataset) -> None:
         pass

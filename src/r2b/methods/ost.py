@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -203,8 +203,6 @@ class OST(LabelMethod):
            [1. , 0. ],
            [0. , 1. ]])
     """
-
-    name: ClassVar[str] = "OST"
 
     def __init__(self, epsilon: Epsilon = 0.0) -> None:
         self.epsilon = epsilon

@@ -320,8 +320,6 @@ class HTO(LabelMethod):
            [0.5 , 0.5 ]])
     """
 
-    name = "HTO"
-
     def __init__(self, epsilon: Epsilon = 0.0, *, gamma: float = 0.01) -> None:
         self.epsilon = epsilon
         self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
