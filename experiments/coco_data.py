@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from experiments.coco_features import features_of
 from experiments.read_coco import read_coco, shares_of
-from r2b.errors import FileFormatError, MissingExtraError, ParameterError
+from r2b.errors import FileFormatError, ParameterError, require
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -106,19 +106,11 @@ def table_of(path: Path) -> dict[str, NDArray[Any]]:
         raise ParameterError(
             problem, remedy="Pass data= with the folder that holds it.", file=path.name
         )
-    try:
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError as error:
-        remedy = "Install it with: pip install 'r2b[frames]'."
-        raise MissingExtraError(
-            "pyarrow is not installed.", remedy=remedy, library="pyarrow"
-        ) from error
-    table = (
-        pyarrow.parquet.read_table(path)
-        if path.suffix == ".parquet"
-        else pyarrow.csv.read_csv(path)
-    )
+    needed = "Reading a table needs pyarrow"
+    if path.suffix == ".parquet":
+        table = require("pyarrow.parquet", needed, extra="frames").read_table(path)
+    else:
+        table = require("pyarrow.csv", needed, extra="frames").read_csv(path)
     return {name: np.asarray(table[name].to_numpy()) for name in table.column_names}
 
 

@@ -6,7 +6,7 @@ the images with torchvision: ``write_features(folder, split)`` does it once and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b.errors import FileFormatError, MissingExtraError, ParameterError
+from r2b.errors import FileFormatError, MissingExtraError, ParameterError, require
 
 Floats = NDArray[np.float64]
 
@@ -105,48 +105,21 @@ def extracted(
     -------
     ndarray of shape (n, d)
     """
-    torch = _torch()
+    torch = require("torch", "A network needs torch", extra="torch")
     was_training = bool(model.training)
     model.eval()
     found = []
     with torch.inference_mode():
-        for part in _batches(paths, batch):
-            found.append(
-                model(torch.stack([prepare(path) for path in part])).flatten(1).cpu().numpy()
-            )
+        for start in range(0, len(paths), batch):
+            part = torch.stack([prepare(path) for path in paths[start : start + batch]])
+            found.append(model(part).flatten(1).cpu().numpy())
     model.train(was_training)
     return np.concatenate(found).astype(np.float64)
 
 
-def prepared(pixels: Any) -> Any:
-    """Turn an image into what networks of ImageNet expect: short side 256, middle 224 x 224, colours centred and scaled.
-
-    Parameters
-    ----------
-    pixels : ndarray of shape (h, w, 3)
-        0 to 255.
-
-    Returns
-    -------
-    torch.Tensor of shape (3, 224, 224)
-    """
-    torch = _torch()
-    image = torch.as_tensor(np.array(pixels, dtype=np.float32)).permute(2, 0, 1) / 255
-    short = min(image.shape[1:])
-    # Cut off and rounded as torchvision does: a pixel to the side is another image to a network.
-    size = [int(256 * side / short) for side in image.shape[1:]]
-    image = torch.nn.functional.interpolate(
-        image[None], size=size, mode="bilinear", align_corners=False, antialias=True
-    )[0]
-    top, left = (round((side - 224) / 2) for side in size)
-    middle, spread = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
-    return (image[:, top : top + 224, left : left + 224] - middle[:, None, None]) / spread[
-        :, None, None
-    ]
-
-
 def _resnet50() -> tuple[Any, Callable[[Path], Any]]:
-    torch = _torch()
+    """Return ResNet-50 without its last layer, and how it expects an image."""
+    torch = require("torch", "A network needs torch", extra="torch")
     try:
         pillow, models = import_module("PIL.Image"), import_module("torchvision.models")
     except ImportError as error:
@@ -155,30 +128,15 @@ def _resnet50() -> tuple[Any, Callable[[Path], Any]]:
             remedy="Install it with: pip install torchvision; or put a file of features beside the annotations.",
             library="torchvision",
         ) from error
-    model = models.resnet50(weights=models.ResNet50_Weights.IMAGENET1K_V1)
+    weights = models.ResNet50_Weights.IMAGENET1K_V1
+    model, prepared = models.resnet50(weights=weights), weights.transforms()
     model.fc = torch.nn.Identity()
 
     def prepare(path: Path) -> Any:
         with pillow.open(path) as image:
-            return prepared(np.asarray(image.convert("RGB")))
+            return prepared(image.convert("RGB"))
 
     return model, prepare
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError(
-            "torch is not installed.",
-            remedy="Install it with: pip install 'r2b[torch]'.",
-            library="torch",
-        ) from error
-    return torch
-
-
-def _batches(paths: Sequence[Path], size: int) -> Iterable[Sequence[Path]]:
-    return (paths[start : start + size] for start in range(0, len(paths), size))
 
 
 def _from_npz(path: Path) -> tuple[NDArray[Any], Floats]:
@@ -193,14 +151,8 @@ def _from_npz(path: Path) -> tuple[NDArray[Any], Floats]:
 
 
 def _from_parquet(path: Path) -> tuple[NDArray[Any], Floats]:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        remedy = "Install it with: pip install 'r2b[frames]'."
-        raise MissingExtraError(
-            "pyarrow is not installed.", remedy=remedy, library="pyarrow"
-        ) from error
-    table = pyarrow.parquet.read_table(path)
+    parquet = require("pyarrow.parquet", "Reading features needs pyarrow", extra="frames")
+    table = parquet.read_table(path)
     if "image_id" not in table.column_names:
         raise FileFormatError(
             f"{path.name} has no column 'image_id'.",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.experiment import IDENTITY, OWN_COLUMNS, Row
-from r2b.errors import FileFormatError, MissingExtraError
+from r2b.errors import FileFormatError, require
 
 
 def results_path(output: Path, name: str) -> Path:
@@ -64,7 +64,7 @@ def read_results(path: Path) -> list[Row]:
     FileFormatError
         The file has no column of run identities.
     """
-    parquet = _parquet()
+    parquet = require("pyarrow.parquet", "A results file needs pyarrow", extra="frames")
     table = parquet.read_table(path)
     missing = [name for name in OWN_COLUMNS if name not in table.column_names]
     if missing:
@@ -88,7 +88,7 @@ def finished(output: Path, name: str) -> dict[str, Row]:
 
 def write_results(path: Path, rows: Iterable[Row]) -> None:
     """Write rows as one Parquet file: the runner's columns, then the others in the order in which they turn up."""
-    parquet = _parquet()
+    parquet = require("pyarrow.parquet", "A results file needs pyarrow", extra="frames")
     import pyarrow
 
     listed = list(rows)
@@ -118,15 +118,3 @@ def _column(values: list[Any]) -> Any:
         if kinds == {int, float}
         else values
     )
-
-
-def _parquet() -> Any:
-    try:
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            "pyarrow is not installed.",
-            remedy="Install it with: pip install 'r2b[frames]'.",
-            library="pyarrow",
-        ) from error
-    return pyarrow.parquet
