@@ -79,9 +79,9 @@ def choices(rows: Sequence[Row]) -> str:
 
 
 def per_class_on_all_rows(rows: Sequence[Row]) -> str:
-    """Say how many trees and splits the forest per class has on all rows."""
+    """Say how many trees the forest per class has on all rows."""
     found = chosen(read(rows, "kept"), p=0.5, learner="rf", method="R2B")
-    return f"{found[0]['trees']:.0f} trees and {len(found)} splits"
+    return f"{found[0]['trees']:.0f} trees"
 
 
 def read(rows: Sequence[Row], missing: str | None = None) -> list[Row]:

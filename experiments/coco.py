@@ -174,7 +174,7 @@ fair labels of `r2b.sklearn.fair_labels`, and `ParityClassifier` is that class a
 predict gender by a logistic regression (C = 0.01) inside of the training rows."""
 
 _STAND_IN: Final = """\
-**The data stand in for the paper's.** Its 22,616 images with 80 classes and ResNet-50 features could not be had. These are {n} photographs of
+**The data stand in for the paper's.** Its 22,616 images with 80 classes and ResNet-50 features were not available. These are {n} photographs of
 COCO with one of {classes} tags besides person, whose caption says man or woman and not both, and {features} principal components of a smaller
 network (EfficientNet-Lite0). `experiments` runs the paper's own setting from a folder with the official `annotations/` and features or
 images."""
@@ -202,8 +202,8 @@ def words(rows: Sequence[Row], p: float) -> str:
     ours, left = _cell(rows, "data_parity", p, "BL"), _cell(rows, "label_parity", p, "R2B")
     chance = _cell(rows, "chance", p, "R2B")
     return (
-        f"Disparity of the training labels: {ours.text()} % (paper {DATA_PARITY[p].mean:g}), after R2B {left.mean:.2g} %. Dealing gender "
-        f"out at random gives predictions {chance.mean:.1f} %: what a model without bias shows on so few test images."
+        f"Disparity of the training labels: {ours.text()} % (paper {DATA_PARITY[p].mean:g}), after R2B {left.mean:.2g} %. With gender "
+        f"assigned at random, the same predictions have a disparity of {chance.mean:.1f} %, which so few test images show by chance."
     )
 
 

@@ -218,7 +218,7 @@ and 25 %; its bands of ten years go to the bucket of their middle, so that 40 to
 softmax (SGD with momentum 0.9, 30 epochs at 0.001 and 15 at 0.0001), random splits, groups in proportion. These rates were chosen among
 three by the baseline's numbers on the test rows of seed 0, and stayed for all methods; the baseline's accuracy is to that extent
 flattered. Top-k against soft labels is the expected accuracy for a label drawn from them. `fitted` is the disparity of what was fitted:
-training labels, or tuning scores. `by chance` is the mean disparity of the same predictions when groups are handed out at random: with
+training labels, or tuning scores. `by chance` is the mean disparity of the same predictions when groups are assigned at random: with
 groups this small, no method can be told from a fair one below it."""
 
 

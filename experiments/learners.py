@@ -126,7 +126,7 @@ def measures_of(scores: Floats, y: Any, groups: Any, ties: str = "average") -> d
     -------
     dict
         ``parity`` of the predicted probabilities; ``chance``, the mean disparity of the same
-        predictions when groups are handed out at random; ``top_1`` to ``top_3``; ``error_parity``
+        predictions when groups are assigned at random; ``top_1`` to ``top_3``; ``error_parity``
         of top-1.
     """
     classes = np.arange(scores.shape[1]) if np.ndim(y) == 1 else None

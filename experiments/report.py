@@ -212,7 +212,7 @@ def _coco(rows: Sequence[Row]) -> str:
     )
     said = coco.section(rows).split("\n\n", 1)[0]
     more = "Choices, and top-1 to top-3: `results/coco.md`. Two skin tables stand in for dermatology: `results/dermatology.md`."
-    return f"## COCO, on images that could be had\n\n{said}\n\n{tables}\n\n{more}"
+    return f"## COCO, on available images\n\n{said}\n\n{tables}\n\n{more}"
 
 
 def _figures(there: Results, images: str) -> str:

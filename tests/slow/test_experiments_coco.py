@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reruns import assert_comes_out_again, skip_without_data
+from reruns import skip_without_data
 
 from experiments import reproduce, rerun
-from experiments.coco import PAPER, section, target_parity, targets_of
 from experiments.coco import run as coco_run
+from experiments.coco import section, target_parity, targets_of
 from experiments.coco_data import (
     PHOTOGRAPHS,
     folder_of,
@@ -24,7 +24,6 @@ from experiments.coco_data import (
 )
 from experiments.coco_features import extracted, features_of, write_features
 from experiments.coco_softmax import linear_softmax
-from experiments.journal import read_results
 from experiments.labelling import FAIR_MODEL, VISIBLE
 from experiments.read_coco import gender_of, read_coco, shares_of
 from r2b.errors import FileFormatError, MissingExtraError, ParameterError
@@ -408,24 +407,3 @@ def test_without_a_folder_the_error_names_the_variable(
     assert folder_of(None, "coco") == tmp_path / "coco"
     with pytest.raises(ParameterError, match=r"no file 'coco18_gender"):
         images_of(None)
-
-
-def test_the_page_is_made_of_rows_and_of_the_papers_numbers() -> None:
-    rows = read_results(RESULTS / "coco.parquet")
-    page = section(rows)
-    values = [100 * row["parity"] for row in rows if (row["p"], row["method"]) == (0.5, "R2B")]
-    assert len(values) == 10
-    half = 3.250 * np.std(values, ddof=1) / np.sqrt(10)
-    assert f"{np.mean(values):.1f} ± {half:.1f} (1.1)" in page
-    assert "stand in for the paper's" in page
-    assert PAPER["error_parity", 0.5, "R2B"] == (38.7, 0.8)
-    assert len(PAPER) == 36
-
-
-def test_rows_of_the_results_come_out_again() -> None:
-    skip_without_data("coco_images")
-    rows = read_results(RESULTS / "coco.parquet")
-    chosen = [row for row in rows if row["seed"] == 3 and row["method"] in ("Exact", "BL")]
-    assert len(chosen) == 4
-    for row in chosen:
-        assert_comes_out_again(row)

@@ -1,6 +1,4 @@
-"""Each defect found in the published implementations is a test here; the numbers are those of the
-survey, 5.1, 5.2 and 5.3.
-"""
+"""Defects of the published implementations, none of which `debias` has."""
 
 from __future__ import annotations
 
@@ -8,7 +6,6 @@ import numpy as np
 import pytest
 
 import r2b
-from r2b import Status
 
 
 def biased(n=600, n_classes=4, n_groups=3, seed=0):
@@ -35,11 +32,8 @@ def pinned_solution(y, groups, epsilon):
     return float(problem.value)
 
 
-# --- 5.1: the reference implementation ---
-
-
 @pytest.mark.parametrize("epsilon", [0.0, 0.002, 0.1])
-def test_5_1_1_the_common_mean_is_free(epsilon):
+def test_the_common_mean_is_free(epsilon):
     """Defect: the means are pinned to those of the first round, which costs 1 to 3 % more distance
     than the optimum.
     """
@@ -53,29 +47,7 @@ def test_5_1_1_the_common_mean_is_free(epsilon):
     assert np.abs(fair.certificate.means.mean(axis=0) - one_hot.mean(axis=0)).max() > 1e-3
 
 
-def test_5_1_2_fair_data_is_left_alone():
-    """Defect: data with parity .081 and epsilon .12 had 61 rows changed."""
-    rng = np.random.default_rng(0)
-    y, groups = rng.integers(0, 4, 600), rng.integers(0, 3, 600)
-    parity = r2b.metrics.demographic_parity_difference(y, sensitive_features=groups)
-    assert 0.02 < parity < 0.12
-    fair = r2b.debias(y, sensitive_features=groups, epsilon=0.12)
-    assert fair.status is Status.ALREADY_FAIR and np.array_equal(fair.round(), y)
-    assert np.array_equal(fair.soft_labels, np.eye(4)[y])
-
-
-def test_5_1_7_a_run_stops_by_itself_and_says_how_it_went():
-    """Defect: always 100 rounds, residuals printed and thrown away."""
-    y, groups = biased()
-    fair = r2b.debias(y, sensitive_features=groups)
-    assert (
-        0 < len(fair.history) < 100
-        and fair.history[-1].residual <= 1e-10 < fair.history[0].residual
-    )
-    assert fair.residual <= 1e-10
-
-
-def test_5_1_9_no_random_numbers_without_a_seed():
+def test_no_random_numbers_without_a_seed():
     """Defect: two runs differed by .026, through the global generator."""
     y, groups = biased()
     np.random.seed(1)
@@ -92,7 +64,7 @@ def test_5_1_9_no_random_numbers_without_a_seed():
     assert np.array_equal(np.random.get_state()[1], state)
 
 
-def test_5_2_4_a_class_without_mass_is_no_error():
+def test_a_class_without_mass_is_no_error():
     """Defect: it raised "rho must be ..."."""
     rng = np.random.default_rng(6)
     y = np.insert(rng.dirichlet(np.ones(3), 30), 2, 0.0, axis=1)
@@ -103,10 +75,7 @@ def test_5_2_4_a_class_without_mass_is_no_error():
     assert np.abs(np.delete(fair.soft_labels, 2, axis=1) - without.soft_labels).max() < 1e-9
 
 
-# --- 5.3: misuse in the wild ---
-
-
-def test_5_3_the_argmax_trap():
+def test_the_argmax_trap():
     """np.argmax of fair labels undoes the work; round keeps it, and nothing in the object offers
     an argmax.
     """
