@@ -234,21 +234,6 @@ def _cell(rows: Sequence[Row], measure: str, p: float, method: str) -> Cell:
     return cell(chosen(rows, p=p, method=method), measure)
 
 
-def compared(gap: Cell, paper: tuple[Value, Value]) -> tuple[str, str]:
-    """Write two numbers of the paper, and our paired difference with a word on its sign.
-
-    Examples
-    --------
-    >>> compared(Cell(-1.0, 0.4, 10), (Value(1.1), Value(4.0)))
-    ('1.1 / 4', '-1.0 ± 0.4: as in the paper')
-    """
-    theirs = f"{paper[0].mean:g} / {paper[1].mean:g}"
-    same = (gap.mean > 0) == (paper[0].mean > paper[1].mean)
-    clear = abs(gap.mean) > (gap.half_width or 0.0)
-    verdict = ("as in the paper" if same else "not as in the paper") if clear else "not clear"
-    return theirs, f"{signed(gap)}: {verdict}"
-
-
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw disparity, accuracy and error parity by method."""
     grid = []

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from experiments.adult_page import READ_AS
-from experiments.coco import compared, target_parity, targets_of
+from experiments.coco import target_parity, targets_of
 from experiments.coco_data import folder_of, scaled
 from experiments.coco_softmax import linear_softmax
 from experiments.dermatology_data import SHARES, Floats, Rows, cases_of, split_rows
@@ -23,9 +23,9 @@ from experiments.experiment import Configuration, Experiment, Row
 from experiments.figures import PAIRED, Axis, Panel, Picture, Series, paired_points, spoken
 from experiments.labelling import LABEL_METHODS, METHODS, repaired
 from experiments.learners import measures_of
-from experiments.paper_numbers import read_numbers
+from experiments.paper_numbers import Value, read_numbers
 from experiments.read_dermatology import Cases
-from experiments.tables import Cell, beside, cell, chosen, markdown, paired
+from experiments.tables import Cell, beside, cell, chosen, markdown, paired, signed
 from r2b.errors import ParameterError
 from r2b.methods import DPRemover
 from r2b.metrics import demographic_parity_difference
@@ -267,6 +267,21 @@ def _table(rows: Sequence[Row], use: str) -> str:
             ]
         )
     return markdown(["method", *columns.values()], body)
+
+
+def compared(gap: Cell, paper: tuple[Value, Value]) -> tuple[str, str]:
+    """Write two numbers of the paper, and our paired difference with a word on its sign.
+
+    Examples
+    --------
+    >>> compared(Cell(-1.0, 0.4, 10), (Value(1.1), Value(4.0)))
+    ('1.1 / 4', '-1.0 ± 0.4: as in the paper')
+    """
+    theirs = f"{paper[0].mean:g} / {paper[1].mean:g}"
+    same = (gap.mean > 0) == (paper[0].mean > paper[1].mean)
+    clear = abs(gap.mean) > (gap.half_width or 0.0)
+    verdict = ("as in the paper" if same else "not as in the paper") if clear else "not clear"
+    return theirs, f"{signed(gap)}: {verdict}"
 
 
 def _findings(rows: Sequence[Row]) -> str:

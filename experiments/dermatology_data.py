@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.coco_data import folder_of, table_of
-from experiments.read_dermatology import Cases, ham10000_cases, scin_cases, table_cases
+from experiments.read_dermatology import Cases, ham10000_cases, scin_cases
 from r2b.errors import ParameterError
 
 Floats = NDArray[np.float64]
@@ -43,11 +43,6 @@ def _cases(name: str, folder: Path) -> Cases:
     return scin_cases(
         table_of(folder / "scin_cases.csv.gz"), table_of(folder / "scin_labels.csv.gz")
     )
-
-
-def read_cases(path: str | Path) -> Cases:
-    """Read any table of cases, Parquet or CSV, as :func:`experiments.read_dermatology.table_cases` says."""
-    return table_cases(table_of(Path(path)))
 
 
 def split_rows(cases: Cases, shares: tuple[float, float, float], seed: int) -> Rows:

@@ -197,67 +197,6 @@ def scin_cases(cases: Columns, labels: Columns, n_conditions: int = 26) -> Cases
     )
 
 
-def table_cases(columns: Columns) -> Cases:
-    """Read any table of cases with age and sex.
-
-    Parameters
-    ----------
-    columns : mapping
-        ``age`` and ``sex``; ``label`` (a class) or one ``label_CLASS`` per class (probabilities);
-        one ``score_CLASS`` per class or any number of ``feature_NAME``; and, if rows belong
-        together, ``unit``.
-
-    Raises
-    ------
-    FileFormatError
-        Columns are missing, or scores are not of the classes.
-    InputError
-        An age lies outside the buckets.
-
-    Examples
-    --------
-    >>> found = table_cases({"age": np.array([20, 70]), "sex": np.array(["f", "m"]), "label": np.array(["b", "a"]),
-    ...                      "score_a": np.array([0.2, 0.9]), "score_b": np.array([0.8, 0.1])})
-    >>> found.classes, found.labels.tolist(), found.features.tolist()
-    (('a', 'b'), [[0.0, 1.0], [1.0, 0.0]], [[0.2, 0.8], [0.9, 0.1]])
-    """
-    missing = [name for name in ("age", "sex") if name not in columns]
-    scores, features, shares = (
-        {name.removeprefix(start): columns[name] for name in columns if name.startswith(start)}
-        for start in ("score_", "feature_", "label_")
-    )
-    missing += [] if shares or "label" in columns else ["label"]
-    missing += [] if scores or features else ["score_CLASS or feature_NAME"]
-    if missing:
-        raise FileFormatError(
-            f"The table has no column {', '.join(missing)}.",
-            remedy="Add or rename it.",
-            missing=missing,
-        )
-    plain = columns["label"].astype(str) if not shares else np.array([])
-    classes = tuple(sorted(shares)) if shares else tuple(sorted(set(plain.tolist()) | set(scores)))
-    if scores and set(scores) != set(classes):
-        odd = sorted(set(scores) ^ set(classes))
-        raise FileFormatError(
-            f"The classes {', '.join(odd)} have labels without scores or scores without labels.",
-            remedy="Add them.",
-            odd=odd,
-        )
-    labels = (
-        np.stack([shares[name] for name in classes], axis=1)
-        if shares
-        else (plain[:, None] == np.array(classes))
-    )
-    numbers = [scores[name] for name in classes] if scores else list(features.values())
-    return Cases(
-        features=np.stack(numbers, axis=1).astype(np.float64),
-        labels=labels.astype(np.float64),
-        groups=crossed(columns["age"], columns["sex"].astype(str)),
-        units=columns.get("unit", np.arange(len(labels))),
-        classes=classes,
-    )
-
-
 def _weights(text: Any, row: int) -> dict[str, float]:
     if text is None or not str(text).strip() or str(text) == "nan":
         return {}

@@ -11,7 +11,7 @@ from reruns import assert_comes_out_again, skip_without_data
 
 from experiments import reproduce
 from experiments.dermatology import PAPER, debias_scores, section, train_and_measure
-from experiments.dermatology_data import read_cases, split_rows
+from experiments.dermatology_data import split_rows
 from experiments.journal import read_results
 from experiments.learners import measures_of
 from experiments.read_dermatology import (
@@ -20,7 +20,6 @@ from experiments.read_dermatology import (
     crossed,
     ham10000_cases,
     scin_cases,
-    table_cases,
 )
 from r2b.errors import FileFormatError, InputError, LengthError, ParameterError
 from r2b.methods import Exact
@@ -150,53 +149,6 @@ def test_scin_keeps_frequent_conditions_and_puts_the_rest_into_other() -> None:
     assert found.features[:, 0].tolist() == [0, 1]
     with pytest.raises(FileFormatError, match="In row 0"):
         scin_cases(*scin_tables("nonsense("))
-
-
-def test_any_table_of_scores_or_features_is_read_from_a_file(tmp_path: Path) -> None:
-    import pyarrow
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    scores = {
-        "age": [20, 50, 80],
-        "sex": ["f", "m", "f"],
-        "label": ["y", "x", "y"],
-        "score_y": [0.9, 0.4, 0.5],
-        "score_x": [0.1, 0.6, 0.5],
-    }
-    pyarrow.csv.write_csv(pyarrow.table(scores), tmp_path / "scores.csv")
-    found = read_cases(tmp_path / "scores.csv")
-    assert found.classes == ("x", "y")
-    assert found.features.tolist() == [[0.1, 0.9], [0.6, 0.4], [0.5, 0.5]]
-    soft = {
-        "age": [20, 50],
-        "sex": ["f", "m"],
-        "label_x": [0.3, 1.0],
-        "label_y": [0.7, 0.0],
-        "feature_a": [5, 6],
-        "unit": ["p", "q"],
-    }
-    pyarrow.parquet.write_table(pyarrow.table(soft), tmp_path / "features.parquet")
-    found = read_cases(tmp_path / "features.parquet")
-    assert found.labels.tolist() == [[0.3, 0.7], [1.0, 0.0]]
-    assert (found.features.tolist(), found.units.tolist()) == ([[5], [6]], ["p", "q"])
-
-
-def test_a_table_without_what_is_needed_is_refused_by_column() -> None:
-    columns = {"age": np.array([20]), "sex": np.array(["f"]), "label": np.array(["a"])}
-    with pytest.raises(FileFormatError, match="no column score_CLASS or feature_NAME"):
-        table_cases(columns)
-    with pytest.raises(FileFormatError, match="no column sex, label"):
-        table_cases({"age": np.array([20]), "feature_a": np.array([1.0])})
-    with pytest.raises(FileFormatError, match="The classes a, b have"):
-        table_cases(
-            {
-                "age": np.array([20]),
-                "sex": np.array(["f"]),
-                "label_a": np.array([1.0]),
-                "score_b": np.array([1.0]),
-            }
-        )
 
 
 def test_scores_are_debiased_by_the_tuning_split_with_the_attribute() -> None:
