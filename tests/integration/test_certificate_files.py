@@ -54,6 +54,22 @@ EDITS: dict[str, tuple[Callable[[Any, Any], None], Any]] = {
     "an unknown measurement": (at("file", "realised", "odd"), 1),
     "an unknown option": (at("file", "options", "odd"), 1),
     "an option that is not recorded": (at("file", "options", "threads"), 1),
+    "no new column": (at("file", "new"), []),
+    "a form that there is not": (at("file", "form"), "evil"),
+    "a form without its columns": (at("file", "form"), "expand"),
+    "rows that are text": (at("file", "n_rows"), "300"),
+    "no fingerprints": (at("file", "fingerprints"), {}),
+    "no reading": (at("file", "reading"), None),
+    "options that are a list": (at("file", "options"), []),
+    "a label of another kind": (at("file", "columns", "label"), [7]),
+    "no label": (at("file", "columns", "label"), []),
+    "a label that is not a list": (at("file", "columns", "label"), "job"),
+    "a seed of text": (at("file", "random_state"), "0"),
+    "an epsilon of text": (at("file", "options", "epsilon"), "much"),
+    "families of numbers": (at("file", "options", "families"), [3]),
+    "no realised parity": (at("file", "realised"), None),
+    "another version": (at("file", "version"), 99),
+    "a group that does not occur": (at("schema", "vocabularies", 0, "values"), ["f", "m", "x"]),
     "a label twice": (at("file", "columns", "label"), ["job", "job"]),
     "an attribute twice": (at("file", "columns", "sensitive"), ["sex", "sex"]),
     "a class twice": (at("schema", "classes", "values"), ["boss", "boss", "none, yet"]),
@@ -99,7 +115,15 @@ def test_a_key_that_comes_twice_is_refused(shell: Shell) -> None:
 
 
 def test_digits_without_end_and_brackets_without_end_are_no_fault_of_ours(shell: Shell) -> None:
-    for content in ("1" * 6000, "[" * 100_000, '{"version": ' + "9" * 5000 + "}", "\xff"):
+    for content in (
+        "",
+        "{}",
+        "[1]",
+        "1" * 6000,
+        "[" * 100_000,
+        '{"version": ' + "9" * 5000 + "}",
+        "\xff",
+    ):
         shell.write("other.json", content.encode("latin-1"))
         assert shell("verify fair.csv --certificate other.json").code == 3
 

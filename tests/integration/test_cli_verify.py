@@ -74,17 +74,6 @@ def with_new_checksums() -> None:
     certificate(change)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_an_untouched_output_is_verified(shell: Shell, form: str) -> None:
-    debiased(shell, form)
-    assert failing(shell) == set()
-    done = shell("verify fair.csv")
-    assert done.out.startswith(
-        f"Verified: fair.csv, {form}\n  label             job\n  columns           job_fair"
-    )
-    assert shell("verify fair.csv -q").out == ""
-
-
 def other_class(old: str) -> str:
     return "clerk" if old == "boss" else "boss"
 
@@ -141,13 +130,6 @@ def test_edited_prices_fail(shell: Shell) -> None:
     assert FROM_PRICES in failing(shell)
 
 
-def test_a_claim_can_be_insisted_on(shell: Shell) -> None:
-    debiased(shell, "round")
-    assert shell("verify fair.csv", *ASK).code == 0
-    for words in (("--label", "income"), ("--sensitive", "sex,race"), ("--epsilon", "0.01")):
-        assert shell("verify", "fair.csv", *words).code == 1
-
-
 @pytest.mark.parametrize("claimed", [0.0, 0.2])
 def test_an_epsilon_that_was_not_asked_for_fails(shell: Shell, claimed: float) -> None:
     debiased(shell, "soft")
@@ -198,13 +180,6 @@ def test_labels_alone_are_verified_against_the_data_they_came_from(shell: Shell)
     columns["sex"] = columns["sex"][::-1]
     shell.write("reversed.csv", csv_of(columns))
     assert shell(*words, "--data", "reversed.csv").code == 1
-
-
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": "r2b-solution", "version": 99}'])
-def test_a_file_that_is_no_certificate_is_bad_data(shell: Shell, content: str) -> None:
-    debiased(shell, "soft")
-    shell.write("other.json", content)
-    assert shell("verify fair.csv --certificate other.json").code == 3
 
 
 def test_a_saved_solution_without_the_record_of_a_file_is_refused(shell: Shell) -> None:

@@ -161,6 +161,8 @@ def test_the_plain_reading_passes(shell: Shell, form: str) -> None:
     done = shell("verify fair.csv --strict", *BOTH, *words)
     assert done.code == 0, done.out
     assert "    rows            sex=f, race=a 7" in done.out
+    assert done.out.startswith(f"Verified: fair.csv, {form}\n  label             job\n  columns  ")
+    assert shell("verify fair.csv -q").out == ""
     assert shell("verify fair.csv --strict --min-group-size 1000").code == 1
     assert shell("verify fair.csv --columns job_fair").code == (
         0 if form in ("round", "sample") else 1
@@ -327,3 +329,11 @@ def test_weights_of_a_few_rows_widen_what_chance_explains(shell: Shell) -> None:
         seeded = ("--random-state", seed, "--force", *words)
         assert shell("debias people.csv -o fair.csv -q", *seeded).code == 0
         assert shell("verify fair.csv --strict", *words).code == 0
+
+
+@pytest.mark.parametrize(("row", "said"), [("1,1", ", divided by their sums"), (".5,.5", "")])
+def test_rows_that_were_divided_by_their_sums_are_told(shell: Shell, row: str, said: str) -> None:
+    shell.write("people.csv", f"sex,a,b\nf,{row}\nm,0,1\nf,1,0\nm,1,0\n")
+    words = ("--label-columns", "a,b", "--sensitive", "sex", "--normalize")
+    assert shell("debias people.csv -o fair.csv -q", *words).code == 0
+    assert f"  label             2 columns of probabilities{said}\n" in shell("verify fair.csv").out

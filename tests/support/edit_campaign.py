@@ -185,6 +185,19 @@ def edit_output(rng: random.Random, columns: dict[str, list[Any]]) -> str | None
     return f"{way} {name} {row} {other}"
 
 
+def swap_names(rng: random.Random, content: Any, columns: dict[str, list[Any]]) -> str | None:
+    """Swap the names of two new columns, in the table and in the certificate."""
+    lists = [one["file"]["new"] for one in content.get("tags", [content])]
+    places = [(each, number) for each in lists for number in range(len(each))]
+    if len(places) < 2:
+        return None
+    (some, one), (others, other) = rng.sample(places, 2)
+    first, second = some[one], others[other]
+    some[one], others[other] = second, first
+    columns[first], columns[second] = columns[second], columns[first]
+    return f"swap the names {first} and {second}"
+
+
 def with_new_checksums(output: Path, proof: Path, content: Any) -> None:
     """Do what someone would who wants an edit to pass, where the edited files can be read."""
     for one in content.get("tags", [content]):
@@ -241,9 +254,10 @@ def campaign(folder: Path, name: str, form: str, edits: int, seed: int = 0) -> C
     rng, seen = random.Random(f"{name} {form} {seed}"), Counter[str]()
     while seen["edits"] < edits:
         edited, made = {n: [*each] for n, each in table.items()}, copy.deepcopy(content)
-        what = rng.choice(["certificate", "output", "output", "both"])
-        done = [edit_certificate(rng, made)] if what != "output" else []
-        done += [edit_output(rng, edited)] if what != "certificate" else []
+        what = rng.choice(["certificate", "output", "output", "both", "names"])
+        done = [edit_certificate(rng, made)] if what in ("certificate", "both") else []
+        done += [edit_output(rng, edited)] if what in ("output", "both") else []
+        done += [swap_names(rng, made, edited)] if what == "names" else []
         if None in done or (edited == table and made == content):
             continue
         try:

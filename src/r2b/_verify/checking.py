@@ -597,7 +597,18 @@ class _Checking:
                 parity.means(sums.cell_means("expected")),
                 of_group,
             )
-        return Counted(cells, rows, weights, found.missing, plain, self._reading(), chance)
+        read = self._reading()
+        return Counted(cells, rows, weights, found.missing, plain, read, chance, self._divided())
+
+    def _divided(self) -> bool:
+        """Return whether rows of probabilities were divided by sums other than 1."""
+        roles = self.record.columns
+        if not roles.soft or not self.record.options.get("normalize"):
+            return False
+        batches = () if roles.listed else self.table.with_numbers(roles.label).batches(roles.label)
+        totals = (sum(map(np.asarray, batch.columns.values())) for batch in batches)
+        off = (np.abs(total - 1.0).max(initial=0.0) for total in totals)
+        return roles.listed or any(each > max(TOLERANCE.values()) for each in off)
 
     def _reading(self) -> dict[str, str]:
         """Return how the output is read where it shows another way."""

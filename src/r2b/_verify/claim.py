@@ -66,6 +66,8 @@ class Counted:
         way: it may then hold two tables.
     chance : float
         How much farther group means of drawn labels are from those expected than chance explains.
+    divided : bool
+        Whether rows of probabilities were divided by sums other than 1.
     """
 
     cells: Cells
@@ -75,6 +77,7 @@ class Counted:
     plain: float | None = None
     reading: dict[str, str] = field(default_factory=dict)
     chance: float = 0.0
+    divided: bool = False
 
 
 def claim_of(fair: FairLabels, record: Record, counted: Counted | None) -> dict[str, Any]:
@@ -123,7 +126,7 @@ def claim_of(fair: FairLabels, record: Record, counted: Counted | None) -> dict[
             "columns": record.new,
             "sensitive": columns.names,
             "membership": dict(columns.membership),
-            "normalized": bool(options.get("normalize")),
+            "divided": counted is not None and counted.divided,
             "categorical": columns.categorical,
             "control": columns.control,
             "weight": columns.weight,
@@ -165,7 +168,7 @@ def _parts_of(fair: FairLabels) -> dict[str, dict[str, float]] | None:
 def claim_lines(claim: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Describe what is claimed."""
     label, whose = claim["label"], "rows" if claim["weight"] is None else "weight"
-    divided = ", divided by their sums" * claim["normalized"]
+    divided = ", divided by their sums" * claim["divided"]
     several = f"{len(label)} columns of probabilities{divided}"
     lines = [("label", written(label if isinstance(label, str) else several))]
     lines += [("columns", _names(claim["columns"])), ("sensitive", _names(claim["sensitive"]))]
@@ -263,14 +266,9 @@ def required_checks(
         Check(f"{CALLED.get(name, name)} as required", *_compared(fair, claim, name, wanted))
         for name, wanted in asked.items()
     ]
-    classes = fair.classes.tolist()
-    usual = new_names(record.form, None, record.columns, classes, ordered=True)
-    if tag is not None or record.form == "soft":
-        texts = as_text(classes, "classes") if tag is None else [str(tag)]
-        usual = usual if tag is None else (f"{tag}_fair",)
-        stem = record.new[0].removesuffix(f"_{texts[0]}")
-        right = record.new in (usual, tuple(f"{stem}_{text}" for text in texts))
-        checks.append(Check("columns are named for what they hold", right, _names(record.new)))
+    usual, named = _names_of_columns(fair, record, tag)
+    right = record.new in (usual, named)
+    checks.append(Check("columns are named for what they hold", right, _names(record.new)))
     if "sensitive" in asked and "families" not in asked and claim["compared"]:
         missed = {*claim["sensitive"]} - {name for each in claim["compared"] for name in each}
         found = f"not {_names(sorted(missed))}" if missed else "all of them"
@@ -296,6 +294,22 @@ def required_checks(
         near = counted.chance <= 0
         checks.append(Check("the draw is by chance", near, "within chance" if near else beyond))
     return checks
+
+
+def _names_of_columns(
+    fair: FairLabels, record: Record, tag: Any
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the usual names of new columns, and those that begin like the first one there is."""
+    classes, first = fair.classes.tolist(), record.new[0]
+    if tag is not None:
+        return (f"{tag}_fair",), (f"{first.removesuffix(f'_{tag}')}_{tag}",)
+    if record.form == "soft":
+        first = first.removesuffix(f"_{as_text(classes, 'classes')[0]}")
+    usual, named = (
+        new_names(record.form, stem, record.columns, classes, ordered=True)
+        for stem in (None, first)
+    )
+    return usual, named
 
 
 CALLED = {"columns": "verified columns", "sensitive": "attributes", "min_rows": "rows of groups"}
