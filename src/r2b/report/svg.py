@@ -111,7 +111,8 @@ def flow(entry: dict[str, Any], classes: list[Any], number_of: int) -> Markup:
     moves: list[Move] = [(int(old), int(new), float(much)) for old, new, much in entry["summary"]]
     left, right = _totals(moves, 0), _totals(moves, 1)
     names = {
-        k: "other classes" if k < 0 else directions_shown(str(classes[k])) for k in (*left, *right)
+        k: "other classes" if k < 0 else directions_shown(shortened(classes[k], 200))
+        for k in (*left, *right)
     }
     scale = 180.0 / sum(weight for _, _, weight in moves)
     height = max(sum(_slot(scale * each) for each in side.values()) for side in (left, right)) + 12
