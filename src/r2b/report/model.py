@@ -27,7 +27,7 @@ from r2b.errors import R2BError
 from r2b.metrics.criteria import CRITERIA, disparity, disparity_by_chance
 from r2b.metrics.promise import parity_promise
 from r2b.report.facts import facts_of_audit, flows_between
-from r2b.report.results import Report
+from r2b.report.results import Report, refuse_unknown
 from r2b.report.suppress import suppressed
 from r2b.report.trace import files_of, fingerprint, stamp, versions
 from r2b.report.words import bounded_families, limits_of
@@ -216,6 +216,7 @@ def predictions_report(
         "control_features": control_features,
         "sample_weight": sample_weight,
     }
+    refuse_unknown(options, ModelReportOptions.__annotations__)
     below, asked = options.get("suppress_below", 0), dict(of_model or {})
     plain, epsilon = options.get("plain"), options.get("epsilon")
     draws = Draws(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import PurePath
@@ -185,14 +185,19 @@ def report_of_labels(
 
 
 def _asked(options: Mapping[str, Any]) -> dict[str, Any]:
-    unknown = next((name for name in options if name not in _OPTIONS), None)
+    refuse_unknown(options, _OPTIONS)
+    return {**_OPTIONS, **options}
+
+
+def refuse_unknown(given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuse an option that a report does not have."""
+    unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
         raise ParameterError(
             f"A report has no option {unknown!r}.",
-            remedy=f"Options are {', '.join(_OPTIONS)}.",
+            remedy=f"Options are {', '.join(known)}.",
             option=unknown,
         )
-    return {**_OPTIONS, **options}
 
 
 def _held(fair: FairLabels) -> FairLabels:
