@@ -136,13 +136,25 @@ def leave_out(app: Any, kind: str, name: str, what: Any, skip: bool, options: An
     return True if re.fullmatch(r"set_\w+_request|get_metadata_routing|set_output", name) else None
 
 
+def to_own_place(link: re.Match[str]) -> str:
+    """Return a link from the source of an object to its page, which knows the full name of the object.
+
+    Sphinx names all objects of a source by the module that the first of them is documented in.
+    """
+    page, fragment = link.groups()
+    _, _, member = f"{fragment}.".partition(f".{page.rpartition('.')[2]}.")
+    return f"generated/{page}.html#{f'{page}.{member}'.rstrip('.')}"
+
+
 def make_accessible(app: Any, error: Exception | None) -> None:
-    """Give headings of the navigation a level, and what scrolls a place in the order of the keyboard: the theme leaves both out."""
+    """Add what the theme leaves out: levels of headings, keyboard access to what scrolls, exact links."""
     for path in () if error else Path(app.outdir).rglob("*.html"):
         text = path.read_text(encoding="utf-8")
-        better = text.replace('role="heading">', 'role="heading" aria-level="2">').replace(
-            "<pre>", '<pre tabindex="0">'
-        )
+        better = text
+        if "_modules" in path.parts:
+            better = re.sub(r"generated/([\w.]+)\.html#([\w.]+)", to_own_place, better)
+        better = better.replace('role="heading">', 'role="heading" aria-level="2">')
+        better = better.replace("<pre>", '<pre tabindex="0">')
         better = re.sub(
             r'<div class="(table-wrapper[^"]*)">', r'<div class="\1" tabindex="0">', better
         )

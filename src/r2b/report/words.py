@@ -501,8 +501,8 @@ def _answer_of_model(facts: dict[str, Any]) -> list[dict[str, str]]:
         note = f"at most, for new rows, in {model['promise']['criterion']}"
         figures.append(_figure("Promise", bound, "points", note))
     if model["accuracy"] is not None:
-        was = model["accuracy"].get("plain")
-        note = "of the decisions are right" + ("" if was is None else f"; {percent(was)} without")
+        was, note = model["accuracy"].get("plain"), "of the decisions are right"
+        note += "" if was is None else f"; {model['plain']['name']}: {percent(was)}"
         figures.append(_figure("Accuracy", number(100 * model["accuracy"]["all"]), "%", note))
     return figures
 
