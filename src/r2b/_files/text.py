@@ -104,6 +104,11 @@ class _Pairs(list[tuple[str, Any]]):
     """Keys and values in the order they came, also where a key is there twice."""
 
 
+def header_of(names: Sequence[str], format: Format) -> str:
+    """Return the line with the names of columns; none for JSON Lines."""
+    return "" if format.kind == "jsonl" else f"{dialect_of(format).joined([names])[0]}\n"
+
+
 def lines_of(columns: Mapping[str, Any], format: Format) -> str:
     """Return the rows of columns as lines of text, without a header."""
     lines = (
@@ -123,10 +128,7 @@ def table_of(columns: Mapping[str, Any], format: Format) -> bytes:
     b'a,b\nx,1.5\n"y, z",\n'
     """
     if format.is_text:
-        header = (
-            "" if format.kind == "jsonl" else f"{dialect_of(format).joined([list(columns)])[0]}\n"
-        )
-        return (header + lines_of(columns, format)).encode()
+        return (header_of(list(columns), format) + lines_of(columns, format)).encode()
     arrow, sink = pyarrow(), io.BytesIO()
     try:
         table = arrow.table(

@@ -615,8 +615,8 @@ class _Checking:
         shape, file, found = self.output.listing.format, self.output.files[0], {}
         if format_of(self.output.listing.root) not in (None, shape):
             found["format"] = str(shape)
-        if getattr(file, "encoding", "utf-8") != "utf-8":
-            found["encoding"] = file.encoding  # type: ignore[attr-defined]
+        if file.encoding != "utf-8":
+            found["encoding"] = file.encoding
         if self.output.decimal != "." and self.record.columns.numbers:
             found["decimal"] = self.output.decimal
         if isinstance(file, DelimitedStored) and file.shown != file.dialect.delimiter:

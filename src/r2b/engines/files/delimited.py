@@ -159,6 +159,17 @@ class DelimitedStored(TextStored):
         self._header, self._header_lines = self.header.raw.encode(), self.header.n_lines
         self.schema = pyarrow().schema([(name, pyarrow().string()) for name in self.header.names])
 
+    def header_with(self, new: Sequence[str]) -> bytes:
+        """Return the header as it stands, with new names at its end."""
+        raw, dialect = self.header.raw, self.dialect
+        body = raw.rstrip("\r\n")
+        added = dialect.joined([list(new)])[0]
+        return f"{body}{dialect.delimiter}{added}{raw[len(body) :] or dialect.newline}".encode()
+
+    def remedy_for(self, column: str) -> str:
+        """Return another delimiter, if it shows the column."""
+        return self.header.remedy_for(column)
+
     @property
     def shown(self) -> str:
         """The delimiter that the header shows."""

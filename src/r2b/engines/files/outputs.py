@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from r2b._files.arrow import pyarrow
-from r2b._files.formats import Format, LeftOpen, dialect_of, squeezed
+from r2b._files.formats import Format, LeftOpen, squeezed
+from r2b._files.text import header_of
 from r2b._files.workbook import SheetWriter
 from r2b.engines.batch import PIECE_ROWS
-from r2b.engines.files.delimited import DelimitedStored
-from r2b.engines.files.reading import Stored, TextStored
-from r2b.engines.files.typed import ArrowStored, ParquetStored, WorkbookStored, parquet
+from r2b.engines.files.reading import Stored
+from r2b.engines.files.typed import parquet
 from r2b.engines.source import Relabel
 from r2b.errors import InputError
 
@@ -95,8 +95,11 @@ class ParquetOut(Out):
         self.schema = schema
         self._held: list[Any] = []
         self._place = ""
-        self._keep_groups = isinstance(file, ParquetStored)
-        codecs = _codecs(file, relabel)
+        self._keep_groups = file.kind == "parquet"
+        codecs: Any = file.codecs()
+        # New columns have the codec of the label.
+        label = next((codecs[name] for name in relabel.decode.roles.label if name in codecs), None)
+        codecs = (codecs | dict.fromkeys(relabel.names, label or "snappy")) if codecs else "snappy"
         self._writer = parquet().ParquetWriter(self._file, schema, compression=codecs)
 
     def take(self, piece: list[tuple[str, Any]]) -> None:
@@ -131,12 +134,11 @@ class ArrowOut(Out):
         self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored
     ) -> None:
         super().__init__(target, compression)
-        ipc, like = pyarrow().ipc, file if isinstance(file, ArrowStored) else None
+        ipc = pyarrow().ipc
         # An Arrow file holds one dictionary per column, and each row group of Parquet has its own.
-        self.schema = _decoded(schema) if like is None else schema
-        codec = None if like is None else like.codec
-        make = ipc.new_stream if like is not None and like.streamed else ipc.new_file
-        options = ipc.IpcWriteOptions(compression=codec, use_threads=False)
+        self.schema = schema if file.kind == "arrow" else _decoded(schema)
+        make = ipc.new_stream if file.streamed else ipc.new_file
+        options = ipc.IpcWriteOptions(compression=file.codec, use_threads=False)
         self._writer = make(self._file, self.schema, options=options)
 
     def take(self, piece: list[tuple[str, Any]]) -> None:
@@ -152,9 +154,8 @@ class WorkbookOut(Out):
         self, target: Path | BinaryIO, compression: str, schema: Any, file: Stored, relabel: Relabel
     ) -> None:
         super().__init__(target, compression)
-        title = file.sheet if isinstance(file, WorkbookStored) else "Sheet1"
         n_rows = None if relabel.form == "expand" else file.n_rows
-        self._writer = SheetWriter(self._file, schema.names, title, n_rows)
+        self._writer = SheetWriter(self._file, schema.names, file.sheet, n_rows)
 
 
 def open_output(
@@ -178,27 +179,18 @@ def open_output(
         return ArrowOut(target, shape.compression, schema, file)
     if shape.kind == "xlsx":
         return WorkbookOut(target, shape.compression, schema, file, relabel)
-    same = isinstance(file, TextStored) and file.format.kind == shape.kind
-    own = (file.encoding, file.mark) if isinstance(file, TextStored) and same else ()
-    out = TextOut(target, shape.compression, *own)
+    if file.kind == shape.kind:
+        out = TextOut(target, shape.compression, file.encoding, file.mark)
+        header = file.header_with(relabel.names)
+    else:
+        out = TextOut(target, shape.compression)
+        header = header_of(schema.names, shape).encode()
     try:
-        out.take(_header(file, schema.names, relabel.names, shape))
+        out.take(header)
     except BaseException:
         out.abandon()
         raise
     return out
-
-
-def _header(file: Stored, names: list[str], new: tuple[str, ...], shape: Format) -> bytes:
-    """Return the first line: that of the file where it is of the same kind, with the new names."""
-    if shape.kind == "jsonl":
-        return b""
-    if isinstance(file, DelimitedStored) and file.format.kind == shape.kind:
-        dialect, raw = file.dialect, file.header.raw
-        body = raw.rstrip("\r\n")
-        added = dialect.joined([list(new)])[0]
-        return f"{body}{dialect.delimiter}{added}{raw[len(body) :] or dialect.newline}".encode()
-    return f"{dialect_of(shape).joined([names])[0]}\n".encode()
 
 
 def fitted(record: Any, schema: Any) -> Any:
@@ -220,17 +212,3 @@ def _decoded(schema: Any) -> Any:
         for field in schema
     ]
     return pyarrow().schema(plain, schema.metadata)
-
-
-def _codecs(file: Stored, relabel: Relabel) -> dict[str, str] | str:
-    """Return the codec of each column of a Parquet file; new columns have that of the label."""
-    footer = file.metadata() if isinstance(file, ParquetStored) else None
-    if footer is None or footer.num_row_groups == 0:
-        return "snappy"
-    group = footer.row_group(0)
-    codecs = {}
-    for column in map(group.column, range(group.num_columns)):
-        codec = "NONE" if column.compression == "UNCOMPRESSED" else column.compression
-        codecs[column.path_in_schema] = codec
-    label = next((codecs[name] for name in relabel.decode.roles.label if name in codecs), "snappy")
-    return codecs | dict.fromkeys(relabel.names, label)

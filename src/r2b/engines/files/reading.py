@@ -82,12 +82,32 @@ class Stored(ABC):
     n_rows : int or None
         None where only reading tells.
     n_bytes : int
+    kind : str
+        Of its format.
+
+    A file that is written from it in the same format takes over these:
+
+    encoding, mark : str, bytes
+        Of text, and what it begins with (BOM).
+    codec, streamed : str or None, bool
+        How batches of Arrow are compressed, and whether they are a stream.
+    sheet : str
+        The title of a sheet.
+    mixed : frozenset of str
+        Columns whose values are of types that no column can hold together.
     """
 
     part: Part
     schema: Any
     n_rows: int | None = None
     n_bytes: int
+    kind: str
+    encoding: str = "utf-8"
+    mark: bytes = b""
+    codec: str | None = None
+    streamed: bool = False
+    sheet: str = "Sheet1"
+    mixed: frozenset[str] = frozenset()
 
     @abstractmethod
     def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
@@ -99,6 +119,18 @@ class Stored(ABC):
         first : int
             Number of its first row in the table.
         """
+
+    def header_with(self, new: Sequence[str]) -> bytes:
+        """Return what stands before the rows of a file of text, with new columns."""
+        return b""
+
+    def codecs(self) -> dict[str, str]:
+        """Return the codec of each column of a Parquet file."""
+        return {}
+
+    def remedy_for(self, column: str) -> str:
+        """Return a remedy for a column that is not there, if the file suggests one."""
+        return ""
 
     def seen(self) -> tuple[int, int]:
         """Return size and time of change."""
@@ -124,6 +156,8 @@ def open_stored(
     FileTooLargeError
         It grows beyond the limit of :mod:`r2b._files.formats`.
     """
+    from r2b.engines.files import typed
+
     packed = part.path
     try:
         if not shape.is_text and shape.compression:
@@ -136,7 +170,22 @@ def open_stored(
                     lambda total: refuse_growth(part.name, size, total),
                 )
             part = replace(part, path=path, held=held)
-        made = _stored(part, shape, delimiter, na, encoding, sheet)
+        made: Stored
+        match shape.kind:
+            case "csv" | "tsv":
+                from r2b.engines.files.delimited import DelimitedStored
+
+                made = DelimitedStored(part, shape, delimiter, na, encoding)
+            case "jsonl":
+                from r2b.engines.files.jsonl import JsonStored
+
+                made = JsonStored(part, shape, encoding)
+            case "parquet":
+                made = typed.ParquetStored(part)
+            case "arrow":
+                made = typed.ArrowStored(part)
+            case _:
+                made = typed.WorkbookStored(part, sheet)
         with reading(part):
             list(made.schema.names)  # names may be damaged text, which is only read here
         return made
@@ -147,33 +196,6 @@ def open_stored(
             raise
         problem = f"{part.name} cannot be read as {shape}. {seen[0]}."
         raise error.changed(problem=problem, remedy=seen[1]) from error
-
-
-def _stored(
-    part: Part,
-    shape: Format,
-    delimiter: str | None,
-    na: Sequence[str],
-    encoding: str,
-    sheet: str | None,
-) -> Stored:
-    if shape.kind in ("csv", "tsv"):
-        from r2b.engines.files.delimited import DelimitedStored
-
-        return DelimitedStored(part, shape, delimiter, na, encoding)
-    if shape.kind == "jsonl":
-        from r2b.engines.files.jsonl import JsonStored
-
-        return JsonStored(part, shape, encoding)
-    from r2b.engines.files.typed import ArrowStored, ParquetStored, WorkbookStored
-
-    match shape.kind:
-        case "parquet":
-            return ParquetStored(part)
-        case "arrow":
-            return ArrowStored(part)
-        case _:
-            return WorkbookStored(part, sheet)
 
 
 @contextmanager
@@ -263,7 +285,7 @@ class TextStored(Stored):
     size = 1 << 22
 
     def __init__(self, part: Part, format: Format, encoding: str) -> None:
-        self.part, self.format = part, format
+        self.part, self.format, self.kind = part, format, format.kind
         with reading(part):
             self.n_bytes, _ = self.seen()
             with opened(part.path, format.compression) as file:

@@ -18,7 +18,6 @@ from r2b._files.paths import local_path, refuse_little_room
 from r2b._files.text import refuse_growth
 from r2b._solve.oracle import Block, Blocks
 from r2b.engines.batch import PIECE_ENTRIES, PIECE_ROWS, Batch, evened, numbers_of
-from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.files.listing import (
     Listing,
     key_values,
@@ -266,9 +265,7 @@ class FileSource(Source):
 
     def remedy_for(self, column: str) -> str:
         """Return a remedy for a column that is not there."""
-        file = self.files[0]
-        seen = file.header.remedy_for(column) if isinstance(file, DelimitedStored) else ""
-        return seen or super().remedy_for(column)
+        return self.files[0].remedy_for(column) or super().remedy_for(column)
 
     def place(self, row: int) -> str:
         """Return where a row is, for errors: its file, its number and, in text, its line.

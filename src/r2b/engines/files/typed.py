@@ -33,6 +33,8 @@ class ParquetStored(Stored):
         Rows of each row group.
     """
 
+    kind = "parquet"
+
     def __init__(self, part: Part) -> None:
         self.part = part
         with reading(part):
@@ -41,6 +43,16 @@ class ParquetStored(Stored):
                 self.schema, footer = file.schema_arrow, file.metadata
         self.groups = tuple(footer.row_group(k).num_rows for k in range(footer.num_row_groups))
         self.n_rows = sum(self.groups)
+
+    def codecs(self) -> dict[str, str]:
+        """Return the codec of each column."""
+        footer = self.metadata()
+        columns = footer.row_group(0) if footer.num_row_groups else None
+        found = map(columns.column, range(columns.num_columns)) if columns else ()
+        names = {"UNCOMPRESSED": "NONE"}
+        return {
+            each.path_in_schema: names.get(each.compression, each.compression) for each in found
+        }
 
     def metadata(self) -> Any:
         """Read the footer."""
@@ -139,6 +151,8 @@ class ArrowStored(Stored):
         How its batches are compressed: "lz4", "zstd" or None.
     """
 
+    kind = "arrow"
+
     def __init__(self, part: Part) -> None:
         self.part = part
         with reading(part):
@@ -207,6 +221,8 @@ class WorkbookStored(Stored):
     ----------
     sheet : str
     """
+
+    kind = "xlsx"
 
     def __init__(self, part: Part, sheet: str | None = None) -> None:
         self.part = part

@@ -14,7 +14,6 @@ from r2b._files.atomic import AtomicWriter
 from r2b._files.formats import Format, format_for, format_named
 from r2b._files.paths import is_device, refuse_little_room, unwritable
 from r2b._files.text import lines_of
-from r2b.engines.files.jsonl import JsonStored
 from r2b.engines.files.listing import STANDARD, Listing, Part
 from r2b.engines.files.outputs import Out, open_output
 from r2b.engines.files.reading import ReadJob, TextStored
@@ -105,8 +104,7 @@ def refuse_loss(source: FileSource, relabel: Relabel, shape: Format) -> None:
                     column=name,
                 )
     if not shape.is_text:
-        mixed = [file.mixed for file in source.files if isinstance(file, JsonStored)]
-        for name in sorted(frozenset().union(*mixed)):
+        for name in sorted(frozenset().union(*(file.mixed for file in source.files))):
             raise InputError(
                 f"The column {name!r} holds values of several types, which Arrow cannot hold in "
                 "one column.",
