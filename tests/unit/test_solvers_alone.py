@@ -25,6 +25,7 @@ from r2b._data import read
 from r2b._data.merge import merge
 from r2b._solve.certificate import Problem, certify
 from r2b._solve.oracle import ClassOracle, Oracle, Supports
+from r2b._solve.settings import SETTINGS
 from r2b._solve.solvers import Limits, Outcome, Stage, run
 from r2b._solve.solvers.agreement import infeasible, most_agreement
 from r2b._solve.solvers.interior import InteriorPoint, Point, _NewtonSystem
@@ -352,7 +353,7 @@ def test_a_direction_of_the_interior_point_removes_what_it_should(case):
     gaps, band = method.gaps(at), method.entries.band
     mu = method.complementarity(at)
     d = _NewtonSystem(method, at, gaps).direction(method._aim(at, 0.3 * mu, None), repair=1.0)
-    regular = method.settings.regularisation * np.abs(d.prices).max()
+    regular = SETTINGS.regularisation * np.abs(d.prices).max()
     after = method.gaps(at.moved(d, 0.25))
     for name in ("stationary", "row_sum", "upper", "lower", "balance"):
         left = getattr(after, name) - 0.75 * getattr(gaps, name)

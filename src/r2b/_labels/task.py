@@ -24,7 +24,7 @@ from r2b._labels.realised import means_by_cell
 from r2b._labels.rows import MemoryRows
 from r2b._labels.rule import Rule
 from r2b._solve.certificate import Problem, certify
-from r2b._solve.oracle import Answers, Oracle, group_means, oracle_of
+from r2b._solve.oracle import Oracle, group_means, oracle_of
 from r2b._solve.settings import SETTINGS
 from r2b._solve.solvers import Limits, Outcome, Status, final_status, solve
 from r2b._solve.solvers.agreement import most_agreement
@@ -171,7 +171,7 @@ class Task:
         problem, settings = self.problem(parity), self.settings
         still = self._nothing_to_do(problem)
         table: Floats | None = None
-        answers: Answers | None = None
+        answers: Floats | None = None
         limits = Limits(settings.max_iter, settings.time_limit, settings.progress)
         if still is not None:
             outcome = Outcome(np.zeros((parity.n_groups, problem.n_outcomes)), 0.0, still)
@@ -272,7 +272,7 @@ class Task:
                 left_out=self.families.left_out,
             )
 
-    def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Answers, Floats]:
+    def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Floats, Floats]:
         """Solve the linear programme of class labels.
 
         Its answer is a table of every cell's channel: prices prove it, and do not tell it.

@@ -27,7 +27,7 @@ from r2b._data.frames import Backend, frame_of
 from r2b._data.merge import Extent, Rows
 from r2b._data.probabilities import TOLERANCE
 from r2b._data.values import json_value
-from r2b._solve.oracle import Answers, Oracle, group_means, inspected
+from r2b._solve.oracle import Oracle, group_means, inspected
 from r2b.errors import ParameterError
 
 
@@ -332,7 +332,7 @@ def certify(
     labels_before: Floats,
     *,
     unchanged: bool = False,
-    answers: Answers | None = None,
+    answers: Floats | None = None,
 ) -> Certificate:
     """Certify the labels that go out at these prices.
 
@@ -347,9 +347,8 @@ def certify(
         Means of the old labels, by cell; by group where the oracle answers for groups.
     unchanged : bool
         The old labels themselves go out, whatever the prices.
-    answers : ndarray of shape (n_rows, n_classes) or Responses, optional
-        New label of each of the problem's rows, where prices alone do not tell it; or other prices
-        and the lambda at which they do.
+    answers : ndarray of shape (n_rows, n_classes), optional
+        New label of each of the problem's rows, where prices do not tell it.
     """
     lam, parity = float(problem.lam), problem.parity
     seen = inspected(oracle, parity, prices, lam, unchanged=unchanged, answers=answers)

@@ -1,9 +1,8 @@
 """Prices to means, curvature and dual value: the only package of the solver that reads rows."""
 
-from r2b._solve.oracle.blocks import Block, Blocks, MemoryBlocks, Pass, Reduction, Responses, merged
+from r2b._solve.oracle.blocks import Block, Blocks, MemoryBlocks, Pass, Reduction, merged
 from r2b._solve.oracle.classes import ClassOracle, Supports, oracle_of
 from r2b._solve.oracle.oracle import (
-    Answers,
     Evaluation,
     Inspection,
     Oracle,
@@ -16,7 +15,6 @@ from r2b._solve.oracle.oracle import (
 from r2b._solve.oracle.reference import project, respond
 
 __all__ = [
-    "Answers",
     "Block",
     "Blocks",
     "ClassOracle",
@@ -26,7 +24,6 @@ __all__ = [
     "Oracle",
     "Pass",
     "Reduction",
-    "Responses",
     "Samples",
     "Supports",
     "evaluated",

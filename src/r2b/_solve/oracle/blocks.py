@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from types import ModuleType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -150,20 +150,6 @@ def merged(task: Reduction, results: Iterable[Any]) -> Any:
     return first if first is None else reduce(task.merge, several, first)
 
 
-class Responses(NamedTuple):
-    """Prices and lambda of which labels are the best responses, where other prices prove them.
-
-    Attributes
-    ----------
-    prices : ndarray
-        By group or by cell, as those beside them.
-    lam : float
-    """
-
-    prices: Floats
-    lam: float
-
-
 def choose_kernel(choice: KernelChoice, entries: int) -> ModuleType:
     """Choose the kernels: compiled where it pays and numba is installed, else NumPy.
 
@@ -204,8 +190,6 @@ class Pass:
     lam : float
     unchanged : bool
         For evidence: the old labels are returned.
-    responses : Responses, optional
-        For evidence: what the returned labels are the responses to, where it is not these prices.
     members : ndarray of shape (n_cells, n_groups), optional
         For curvature: how cells count in groups. Without it curvature is added up by cell, or by
         the groups that rows themselves count in.
@@ -219,7 +203,6 @@ class Pass:
     prices: Floats | None = None
     lam: float = 1.0
     unchanged: bool = False
-    responses: Responses | None = None
     members: Floats | None = None
     components: list[Places] | None = None
     kernel: KernelChoice = "auto"
@@ -259,19 +242,7 @@ class Pass:
         if self.unchanged:
             truth = block.labels if block.truth is None else block.truth
             block = replace(block, answers=truth)
-        if block.answers is None and self.responses is None:
-            return list(kernel.inspect(block, self.prices, self.lam))
-        total: Sums | None = None
-        for part in block.parts(self.shape[1]):
-            answers = part.answers
-            if answers is None:
-                assert self.responses is not None
-                answers = kernel.answer(part, *self.responses)
-            answered = replace(part, answers=as_matrix(answers, self.shape[1]))
-            found = list(kernel.inspect(answered, self.prices, self.lam))
-            total = found if total is None else self.merge(total, found)
-        assert total is not None
-        return total
+        return list(kernel.inspect(block, self.prices, self.lam))
 
 
 @dataclass(frozen=True, eq=False)

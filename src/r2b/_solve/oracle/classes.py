@@ -13,7 +13,7 @@ from r2b._data.arrays import Array, Flags, Floats, Places, Whole
 from r2b._data.merge import Rows
 from r2b._solve.oracle import reference
 from r2b._solve.oracle.blocks import KernelChoice, choose_kernel
-from r2b._solve.oracle.oracle import Answers, Evaluation, Inspection, Oracle
+from r2b._solve.oracle.oracle import Evaluation, Inspection, Oracle
 
 ROUNDING = 1e-14  # of numbers of size 1
 
@@ -187,7 +187,7 @@ class ClassOracle(Oracle):
         return self.weight
 
     def inspect(
-        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None
     ) -> Inspection:
         """Recompute the evidence; that of labels that stay follows from their weights."""
         if not unchanged or lam > 1.0:

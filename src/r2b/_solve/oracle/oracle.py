@@ -22,7 +22,6 @@ from r2b._solve.oracle.blocks import (
     KernelChoice,
     MemoryBlocks,
     Pass,
-    Responses,
     Sums,
     choose_kernel,
 )
@@ -78,9 +77,6 @@ class Inspection:
     squared_distance: float
     moved: float
     simplex_violation: float
-
-
-Answers = Floats | Responses  # returned labels row by row, or what they are the responses to
 
 
 class Samples(NamedTuple):
@@ -224,17 +220,15 @@ class Oracle:
         return Evaluation(sums / self._divisor, float(value[0]) / self.total_weight, curve)
 
     def inspect(
-        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Answers | None = None
+        self, prices: Floats, lam: float, *, unchanged: bool = False, answers: Floats | None = None
     ) -> Inspection:
         """Recompute the evidence from the data and the labels that are returned at these prices.
 
         These are the old labels if ``unchanged``, the ``answers`` if given, else the best responses
         to the prices.
         """
-        responses = answers if isinstance(answers, Responses) else None
-        task = Pass("evidence", self._shape, prices, lam, unchanged, responses)
-        blocks = self.blocks
-        if answers is not None and not isinstance(answers, Responses):
+        task, blocks = Pass("evidence", self._shape, prices, lam, unchanged), self.blocks
+        if answers is not None:
             assert isinstance(blocks, MemoryBlocks), "answers row by row belong to rows in memory"
             blocks = replace(blocks, table=replace(blocks.table, answers=answers))
         sums, totals, worst = self._reduced(task, blocks)
@@ -424,11 +418,9 @@ def inspected(
     lam: float,
     *,
     unchanged: bool = False,
-    answers: Answers | None = None,
+    answers: Floats | None = None,
 ) -> Inspection:
     """Recompute the evidence at prices of groups; the means are those of groups."""
-    if isinstance(answers, Responses):
-        answers = answers._replace(prices=_to_rows(oracle, parity, answers.prices))
     shifts = _to_rows(oracle, parity, prices)
     seen = oracle.inspect(shifts, lam, unchanged=unchanged, answers=answers)
     return replace(seen, means=group_means(oracle, parity, seen.means))

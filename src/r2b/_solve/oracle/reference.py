@@ -97,7 +97,10 @@ def inspect(block: Block, prices: Floats, lam: float) -> tuple[Floats, Floats, F
     n_classes = prices.shape[1]
     sums, totals, worst = np.zeros(prices.shape), np.zeros(5), np.zeros(1)
     for part in block.parts(n_classes):
-        x = answer(part, prices, lam) if part.answers is None else part.answers.astype(np.float64)
+        if part.answers is None:
+            x = answer(part, prices, lam)
+        else:
+            x = as_matrix(part.answers, n_classes).astype(np.float64)
         y = as_matrix(part.labels, n_classes).astype(np.float64)
         truth = y if part.truth is None else as_matrix(part.truth, n_classes).astype(np.float64)
         gradient, difference = lam * x - y + part.shifts(prices), x - truth

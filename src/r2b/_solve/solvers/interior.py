@@ -22,7 +22,7 @@ from r2b._constraints.parity import Parity
 from r2b._data.arrays import Flags, Floats
 from r2b._data.compute import parts_of
 from r2b._solve.certificate import Problem
-from r2b._solve.settings import SETTINGS, TOLERANCE, SolverSettings
+from r2b._solve.settings import SETTINGS, TOLERANCE
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.linear import (
     BlockSystem,
@@ -196,7 +196,6 @@ class InteriorPoint:
         Residual at which polished prices are the answer.
     start_at : (float, float)
         One of the ``starts`` of the settings.
-    settings : SolverSettings
     """
 
     name = "interior"
@@ -207,9 +206,8 @@ class InteriorPoint:
         newton: Newton | None = None,
         tol: float = TOLERANCE,
         start_at: tuple[float, float] = SETTINGS.starts[0],
-        settings: SolverSettings = SETTINGS,
     ) -> None:
-        self.parity, self.newton, self.tol, self.settings = problem.parity, newton, tol, settings
+        self.parity, self.newton, self.tol = problem.parity, newton, tol
         self.lam = float(problem.lam)
         self.rows = MergedRows(problem)
         entries = entries_of(problem.parity)
@@ -277,7 +275,7 @@ class InteriorPoint:
         central = min(1e-17, 1e-6 * self.narrowest**2)
         if new.complementarity <= central or new.idle >= _IDLE:
             return self._ended(new)
-        if self.newton is None or new.complementarity > self.settings.polish_below:
+        if self.newton is None or new.complementarity > SETTINGS.polish_below:
             return new
         return self._looked(replace(new, face=self.face(new.point)), state.face)
 
@@ -367,7 +365,7 @@ class InteriorPoint:
             return state
         best = self.newton.start(state.prices)
         with np.errstate(all="ignore"):
-            for lean in self.settings.leans:
+            for lean in SETTINGS.leans:
                 try:
                     for prices in self.on_face(state.point, lean):
                         found = self.newton.start(prices)
@@ -401,7 +399,7 @@ class InteriorPoint:
         reached = self.complementarity(here.moved(ahead, self._reach(here, ahead)))
         centring = min((max(reached, 0.0) / mu) ** 3, 1.0)
         d = system.direction(self._aim(here, centring * mu, ahead), repair=1.0 - centring)
-        return here.moved(d, min(1.0, self.settings.to_boundary * self._reach(here, d)))
+        return here.moved(d, min(1.0, SETTINGS.to_boundary * self._reach(here, d)))
 
     def _aim(self, here: Point, target: float, ahead: Point | None) -> Aim:
         """Bring every product to ``target``, with Mehrotra's correction after a predictor."""
@@ -414,7 +412,7 @@ class InteriorPoint:
     def _reach(self, here: Point, d: Point) -> float:
         """Return the largest step that keeps all positive, at most a little over 1."""
         band = self.entries.band
-        longest = 1.0 / self.settings.to_boundary
+        longest = 1.0 / SETTINGS.to_boundary
         for name, mask in (
             ("x", ...),
             ("z", ...),
@@ -443,7 +441,7 @@ class _NewtonSystem:
         self.d_sum = self.d.sum(axis=1)
         high, low = here.p / here.b, here.q / here.a
         theta = np.where(entries.band, high + low, 1.0)
-        self.softness = np.where(entries.band, 1.0 / theta, method.settings.regularisation)
+        self.softness = np.where(entries.band, 1.0 / theta, SETTINGS.regularisation)
         apart = np.where(entries.band, entries.high_slope - entries.low_slope, 0.0)
         self.above, self.below = apart * low / theta, apart * high / theta
         omega = entries.share * np.where(entries.band, apart**2 * high * low / theta, 0.0)

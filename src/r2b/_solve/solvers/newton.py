@@ -20,7 +20,7 @@ from r2b._constraints.parity import Parity
 from r2b._data.arrays import Floats
 from r2b._data.compute import products
 from r2b._solve.oracle import Evaluation, Oracle, evaluated, folded_curvature
-from r2b._solve.settings import SETTINGS, SolverSettings
+from r2b._solve.settings import SETTINGS
 from r2b._solve.solvers.driver import State
 from r2b._solve.solvers.linear import BlockSystem, Entries, Held, entries_of
 
@@ -74,7 +74,6 @@ class Newton:
     lean : ndarray of shape (n_groups, n_classes), optional
         What the means of a sample are off by: it is added to them, and to the value accordingly.
     name : str
-    settings : SolverSettings
     """
 
     oracle: Oracle
@@ -83,12 +82,11 @@ class Newton:
     sample: Oracle | None = None
     lean: Floats | None = None
     name: str = "newton"
-    settings: SolverSettings = SETTINGS
 
     @property
     def gamma(self) -> float:
         """The length of the safe step."""
-        return self.settings.step_length * self.lam / self.parity.scale
+        return SETTINGS.step_length * self.lam / self.parity.scale
 
     def start(self, prices: Floats) -> NewtonState:
         """Evaluate at the given prices; without any, at those that close the gap of the means.
@@ -96,11 +94,11 @@ class Newton:
         These are exact where no response touches the border of the simplex. From prices of 0 the
         curvature of class labels vanishes, and damped steps would crawl out of the corner.
         """
-        state = self._at(prices, self.settings.damping)
+        state = self._at(prices, SETTINGS.damping)
         if prices.any() or not state.gap.any():
             return state
         gap = state.means - self.parity.project(state.means).means
-        shifted = self._at(self.lam / self.parity.scale * gap, self.settings.damping)
+        shifted = self._at(self.lam / self.parity.scale * gap, SETTINGS.damping)
         return shifted if shifted.residual < state.residual else state
 
     def step(self, state: NewtonState) -> NewtonState:
@@ -207,7 +205,7 @@ class Newton:
             return False
         decrease = old.merit - new.merit
         promised = self.gamma * self.parity.product(old.gap, old.gap)
-        if decrease >= max(self.settings.least_decrease * promised, _NOISE):
+        if decrease >= max(SETTINGS.least_decrease * promised, _NOISE):
             return True
         if decrease < -_NOISE:
             return False
