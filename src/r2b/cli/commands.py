@@ -192,40 +192,36 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
     names = "force", "epsilon", "largest", "max_disparity", "clusters"
     force, epsilon, largest, limit, clusters = taken(given, names).values()
     draws = {**_draws(given), "clusters": clusters}
-    with AtomicWriter(force=force) as writer, Meter(quiet=quiet or as_json) as meter:
-        source = open_table(data, given, meter)
-        writer.keep = kept_files(source)
+    with _opened(data, given, force, quiet or as_json) as (writer, meter, source):
         _check_paths(writer, wanted)
         tags = tags_of(source.names, given)
         columns = columns_of(source, given)
         given["families"] = families_of(source.names, given)
         source.check([("--clusters", [clusters] if clusters else [])])
         scan = Scan(source)
-        with on_lines(source):
-            if given["outcomes"]:
-                classes = read_classes(source, roles_of(source, **columns), given["missing"])
-                given["outcomes"] = outcomes_of(given["outcomes"], classes)
-            else:
-                del given["outcomes"]
-            if tags:
-                if wanted or clusters:
-                    problem = "An audit of tags has no report, and takes no clusters."
-                    remedy = "Use r2b debias, whose report has a part for each tag."
-                    raise ParameterError(problem, remedy=remedy)
-                rows, each = (
-                    rows_of_tags(source, columns, tags, given["missing"]),
-                    {**given, **draws},
-                )
-                for name in ("normalize", "threads", "clusters"):
-                    each.pop(name, None)
-                found = r2b.audit(**rows, **each, n_largest=largest)
-            else:
-                found = scan.audit(**columns, **given, **draws, n_largest=largest)
-            if wanted:
-                progress = meter if meter.shown else None
-                solving = {**given, "epsilon": epsilon, "progress": progress}
-                facts = _facts(scan, columns, solving, draws, found, below)
-                _write_reports(writer, wanted, [facts])
+        if given["outcomes"]:
+            classes = read_classes(source, roles_of(source, **columns), given["missing"])
+            given["outcomes"] = outcomes_of(given["outcomes"], classes)
+        else:
+            del given["outcomes"]
+        if tags:
+            if wanted or clusters:
+                problem = "An audit of tags has no report, and takes no clusters."
+                remedy = "Use r2b debias, whose report has a part for each tag."
+                raise ParameterError(problem, remedy=remedy)
+            rows, each = (
+                rows_of_tags(source, columns, tags, given["missing"]),
+                {**given, **draws},
+            )
+            for name in ("normalize", "threads", "clusters"):
+                each.pop(name, None)
+            found = r2b.audit(**rows, **each, n_largest=largest)
+        else:
+            found = scan.audit(**columns, **given, **draws, n_largest=largest)
+        if wanted:
+            solving = {**given, "epsilon": epsilon, "progress": meter}
+            facts = _facts(scan, columns, solving, draws, found, below)
+            _write_reports(writer, wanted, [facts])
         writer.commit()
     if as_json:
         print_json(found.to_json() | {"data": source.name})
@@ -276,60 +272,55 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
     proof = beside(output) if proof is None and not piped else proof
     paths = {"output": output, "certificate": proof, **wanted}
     with ExitStack() as stack:
-        writer = stack.enter_context(AtomicWriter(force=force))
-        meter = stack.enter_context(Meter(quiet=quiet or as_json))
-        source = open_table(data, given, meter)
-        writer.keep = (*kept_files(source), *cost_files(given["costs"]))
+        opened = _opened(data, given, force, quiet or as_json)
+        writer, meter, source = stack.enter_context(opened)
         shape = shape_of(source, output, shape_name)
         _check_paths(writer, paths, folder=source.listing.many, pipes="output")
         scan = Scan(source)
-        with on_lines(source), warnings.catch_warnings():
-            # the exit code and the status say it
-            warnings.simplefilter("ignore", NotSolvedWarning)
-            tags = tags_of(source.names, given)
-            columns = columns_of(source, given)
-            keys = tuple(named(source.names, keys))
-            source.check([("--key", keys)])
-            made = _made(scan, columns, given, tags, form, new_column, random_state, keys, meter)
-            relabels = [each.relabel for each in made]
-            relabel = RelabelTags.of(relabels) if tags else relabels[0]
-            meter.now("Writing")
-            target, aside = output, writer
-            if piped:  # the output is complete before its first byte is sent
-                target = f"{stack.enter_context(TemporaryDirectory())}/output.{shape}"
-                aside = stack.enter_context(AtomicWriter())
-            written = write_into(aside, source, relabel, target, str(shape))
-            meter.now("Measuring")
-            if form in ("round", "sample"):
-                made = [replace(each, found=each.measured()) for each in made]
-            marks: list[str] = []
-            if proof is not None:
-                meter.now("Checking")
-                how = reads_again(source, shape, reading["encoding"], reading["na"])
-                again = open_table(written, {**how, "sheet": None, "threads": given["threads"]})
-                records = [each.record(source, again, how) for each in made]
-                contents = [
-                    record.content(each.fair) for record, each in zip(records, made, strict=True)
-                ]
-                writer.write(proof, encoded(tags_content(tags, contents) if tags else contents[0]))
-                marks = [record.fingerprints["labels"] for record in records]
-            if wanted:
-                meter.now("Reporting")
-                facts = [
-                    _facts(
-                        scan,
-                        each.columns,
-                        {**each.asked, "progress": meter if meter.shown else None},
-                        {"random_state": random_state},
-                        None,
-                        below,
-                        leaving=None if each.found is None else (form, each.found),
-                        form=form,
-                        trace=_trace(marks[k], output, proof) if proof is not None else {},
-                    )
-                    for k, each in enumerate(made)
-                ]
-                _write_reports(writer, wanted, facts, tags)
+        tags = tags_of(source.names, given)
+        columns = columns_of(source, given)
+        keys = tuple(named(source.names, keys))
+        source.check([("--key", keys)])
+        made = _made(scan, columns, given, tags, form, new_column, random_state, keys, meter)
+        relabels = [each.relabel for each in made]
+        relabel = RelabelTags.of(relabels) if tags else relabels[0]
+        meter.now("Writing")
+        target, aside = output, writer
+        if piped:  # the output is complete before its first byte is sent
+            target = f"{stack.enter_context(TemporaryDirectory())}/output.{shape}"
+            aside = stack.enter_context(AtomicWriter())
+        written = write_into(aside, source, relabel, target, str(shape))
+        meter.now("Measuring")
+        if form in ("round", "sample"):
+            made = [replace(each, found=each.measured()) for each in made]
+        marks: list[str] = []
+        if proof is not None:
+            meter.now("Checking")
+            how = reads_again(source, shape, reading["encoding"], reading["na"])
+            again = open_table(written, {**how, "sheet": None, "threads": given["threads"]})
+            records = [each.record(source, again, how) for each in made]
+            contents = [
+                record.content(each.fair) for record, each in zip(records, made, strict=True)
+            ]
+            writer.write(proof, encoded(tags_content(tags, contents) if tags else contents[0]))
+            marks = [record.fingerprints["labels"] for record in records]
+        if wanted:
+            meter.now("Reporting")
+            facts = [
+                _facts(
+                    scan,
+                    each.columns,
+                    {**each.asked, "progress": meter},
+                    {"random_state": random_state},
+                    None,
+                    below,
+                    leaving=None if each.found is None else (form, each.found),
+                    form=form,
+                    trace=_trace(marks[k], output, proof) if proof is not None else {},
+                )
+                for k, each in enumerate(made)
+            ]
+            _write_reports(writer, wanted, facts, tags)
         if piped:
             _copy(Path(written.root), output)
         writer.commit()
@@ -413,7 +404,7 @@ def _made(
             refuse_large_round(cells, len(known_classes))
     found, drawn = [], form in ("round", "sample")
     for each, own, new, seed in zip(several, asked, names, seeds, strict=True):
-        fair = scan.debias(**each, **own, progress=meter if meter.shown else None)
+        fair = scan.debias(**each, **own, progress=meter)
         rows = fair.rows
         assert isinstance(rows, TableRows)
         meter.now("Preparing")
@@ -441,25 +432,19 @@ def reweigh_command(data: str, output: str, as_json: bool, quiet: bool, **given:
     """  # noqa: D301
     names = "output_format", "new_column", "force", "save", "max_weight", "representation"
     shape_name, new_column, force, saved, largest, shares = taken(given, names).values()
-    with AtomicWriter(force=force) as writer, Meter(quiet=quiet or as_json) as meter:
-        source = open_table(data, given, meter)
-        writer.keep = kept_files(source)
+    with _opened(data, given, force, quiet or as_json) as (writer, meter, source):
         shape = shape_of(source, output, shape_name)
         _check_paths(writer, {"output": output, "save": saved}, folder=source.listing.many)
         columns = columns_of(source, given)
-        with on_lines(source), warnings.catch_warnings():
-            # the exit code and the status say it
-            warnings.simplefilter("ignore", NotSolvedWarning)
-            classes = read_classes(source, roles_of(source, **columns), given["missing"])
-            asked = options_of(source.names, given, classes)
-            asked |= {"max_weight": largest, "representation": shares_of(shares)}
-            refuse_taken((new_column,), source)
-            progress = meter if meter.shown else None
-            found = Scan(source).reweigh(**columns, **asked, progress=progress)
-            meter.now("Writing")
-            write_into(writer, source, found.rows.weigh(found.rule, new_column), output, str(shape))
-            if saved is not None:
-                writer.write(saved, json.dumps(found.to_json(), allow_nan=False).encode())
+        classes = read_classes(source, roles_of(source, **columns), given["missing"])
+        asked = options_of(source.names, given, classes)
+        asked |= {"max_weight": largest, "representation": shares_of(shares)}
+        refuse_taken((new_column,), source)
+        found = Scan(source).reweigh(**columns, **asked, progress=meter)
+        meter.now("Writing")
+        write_into(writer, source, found.rows.weigh(found.rule, new_column), output, str(shape))
+        if saved is not None:
+            writer.write(saved, json.dumps(found.to_json(), allow_nan=False).encode())
         writer.commit()
     files = {name: path for name, path in (("output", output), ("rule", saved)) if path}
     if as_json:
@@ -492,9 +477,7 @@ def report_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
     from r2b.report.results import encoded
 
     limit, force = taken(given, ("max_disparity", "force")).values()
-    with AtomicWriter(force=force) as writer, Meter(quiet=quiet or as_json) as meter:
-        source = open_table(data, given, meter)
-        writer.keep = kept_files(source)
+    with _opened(data, given, force, quiet or as_json) as (writer, meter, source):
         _check_paths(writer, {"output": output})
         taking = taken(given, ("prediction", "label", "plain", "weight"))
         attributes, controls = (
@@ -514,23 +497,22 @@ def report_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
         }
         draws = _draws(given)
         listing = source.listing.parts
-        with on_lines(source):
-            meter.now("Reporting")
-            report = predictions_report(
-                columns["prediction"],
-                columns["label"],
-                sensitive_features=source.columns(attributes),
-                control_features=source.columns(controls) if controls else None,
-                sample_weight=columns["weight"],
-                plain=columns["plain"],
-                label_name=taking["label"] or taking["prediction"],
-                files=[part.path for part in listing if part.held is None],
-                command=command_line(),
-                verify=command_line(),
-                of_model={"plain_name": f"the column {taking['plain']}"},
-                **draws,
-                **given,
-            )
+        meter.now("Reporting")
+        report = predictions_report(
+            columns["prediction"],
+            columns["label"],
+            sensitive_features=source.columns(attributes),
+            control_features=source.columns(controls) if controls else None,
+            sample_weight=columns["weight"],
+            plain=columns["plain"],
+            label_name=taking["label"] or taking["prediction"],
+            files=[part.path for part in listing if part.held is None],
+            command=command_line(),
+            verify=command_line(),
+            of_model={"plain_name": f"the column {taking['plain']}"},
+            **draws,
+            **given,
+        )
         text = encoded(report, output)
         writer.write(output, text)
         writer.commit()
@@ -564,31 +546,23 @@ def frontier_command(
     path = _path(given.pop("epsilons"), given.pop("points"))
     shape_name = given.pop("output_format")
     refuse_idle({"output_format": output is None and "no table is written"})
-    with (
-        AtomicWriter(force=given.pop("force")) as writer,
-        Meter(quiet=quiet or as_json) as meter,
-        warnings.catch_warnings(),
-    ):
-        # the points and the exit code say it
-        warnings.simplefilter("ignore", NotSolvedWarning)
-        source = open_table(data, given, meter)
-        writer.keep = (*kept_files(source), *cost_files(given["costs"]))
+    force = given.pop("force")
+    with _opened(data, given, force, quiet or as_json) as (writer, meter, source):
         _check_paths(writer, {"output": output})
         if output is not None:
             shape = format_for(output, shape_name)
         tags = tags_of(source.names, given)
         columns = columns_of(source, given)
-        with on_lines(source):
-            classes = read_classes(source, roles_of(source, **columns), given["missing"])
-            asked = options_of(source.names, given, classes)
-            asked["progress"] = meter if meter.shown else None
-            if tags:
-                rows = rows_of_tags(source, columns, tags, given["missing"])
-                for name in ("costs", "outcomes", "normalize"):
-                    asked.pop(name)
-                found = r2b.frontier(**rows, epsilons=path, **asked)
-            else:
-                found = Scan(source).frontier(**columns, epsilons=path, **asked)
+        classes = read_classes(source, roles_of(source, **columns), given["missing"])
+        asked = options_of(source.names, given, classes)
+        asked["progress"] = meter
+        if tags:
+            rows = rows_of_tags(source, columns, tags, given["missing"])
+            for name in ("costs", "outcomes", "normalize"):
+                asked.pop(name)
+            found = r2b.frontier(**rows, epsilons=path, **asked)
+        else:
+            found = Scan(source).frontier(**columns, epsilons=path, **asked)
         points = [asdict(point) for point in found]
         if output is not None:
             table = {name: [point[name] for point in points] for name in points[0]}
@@ -773,6 +747,23 @@ def serve_command(
     serve(host, port, path=data, open_browser=browser, max_upload=max_upload, announce=announce)
 
 
+@contextlib.contextmanager
+def _opened(
+    data: str, given: dict[str, Any], force: bool, silent: bool
+) -> Iterator[tuple[AtomicWriter, Meter, FileSource]]:
+    """Open the data beside what writes files and shows progress; errors name lines of the data."""
+    with (
+        AtomicWriter(force=force) as writer,
+        Meter(quiet=silent) as meter,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", NotSolvedWarning)  # the exit code and the status say it
+        source = open_table(data, given, meter)
+        writer.keep = (*kept_files(source), *cost_files(given.get("costs")))
+        with on_lines(source):
+            yield writer, meter, source
+
+
 def _refuse_two_on_output(output: str, as_json: bool) -> None:
     if output == "-" and as_json:
         raise ParameterError(
@@ -899,19 +890,17 @@ def _facts(
     files = [part.path for part in listing if part.held is None]  # pipes have no checksum
     counted = roles.categorical and not roles.soft
     mark = {**mark_of(data, "counts" if counted else None), "files": files_of(files)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotSolvedWarning)
-        task = Task.of(data, request, settings, asked.get("costs"))
-        facts = gathered(
-            task,
-            found,
-            options=asked,
-            draws=draws,
-            label_name=roles.stem,
-            command=command_line(),
-            trace={"date": stamp(), "input": mark, **(trace or {})},
-            **shown,
-        )
+    task = Task.of(data, request, settings, asked.get("costs"))
+    facts = gathered(
+        task,
+        found,
+        options=asked,
+        draws=draws,
+        label_name=roles.stem,
+        command=command_line(),
+        trace={"date": stamp(), "input": mark, **(trace or {})},
+        **shown,
+    )
     return suppressed(facts, below, found)
 
 
