@@ -66,7 +66,7 @@ _FIELDS = {
     "sheet": ("Sheet", {}),
     "normalize": ("Divide rows that do not add up to 1 by their sums", {}),
     "form": ("Form", {}),
-    "reference": ("Reference", {}),
+    **{name: (name.capitalize(), {}) for needed in NEEDED.values() for name in needed},
 }
 """Options of the library that have a field on the page, and the words for their values there."""
 

@@ -397,11 +397,11 @@ def _judged(
     """Judge one group against others by what the bound limits."""
     one, two = names
     bound = each.bound
+    if bound.level == "none":
+        others = means[one]
+    elif bound.on_level(len(means)).any():
+        others = bound.level_of(means, size)
     against = np.tile(others, (len(means), 1))
-    if bound.name == "target":
-        against = np.tile(means[one], (len(means), 1))
-    if bound.name == "to_reference":
-        against = np.tile(bound.of_reference(means), (len(means), 1))  # type: ignore[attr-defined]
     against[one] = means[one]
     disparity = bound.measure(against, size)
     epsilon = bound.epsilon if bound.epsilon.ndim == 1 else bound.epsilon[one]

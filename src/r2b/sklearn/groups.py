@@ -93,10 +93,7 @@ class Comparison:
 
     def among(self, here: Flags) -> Comparison | None:
         """Keep some of the groups; None if fewer than two are left, or not the reference."""
-        lost = self.bound.name == "to_reference" and bool(
-            self.bound.is_reference(len(here))[~here].any()  # type: ignore[attr-defined]
-        )
-        if lost or here.sum() < 2:
+        if self.bound.on_level(len(here))[~here].any() or here.sum() < 2:
             return None
         place = np.append(np.where(here, np.cumsum(here) - 1, -1), -1)[self.place]
         groups = tuple(self.groups[group] for group in np.flatnonzero(here))

@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from sklearn.base import clone
 
+from r2b._constraints.bounds import PARAMETERS
 from r2b._constraints.families import Family, Request
 from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats, Whole, plain_value
@@ -309,7 +310,7 @@ def strata_of(Y: Any, request: Request) -> tuple[Whole, Request]:
     families = request.families
     if isinstance(families, list | tuple):
         families = [each.columns if isinstance(each, Family) else each for each in families]
-    free: dict[str, Any] = {"epsilon": 0.0, "bound": "range", "target": None, "reference": None}
+    free: dict[str, Any] = {"epsilon": 0.0, "bound": "range", **dict.fromkeys(PARAMETERS)}
     return tags.rarest, replace(request, families=families, **free)
 
 

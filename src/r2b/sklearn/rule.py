@@ -184,13 +184,7 @@ def limits(bound: Bound, means: Floats, weight: Floats) -> tuple[Floats, Floats,
     [[0.4, 0.6], [[-0.05, -0.05], [-0.05, -0.05]], [[0.05, 0.05], [0.05, 0.05]]]
     """
     sides = bound.sides(len(means))
-    level = weight @ means / weight.sum()
-    if bound.name == "ratio":
-        level = bound.project(means, weight).means.max(axis=0)
-    if bound.name == "to_reference":
-        level = bound.of_reference(means)  # type: ignore[attr-defined]
-    if bound.level == "none":
-        level = np.zeros_like(level)
+    level = bound.level_of(means, weight)
     low, high = (
         np.where(sides.bounded, side + (slope - 1.0) * level, edge)
         for side, slope, edge in (
@@ -260,9 +254,7 @@ def _bands(
         centre, level, give = 0.5 * (high + low) - offset, each.bound.level, plan.give * sd
         if each.bound.name == "ratio":  # its width depends on the level, which is the last one
             centre, level = centre + found, "none"
-        if each.bound.name == "to_reference":
-            own = each.bound.is_reference(len(half))
-            bounded, half = np.where(own, bounded.any(axis=0), bounded), np.where(own, 0.0, half)
+        half = np.where(each.bound.on_level(len(half)), 0.0, half)
         yield Band(part, centre, half, give, bounded, level, share)
 
 

@@ -176,6 +176,16 @@ class Bound(ABC):
         beyond = above + below if self.level == "free" else np.maximum(above, below)
         return np.asarray(np.maximum(beyond, 0.0))
 
+    def level_of(self, means: Floats, weight: Floats) -> Floats:
+        """Return the level that the sides of these means are measured from."""
+        if self.level == "none":
+            return np.zeros(means.shape[1])
+        return np.asarray(weight @ means / weight.sum())
+
+    def on_level(self, n_groups: int) -> Flags:
+        """Return which entries are on the level itself, (n_groups, n_classes)."""
+        return np.zeros((n_groups, self.epsilon.shape[-1]), dtype=bool)
+
     @property
     def spread(self) -> Floats | None:
         """The largest difference of two group means per class that the bound allows; None: any."""

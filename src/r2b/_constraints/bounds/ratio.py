@@ -73,6 +73,10 @@ class RatioBound(Bound):
         below = np.where(sides.bounded, sides.low_slope * top - means, 0.0)
         return np.asarray(np.maximum(below.max(axis=0), 0.0))
 
+    def level_of(self, means: Floats, weight: Floats) -> Floats:
+        """Return the largest mean that is closest to being allowed."""
+        return np.asarray(self.project(means, weight).means.max(axis=0))
+
     def implied_by(self, other: Bound) -> bool:
         """Return whether averages of means within another bound are within this one."""
         if self.epsilon.ndim > 1:

@@ -76,30 +76,30 @@ class ReferenceBound(Bound):
         one = isinstance(self.reference, int)
         return {"reference": groups[self.reference] if one else "highest"}  # type: ignore[index]
 
-    def is_reference(self, n_groups: int) -> Flags:
-        """Return which entry of each class is that of its reference, (n_groups, n_classes)."""
+    def on_level(self, n_groups: int) -> Flags:
+        """Return which entry of each class is that of its reference."""
         found = np.arange(n_groups)[:, None] == self.reference
         return np.broadcast_to(found, (n_groups, self.epsilon.shape[-1]))
 
-    def of_reference(self, means: Floats) -> Floats:
+    def level_of(self, means: Floats, weight: Floats) -> Floats:
         """Return the mean of each class in its reference group."""
         return np.asarray(means[self.reference, np.arange(means.shape[1])])
 
     def sides(self, n_groups: int) -> Sides:
         """Return epsilon on both sides of a level, on which the reference group is."""
         wide = np.broadcast_to(self.epsilon, (n_groups, self.epsilon.shape[-1]))
-        own = self.is_reference(n_groups)
+        own = self.on_level(n_groups)
         bounded = np.isfinite(np.where(own, np.inf, wide))
         bounded = np.where(own, bounded.any(axis=0), bounded)
         return band(np.where(own, 0.0, wide), n_groups, bounded)
 
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return the largest distance from the reference group."""
-        return np.asarray(np.abs(means - self.of_reference(means)).max(axis=0))
+        return np.asarray(np.abs(means - self.level_of(means, weight)).max(axis=0))
 
     def violation(self, means: Floats, weight: Floats) -> Floats:
         """Return how far some mean lies beyond its distance from the reference group."""
-        beyond = np.abs(means - self.of_reference(means)) - self.epsilon
+        beyond = np.abs(means - self.level_of(means, weight)) - self.epsilon
         return np.asarray(np.maximum(beyond.max(axis=0), 0.0))
 
     @property
