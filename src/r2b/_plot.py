@@ -60,8 +60,6 @@ _EASTERN: Final = (
     "Hiragino Sans",
     "Apple SD Gothic Neo",
     "Microsoft YaHei",
-)
-_EASTERN_TOO: Final = (
     "Yu Gothic",
     "Malgun Gothic",
     "WenQuanYi Zen Hei",
@@ -528,5 +526,5 @@ def _fonts(texts: Sequence[str]) -> dict[str, Any]:
     from matplotlib import font_manager, rcParams
 
     there = set(font_manager.get_font_names())
-    found = [name for name in (*_EASTERN, *_EASTERN_TOO) if name in there]
+    found = [name for name in _EASTERN if name in there]
     return {"fontfamily": [*rcParams["font.family"], *found]} if found else {}

@@ -16,11 +16,11 @@ from xml.sax.saxutils import escape, quoteattr
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from r2b._files.arrow import pyarrow
-from r2b._files.formats import field_text, most_unpacked
+from r2b._files.formats import field_text
+from r2b._files.text import refuse_growth
 from r2b.errors import (
     DamagedFileError,
     EmptyError,
-    FileTooLargeError,
     InputError,
     ParameterError,
     R2BError,
@@ -71,14 +71,16 @@ def read_sheet(file: BinaryIO, name: str, wanted: str | None = None) -> tuple[st
     library = openpyxl()
     try:
         with ZipFile(file) as archive:
-            _refuse_growth(name, sum(each.file_size for each in archive.infolist()))
+            parts = archive.infolist()
+        packed = sum(each.compress_size for each in parts)
+        refuse_growth(name, packed, sum(each.file_size for each in parts))
         book = library.load_workbook(file, read_only=True, data_only=True)
         sheet = _sheet(book, name, wanted)
         names = _names(sheet, name)
         columns = list(zip(*_rows(sheet, name, len(names)), strict=True)) or [()] * len(names)
         # One text may stand in many cells.
         texts = (value for column in columns for value in column if isinstance(value, str))
-        _refuse_growth(name, sum(map(len, texts)))
+        refuse_growth(name, packed, sum(map(len, texts)))
         arrays = [_array(*each) for each in zip(columns, names, strict=True)]
         if any(array.null_count for array in arrays):
             _refuse_unsaved(library, file, name, sheet.title)
@@ -92,17 +94,6 @@ def read_sheet(file: BinaryIO, name: str, wanted: str | None = None) -> tuple[st
             remedy="Open it in Excel and save it as .xlsx, or as CSV in UTF-8.",
             path=name,
         ) from cause
-
-
-def _refuse_growth(name: str, size: int) -> None:
-    if size > most_unpacked():
-        raise FileTooLargeError(
-            f"{name} grows to {size / 1e6:,.0f} MB or more when it is unpacked; the limit is "
-            f"{most_unpacked() / 1e6:,.0f} MB.",
-            remedy="Save the sheet as CSV in UTF-8, or raise the limit.",
-            path=name,
-            size=size,
-        )
 
 
 def _sheet(book: Any, name: str, wanted: str | None) -> Any:
@@ -160,11 +151,8 @@ def _rows(sheet: Any, name: str, width: int) -> Iterator[tuple[Any, ...]]:
                 what, remedy = f"holds the error {cell.value}", "Correct it, or clear the cell."
                 raise _wrong(name, _place(number, place), what, remedy)
             if place >= width and cell.value is not None:
-                what, remedy = (
-                    "lies beside the table: its column has no name",
-                    "Name it, or clear the cell.",
-                )
-                raise _wrong(name, _place(number, place), what, remedy)
+                what = "lies beside the table: its column has no name"
+                raise _wrong(name, _place(number, place), what, "Name it, or clear the cell.")
         yield tuple(values[:width]) + (None,) * (width - len(values))
 
 
