@@ -56,7 +56,7 @@ def configurations(quick: bool) -> list[Configuration]:
 
 
 _CHOICES: Final = ("features", "order", "repair", "labels", "ties")
-_SHOWN: Final = ("parity", "top-1", "top-2", "top-3", "error parity")
+_SHOWN: Final = ("disparity", "top-1", "top-2", "top-3", "error parity")
 _HEAD: Final = (
     "p",
     "learner",

@@ -9,6 +9,9 @@ from io import StringIO
 from math import ceil, floor, log10
 from typing import Any, Final
 
+import numpy as np
+from scipy.optimize import isotonic_regression
+
 from experiments.figures import Axis, Panel, Picture, Series
 from r2b._plot import COLOURS, INK, MARKERS, QUIET, STYLE, dress
 from r2b.errors import require
@@ -322,7 +325,7 @@ def _line_panel(
     if panel.level is not None:
         ax.axvspan(ax.get_xlim()[0], panel.level, color=_SHADE, zorder=0)
     ax.set_title(panel.title, loc="left", fontsize=11, fontweight="bold", pad=5)
-    if not picture.legend:
+    if ends and not picture.legend:
         _name_ends(ax, ends)
 
 
@@ -376,21 +379,11 @@ def spread(places: Sequence[float], gap: float, low: float, high: float) -> list
     >>> spread([0.1, 0.5, 0.5], 0.25, 0.0, 1.0)
     [0.1, 0.375, 0.625]
     """
-    # Less its share of gaps, each place must not be below the one before: groups that are get their
-    # mean.
-    groups: list[list[float]] = []
-    for n, place in enumerate(places):
-        groups.append([place - n * gap, 1])
-        while len(groups) > 1 and groups[-2][0] > groups[-1][0]:
-            mean, count = groups.pop()
-            last = groups[-1]
-            last[0], last[1] = (
-                (last[0] * last[1] + mean * count) / (last[1] + count),
-                last[1] + count,
-            )
+    # Less its share of gaps, each place must not be below the one before.
+    shares = gap * np.arange(len(places))
+    even = isotonic_regression(np.asarray(places) - shares).x
     most = high - gap * (len(places) - 1)
-    even = [max(min(mean, most), low) for mean, count in groups for _ in range(int(count))]
-    return [place + n * gap for n, place in enumerate(even)]
+    return [float(place) for place in np.maximum(np.minimum(even, most), low) + shares]
 
 
 # Scales.
@@ -415,7 +408,7 @@ def _range(panels: Sequence[Panel], levels: Sequence[float] = ()) -> tuple[float
         least = max(min(values), axis.floor)
         return max(low / 1.15 if low > 0 else least / 3, least / 5, axis.floor), high * 1.15
     if axis.scale == "symlog":
-        return low, high * 1.4
+        return min(low, 0.0), high * 1.4
     room = 0.06 * (high - low or 1.0)
     return (0.0 if axis.zero else low - room), high + room
 

@@ -71,8 +71,8 @@ def trade_off(rows: list[Row]) -> Picture:
     for measure, title, axis, level in (
         (
             "probability",
-            "Parity of probabilities",
-            Axis("parity (%, logarithmic)", "log"),
+            "Disparity of probabilities",
+            Axis("disparity (%, logarithmic)", "log"),
             100 * WANTED,
         ),
         ("accuracy", "Accuracy", Axis("accuracy (%)"), None),
@@ -105,7 +105,7 @@ def _cell(rows: list[Row], learner: str, way: str, measure: str) -> tuple[float,
 def summary(rows: list[Row]) -> list[str]:
     """Write one line per learner: what it takes, what is chosen, and what that changes."""
     lines = [
-        "| learner | takes | `auto` chooses | parity before | parity | accuracy before | accuracy |",
+        "| learner | takes | `auto` chooses | disparity before | disparity | accuracy before | accuracy |",
         "| --- " * 7 + "|",
     ]
     for row in rows:
@@ -124,7 +124,7 @@ def summary(rows: list[Row]) -> list[str]:
 
 def against_paper(rows: list[Row]) -> list[str]:
     """Write our figures beside those of the paper, for ways measured on both biases."""
-    heads = ("parity before", "parity", "accuracy before", "accuracy")
+    heads = ("disparity before", "disparity", "accuracy before", "accuracy")
     lines = [
         "| p | learner | trained on | " + " | ".join(f"{head} (paper)" for head in heads) + " |",
         "| --- " * 7 + "|",
