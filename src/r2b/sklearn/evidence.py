@@ -8,14 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from r2b._data.arrays import Floats, plain_value
+from r2b._data.arrays import Floats, Whole, plain_value
 from r2b._data.frames import Backend, frame_of
 from r2b._plot import COLOURS, INK, Measure, curves, measures, percent
-from r2b.sklearn.folds import Folds
 from r2b.sklearn.groups import Comparison, TrueGroups
 from r2b.sklearn.prices import ROUGH
 from r2b.sklearn.rule import (
-    PLANS,
+    PLAN,
     Plan,
     ScoreRows,
     deviations,
@@ -141,6 +140,10 @@ class ModelFrontier:
         return ax
 
 
+FRONTIER_ROWS = 4_000
+"""On more rows the frontier is no clearer, and takes longer."""
+
+
 def trace_frontier(
     scores: Floats,
     groups: TrueGroups,
@@ -152,7 +155,7 @@ def trace_frontier(
 ) -> ModelFrontier:
     """Solve for epsilons from what was asked for up to the disparity of the plain decisions.
 
-    Every point is measured on rows that its prices were not found on: halves take turns.
+    Prices are found on one half of the rows, and every point is measured on the other half.
 
     Parameters
     ----------
@@ -165,50 +168,50 @@ def trace_frontier(
         The true classes as distributions.
     n_points : int
     plan : Plan, optional
-        How predicted groups are followed; given ones need no offsets.
+        How predicted groups are followed.
     seed : int
     """
-    rng = np.random.default_rng(seed)
-    chosen = rng.permutation(len(scores))[:4_000]
-    groups, scores, labels = groups.part(chosen), scores[chosen], labels[chosen]
-    codes = None if codes is None else codes[chosen]
-    halves = Folds(np.arange(len(chosen)) % 2, 2)
+    chosen = np.random.default_rng(seed).permutation(len(scores))[:FRONTIER_ROWS]
+    halves = chosen[::2], chosen[1::2]
     known = ScoreRows("decisions", scores, groups.given(groups.cells, scores), groups, labels)
-    disparity = largest_disparity(groups, known.plain)
+    new = known.part(halves[1])
+    disparity = largest_disparity(new.groups, new.plain)
     asked = min(float(np.min(each.bound.epsilon)) for each in groups.comparisons)
     # Denser where parity is close, which is where accuracy is lost.
     epsilons = asked + (max(disparity, asked) - asked) * np.linspace(0.0, 1.0, n_points) ** 2
     blind = None if codes is None else replace(known, codes=codes)
     path = (
-        *_path(blind, plan or PLANS[0], halves, epsilons),
-        *_path(known, PLANS[0], halves, epsilons),
+        *_path(blind, plan or PLAN, halves, epsilons),
+        *_path(known, plan or PLAN, halves, epsilons),
     )
-    chance = chance_level(groups, known.plain)
-    accuracy = known.accuracy(known.plain)
-    return ModelFrontier(epsilons, *path, accuracy, disparity, chance, len(chosen))
+    chance, accuracy = chance_level(new.groups, new.plain), new.accuracy(new.plain)
+    return ModelFrontier(epsilons, *path, accuracy, disparity, chance, len(new.scores))
 
 
 def _path(
-    rows: ScoreRows | None, plan: Plan, halves: Folds, epsilons: Floats
+    rows: ScoreRows | None, plan: Plan, halves: tuple[Whole, Whole], epsilons: Floats
 ) -> tuple[Floats, Floats]:
     """Return accuracy and disparity along a path; NaN where groups cannot be predicted."""
+    found = np.full((2, len(epsilons)), np.nan)
     if rows is None or not sees_groups(rows):
-        return np.full(len(epsilons), np.nan), np.full(len(epsilons), np.nan)
-    fair = np.empty((len(epsilons), *rows.scores.shape))
-    for left, held in halves:
-        seen, unseen, prices = rows.part(left), rows.part(held), None
-        for place, epsilon in enumerate(epsilons.tolist()):
-            asked = replace(seen, groups=seen.groups.at(epsilon))
-            prices = fit_prices(asked, plan, prices, ROUGH)
-            fair[place, held] = unseen.apply(prices)
-    accuracy = np.array([rows.accuracy(each) for each in fair])
-    return accuracy, np.array([largest_disparity(rows.groups, each) for each in fair])
+        return found[0], found[1]
+    old, new = (rows.part(half) for half in halves)
+    prices = None
+    for k, epsilon in enumerate(epsilons.tolist()):
+        asked = replace(old, groups=old.groups.at(epsilon))
+        prices = fit_prices(asked, plan, prices, ROUGH)
+        fair = new.apply(prices)
+        found[:, k] = new.accuracy(fair), largest_disparity(new.groups, fair)
+    return found[0], found[1]
 
 
 Verdict = Literal["met", "not shown", "not met"]
 
 WIDEST = 0.1
 """Where new rows may be farther above epsilon than this, parity is not shown."""
+
+NOTICED = 0.03
+"""What a disparity is likely to be above epsilon on new rows before a warning speaks of it."""
 
 
 @dataclass(frozen=True)
@@ -226,13 +229,15 @@ class GroupParity:
     n_rows : float
         Of weighted rows Kish's effective number.
     disparity, epsilon : float
-        In that class, by what the bound limits.
+        In that class, by what the bound limits. In the report of ``fit`` at least one standard
+        deviation of chance: prices follow the noise of the rows that they were found on, and new
+        rows have other noise.
     chance : float
         What chance alone explains: in 99 of 100 reports on fair rows no entry is above it.
     verdict : {"met", "not shown", "not met"}
         "not met" where the disparity of a class is above epsilon by more than chance explains;
-        "met" where that of every class is above by less than half of that, and by at most 0.1 with
-        chance on top; otherwise "not shown".
+        "met" where that of no class is above epsilon and half of that (added as squares, as noise
+        is), nor with chance on top above epsilon by more than 0.1; otherwise "not shown".
     """
 
     family: str
@@ -285,6 +290,37 @@ class ParityReport:
     def not_met(self) -> tuple[GroupParity, ...]:
         """The groups whose disparity is more than chance explains."""
         return tuple(each for each in self.groups if each.verdict == "not met")
+
+    @property
+    def likely(self) -> tuple[GroupParity, ...]:
+        """The other groups that are likely to be above epsilon on new rows, by 0.03 or more."""
+        rest = (each for each in self.groups if each.verdict != "not met")
+        return tuple(each for each in rest if each.disparity > each.epsilon + NOTICED)
+
+    def problems(self, *, tags: bool = False) -> list[str]:
+        """Write which groups are not in parity, and which are likely not to be on new rows.
+
+        Parameters
+        ----------
+        tags : bool
+            Classes are tags, and named.
+        """
+        found = []
+        for groups, problem in (
+            (self.not_met, "Decisions on unseen rows are not in parity"),
+            (self.likely, "Decisions on new rows are likely to exceed epsilon"),
+        ):
+            worst = sorted(groups, key=lambda each: each.epsilon - each.disparity)
+            named = [
+                f"{f'{each.class_name!r} of ' if tags else ''}{each.family}={each.group} "
+                f"({each.n_rows:,.0f} rows): {each.disparity:.3f}, where epsilon is "
+                f"{each.epsilon:g} and chance explains {each.chance:.3f}"
+                for each in worst[:3]
+            ]
+            more = f", and {len(worst) - 3} more" if len(worst) > 3 else ""
+            if worst:
+                found.append(f"{problem}: {'; '.join(named)}{more}.")
+        return found
 
     def __str__(self) -> str:
         title = f"Disparity of {self.kind} on {self.n_rows:,} unseen rows: {self.disparity:.3f}"
@@ -359,9 +395,17 @@ def chance_level(groups: TrueGroups, rows: Floats) -> float:
 
 
 def parity_of_groups(
-    groups: TrueGroups, rows: Floats
+    groups: TrueGroups, rows: Floats, fitted: bool = False
 ) -> tuple[tuple[GroupParity, ...], tuple[GroupParity, ...]]:
-    """Judge each group against all others, and each pair of groups."""
+    """Judge each group against all others, and each pair of groups.
+
+    Parameters
+    ----------
+    groups : TrueGroups
+    rows : ndarray of shape (n, L)
+    fitted : bool
+        Whether prices were found on these rows.
+    """
     every: list[GroupParity] = []
     pairs: list[GroupParity] = []
     n_tests = sum(len(each.groups) * each.bound.epsilon.shape[-1] for each in groups.comparisons)
@@ -376,12 +420,13 @@ def parity_of_groups(
             others = size[rest] @ mean[rest] / size[rest].sum()
             error = own[g] * np.sqrt(1.0 + size[g] / size[rest].sum())
             # Bernstein's term: of rare outcomes a single row is far from the mean
-            chance = quantile * error + quantile**2 / (6.0 * size[g])
-            every.append(_judged(groups, each, size, (g, None), mean, others, chance))
+            noise = quantile * error + quantile**2 / (6.0 * size[g]), error * fitted
+            every.append(_judged(groups, each, size, (g, None), mean, others, *noise))
             for h in range(g):
                 error = np.hypot(own[g], own[h])
-                chance = quantile * error + quantile**2 / (6.0 * min(size[g], size[h]))
-                pairs.append(_judged(groups, each, size, (g, h), mean, mean[h], chance))
+                bernstein = quantile**2 / (6.0 * min(size[g], size[h]))
+                noise = quantile * error + bernstein, error * fitted
+                pairs.append(_judged(groups, each, size, (g, h), mean, mean[h], *noise))
     return tuple(every), tuple(pairs)
 
 
@@ -393,6 +438,7 @@ def _judged(
     means: Floats,
     others: Floats,
     chance: Floats,
+    least: Floats,
 ) -> GroupParity:
     """Judge one group against others by what the bound limits."""
     one, two = names
@@ -403,7 +449,7 @@ def _judged(
         others = bound.level_of(means, size)
     against = np.tile(others, (len(means), 1))
     against[one] = means[one]
-    disparity = bound.measure(against, size)
+    disparity = np.maximum(bound.measure(against, size), least)
     epsilon = bound.epsilon if bound.epsilon.ndim == 1 else bound.epsilon[one]
     over = np.where(np.isfinite(epsilon), disparity - epsilon, -np.inf)
     verdict: Verdict = "not shown"
@@ -412,7 +458,8 @@ def _judged(
         verdict = "not met"
     else:  # what is shown of the other classes is what the least certain one allows
         k = int((over + chance).argmax())
-        if (over <= 0.5 * chance).all() and over[k] + chance[k] <= WIDEST:
+        within = np.hypot(epsilon, 0.5 * chance)
+        if (disparity <= within).all() and over[k] + chance[k] <= WIDEST:
             verdict = "met"
     known = groups.schema.classes.values if groups.outcomes is None else groups.outcomes.names
     name = None if each.n_right else plain_value(known[k])
@@ -423,7 +470,12 @@ def _judged(
 
 
 def report_of(
-    kind: str, groups: TrueGroups, rows: Floats, labels: Floats | None, weight: Floats
+    kind: str,
+    groups: TrueGroups,
+    rows: Floats,
+    labels: Floats | None,
+    weight: Floats,
+    fitted: bool = False,
 ) -> ParityReport:
     """Judge rows by the true groups of a table.
 
@@ -437,11 +489,15 @@ def report_of(
         True classes.
     weight : ndarray of shape (n,)
         Adds up to 1.
+    fitted : bool
+        Whether prices were found on these rows.
     """
     accuracy = majority = None
     if labels is not None:
         accuracy = float(weight @ (rows * labels).sum(axis=1))
         majority = float((weight @ labels).max())
     disparity = largest_disparity(groups, rows)
-    judged = parity_of_groups(groups, rows)
+    judged = parity_of_groups(groups, rows, fitted)
+    if fitted:
+        disparity = max([disparity, *(each.disparity for part in judged for each in part)])
     return ParityReport(kind, *judged, disparity, accuracy, majority, len(rows))

@@ -452,16 +452,10 @@ def _train_on_fair(
 
 def _warn(report: ParityReport) -> None:
     """Name the tags whose decisions are not in parity on unseen rows."""
-    bad = sorted(report.not_met, key=lambda each: each.epsilon - each.disparity)
-    if not bad:
+    problems = report.problems(tags=True)
+    if not problems:
         return
-    named = [
-        f"{each.class_name!r} of {each.family}={each.group}: {each.disparity:.3f}, where epsilon "
-        f"is {each.epsilon:g} and chance explains {each.chance:.3f}"
-        for each in bad[:3]
-    ]
-    more = f", and {len(bad) - 3} more" if len(bad) > 3 else ""
-    problem = f"Decisions on unseen rows are not in parity: {'; '.join(named)}{more}."
     remedy = "Pass more rows, `attribute='given'`, a better `group_estimator`, or a larger epsilon."
+    bad = (*report.not_met, *report.likely)
     tags = list(dict.fromkeys(each.class_name for each in bad))
-    warnings.warn(NotFairWarning(problem, remedy=remedy, tags=tags), stacklevel=5)
+    warnings.warn(NotFairWarning(" ".join(problems), remedy=remedy, tags=tags), stacklevel=5)

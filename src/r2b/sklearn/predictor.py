@@ -271,7 +271,9 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
         found = ScoreRows(kind, scores, used, rows.groups, rows.labels)
         rule, fair = find_rule(found, rows.folds)
         if kind == "decisions":
-            self.parity_ = report_of(kind, rows.groups, fair, rows.labels, found.weight)
+            self.parity_ = report_of(
+                kind, rows.groups, fair, rows.labels, found.weight, fitted=True
+            )
             self._warn(rule)
             if rows.labels is not None and rows.truth is not None and self._n_points():
                 path = codes, rows.labels, self._n_points(), rule.plan, rows.seed
@@ -280,18 +282,8 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
 
     def _warn(self, rule: FairScores) -> None:
         """Say where decisions are unfair, or not what a user expects of a fair model."""
-        problems, known = [], self.attribute == "given"
-        bad = sorted(self.parity_.not_met, key=lambda each: each.epsilon - each.disparity)
-        if bad:
-            named = [
-                f"{each.family}={each.group} ({each.n_rows:,.0f} rows): {each.disparity:.3f}, "
-                f"where epsilon is {each.epsilon:g} and chance explains {each.chance:.3f}"
-                for each in bad[:3]
-            ]
-            more = f", and {len(bad) - 3} more" if len(bad) > 3 else ""
-            problems.append(
-                f"Decisions on unseen rows are not in parity: {'; '.join(named)}{more}."
-            )
+        unfair = self.parity_.problems()
+        problems = list(unfair)
         numbers = rule.accuracy, rule.majority, rule.plain_accuracy
         mine, most, plain = (f"{number:.3f}" for number in numbers)
         if rule.largest_share > 0.95:
@@ -302,17 +294,19 @@ class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEsti
         elif rule.accuracy < rule.majority:
             problems.append(f"The accuracy is {mine}, below {most} of the most frequent class.")
         if rule.is_plain:
-            found = "do not meet" if bad else "meet"
+            found = "do not meet" if unfair else "meet"
             problems.append(f"The decisions are those of the plain model, which {found} epsilon.")
         if not problems:
             return
-        other = [] if known else ["`attribute='given'`", "a better `group_estimator`"]
-        remedy = f"Pass more rows, {', '.join(other)}{', ' * bool(other)}"
-        remedy += "`small_groups='merge'` with `min_group_size`, or a larger epsilon."
+        other = "" if self.attribute == "given" else "`attribute='given'`, "
+        other += "a better `group_estimator`, " * bool(other)
+        remedy = f"Pass more rows, {other}`small_groups='merge'` with `min_group_size`, "
+        remedy += "or a larger epsilon."
         kind: Any = NotFairWarning
-        if rule.is_plain and not bad:
+        if rule.is_plain and not unfair:
             kind, remedy = DataWarning, "Nothing needs to be done; parity_report() has the figures."
-        facts = {"groups": [each.group for each in bad], "accuracy": rule.accuracy}
+        named = [each.group for each in (*self.parity_.not_met, *self.parity_.likely)]
+        facts = {"groups": named, "accuracy": rule.accuracy}
         warnings.warn(kind(" ".join(problems), remedy=remedy, **facts), stacklevel=7)
 
     def _n_points(self) -> int:

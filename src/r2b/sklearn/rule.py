@@ -1,10 +1,9 @@
-"""Rules that make the scores of a model fair, and the choice among them on unseen rows.
+"""Rules that make the scores of a model fair, and their response to unseen rows.
 
 Groups are predictions, so that the means that a rule sees are off. Offsets, the true less the seen
-means, correct this. An offset of a small group is mostly noise, and so is its disparity: every
-entry, a group and an outcome, may therefore be off by what chance explains for its rows, and its
-offset is shrunk by the same standard deviation. How closely that is done is a :class:`Plan`. Plans
-are fitted on some folds and judged on the others, and the best one is fitted on all rows.
+means, correct this. An offset of a small group is mostly noise: of every entry, a group and an
+outcome, only the part of the offset counts that chance does not explain for its rows. The rule is
+fitted on all rows; how it does on unseen rows is measured by fitting it on all folds but one.
 """
 
 from __future__ import annotations
@@ -47,21 +46,21 @@ class Plan:
     """
 
     width: float = 0.0
-    shrink: float = 0.0
-    rounds: int = 0
+    shrink: float = 1.0
+    rounds: int = 1
     give: float = 0.25
 
 
-PLANS = (Plan(), Plan(width=0.25, shrink=0.25, rounds=1))
-"""Among these unseen rows decide; ``benchmarks/small_groups.py`` is the study behind them."""
+PLAN = Plan()
+"""Of decisions; ``benchmarks/small_groups.py`` is the study behind it."""
 
-LOOSE = Plan(width=1.0, shrink=1.0, rounds=1)
-"""Where all of them are less accurate than the most frequent class, this one is tried."""
+LOOSE = Plan(width=1.0)
+"""Where decisions are less accurate than the most frequent class, this one is tried."""
 
 AIM = 2.0
 """Standard deviations by which large groups aim below half of epsilon: new rows add as much."""
 
-SOFT = Plan(shrink=0.25, rounds=1, give=0.05)
+SOFT = Plan(give=0.05)
 """Of probabilities, whose group means vary less and cost less to correct."""
 
 
@@ -205,13 +204,13 @@ def fit_prices(
     rows : ScoreRows
     plan : Plan
     start : tuple of ndarray, optional
-        Prices near the solution.
+        Prices near the solution; offsets are then those of its response.
     gain : float
         A step that gains less is the last.
     """
     base, offsets = base_of(rows.kind, rows.scores), [np.zeros(())] * len(rows.parts)
-    fair = rows.plain
-    for turn in range(plan.rounds + 1):
+    fair = rows.plain if start is None else rows.apply(start)
+    for turn in range(0 if start is None else min(1, plan.rounds), plan.rounds + 1):
         seen = rows.seen_means(fair)
         if turn:
             true = rows.groups.means(rows.groups.compared(fair))
@@ -222,7 +221,8 @@ def fit_prices(
         bands = list(_bands(rows, plan, seen, offsets))
         outcomes = None if rows.groups.outcomes is None else rows.groups.outcomes.matrix
         start = solve(rows.kind, base, bands, rows.weight, start, gain, outcomes)
-        fair = rows.apply(start)
+        if turn < plan.rounds:
+            fair = rows.apply(start)
     assert start is not None
     return start
 
@@ -284,15 +284,6 @@ def unfairness(rows: ScoreRows, fair: Floats) -> float:
     return float(np.sqrt(worst))
 
 
-def unfairness_by_chance(rows: ScoreRows) -> float:
-    """Return the unfairness that chance alone shows, in one standard deviation."""
-    fourth = 0.0
-    for sd, size in zip(rows.deviations, rows.groups.sizes(), strict=True):
-        share = size / size.sum()
-        fourth = max(fourth, float(2.0 * (share**2 @ sd**4).sum()))  # a squared normal has twice
-    return float(fourth**0.25)
-
-
 @dataclass(frozen=True, eq=False)
 class FairScores:
     """A rule from the scores of a model and the groups of a row to fair probabilities or decisions.
@@ -303,7 +294,7 @@ class FairScores:
     prices : tuple of ndarray of shape (n_groups, n_outcomes)
         Of every comparison.
     plan : Plan
-        What unseen rows chose.
+        None where every row gets the most frequent class.
     accuracy, plain_accuracy, majority : float
         Of the rule, of the plain scores, and of the most frequent class; of decisions on unseen
         rows.
@@ -329,11 +320,10 @@ class FairScores:
 
 
 def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
-    """Find the rule that unseen rows prefer, and return it with its response to unseen rows.
+    """Find the rule, and return it with its response to unseen rows.
 
-    Of decisions plans are tried; the one of probabilities is not judged. A plan less accurate than
-    the most frequent class is not chosen: where all are, every row gets that class, or where right
-    predictions are compared, decisions stay as they are.
+    Where decisions are less accurate than the most frequent class, every row gets that class, or
+    where right predictions are compared, decisions stay as they are. Probabilities are not judged.
 
     Parameters
     ----------
@@ -370,18 +360,12 @@ def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
 
 
 def _choose(rows: ScoreRows, folds: Folds) -> tuple[Plan | None, Prices, Floats]:
-    """Return the plan that unseen rows prefer, its prices, and its response to unseen rows."""
-    start = None
-    for plans in (PLANS, (LOOSE,)):
-        able: list[tuple[float, float, Plan, Prices, Floats]] = []
-        for plan in plans:
-            start = fit_prices(rows, plan, start)
-            fair = unseen_rows(rows, plan, folds, start)
-            if rows.accuracy(fair) >= rows.majority:
-                able.append((unfairness(rows, fair), rows.accuracy(fair), plan, start, fair))
-        if able:
-            least = min(each[0] for each in able) + unfairness_by_chance(rows)
-            return max((each for each in able if each[0] <= least), key=lambda each: each[1])[2:]
+    """Return the plan of decisions, its prices, and its response to unseen rows."""
+    for plan in (PLAN, LOOSE):
+        prices = fit_prices(rows, plan)
+        fair = unseen_rows(rows, plan, folds, prices)
+        if rows.accuracy(fair) >= rows.majority:
+            return plan, prices, fair
     prices = _constant(rows)
     return None, prices, rows.apply(prices)
 
