@@ -34,7 +34,7 @@ from r2b.sklearn import ParityPostprocessor
 from r2b.sklearn.evidence import GroupParity, ParityReport, report_of
 from r2b.sklearn.folds import code_probabilities
 from r2b.sklearn.groups import TrueGroups
-from r2b.sklearn.rule import Plan, ScoreRows, fit_prices, unfairness
+from r2b.sklearn.rule import FALLBACKS, Plan, ScoreRows, fit_prices, unfairness
 
 RESULTS = Path(
     os.environ.get("RESULTS", Path(__file__).resolve().parent / "results" / "small_groups.json")
@@ -170,7 +170,7 @@ CHOSEN_ON: dict[str, Callable[[], Table]] = {
     "lesions by age": lesions("age_group"),
     "synthetic 0": synthetic(0),
 }
-"""Tables that the plans of ``r2b.sklearn.rule`` were chosen on."""
+"""Tables that the plan of ``r2b.sklearn.rule`` was chosen on."""
 
 HELD_OUT: dict[str, Callable[[], Table]] = {
     "income by sex and race": _adult("income", "sex", "race"),
@@ -190,10 +190,9 @@ ODDS = ("income by race", "compas", "students", "dutch", "bank", "parkinson", "r
 """Tables that are measured by equalized odds as well."""
 
 PLANS = {
-    "no offsets": Plan(give=0.0),
-    "z = 0": Plan(rounds=1),
-    "z = .25": Plan(0.25, 0.25, 1),
-    "z = 1": Plan(1.0, 1.0, 1),
+    "no offsets": Plan(rounds=0, give=0.0),
+    "full offsets": Plan(shrink=0.0),
+    "wide": FALLBACKS[1],
 }
 """Compared on all tables; "no offsets" is LinearPost's optimum."""
 
@@ -284,7 +283,7 @@ def measure(
     part = np.arange(len(test)) < max(len(train) // 2, 500)
     told_part = {"sensitive_features": groups.iloc[test[part]], "y": y[test[part]]}
     smaller = model.parity_report(X[test[part]], **told_part)
-    entries = []
+    entries, warned = [], {key_of(each) for each in (*fitted.not_met, *fitted.likely)}
     for each in (*fitted.groups, *fitted.pairs):
         new = [
             [other.disparity, other.chance]
@@ -294,7 +293,9 @@ def measure(
         ]
         if len(new) == 2:
             pair = bool(each.other)
-            entries.append([pair, each.verdict, each.n_rows, each.disparity, each.chance, *new])
+            named = key_of(each) in warned
+            found = [pair, each.verdict, each.n_rows, each.disparity, each.chance, *new, named]
+            entries.append(found)
     classes = model.comparisons_.schema.classes.values
     right = np.asarray(y[test][:, None] == classes, np.float64)
     cells = model.comparisons_.cells_of(groups.iloc[test], None, len(test))
@@ -324,7 +325,7 @@ def measure(
         "majority": report.majority,
         "is_plain": model.decision_rule_.is_plain,
         "warns": any(issubclass(each.category, NotFairWarning) for each in caught),
-        "warns_of_groups": bool(fitted.not_met),
+        "warns_of_groups": bool(warned),
         "says": len(caught),
         "entries": entries,
         "fit_ratio": seconds / plain_seconds,

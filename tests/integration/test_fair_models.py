@@ -335,6 +335,7 @@ def test_fit_parameters_reach_every_training():
 # --- small groups, verdicts and criteria
 
 
+@pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")
 def test_a_tiny_group_switches_off_no_correction():
     rare = np.where(np.arange(len(X)) % 100 == 0, "c", SEX)
     new_rare = np.where(np.arange(len(NEW)) % 100 == 0, "c", SEX_NEW)
@@ -478,6 +479,7 @@ def test_equal_accuracy_takes_the_other_bounds():
         )
 
 
+@pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")
 def test_a_fold_may_be_without_any_row_of_a_group_and_class():
     X, y, group = people(800, n_groups=3)
     once = np.flatnonzero((group == "c") & (y == "u"))[1:]
@@ -519,6 +521,7 @@ def test_decisions_of_the_plain_model_are_never_silent():
         ParityPostprocessor(LogisticRegression(), **FAST).fit(X, seldom, sensitive_features=SEX)
 
 
+@pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")
 def test_prices_are_found_again_on_new_rows_without_their_classes():
     model = ParityPostprocessor(LogisticRegression(), **FAST).fit(X, Y, sensitive_features=SEX)
     drifted, _, sex = people(3000, seed=9)
@@ -569,6 +572,7 @@ def test_finished_models_keep_their_class_names(library, name, quiet, options, c
             model.fit(NEW, other, sensitive_features=SEX_NEW)
 
 
+@pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")
 @pytest.mark.parametrize(
     "model",
     [
@@ -591,6 +595,7 @@ def test_models_are_stored_by_skops(model):
     np.testing.assert_allclose(again.predict_proba(X, **known), model.predict_proba(X, **known))
 
 
+@pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")
 @pytest.mark.parametrize("bound", ["range", "to_reference"])
 def test_reports_on_new_rows_do_without_groups_that_have_none(bound):
     options = {"bound": bound, "reference": "b"} if bound == "to_reference" else {}

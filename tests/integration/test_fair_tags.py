@@ -164,6 +164,7 @@ def test_each_tag_has_a_report_of_the_model(tmp_path):
         model.report(None, NEW, Y_NEW, sensitive_features=SEX_NEW)
 
 
+@pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")
 def test_other_criteria_and_controls():
     model = ParityPostprocessor(
         LEARNER, criterion="equal_opportunity", attribute="given", **FAST

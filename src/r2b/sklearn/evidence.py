@@ -210,8 +210,8 @@ Verdict = Literal["met", "not shown", "not met"]
 WIDEST = 0.1
 """Where new rows may be farther above epsilon than this, parity is not shown."""
 
-NOTICED = 0.03
-"""What a disparity is likely to be above epsilon on new rows before a warning speaks of it."""
+NOTICED = 0.025
+"""How far above epsilon one standard deviation of chance must be for a warning to speak of it."""
 
 
 @dataclass(frozen=True)
@@ -238,6 +238,9 @@ class GroupParity:
         "not met" where the disparity of a class is above epsilon by more than chance explains;
         "met" where that of no class is above epsilon and half of that (added as squares, as noise
         is), nor with chance on top above epsilon by more than 0.1; otherwise "not shown".
+    likely : bool
+        In the report of ``fit``: whether new rows are likely to show a disparity above epsilon,
+        because one standard deviation of chance is above it by more than 0.025.
     """
 
     family: str
@@ -250,6 +253,7 @@ class GroupParity:
     epsilon: float
     chance: float
     verdict: Verdict
+    likely: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,9 +297,8 @@ class ParityReport:
 
     @property
     def likely(self) -> tuple[GroupParity, ...]:
-        """The other groups that are likely to be above epsilon on new rows, by 0.03 or more."""
-        rest = (each for each in self.groups if each.verdict != "not met")
-        return tuple(each for each in rest if each.disparity > each.epsilon + NOTICED)
+        """The other groups that are likely to be above epsilon on new rows."""
+        return tuple(each for each in self.groups if each.likely)
 
     def problems(self, *, tags: bool = False) -> list[str]:
         """Write which groups are not in parity, and which are likely not to be on new rows.
@@ -434,14 +437,14 @@ def _judged(
     groups: TrueGroups,
     each: Comparison,
     size: Floats,
-    names: tuple[int, int | None],
+    which: tuple[int, int | None],
     means: Floats,
     others: Floats,
     chance: Floats,
     least: Floats,
 ) -> GroupParity:
     """Judge one group against others by what the bound limits."""
-    one, two = names
+    one, two = which
     bound = each.bound
     if bound.level == "none":
         others = means[one]
@@ -466,7 +469,9 @@ def _judged(
     other = "" if two is None else each.groups[two]
     family = each.family.names[0]
     numbers = float(size[one]), float(disparity[k]), float(epsilon[k]), min(1.0, float(chance[k]))
-    return GroupParity(family, each.criterion, each.groups[one], other, name, *numbers, verdict)
+    likely = verdict != "not met" and bool((least > epsilon + NOTICED).any())
+    names = family, each.criterion, each.groups[one], other, name
+    return GroupParity(*names, *numbers, verdict, likely)
 
 
 def report_of(

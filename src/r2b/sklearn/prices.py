@@ -204,7 +204,7 @@ def solve(
                     break
                 curvature = dual.curvature(now)
             else:
-                damping *= 5.0
+                damping *= 25.0
         prices = [z / band.root for band, z in zip(bands, now.scaled, strict=True)]
     return tuple(
         band.settle(nu * band.root) / band.root for band, nu in zip(bands, prices, strict=True)

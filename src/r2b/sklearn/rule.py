@@ -54,13 +54,13 @@ class Plan:
 PLAN = Plan()
 """Of decisions; ``benchmarks/small_groups.py`` is the study behind it."""
 
-LOOSE = Plan(width=1.0)
-"""Where decisions are less accurate than the most frequent class, this one is tried."""
+FALLBACKS = Plan(rounds=0), Plan(width=1.0)
+"""Tried in turn where decisions are less accurate than the most frequent class."""
 
 AIM = 2.0
 """Standard deviations by which large groups aim below half of epsilon: new rows add as much."""
 
-SOFT = Plan(give=0.05)
+SOFT = Plan(shrink=0.25, give=0.05)
 """Of probabilities, whose group means vary less and cost less to correct."""
 
 
@@ -361,7 +361,7 @@ def find_rule(rows: ScoreRows, folds: Folds) -> tuple[FairScores, Floats]:
 
 def _choose(rows: ScoreRows, folds: Folds) -> tuple[Plan | None, Prices, Floats]:
     """Return the plan of decisions, its prices, and its response to unseen rows."""
-    for plan in (PLAN, LOOSE):
+    for plan in (PLAN, *FALLBACKS):
         prices = fit_prices(rows, plan)
         fair = unseen_rows(rows, plan, folds, prices)
         if rows.accuracy(fair) >= rows.majority:
