@@ -26,26 +26,30 @@ _LOST = 1e4  # times the least error, where rounding has taken over
 def interior_prices(oracle: WeightOracle, parity: Parity) -> Floats:
     """Return nearly optimal prices of a problem that has a solution."""
     sides, n = sides_of(oracle, parity), len(oracle.block)
-    n_x, n_sides, left = len(sides.least), len(sides.entries), sides.left.toarray()
+    n_x, n_sides = len(sides.least), len(sides.entries)
+    # every factor times the root of its weight, so that rows of small weight keep their digits
+    root = np.append(np.sqrt(oracle.block.weights / oracle.total_weight), np.ones(n_x - n))
+    left, square = sides.left.toarray() / root, (np.arange(n_x) < n).astype(np.float64)
     high, low, top = left[:n_sides], -left[n_sides:], sides.right[:n_sides]
     fixed = (high == low).all(axis=1) & (top == -sides.right[n_sides:])
     equal, equal_to = (
-        np.concatenate([sides.totals, high[fixed]]),
+        np.concatenate([sides.totals / root, high[fixed]]),
         np.append(np.ones(len(sides.totals)), top[fixed]),
     )
     free = np.flatnonzero(np.tile(~fixed, 2))
     unit, capped, floored = np.eye(n_x), np.isfinite(sides.most), np.isfinite(sides.least)
     limits = np.vstack([left[free], unit[capped], -unit[floored]])
-    right = np.concatenate([sides.right[free], sides.most[capped], -sides.least[floored]])
-    square = np.append(oracle.block.weights / oracle.total_weight, np.zeros(n_x - n))
-    x = np.append(np.full(n, min(1.0, 0.5 * oracle.largest)), np.zeros(n_x - n))
+    right = np.concatenate(
+        [sides.right[free], (root * sides.most)[capped], -(root * sides.least)[floored]]
+    )
+    x = min(1.0, 0.5 * oracle.largest) * square * root
     y, z, s = np.zeros(len(equal)), np.ones(len(right)), np.maximum(right - limits @ x, 1.0)
-    best = (np.inf, 0, y, z)
+    best = (np.inf, 0, x, y, s, z)
     for step in range(_STEPS):
-        slope = square * x - square + equal.T @ y + limits.T @ z
+        slope = square * (x - root) + equal.T @ y + limits.T @ z
         apart, off, product = equal @ x - equal_to, limits @ x + s - right, float(s @ z) / len(s)
         error = max(product, *(float(np.abs(each).max()) for each in (slope, apart, off)))
-        best = min(best, (error, step, y, z))
+        best = min(best, (error, step, x, y, s, z))
         if product <= _ENOUGH or not error <= _LOST * best[0]:
             break
         inner = np.diag(square + _SOFT) + limits.T @ ((z / s)[:, None] * limits)
@@ -61,13 +65,19 @@ def interior_prices(oracle: WeightOracle, parity: Parity) -> Floats:
             products = s * z + ds * dz - min(1.0, centre / product) ** 3 * product
         x, y = x + length * found[:n_x], y + length * found[n_x:]
         s, z = s + length * ds, z + length * dz
-    *_, y, z = best
-    prices, duals = (
-        np.zeros((parity.n_groups, (n_x - n) // len(parity.members))),
-        np.zeros(len(left)),
-    )
-    duals[free] = z[: len(free)]
-    duals[:n_sides][fixed] = y[len(prices) :]
+    *_, x, y, s, z = best
+    # The prices are those of the sides that are active, refined on what no limit holds.
+    active, n_free = z > s, len(free)
+    z = np.where(active, z, 0.0)
+    held = np.append(np.flatnonzero(capped), np.flatnonzero(floored))[active[n_free:]]
+    inside, sides_on = np.delete(np.arange(n_x), held), np.flatnonzero(active[:n_free])
+    slope = square * (x - root) + equal.T @ y + limits.T @ z
+    paying = np.concatenate([equal, limits[sides_on]])[:, inside]
+    refined = np.linalg.lstsq(paying.T, -slope[inside])[0]
+    y, z[sides_on] = y + refined[: len(y)], z[sides_on] + refined[len(y) :]
+    prices = np.zeros((parity.n_groups, (n_x - n) // len(parity.members)))
+    duals = np.zeros(len(left))
+    duals[free], duals[:n_sides][fixed] = z[:n_free], y[len(prices) :]
     prices[tuple(sides.entries.T)] = duals[:n_sides] - duals[n_sides:]
     prices[:, -1] = y[: len(prices)]
     return parity.settle(prices / parity.share[:, None])
