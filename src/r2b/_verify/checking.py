@@ -105,6 +105,13 @@ class Verification:
         """The parity of the labels as they stand."""
         return self.disparity if self.realised is None else self.realised.disparity
 
+    @property
+    def read_plainly(self) -> str:
+        """Say which disparity the file has if nothing narrows the claim, if it is another."""
+        if self.plain is None or abs(self.plain - (self.disparity_in_file or 0)) <= PROVEN:
+            return ""
+        return f"{self.plain:.4f} if every crossing of values is a group and every row counts once"
+
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values that strict JSON can hold."""
         facts = {
@@ -138,9 +145,7 @@ class Verification:
                 f"  {'disparity':18}{self.disparity_before:.4f} before, "
                 f"{self.disparity_in_file:.4f} in the file{soft}"
             )
-            if self.plain is not None and abs(self.plain - (self.disparity_in_file or 0)) > PROVEN:
-                every = "if every crossing of values is a group and every row counts once"
-                lines.append(f"  {'':18}{self.plain:.4f} {every}")
+            lines += [f"  {'':18}{self.read_plainly}"] if self.read_plainly else []
         return "\n".join([*lines, *self._notes()])
 
     def _notes(self) -> list[str]:
@@ -196,10 +201,7 @@ class TagVerification(Verification):
             if each.disparity_before is not None and each.disparity_in_file is not None:
                 found.append(f"disparity {each.disparity_before:.4f} before")
                 found.append(f"{each.disparity_in_file:.4f} in the file")
-            if each.plain is not None and abs(each.plain - (each.disparity_in_file or 0)) > PROVEN:
-                found.append(
-                    f"{each.plain:.4f} if every value is a group and every row counts once"
-                )
+            found += [each.read_plainly] if each.read_plainly else []
             for family in each.claim["families"] if each.claim is not None else ():
                 least = min(map(float, np.atleast_1d(family["epsilon"])))
                 limit = f"{MEASURES[family['bound']]} at most {least:g}"

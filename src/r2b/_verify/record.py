@@ -109,10 +109,6 @@ class Record:
         own = {"version": VERSION, "r2b": r2b.__version__, **self.to_json()}
         return {**content_of(fair), "file": own}
 
-    def encoded(self, fair: FairLabels) -> bytes:
-        """Return the file of one result."""
-        return encoded(self.content(fair))
-
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain values that strict JSON can hold."""
         # The names of classes need not be text, so that numbers by class are pairs.

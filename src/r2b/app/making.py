@@ -17,7 +17,7 @@ from r2b._data.arrays import Floats, plain_value
 from r2b._files.arrow import pyarrow, pyarrow_compute
 from r2b._files.formats import Format, as_text
 from r2b._labels import FairLabels
-from r2b._verify.record import beside, reads_again, record_of
+from r2b._verify.record import beside, encoded, reads_again, record_of
 from r2b.app.choices import Choice
 from r2b.engines.files import FileSource
 from r2b.engines.files.writing import write_stream
@@ -324,7 +324,10 @@ def _packed(
     found = rows.measured(relabel, fair.certificate) if whole else None
     record = record_of(source, relabel, made, how, options, command, found)
     with ZipFile(sink, "w") as archive:
-        for each, content in ((name, stream.getvalue()), (beside(name), record.encoded(fair))):
+        for each, content in (
+            (name, stream.getvalue()),
+            (beside(name), encoded(record.content(fair))),
+        ):
             archive.writestr(ZipInfo(each), content, ZIP_DEFLATED)
     return sink.getvalue()
 
