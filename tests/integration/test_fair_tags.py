@@ -160,8 +160,21 @@ def test_each_tag_has_a_report_of_the_model(tmp_path):
         tmp_path / "dog.html", NEW, Y_NEW["dog"], sensitive_features=SEX_NEW
     )
     assert "dog" in repr(found) and (tmp_path / "dog.html").exists()
-    with pytest.raises(ParameterError, match=r"tags_\['cat'\]"):
-        model.report(None, NEW, Y_NEW, sensitive_features=SEX_NEW)
+    whole = model.report(tmp_path / "all.html", NEW, Y_NEW, sensitive_features=SEX_NEW, date=False)
+    one = model.tags_["dog"].report(
+        None, NEW, Y_NEW["dog"], sensitive_features=SEX_NEW, label_name="dog", date=False
+    )
+    assert whole.reports["dog"].facts == one.facts
+    assert [row["tag"] for row in whole.rows] == list(Y_NEW)
+    right = np.mean(model.predict(NEW) == np.asarray(Y_NEW), axis=0)
+    assert [row["accuracy"] for row in whole.rows] == pytest.approx(right.tolist())
+    assert max(row["disparity"] for row in whole.rows) == pytest.approx(
+        demographic_parity_difference(
+            model.predict(NEW), sensitive_features=SEX_NEW, multilabel=True
+        )
+    )
+    assert (tmp_path / "all.html").read_text(encoding="utf-8").count("<iframe") == len(whole.rows)
+    assert model.report(None, NEW, sensitive_features=SEX_NEW).rows[0]["accuracy"] is None
 
 
 @pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")

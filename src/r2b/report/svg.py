@@ -106,7 +106,7 @@ def _tick(text: str, x: Any, y: float, anchor: str = "middle") -> Markup:
     return tag("text", text, x=x, y=y, text_anchor=anchor, class_="tick")
 
 
-def flow(entry: dict[str, Any], classes: list[Any], number_of: int) -> Markup:
+def flow(entry: dict[str, Any], classes: list[Any], number_of: int, noun: str) -> Markup:
     """Draw which labels of a group leave which class for which; those that stay are not drawn."""
     moves: list[Move] = [(int(old), int(new), float(much)) for old, new, much in entry["summary"]]
     left, right = _totals(moves, 0), _totals(moves, 1)
@@ -124,8 +124,8 @@ def flow(entry: dict[str, Any], classes: list[Any], number_of: int) -> Markup:
     body += _classes(left, names, olds, scale)
     body += _classes(right, names, news, scale, gains=True)
     title = (
-        f"Labels of {isolated(entry['group'])} that change: from the class on the left to the "
-        "class on the right. The table below has the numbers."
+        f"{noun.capitalize()}s of {isolated(entry['group'])} that change: from the left to the "
+        "right. The table below has the numbers."
     )
     return _picture(title, body, viewBox=f"0 0 400 {height:.0f}", class_="flow")
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
+import numpy as np
+
+from r2b._data.tags import read_tags
 from r2b._labels.tags import FairTags, TagForm
+from r2b.report import words
 from r2b.report.facts import to_json
+from r2b.report.model import ModelReportOptions
 from r2b.report.results import Report
 from r2b.report.tables import Table, TableReport
 
@@ -95,3 +100,50 @@ def together(reports: dict[str, Report]) -> TagReport:
     before, after = (max((row[name] for row in rows), default=0.0) for name in ("before", "after"))
     title = f"{len(rows)} tags: disparity {before:.4f} before, {after:.4f} after"
     return TagReport(title, rows, reports)
+
+
+class TagModelReport(TagReport):
+    """A report on a model of tags: a table of all tags, and the model report of each."""
+
+    @property
+    def _tables(self) -> list[Table]:
+        names = ["tag", "disparity", "chance", "bound met", "accuracy"]
+        rows = [
+            [
+                row["tag"],
+                words.points(row["disparity"]),
+                "not drawn" if row["chance"] is None else words.points(row["chance"]),
+                f"{row['met']} of {row['asked']} groups" if row["asked"] else "not asked",
+                "unknown" if row["accuracy"] is None else words.percent(row["accuracy"]),
+            ]
+            for row in self.rows
+        ]
+        return [("Decisions on held-out rows, and what chance explains", names, rows)]
+
+
+def report_of_tag_models(
+    tags: Any, X: Any, y: Any, **options: Unpack[ModelReportOptions]
+) -> TagModelReport:
+    """Report on every tag of a model; options as for :func:`r2b.model_report`."""
+    columns = [None] * len(tags.names) if y is None else read_tags(y).matrix.T.astype(np.int64)
+    with tags.held():
+        reports = {
+            str(name): model.report(None, X, own, **{**options, "label_name": str(name)})
+            for name, model, own in zip(tags.names.tolist(), tags.models, columns, strict=True)
+        }
+    rows = []
+    for name, each in reports.items():
+        found, model = each.facts["headline"], each.facts["model"]
+        verdicts = [one["verdict"] for one in model["asked"] or ()]
+        rows.append(
+            {
+                "tag": name,
+                "disparity": found["difference"],
+                "chance": found["chance"] and found["chance"]["quantile"],
+                "met": verdicts.count("met"),
+                "asked": len(verdicts),
+                "accuracy": model["accuracy"] and model["accuracy"]["all"],
+            }
+        )
+    most = words.points(max((row["disparity"] for row in rows), default=0.0))
+    return TagModelReport(f"{len(rows)} tags: decisions differ by up to {most}", rows, reports)

@@ -255,7 +255,7 @@ def flows(facts: dict[str, Any]) -> dict[str, Any]:
         {
             **entry,
             "family": words.family_name(entry["family"]) if several else "",
-            "svg": svg.flow(entry, classes, place),
+            "svg": svg.flow(entry, classes, place, words.noun(facts)),
         }
         for place, entry in enumerate(drawn[: TOP_FLOWS + 8])
     ]

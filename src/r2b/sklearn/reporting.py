@@ -5,11 +5,10 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
-from r2b.errors import ParameterError
-
 if TYPE_CHECKING:
     from r2b.report import Report
     from r2b.report.model import ModelReportOptions
+    from r2b.report.tags import TagModelReport
 
 
 class ReportsItself:
@@ -25,7 +24,7 @@ class ReportsItself:
         control_features: Any = None,
         sample_weight: Any = None,
         **options: Unpack[ModelReportOptions],
-    ) -> Report:
+    ) -> Report | TagModelReport:
         """Write a report on the decisions about rows that the model was not trained on.
 
         Parameters
@@ -35,20 +34,24 @@ class ReportsItself:
         X : array, sparse matrix or frame
             Held-out rows.
         y : array-like of shape (N,), optional
-            Their true classes.
+            Their true classes; of a model of tags a column of 0 and 1 for each.
         sensitive_features, control_features, sample_weight, **options
             As for :func:`r2b.model_report`.
 
         Returns
         -------
         r2b.report.Report
+            Of a model of tags a table of all, with the report of each.
         """
-        from r2b.report import model_report
-
-        if hasattr(self, "tags_"):
-            first = self.tags_.names.tolist()[0]
-            problem = "A report is on decisions about one label, and this model decides on tags."
-            remedy = f"Write one for each tag: model.tags_[{first!r}].report(...)."
-            raise ParameterError(problem, remedy=remedy, tag=first)
         groups = {"sensitive_features": sensitive_features, "control_features": control_features}
-        return model_report(self, X, y, path=path, sample_weight=sample_weight, **groups, **options)
+        rows: Any = {"sample_weight": sample_weight, **groups, **options}
+        if not hasattr(self, "tags_"):
+            from r2b.report import model_report
+
+            return model_report(self, X, y, path=path, **rows)
+        from r2b.report.tags import report_of_tag_models
+
+        found = report_of_tag_models(self.tags_, X, y, **rows)
+        if path is not None:
+            found.save(path)
+        return found
