@@ -125,3 +125,15 @@ def test_what_is_no_table_of_tags_is_refused(
     done = shell(f"debias tags.csv -o fair.csv {words}")
     assert done.code == code and said in done.err
     assert not Path("fair.csv").exists()
+
+
+def test_options_without_effect_on_tags_are_refused(shell: Shell) -> None:
+    assert shell("debias tags.csv -o fair.csv -q", *TAGS).code == 0
+    for words in (
+        ("audit", "tags.csv", *TAGS, "--outcomes", "any=1"),
+        ("debias", "tags.csv", *TAGS, "-o", "other.csv", "--outcomes", "any=1"),
+        ("frontier", "tags.csv", *TAGS, "--costs", "ordinal=0,1"),
+        ("verify", "fair.csv", "--outcomes", "any=1"),
+    ):
+        done = shell(*words)
+        assert done.code == 2 and "has no effect" in done.err, done.err

@@ -552,6 +552,7 @@ def frontier_command(
         if output is not None:
             shape = format_for(output, shape_name)
         tags = tags_of(source.names, given)
+        refuse_idle({"costs": bool(tags) and "changes of tags have no costs here"})
         columns = columns_of(source, given)
         classes = read_classes(source, roles_of(source, **columns), given["missing"])
         asked = options_of(source.names, given, classes)
@@ -603,17 +604,18 @@ def verify_command(output: str, as_json: bool, quiet: bool, **given: Any) -> int
     sensitive, control, columns = (given[name] for name in ("sensitive", "control", "columns"))
     if epsilon or given["outcomes"]:
         fair: Any = r2b.load(certificate or beside(output))
-        compared, outcomes = fair.names.tolist() if isinstance(fair, FairTags) else None, None
-        if compared is None:
-            outcomes = outcomes_of(given["outcomes"], fair.schema.classes)
+        if isinstance(fair, FairTags):
+            refuse_idle({"outcomes": "every tag is compared on its own"})
+            compared = fair.names.tolist()
+        else:
+            reading["outcomes"] = outcomes = outcomes_of(given["outcomes"], fair.schema.classes)
             compared = fair.outcomes.tolist() if outcomes is None else list(outcomes.names)
-        reading["outcomes"] = outcomes
         reading["epsilon"] = per_class("--epsilon", epsilon, compared)
+    same = ("data", "bound", "missing", "small_groups", "min_group_size", "form", "strict")
     with Meter(quiet=quiet or as_json) as meter:
         found = r2b.verify(
             output,
             certificate,
-            data=given["data"],
             label=None if label is None else named_in([label]),
             sensitive_features=named_in(sensitive) if sensitive else None,
             control_features=named_in(control) if control else None,
@@ -621,10 +623,7 @@ def verify_command(output: str, as_json: bool, quiet: bool, **given: Any) -> int
             columns=named_in(columns) if columns else None,
             families=families_of(named_in(sensitive), given, None),
             watch=meter,
-            **{
-                name: given[name] for name in ("bound", "missing", "small_groups", "min_group_size")
-            },
-            **{name: given[name] for name in ("form", "strict")},
+            **{name: given[name] for name in same},
             **reading,
         )
     if as_json:

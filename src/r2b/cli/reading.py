@@ -156,7 +156,9 @@ def tags_of(names: Sequence[str], given: dict[str, Any]) -> list[str]:
             remedy="Pass `labels=...` and `multilabel`, or `label=...` for one label per row.",
             code="no-label",
         )
-    given["label"] = tags[0] if tags else given["label"]
+    if tags:
+        refuse_idle({"outcomes": "every tag is compared on its own"})
+        given["label"] = tags[0]
     return tags
 
 
