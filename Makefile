@@ -85,7 +85,7 @@ lock: $(STAMP)  ## pin the development environment anew, with hashes
 	@sed -i.old '/^# WARNING: The following packages were not pinned/,$$d' requirements-dev.txt && rm -f requirements-dev.txt.old
 
 clean:  ## remove the environment, caches and build leftovers
-	@rm -rf "$(VENV)" .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site docs/examples docs/reference/generated
+	@rm -rf "$(VENV)" .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site docs/examples docs/reference/generated results/quick
 	@find src tests scripts benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The stamp is written last, so that an interrupted install is done again.
