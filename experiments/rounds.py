@@ -57,7 +57,7 @@ Disparity of the training labels, in %, by the number of ADMM rounds, on the lab
 seeds and rows per class. The paper shows curves only, and says of them that 50 to 100 rounds suffice, and that disparity converges to the
 smaller of epsilon and the disparity of the data: the last two columns are how far any run is from that, in points, after 50 and after 100
 rounds. At epsilon 0 disparity is at or near 0 after the first round, rises while entries of Z below 0 are clipped, and falls again: the rise
-comes from the last clip and division alone (see the next section)."""
+comes from the last clip and division alone (see `convergence.md`)."""
 
 CLOSE: Final = 1e-3
 """How near to the smaller of epsilon and the disparity of the data counts as converged."""
