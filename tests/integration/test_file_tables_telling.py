@@ -46,11 +46,13 @@ def test_a_file_of_another_kind_is_named_and_told_what_to_save_instead(
     [
         (gzip.compress(b"sex,job\nf,x\n"), "compressed with gz", "format='csv.gz'"),
         ("sex,job\nf,x\n".encode("utf-16"), "like UTF-16", "encoding='utf-16'"),
+        ("sex,job\nf,x\n".encode("utf-32"), "like UTF-32", "encoding='utf-32'"),
+        ("sex,job\nf,x\n".encode("utf-32-be"), "like UTF-32", "encoding='utf-32-be'"),
         (b"PK\x03\x04" + bytes(range(256)), "a workbook or an archive", "end in .xlsx"),
         (b"PAR1" + bytes(range(256)), "like Parquet", "format='parquet'"),
         ("sex,job\nf,é\n".encode("latin-1"), "cannot be read", "encoding='latin-1'"),
     ],
-    ids=["gz", "utf-16", "workbook", "parquet", "latin-1"],
+    ids=["gz", "utf-16", "utf-32", "utf-32-be", "workbook", "parquet", "latin-1"],
 )
 def test_bytes_that_are_no_text_are_told_by_how_they_begin(
     content: bytes, seen: str, remedy: str

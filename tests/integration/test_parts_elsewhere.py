@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_calls import Shell
+from scale_cases import as_table
 from spark_sessions import spark_session
 
 import r2b
@@ -102,17 +103,7 @@ def solved(source: Any, name: str, kind: str, **options: Any) -> Any:
 
 
 def home(frame: Any) -> Any:
-    if hasattr(frame, "compute"):
-        frame = pa.Table.from_pandas(frame.compute(), preserve_index=False)
-    elif hasattr(frame, "toArrow"):
-        frame = frame.toArrow()
-    elif hasattr(frame, "collect"):
-        frame = frame.collect().to_arrow()
-    elif hasattr(frame, "to_arrow_table"):
-        frame = frame.to_arrow_table()
-    elif not hasattr(frame, "column_names"):
-        frame = pa.Table.from_batches(list(frame))
-    return frame.sort_by("id")
+    return as_table(frame).sort_by("id")
 
 
 def in_files(folder: Path) -> Path:

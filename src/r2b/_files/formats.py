@@ -9,6 +9,7 @@ import codecs
 import csv
 import importlib
 import io
+import itertools
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -170,12 +171,15 @@ def seen_instead(content: bytes, shape: Format) -> tuple[str, str] | None:
     other = kind_seen(content)
     if content.startswith((b"PAR1", b"ARROW1")) and other != kind:
         return f"It looks like {other.capitalize()}", f"Pass `format='{other}'`."
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "It begins like UTF-16", "Pass `encoding='utf-16'`."
-    for end, zeros in (("le", content[1::2]), ("be", content[0::2])):
-        # most characters of a header are of the alphabet, and have a zero byte
+    for name, end in itertools.product(("utf-32", "utf-16"), ("le", "be")):
+        width = 4 if name == "utf-32" else 2
+        letter = 0 if end == "le" else width - 1
+        zeros = [byte for place, byte in enumerate(content) if place % width != letter]
+        if content.startswith("\ufeff".encode(f"{name}-{end}")):
+            return f"It begins like {name.upper()}", f"Pass `encoding='{name}'`."
+        # most characters of a header are of the alphabet, and all their other bytes are zero
         if 4 * zeros.count(0) > 3 * len(zeros) > 0:
-            return "It looks like UTF-16", f"Pass `encoding='utf-16-{end}'`."
+            return f"It looks like {name.upper()}", f"Pass `encoding='{name}-{end}'`."
     if content.startswith(b'{"') and kind in ("csv", "tsv"):
         return "It looks like JSON Lines", "Pass `format='jsonl'`."
     text = content.strip() and content.isascii() and b"\0" not in content
