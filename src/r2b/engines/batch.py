@@ -26,7 +26,7 @@ from r2b.errors import (
 
 PIECE_ROWS = 1 << 20  # of a batch
 RELABELLED_ROWS = 1 << 18  # of a batch that gets new labels, of which several copies are held
-RELABELLED_ENTRIES = 1 << 20  # numbers of such a batch, each of which may become a line of text
+RELABELLED_ENTRIES = 1 << 18  # numbers of such a batch, each of which may become a line of text
 PIECE_ENTRIES = 1 << 22  # numbers of a batch whose columns hold lists
 # a number as people of many countries write it
 _THOUSANDS = r"^(\s*[-+]?[1-9][0-9]{0,2})\.([0-9]{3}([.,].*)?\s*)$"
