@@ -321,3 +321,14 @@ def test_targets_that_contradict_each_other_are_proven_infeasible(seed):
         parity = Parity(members, np.arange(2), np.ones(2), np.ones(1), np.ones((1, 2)))
         gap = np.sign(one - other) * (np.abs(one - other) == apart)
         assert proves_infeasible(parity, np.array([-gap, gap])) == impossible
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("width", [0.0, 1e-9, 0.05])
+def test_canonical_prices_have_the_same_answers(name, width):
+    rng = np.random.default_rng(4)
+    parity = Parity.of_groups(made(name, rng, 5, np.full(3, width)), rng.dirichlet(np.ones(5)))
+    prices = rng.normal(size=(5, 3))
+    prices = parity.settle(prices - parity.share @ prices)
+    change = parity.canonical(prices, 1e3) - prices
+    assert np.ptp(change, axis=1).max() <= 1e-13  # a constant per group changes no label

@@ -263,10 +263,11 @@ class Parity:
         constant = prices.mean(axis=1, keepdims=True)
         moved = prices - constant
         centred = self.settle(moved)
-        if np.abs(centred - moved).max() > _EXCESS * reach:
+        rounding = _ROUNDING * (1.0 + np.abs(prices).max())
+        if np.abs(centred - moved).max() > (self.n_groups + 8) * rounding:
             return prices  # a class without a bound has no price
         lost = self.support(centred) + float(self.share @ constant[:, 0]) - self.support(prices)
-        return centred if lost <= _ROUNDING * (1.0 + np.abs(prices).max()) else prices
+        return centred if lost <= rounding else prices
 
     def violation(self, means: Floats) -> float:
         """Return how far outside its bound some mean lies, in units of means."""
