@@ -317,8 +317,9 @@ def _asked(model: dict[str, Any]) -> str:
     """Say for how many groups held-out rows show what a model was asked for."""
     verdicts = [each["verdict"] for each in model["asked"]]
     bound = "the bound it was asked for"
-    if isinstance(model["epsilon"], float):
-        bound = f"the bound of {points(model['epsilon'])}"
+    epsilons = {each["epsilon"] for each in model["asked"]}
+    if len(epsilons) == 1:
+        bound = f"the bound of {points(epsilons.pop())}"
     named = list(dict.fromkeys(each["criterion"] for each in model["asked"]))
     if named != ["demographic_parity"]:
         bound += f" on {_and([each.replace('_', ' ') for each in named])}"
@@ -730,6 +731,8 @@ def _next_of_model(model: dict[str, Any], found: dict[str, Any] | None) -> str:
             "Do not rely on the bound: train on more rows, merge small groups, or accept a larger "
             "epsilon, and report again."
         )
+    if asked and all(each["verdict"] == "not shown" for each in asked):
+        return "Report on more rows: these are too few to show whether the bound is met."
     if not asked and found is not None and found["verdict"] == "beyond chance":
         return (
             "First ask whether the difference has a reason that should count. If not, "
