@@ -25,7 +25,7 @@ if _BESIDE.is_dir():
 
 @pytest.fixture(scope="session")
 def spark() -> Any:
-    """Give the Spark session that all tests of this process share."""
+    """Return the Spark session that all tests of this process share."""
     from spark_sessions import spark_session
 
     return spark_session()

@@ -37,7 +37,7 @@ def rows_of(content: bytes) -> list[dict[str, str]]:
 
 
 def unpacked(answer: Answer) -> dict[str, bytes]:
-    """Give the files of a download: the table, then its certificate."""
+    """Return the files of a download: the table, then its certificate."""
     assert answer.status == 200 and answer.headers["content-type"] == "application/zip", answer.body
     with zipfile.ZipFile(io.BytesIO(answer.body)) as archive:
         found = {name: archive.read(name) for name in archive.namelist()}
@@ -51,7 +51,7 @@ def table_in(answer: Answer) -> bytes:
 
 
 def verified(answer: Answer, folder: Path) -> bytes:
-    """Give the table of a download after the command that people type has checked it."""
+    """Return the table of a download after the command that people type has checked it."""
     for name, content in unpacked(answer).items():
         (folder / name).write_bytes(content)
     table = next(iter(unpacked(answer)))

@@ -218,7 +218,7 @@ def test_print_opens_what_is_folded_and_gives_pages(
 
 @pytest.fixture(scope="module")
 def worst(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the report of 50 classes in 20 groups with names that try to break it."""
+    """Return the report of 50 classes in 20 groups with names that try to break it."""
     y, who = hostile_names.hostile()
     path = tmp_path_factory.mktemp("worst") / "report.html"
     fair = r2b.debias(y, sensitive_features=who, epsilon=0.02)

@@ -157,7 +157,7 @@ def test_a_table_of_files_is_reported_with_the_checksums_of_its_files(tmp_path: 
 
 
 def small() -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Give three groups, of which one has 4 rows, and a class that one group has 3 times."""
+    """Return three groups, of which one has 4 rows, and a class that one group has 3 times."""
     city = np.repeat(["north", "south", "tiny"], [300, 191, 4])
     y = np.concatenate(
         [

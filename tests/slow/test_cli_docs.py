@@ -30,7 +30,7 @@ def commands(group: click.Group = r2b, path: str = "r2b") -> Iterator[tuple[str,
 
 
 def sections(text: str) -> dict[str, str]:
-    """Give the text under each heading, up to the next heading of its level or above; commands are not led by their level."""
+    """Return the text under each heading, up to the next heading of its level or above; commands are not led by their level."""
     found: dict[str, str] = {}
     parts = re.split(r"^(#+ .+)$", text, flags=re.MULTILINE)[1:]
     for heading, body in zip(parts[::2], parts[1::2], strict=True):
@@ -95,7 +95,7 @@ def runnable(text: str) -> list[str]:
 
 
 def script_of(lines: list[str]) -> str:
-    """Give the script of some lines. Commands without pipes that follow each other share a process."""
+    """Return the script of some lines. Commands without pipes that follow each other share a process."""
     python = f"{shlex.quote(sys.executable)} -W error"
     script = ["set -e", f'r2b() {{ {python} -m r2b "$@"; }}']
     for plain, several in groupby(

@@ -50,7 +50,7 @@ def through(
 
 
 def called(*commands: list[str]) -> str:
-    """Give a program that runs commands, with a line of dashes after each; no bar comes, however slow the machine is."""
+    """Return a program that runs commands, with a line of dashes after each; no bar comes, however slow the machine is."""
     begin = "import r2b.cli.output as meter; meter._DELAY = 1e9; from r2b.cli import main"
     return "; ".join(
         [begin, *(f"main({words!r}); print('{DASHES}', flush=True)" for words in commands)]
@@ -58,7 +58,7 @@ def called(*commands: list[str]) -> str:
 
 
 def shown(folder: Path, *commands: list[str], **asked: str) -> list[str]:
-    """Give what a terminal shows of each command; one process runs them all."""
+    """Return what a terminal shows of each command; one process runs them all."""
     *seen, rest = (
         on_a_terminal(folder, called(*commands), **asked)
         .decode()
@@ -276,7 +276,7 @@ for line in lines:
 
 
 def offered(folder: Path, *lines: str) -> list[list[str]]:
-    """Give what a shell is offered at the end of each line."""
+    """Return what a shell is offered at the end of each line."""
     command = [sys.executable, "-W", "error", "-c", OFFERS, *lines]
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=folder, env=ENVIRONMENT, check=False

@@ -59,7 +59,7 @@ def test_a_reader_that_breaks_down_does_not_take_the_app_along(
 
 
 def bomb(kind: str, rows: int = 3_000_000) -> bytes:
-    """Give a small file that unpacks to tens of megabytes."""
+    """Return a small file that unpacks to tens of megabytes."""
     sink = io.BytesIO()
     if kind == "csv.zst":
         return bytes(pa.compress(b"sex,job\n" + b"f,clerk\n" * rows, "zstd", asbytes=True))

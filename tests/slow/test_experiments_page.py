@@ -62,7 +62,7 @@ def test_figures_are_what_the_results_files_say(name: str) -> None:
 
 
 def read_svg(drawing: str) -> tuple[str, set[str]]:
-    """Give the numbers that a picture says it shows, and every text that is drawn: what no version of matplotlib changes."""
+    """Return the numbers that a picture says it shows, and every text that is drawn: what no version of matplotlib changes."""
     root = ElementTree.fromstring(drawing)
     assert set(re.findall(r'(?:url\(#|href="#)([^)"]*)', drawing)) <= {
         str(part.get("id")) for part in root.iter()

@@ -50,7 +50,7 @@ LISTS = re.compile(r"currentmodule:: (\S+)\n\n\.\. autosummary::\n(?: {3}:.*\n)*
 
 
 def listed() -> list[str]:
-    """Give every name that has a page in the reference."""
+    """Return every name that has a page in the reference."""
     lists = [
         found
         for page in sorted((DOCS / "reference").glob("*.md"))
@@ -72,7 +72,7 @@ def module_of(name: str) -> ModuleType | None:
 
 
 def referred() -> dict[str, Any]:
-    """Give what has a page in the reference, by name, as far as it can be imported here."""
+    """Return what has a page in the reference, by name, as far as it can be imported here."""
     parts = [name.rpartition(".") for name in listed()]
     return {
         f"{place}.{last}": getattr(module, last)
@@ -92,7 +92,7 @@ def offered(module: ModuleType) -> list[str]:
 
 
 def documented(value: Any) -> set[str]:
-    """Give the names that a docstring describes as parameters or attributes."""
+    """Return the names that a docstring describes as parameters or attributes."""
     docscrape = pytest.importorskip("numpydoc.docscrape")
     found = docscrape.NumpyDocString(inspect.getdoc(value) or "")
     entries = [*found["Parameters"], *found["Other Parameters"], *found["Attributes"]]
@@ -100,7 +100,7 @@ def documented(value: Any) -> set[str]:
 
 
 def taken(value: Any) -> set[str]:
-    """Give what must be described: what a function, or a class that is called by name, takes."""
+    """Return what must be described: what a function, or a class that is called by name, takes."""
     if (inspect.isclass(value) and issubclass(value, enum.Enum | BaseException)) or getattr(
         value, "_is_protocol", False
     ):

@@ -72,7 +72,7 @@ _PIPES += "[os.set_inheritable(n, True) for n in (3, 4)]; os.execv(sys.argv[3], 
 
 
 def find() -> str | None:
-    """Give the browser's path, or None."""
+    """Return the browser's path, or None."""
     return (
         shutil.which("chromium")
         or shutil.which("chromium-browser")
@@ -238,7 +238,7 @@ class Page:
         self.send("Emulation.setScriptExecutionDisabled", value=not javascript)
 
     def resize(self, width: int, height: int = 900) -> None:
-        """Give the window another size, in CSS pixels."""
+        """Set the size of the window, in CSS pixels."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -444,7 +444,7 @@ class Page:
 
 @functools.cache
 def axe_source() -> str:
-    """Give the text of axe-core, fetched once by npm into pytest's cache; skip where npm or its registry is not there."""
+    """Return the text of axe-core, fetched once by npm into pytest's cache; skip where npm or its registry is not there."""
     script = ROOT / ".pytest_cache" / f"axe-core-{AXE}.js"
     if not script.exists():
         npm = shutil.which("npm")

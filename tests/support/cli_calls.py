@@ -87,7 +87,7 @@ def people(n: int = 240, seed: int = 1) -> dict[str, list[str]]:
 
 
 def read_columns(path: str | Path) -> dict[str, list[Any]]:
-    """Give the columns of a file; an empty field of text is an empty text."""
+    """Return the columns of a file; an empty field of text is an empty text."""
     from r2b.engines.files import FileSource
 
     source = FileSource.open(path)

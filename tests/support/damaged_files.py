@@ -20,12 +20,12 @@ _NUMBERS = (b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\0\0\0\0", b"\xff\xff\xff\xff"
 
 
 def name_of(kind: str) -> str:
-    """Give a file name that tells the format."""
+    """Return a file name that tells the format."""
     return f"people.{kind}" if kind in ("parquet", "csv", "csv.zst") else "people.arrow"
 
 
 def whole(kind: str, n_rows: int = 120) -> bytes:
-    """Give a table as a file of some kind: text, codes with missing values, lists and numbers."""
+    """Return a table as a file of some kind: text, codes with missing values, lists and numbers."""
     import pyarrow as pa
     from pyarrow import feather, parquet
 

@@ -28,7 +28,7 @@ def of(content: bytes | str, name: str = "t.csv", **options: Any) -> FileSource:
 
 
 def column(source: FileSource, name: str) -> list[Any]:
-    """Give a whole column."""
+    """Return a whole column."""
     found: list[Any] = source.columns([name])[name].to_pylist()
     return found
 
@@ -63,7 +63,7 @@ class Given:
         return [pa.field(name, column.type) for name, column in self.new.items()]
 
     def __call__(self, batch: Batch) -> NewColumns:
-        """Give the new columns of a batch."""
+        """Return the new columns of a batch."""
         if self.rows is None:
             return NewColumns(
                 {name: column.slice(batch.first, len(batch)) for name, column in self.new.items()}
@@ -81,7 +81,7 @@ def encoded(
     shape: Format | None = None,
     rows: Sequence[int] | None = None,
 ) -> bytes:
-    """Give a table with new columns as the bytes of a file, in its own format by default."""
+    """Return a table with new columns as the bytes of a file, in its own format by default."""
     sink = io.BytesIO()
     made: Any = Given(source, new, rows)
     write_stream(source, made, sink, str(shape or source.listing.format))

@@ -26,12 +26,12 @@ NAMES = [
 
 
 def name(place: int, kind: str) -> str:
-    """Give one of the names, told apart by a number at its end."""
+    """Return one of the names, told apart by a number at its end."""
     return NAMES[place % len(NAMES)] + ("" if place < len(NAMES) else f" {kind} {place}")
 
 
 def hostile(n: int = 6000, seed: int = 0) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Give labels of 50 classes in 20 groups; the first group has its first class far more often."""
+    """Return labels of 50 classes in 20 groups; the first group has its first class far more often."""
     rng = np.random.default_rng(seed)
     group = np.concatenate([np.arange(N_GROUPS), rng.integers(0, N_GROUPS, n - N_GROUPS)])
     rare = rng.random(n) < 0.02 + 0.3 * (group % 5 == 0)

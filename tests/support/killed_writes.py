@@ -91,7 +91,7 @@ def count(folder: Path, kind: str) -> int:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Give the bytes of all files below a folder."""
+    """Return the bytes of all files below a folder."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")

@@ -31,7 +31,7 @@ def closest_distribution(v: np.ndarray) -> np.ndarray:
 def optimum(
     y: np.ndarray, weight: np.ndarray, group: np.ndarray, epsilon: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Give prices and fair labels of rows.
+    """Return prices and fair labels of rows.
 
     Raises where the conditions of optimality do not hold to 1e-12, or leave prices open.
     """
@@ -100,7 +100,7 @@ def _interior_point(
 def _answers(
     y: np.ndarray, prices: np.ndarray, mean: np.ndarray, group: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Give the group means at these prices, and how those of each group change with its own
+    """Return the group means at these prices, and how those of each group change with its own
     prices."""
     x = closest_distribution(y - prices[group])
     n_classes = y.shape[1]
@@ -114,7 +114,7 @@ def _answers(
 def _missed(
     means: np.ndarray, prices: np.ndarray, side: np.ndarray, share: np.ndarray, epsilon: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Give the lower ends of the bands, and by how much means miss the ends that they press
+    """Return the lower ends of the bands, and by how much means miss the ends that they press
     on, and prices their balance."""
     active = side != 0
     ends = np.where(active, means - epsilon * (side > 0), 0.0)
@@ -293,7 +293,7 @@ def _add(
 
 
 def _way(graph: Graph, start: int, row: int) -> list[tuple[int, int]] | None:
-    """Give the entries between a class and a row, from the class on; None where there is no way."""
+    """Return the entries between a class and a row, from the class on; None where there is no way."""
     ways: list[tuple[tuple[str, int], list[tuple[int, int]]]] = [(("class", start), [])]
     seen = {("class", start)}
     for (kind, number), way in ways:

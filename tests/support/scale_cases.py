@@ -148,7 +148,7 @@ def _probabilities(name: str, dtype: Any, *, listed: bool, n: int = 500, **asked
 
 @cache
 def cases() -> dict[str, Case]:
-    """Give all tables by name."""
+    """Return all tables by name."""
     days = [datetime.date(2024, 1, day + 1) for day in range(5)]
     text = ["none", "low", "middle", "high", "Größe"]
     both = {"sensitive_features": ["sex", "region"]}
@@ -239,7 +239,7 @@ def in_order(table: pa.Table) -> pa.Table:
 
 
 def new_columns(table: pa.Table, case: Case) -> pa.Table:
-    """Give the key and the new columns of a table that has come back, in the order of the keys."""
+    """Return the key and the new columns of a table that has come back, in the order of the keys."""
     old = case.table.column_names
     assert table.column_names[: len(old)] == old
     new = [name for name in table.column_names[len(old) :] if not name.endswith("_row")]
@@ -284,7 +284,7 @@ def check_columns(table: pa.Table, name: str, form: str) -> None:
 
 @cache
 def _rows(name: str) -> dict[Any, dict[str, Any]]:
-    """Give the rows of a case by their key."""
+    """Return the rows of a case by their key."""
     table = cases()[name].table
     return dict(zip(table["id"].to_pylist(), table.to_pylist(), strict=True))
 
