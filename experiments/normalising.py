@@ -51,7 +51,8 @@ def separately(method: str, labels: Any, groups: Codes, rows: Floats, of: Codes)
     fitted: Any = METHODS[method]().fit(labels, sensitive_features=groups)
     if method == "OST":
         return transform_scores(rows, fitted.prices_[of])
-    return answer(rows, fitted.thresholds_[of], fitted.gamma)
+    gamma = 1.0 if method == "R2B0" else fitted.gamma
+    return answer(rows, fitted.thresholds_[of], gamma)
 
 
 def _means(rows: Floats, of: Codes, count: Floats) -> Floats:
