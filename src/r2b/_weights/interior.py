@@ -12,13 +12,13 @@ from scipy.linalg import lu_factor, lu_solve
 
 from r2b._constraints.parity import Parity
 from r2b._data.arrays import Floats
+from r2b._solve.settings import SETTINGS
 from r2b._weights.limits import sides_of
 from r2b._weights.rows import WeightOracle
 
 LARGEST = 2_000  # rows: a step solves for all of them
-_STEPS = 100
 _SOFT = 1e-12  # of levels, which cost nothing, and of prices that differ in nothing
-_TO_BOUNDARY = 0.99
+_REFINED = 1e-3  # part of the slope that the last step leaves
 _ENOUGH = 1e-16  # mean product of slacks and duals
 _LOST = 1e4  # times the least error, where rounding has taken over
 
@@ -45,17 +45,20 @@ def interior_prices(oracle: WeightOracle, parity: Parity) -> Floats:
     x = min(1.0, 0.5 * oracle.largest) * square * root
     y, z, s = np.zeros(len(equal)), np.ones(len(right)), np.maximum(right - limits @ x, 1.0)
     best = (np.inf, 0, x, y, s, z)
-    for step in range(_STEPS):
+    for step in range(SETTINGS.interior_steps):
         slope = square * (x - root) + equal.T @ y + limits.T @ z
-        apart, off, product = equal @ x - equal_to, limits @ x + s - right, float(s @ z) / len(s)
-        error = max(product, *(float(np.abs(each).max()) for each in (slope, apart, off)))
+        apart, off = equal @ x - equal_to, limits @ x + s - right
+        product = float(s @ z) / len(s)
+        # the slope only counts a little: it is refined in the end
+        unmet = (_REFINED * slope, apart, off)
+        error = max(product, *(float(np.abs(each).max()) for each in unmet))
         best = min(best, (error, step, x, y, s, z))
         if product <= _ENOUGH or not error <= _LOST * best[0]:
             break
         inner = np.diag(square + _SOFT) + limits.T @ ((z / s)[:, None] * limits)
         system = lu_factor(np.block([[inner, equal.T], [equal, -_SOFT * np.eye(len(y))]]))
         products = s * z
-        for part in (1.0, _TO_BOUNDARY):
+        for part in (1.0, SETTINGS.to_boundary):
             pushed = (z * off - products) / s
             found = lu_solve(system, np.append(-slope - limits.T @ pushed, -apart))
             moved = limits @ found[:n_x]
