@@ -35,9 +35,6 @@ class SolverSettings:
         Softness of an equality between means: smaller loses digits, larger leaves means apart.
     polish_below : float
         Complementarity below which the products may identify the active set.
-    leans : tuple of float
-        Factors by which a product may be larger than its partner and still be taken for zero, where
-        rounding blurs the active set.
     newton_steps : int
         Steps of Newton's method in one stage; ten are usual, and after the interior-point method
         two.
@@ -71,7 +68,6 @@ class SolverSettings:
     to_boundary: float = 0.995
     regularisation: float = 1e-9
     polish_below: float = 1e-7
-    leans: tuple[float, ...] = (1.0, 1e3, 1e-3)
     newton_steps: int = 60
     step_length: float = 0.95
     least_decrease: float = 1e-4

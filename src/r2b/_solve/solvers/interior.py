@@ -13,6 +13,7 @@ mean leans on. Prices that are exact on that set end the iteration early, and fa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -308,21 +309,18 @@ class InteriorPoint:
         flags = (at.x * max(1.0, self.lam) > at.z, at.p > at.b, at.q > at.a)
         return b"".join(np.packbits(each).tobytes() for each in flags)
 
-    def on_face(self, at: Point, lean: float = 1.0) -> Iterator[Floats]:
-        """Yield prices that are exact on the active set, with entries of wrong sign released.
-
-        ``lean`` above 1 counts entries in doubt as positive, below 1 as zero.
-        """
+    def on_face(self, at: Point) -> Iterator[Floats]:
+        """Yield prices that are exact on the active set, with entries of wrong sign released."""
         entries, rows = self.entries, self.rows
-        kept = at.x * lean > at.z / max(1.0, self.lam)
+        kept = at.x > at.z / max(1.0, self.lam)
         support = (kept | (at.x == at.x.max(axis=1, keepdims=True))).astype(np.float64)
         size = support.sum(axis=1)
         shifted = self.worth - self.parity.shifts(at.prices)[rows.cell]
         level = (np.einsum("ik,ik->i", support, shifted) - self.lam) / size
         means = self.parity.means(rows.means(support * (shifted - level[:, None]) / self.lam))
         curvature = curvature_of(rows, self.parity, support / self.lam, disjoint=entries.disjoint)
-        upper = entries.band & (at.p * lean > at.b)
-        lower = entries.band & (at.q * lean > at.a)
+        upper = entries.band & (at.p > at.b)
+        lower = entries.band & (at.q > at.a)
         own = np.where(entries.averaged[entries.family], at.p - at.q, at.prices)
         for _ in range(3):
             exact = face_prices(
@@ -364,16 +362,12 @@ class InteriorPoint:
         if self.newton is None:
             return state
         best = self.newton.start(state.prices)
-        with np.errstate(all="ignore"):
-            for lean in SETTINGS.leans:
-                try:
-                    for prices in self.on_face(state.point, lean):
-                        found = self.newton.start(prices)
-                        best = found if found.residual < best.residual else best
-                        if best.residual <= self.tol:
-                            return replace(state, prices=best.prices, residual=best.residual)
-                except (np.linalg.LinAlgError, ValueError):
-                    continue
+        with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError, ValueError):
+            for prices in self.on_face(state.point):
+                found = self.newton.start(prices)
+                best = found if found.residual < best.residual else best
+        if best.residual <= self.tol:
+            return replace(state, prices=best.prices, residual=best.residual)
         return replace(state, prices=best.prices)
 
     def _centre(self) -> Floats:
