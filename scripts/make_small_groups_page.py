@@ -35,40 +35,44 @@ tables and {n_fits} fits of `ParityPostprocessor` as it comes, with 2,000 and 6,
     R2B_DATA=FOLDER python -m benchmarks.small_groups --splits {splits}       # its first lines say where the tables come from
 
 """
-WHAT = """Learners are logistic regression and LightGBM (50 rounds). Plans were chosen on these and other tables: {chosen}. *Held out*
+WHAT = """Learners are logistic regression and LightGBM (50 rounds). The plan was chosen on these and other tables: {chosen}. *Held out*
 are {held}. Attributes are compared one by one; those of {crossed} are crossed. Equalized odds are measured at epsilon 0, demographic parity
 at 0 and .05."""
 
 PLANS = """## How closely small groups are followed
 
-The mean of a group and class varies by chance, with a standard deviation *sd* that depends on its rows. `fit` lets each mean be off by
-*z sd*, and takes *z sd*² from the square of its offset, the difference between true and predicted groups. It also lets a mean be off by
-*sd*/4 for each unit of its price, so that what is dear to correct is corrected less. Groups with many rows aim 2 *sd* below epsilon,
-because new rows add as much.
-
-On unseen rows `fit` then chooses between z = .25 and no offsets (with the same price term). The least unfair one sets the standard, and the
-most accurate one that is as fair up to chance is taken. Where both are less accurate than the most frequent class, z = 1 is tried.
+Offsets are the difference between the means of true and of predicted groups. Chance moves them, with a standard deviation *sd* that depends
+on the rows of the group. `fit` takes *sd*² from the square of each offset, so that an offset smaller than its *sd* does not count. It lets
+each mean be off by *sd*/4 for each unit of its price, so that what is dear to correct is corrected less. Groups with many rows aim 2 *sd*
+below epsilon, because new rows add as much. Where the result is less accurate on unseen rows than the most frequent class, prices without
+offsets are tried, then bands that are wider by *sd* (*wide*), and then every row gets that class.
 
 Means over tables, learners and sizes at epsilon 0, demographic parity, in percent. *Disparity* is the largest difference between groups of
 at least 300 new rows. *Spread* is the root mean square distance of all groups from epsilon, less what chance explains. *No offsets* is the
 optimum of LinearPost for the same scores. The last row is what `fit` returns.
 """
 
-WHY = """z = 0 follows noise and pays for it in accuracy; z = 1 keeps accuracy and leaves more disparity than no offsets do. z = .25 loses little
-accuracy against no offsets and is at least as fair to small groups. Its cost against z = 0 is the disparity in the table.
+WARNINGS = """## What a warning can know
+
+Let a group and the others have the same mean on the rows of `fit`, which prices see to. Their means in the population then differ by
+chance, with the standard deviation *sd* of that difference on these rows. No rows are left to say in which direction or how much: a fit
+cannot know more of new rows than *sd*. `fit` therefore warns where *sd* is above epsilon by more than .025, or where unseen rows show a
+disparity above epsilon by more than chance explains, and its report never says less than *sd*.
+
+So warned, {seen} of the fits whose new rows are above epsilon by more than chance had a warning. Of these warnings, {wrong} named only
+groups that are within epsilon on new rows; but in {unsure} new rows could not tell the disparity from chance. Both numbers cannot be good
+at once: of the {n_zero} fits at epsilon 0 new rows showed more than chance in {base}, and which of them is decided by the noise of the rows
+that the prices were found on.
 """
 
 LIMITS = """## What these figures cannot say
 
 - New rows have chance of their own. On one of a hundred fair models a report has an entry above its chance level, and no warning of `fit`
-  can foresee that. At epsilon 0 no model is exactly fair: a warning that new rows do not confirm need not be false.
+  can foresee that.
 - The more new rows there are, the smaller are the disparities that they show. With 2,000 rows to train on, prices are off by chance, and
-  10,000 new rows show it, which no verdict on the 2,000 can.
-- `frontier_` is measured on at most 4,000 rows, on which the largest disparity of all groups is mostly that of the smallest one. Its
-  `chance` says how much.
-- `fit` judges the prices of each fold on the rows that all other folds used. The noise of the folds cancels in the sum, so that with
-  offsets the disparity in the report of `fit` is close to 0 by construction. Read it with the chance level beside it: new rows may differ
-  by as much.
+  10,000 new rows show it.
+- `frontier_` is found and measured on halves of at most 4,000 rows, on which the largest disparity of all groups is mostly that of the
+  smallest one. Its `chance` says how much.
 - Probabilities in parity cannot be calibrated where groups differ: if the truth of two groups differs by d, equal means are d/2 off in
   each. The calibration error of the most probable class shows it.
 """
@@ -78,6 +82,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Write a table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def fill_paragraphs(text: str) -> str:
+    """Break the lines of paragraphs anew."""
+    return "\n\n".join(
+        each if each.startswith("#") else fill(" ".join(each.split()), 138)
+        for each in text.strip().split("\n\n")
+    )
 
 
 def percent(number: float) -> str:
@@ -160,12 +172,31 @@ def holds(rows: Sequence[Row]) -> list[str]:
         false = [row for row in warned if row not in unfair]
         lines.append(share(len(false), len(warned)))
     warned = [row for row in rows if row["warns_of_groups"]]
-    wrong = [
-        row
-        for row in warned
-        if all(each[5][0] <= row["epsilon"] for each in row["entries"] if each[1] == "not met")
-    ]
-    return [*lines, share(len(wrong), len(warned))]
+    return [*lines, share(len(wrong(rows)), len(warned))]
+
+
+def wrong(rows: Sequence[Row]) -> list[Row]:
+    """Return fits that warned only of groups that new rows show within epsilon."""
+    found = []
+    for row in rows:
+        named = [each[5][0] > row["epsilon"] for each in row["entries"] if each[7]]
+        if row["warns_of_groups"] and not any(named):
+            found.append(row)
+    return found
+
+
+def warnings_of(rows: Sequence[Row]) -> str:
+    """Write how often warnings are right."""
+    unfair = [row for row in rows if any(beyond(row, each, 0) for each in row["entries"])]
+    warned = [row for row in rows if row["warns_of_groups"]]
+    zero = [row for row in rows if row["epsilon"] == 0]
+    return WARNINGS.format(
+        seen=share(sum(row["warns"] for row in unfair), len(unfair)),
+        wrong=share(len(wrong(rows)), len(warned)),
+        unsure=share(sum(row not in unfair for row in warned), len(warned)),
+        n_zero=len(zero),
+        base=share(sum(row in unfair for row in zero), len(zero)),
+    )
 
 
 HOLDS = (
@@ -240,7 +271,7 @@ def page_of(rows: Sequence[Row]) -> str:
     body = [[title, *(each[k] for each in columns)] for k, title in enumerate(HOLDS)]
     zero = [row for row in rows if row["epsilon"] == 0 and row["criterion"] == "demographic_parity"]
     plans = []
-    for method in ("plain", "no offsets", "z = 0", "z = .25", "z = 1", "r2b"):
+    for method in ("plain", "no offsets", "full offsets", "wide", "r2b"):
         here = [
             means_of([row for row in zero if row["held_out"] == held], method)
             for held in (False, True)
@@ -264,10 +295,10 @@ def page_of(rows: Sequence[Row]) -> str:
                 f"Probabilities that are 0 where those of the plain model are not: {zeros}.",
                 PLANS.rstrip("\n"),
                 table(["", *(f"{m}, {s}" for s in sets for m in MEASURES)], plans),
-                WHY.rstrip("\n"),
                 "## By table",
                 "Accuracy / disparity / spread at epsilon 0, demographic parity, in percent.",
                 table(["table", "plain", "no offsets", "r2b"], by_table),
+                fill_paragraphs(warnings_of(rows)),
                 "## Time, calibration and forecasts",
                 *cost_lines(rows),
                 LIMITS.rstrip("\n"),

@@ -40,7 +40,7 @@ def test_a_table_that_loses_and_a_warning_that_is_missing_are_shown(script: Modu
         row["warns"] = row["warns_of_groups"] = row["says"] = 0
         row["is_plain"] = True
         row["entries"][0][1] = "met"
-        row["entries"][0][5:] = [[0.9, 0.1], [0.9, 0.1]]
+        row["entries"][0][5:] = [[0.9, 0.1], [0.9, 0.1], False]
     others = [row for row in rows if row["table"] != name]
     assert f"- {name}: less accurate" in script.page_of([*others, *worse])
     n, after = len(worse), script.holds(worse)

@@ -233,7 +233,7 @@ class ParityClassifier(FairPredictor):
         ensemble: bool = False,
         confidence: float | None = None,
         held_back: float = 0.25,
-        frontier: int = 6,
+        frontier: int = 4,
         n_jobs: int | None = None,
         random_state: Any = 0,
         **options: Unpack[Options],

@@ -296,8 +296,10 @@ class _Dual:
         pairs *= scale[:, None, None]
         if self.outcomes is not None:
             pairs = self.outcomes @ pairs @ self.outcomes.T
-        blocks = [[self._block(pairs, thinned, a, b) for b in self.bands] for a in self.bands]
-        found = np.block(blocks)
+        designs = [band.parts[thinned] / band.spread for band in self.bands]
+        if all(each.ndim == 2 for each in designs):  # one product instead of one for each pair
+            designs = [np.hstack(designs)]
+        found = np.block([[_block(pairs, a, b) for b in designs] for a in designs])
         diagonal = []
         for band, z in zip(self.bands, now.scaled, strict=True):
             nu = band.own(z) / band.root
@@ -307,16 +309,17 @@ class _Dual:
         found[places, places] += np.concatenate(diagonal)
         return np.asarray(found)
 
-    def _block(self, pairs: Floats, chosen: Whole, one: Band, two: Band) -> Floats:
-        """Return the curvature between the scaled prices of two bands."""
-        a, b = one.parts[chosen] / one.spread, two.parts[chosen] / two.spread
-        if a.ndim == b.ndim == 2:
-            n, (g, h), k = len(pairs), (a.shape[1], b.shape[1]), pairs.shape[1]
-            outer = (a[:, :, None] * b[:, None, :]).reshape(n, g * h)
-            found = (outer.T @ pairs.reshape(n, k * k)).reshape(g, h, k, k)
-            return np.asarray(found.transpose(0, 2, 1, 3).reshape(g * k, h * k))
-        first = "ng" if a.ndim == 2 else "ngk"
-        second = "nh" if b.ndim == 2 else "nhl"
-        out = ("gk" if a.ndim == 2 else "g") + ("hl" if b.ndim == 2 else "h")
-        found = np.einsum(f"{first},nkl,{second}->{out}", a, pairs, b)
-        return np.asarray(found.reshape(one.centre.size, two.centre.size))
+
+def _block(pairs: Floats, a: Floats, b: Floats) -> Floats:
+    """Return the curvature between the scaled prices of two bands, from their scaled parts."""
+    if a.ndim == b.ndim == 2:
+        n, (g, h), k = len(pairs), (a.shape[1], b.shape[1]), pairs.shape[1]
+        outer = (a[:, :, None] * b[:, None, :]).reshape(n, g * h)
+        found = (outer.T @ pairs.reshape(n, k * k)).reshape(g, h, k, k)
+        return np.asarray(found.transpose(0, 2, 1, 3).reshape(g * k, h * k))
+    first = "ng" if a.ndim == 2 else "ngk"
+    second = "nh" if b.ndim == 2 else "nhl"
+    out = ("gk" if a.ndim == 2 else "g") + ("hl" if b.ndim == 2 else "h")
+    found = np.einsum(f"{first},nkl,{second}->{out}", a, pairs, b)
+    rows = a.shape[1] * (pairs.shape[1] if a.ndim == 2 else 1)
+    return np.asarray(found.reshape(rows, -1))
