@@ -34,7 +34,7 @@ from r2b.sklearn import ParityPostprocessor
 from r2b.sklearn.evidence import GroupParity, ParityReport, report_of
 from r2b.sklearn.folds import code_probabilities
 from r2b.sklearn.groups import TrueGroups
-from r2b.sklearn.rule import FALLBACKS, Plan, ScoreRows, fit_prices, unfairness
+from r2b.sklearn.rule import FALLBACKS, Plan, ScoreRows, deviations, fit_prices, limits
 
 RESULTS = Path(
     os.environ.get("RESULTS", Path(__file__).resolve().parent / "results" / "small_groups.json")
@@ -233,6 +233,23 @@ def largest(report: ParityReport, groups: TrueGroups) -> float:
         and (each.family, each.criterion, each.other) in many
     ]
     return max(pairs, default=float("nan"))
+
+
+def unfairness(rows: ScoreRows, fair: Floats) -> float:
+    """Return how far group means are outside epsilon, in root mean square and less its noise.
+
+    Groups count by their rows; of several comparisons the worst counts.
+    """
+    means = rows.groups.means(rows.groups.compared(fair))
+    worst, sd = 0.0, deviations(rows.groups, fair)
+    for each, m, s, size in zip(
+        rows.groups.comparisons, means, sd, rows.groups.sizes(), strict=True
+    ):
+        level, low, high = limits(each.bound, m, size)
+        over = np.maximum(np.maximum(m - level - high, low - (m - level)), 0.0)
+        excess = np.where(over > 0, over**2 - s**2, 0.0)
+        worst = max(worst, float((size @ excess).sum() / size.sum()))
+    return float(np.sqrt(worst))
 
 
 def calibration_error(chances: Floats, right: Floats) -> float:

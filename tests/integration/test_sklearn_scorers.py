@@ -107,6 +107,7 @@ def test_the_other_criteria_pick_too(routing, criterion, kind):
         assert found.best_score_ > 0.5
 
 
+@pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")
 def test_a_fair_classifier_and_its_scorer_share_the_groups(routing):
     model = ParityClassifier(LogisticRegression()).set_fit_request(sensitive_features=True)
     found = GridSearchCV(

@@ -10,7 +10,6 @@ from numbers import Integral, Real
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -82,7 +81,7 @@ _FITTED = (
 )
 
 
-class FairPredictor(ReportsItself, ClassifierMixin, MetaEstimatorMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class FairPredictor(ReportsItself, ABC):
     """The base of classifiers whose predictions are made fair by prices."""
 
     def _fit(

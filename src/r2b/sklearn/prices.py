@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from r2b._constraints.bounds.base import Level
-from r2b._data.arrays import Flags, Floats, Whole
+from r2b._data.arrays import Flags, Floats
 from r2b._solve.oracle import project
 
 Kind = Literal["probabilities", "decisions"]

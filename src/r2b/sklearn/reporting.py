@@ -5,13 +5,15 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+
 if TYPE_CHECKING:
     from r2b.report import Report
     from r2b.report.model import ModelReportOptions
     from r2b.report.tags import TagModelReport
 
 
-class ReportsItself:
+class ReportsItself(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier with a report on its decisions."""
 
     def report(

@@ -267,23 +267,6 @@ def unseen_rows(rows: ScoreRows, plan: Plan, folds: Folds, start: Prices | None 
     return found
 
 
-def unfairness(rows: ScoreRows, fair: Floats) -> float:
-    """Return how far group means are outside epsilon, in root mean square and less its noise.
-
-    Groups count by their rows; of several comparisons the worst counts.
-    """
-    means = rows.groups.means(rows.groups.compared(fair))
-    worst, sd = 0.0, deviations(rows.groups, fair)
-    for each, m, s, size in zip(
-        rows.groups.comparisons, means, sd, rows.groups.sizes(), strict=True
-    ):
-        level, low, high = limits(each.bound, m, size)
-        over = np.maximum(np.maximum(m - level - high, low - (m - level)), 0.0)
-        excess = np.where(over > 0, over**2 - s**2, 0.0)
-        worst = max(worst, float((size @ excess).sum() / size.sum()))
-    return float(np.sqrt(worst))
-
-
 @dataclass(frozen=True, eq=False)
 class FairScores:
     """A rule from the scores of a model and the groups of a row to fair probabilities or decisions.

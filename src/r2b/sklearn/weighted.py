@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self, get_args
 
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,7 +27,7 @@ def _has(method: str) -> Any:
     return available_if(lambda self: hasattr(self.estimator, method))
 
 
-class WeightedClassifier(ReportsItself, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class WeightedClassifier(ReportsItself):
     """Train a classifier on row weights under which groups are in parity; labels stay as they are.
 
     Weights make a model fairer and bound nothing: its decisions may still differ between groups,
