@@ -48,6 +48,15 @@ def test_a_system_of_prices_that_does_not_fit_is_refused_before_it_is_made(littl
     assert r2b.debias(y, sensitive_features=people, families="both", epsilon=0.05).status.ok
 
 
+def test_weights_for_many_classes_are_refused_before_they_are_solved(little):
+    rng = np.random.default_rng(0)
+    y, groups = rng.integers(0, 300, 10_000), rng.integers(0, 2, 10_000)
+    with pytest.raises(MemoryLimitError, match="Row weights for 300 classes in 2 groups") as caught:
+        r2b.reweigh(y, sensitive_features=groups, epsilon=0.01)
+    assert "rare classes" in caught.value.remedy
+    assert r2b.reweigh(y % 30, sensitive_features=groups, epsilon=0.01).status.ok
+
+
 def test_a_table_of_answers_that_does_not_fit_is_refused(monkeypatch):
     fair = many_classes()
     monkeypatch.setattr(memory, "available", lambda: 1_000_000)

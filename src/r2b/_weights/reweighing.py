@@ -18,6 +18,7 @@ from r2b._constraints.parity import Parity
 from r2b._data import Dataset, Schema, read
 from r2b._data.arrays import SUM_ROUNDING, Floats, frozen, plain_value
 from r2b._data.attributes import CONTINUOUS
+from r2b._data.compute import refuse_beyond_memory
 from r2b._data.merge import merge
 from r2b._data.values import listed
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
@@ -182,6 +183,10 @@ def _task_of(
     families, parity = resolve(request, cells, rows.cell_weight, before)
     totals = read_totals(representation, families, data.schema)
     whole = with_totals(parity, totals)
+    width = rows.n_classes + 1
+    needed = 8 * len(rows.cells) * width * (width if whole.design is None else whole.n_groups)
+    what = f"Row weights for {rows.n_classes:,} classes in {whole.n_groups:,} groups"
+    refuse_beyond_memory(needed, what, "Put rare classes or small groups together first.")
     oracle = WeightOracle.over(rows, whole, largest, by_group=in_rows)
     compared = request.names if families.outcomes is None else families.outcomes.names
     return _Task(oracle, families, whole, list(compared))
