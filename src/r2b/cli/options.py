@@ -252,6 +252,8 @@ _OPTIONS: dict[str, Decorator] = {
     "claimed_control": _several("control", "Require these control columns; '' for none."),
     "claimed_weight": _option("weight", "Require these weights; '' for none.", metavar="COLUMN"),
     "claimed_epsilon": _option("epsilon", "Require at most this.", multiple=True, metavar="NUMBER"),
+    "claimed_family": _several("family", "Require this family of groups: 'sex,race'; repeatable."),
+    "claimed_outcomes": _several("outcomes", "Require that these are compared.", "NAME=CLASSES"),
     "claimed_columns": _several("columns", "Require that these hold the new labels."),
     **{
         f"claimed_{name}": _option(
@@ -323,7 +325,7 @@ _OPTIONS: dict[str, Decorator] = {
 }
 
 CLAIMS = tuple(name for name in _OPTIONS if name.startswith("claimed_"))
-CLAIMS += ("family", "outcomes", "strict")
+CLAIMS += ("strict",)
 READING = ("format", "encoding", "delimiter", "decimal", "na", "sheet")
 ROLES = ("label", "label_columns", "sensitive", "continuous", "membership", "control", "weight")
 TAGS = ("labels", "multilabel")
