@@ -335,6 +335,20 @@ def test_fit_parameters_reach_every_training():
 # --- small groups, verdicts and criteria
 
 
+def test_fit_warns_of_groups_too_small_to_be_sure_of_new_rows():
+    rare = np.where(np.arange(len(X)) % 100 == 0, "c", SEX)
+    model = ParityPostprocessor(LogisticRegression(), attribute="given", **FAST)
+    with pytest.warns(NotFairWarning, match=r"likely to exceed epsilon: groups=c \(30 rows\)"):
+        model.fit(X, Y, sensitive_features=rare)
+    assert [each.group for each in model.parity_.likely] == ["c"] and not model.parity_.not_met
+    # prices follow the noise of their own rows, which leaves next to nothing to be measured there
+    given = {"sensitive_features": rare}
+    codes = model.comparisons_.cells_of(rare, None, len(X))
+    seen = np.array([np.mean(model.predict(X, **given)[codes == k] == "u") for k in range(3)])
+    assert np.ptp(seen) < 0.05 < model.parity_.disparity
+    assert all(each.disparity > each.chance / 10 for each in model.parity_.groups)
+
+
 @pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")
 def test_a_tiny_group_switches_off_no_correction():
     rare = np.where(np.arange(len(X)) % 100 == 0, "c", SEX)
