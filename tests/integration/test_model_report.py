@@ -210,6 +210,8 @@ def test_wrong_rows_and_endings_are_refused(fair: Any, tmp_path: Path) -> None:
         predictions_report(JOB[NEW], JOB[OLD][:-1], sensitive_features=GENDER[NEW])
     with pytest.raises(ParameterError, match="no option 'n_bot'"):
         predictions_report(JOB[NEW], sensitive_features=GENDER[NEW], n_bot=5)  # type: ignore[call-arg]
+    with pytest.raises(ParameterError, match="confidence"):
+        predictions_report(JOB[NEW], sensitive_features=GENDER[NEW], confidence=2.0)
     with pytest.raises(ParameterError, match="ending"):
         fair.report(tmp_path / "model.txt", X[NEW], sensitive_features=GROUPS)
 

@@ -421,6 +421,8 @@ def _promise(
             **options,
         )
     except R2BError as error:
+        if "confidence" in error.facts:
+            raise
         return {"bound": None, "said": f"No promise can be made: {error.problem}"}
     return {
         "criterion": criterion.title.lower(),
