@@ -92,16 +92,16 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
     --------
     >>> from r2b.sklearn import ParityClassifier
     >>> rng = np.random.default_rng(0)
-    >>> sex = rng.choice(["f", "m"], 600)
-    >>> X = rng.normal(size=(600, 2)) + np.outer(sex == "m", [1, 1])
-    >>> y = np.where(X[:, 0] + rng.normal(size=600) > 0.5, "yes", "no")
+    >>> sex = rng.choice(["f", "m"], 2000)
+    >>> X = rng.normal(size=(2000, 2)) + np.outer(sex == "m", [1, 1])
+    >>> y = np.where(X[:, 0] + rng.normal(size=2000) > 0.5, "yes", "no")
     >>> params = {"num_threads": 1, "verbosity": -1, "num_leaves": 4}
     >>> booster = SoftBooster(params=params, num_boost_round=10)
     >>> booster.fit(X, y).predict(X[:2]).tolist()
     ['yes', 'yes']
     >>> model = ParityClassifier(booster, cv=2, frontier=0).fit(X, y, sensitive_features=sex)
     >>> model.form_, model.predict_proba(X).shape
-    ('soft', (600, 2))
+    ('soft', (2000, 2))
     """
 
     takes_probabilities = True

@@ -15,10 +15,10 @@ Examples
 >>> from r2b.metrics import demographic_parity_difference
 >>> from r2b.sklearn import ParityPostprocessor, fair_labels
 >>> rng, _ = np.random.default_rng(0), torch.manual_seed(0)
->>> sex = rng.choice(["f", "m"], 3000)
->>> X = (rng.normal(size=(3000, 4)) + np.outer(sex == "m", [1, 1, 0, 0])).astype(np.float32)
->>> y = np.where(X[:, 0] + rng.normal(size=3000) > 0.5, "yes", "no")
->>> train, later, new = np.split(np.arange(3000), [1500, 2250])
+>>> sex = rng.choice(["f", "m"], 5000)
+>>> X = (rng.normal(size=(5000, 4)) + np.outer(sex == "m", [1, 1, 0, 0])).astype(np.float32)
+>>> y = np.where(X[:, 0] + rng.normal(size=5000) > 0.5, "yes", "no")
+>>> train, later, new = np.split(np.arange(5000), [1500, 4000])
 
 The network: a body, whose output are the embeddings, and a head.
 

@@ -6,11 +6,11 @@ Examples
 >>> from sklearn.linear_model import LogisticRegression
 >>> from r2b.sklearn import ParityClassifier
 >>> rng = np.random.default_rng(0)
->>> sex = rng.choice(["f", "m"], 400)
->>> X = rng.normal(size=(400, 3)) + (sex == "m")[:, None]
+>>> sex = rng.choice(["f", "m"], 2000)
+>>> X = rng.normal(size=(2000, 3)) + (sex == "m")[:, None]
 >>> y = np.where(X[:, 0] + X[:, 1] > 1, "yes", "no")
 >>> ParityClassifier(LogisticRegression()).fit(X, y, sensitive_features=sex).predict(X[:2]).tolist()
-['no', 'no']
+['no', 'yes']
 """
 
 # ruff: noqa: E402 - whether scikit-learn is there is asked first
