@@ -115,6 +115,7 @@ def _fair_model(split: Split, schedule: tuple[tuple[float, int], ...], seed: int
         SoftmaxClassifier(schedule, seed),
         group_estimator=_gender(),
         form="soft",
+        cv=5,
         frontier=0,
         random_state=seed,
     )
