@@ -145,6 +145,7 @@ def test_the_photographs_that_are_here_are_those_of_the_page() -> None:
     assert target_parity(images.shares, images.groups) == pytest.approx(0.05, abs=5e-4)
 
 
+@pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")  # 133 rows
 def test_our_fair_models_train_on_soft_labels(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     write_photographs(tmp_path / "coco_images")
