@@ -316,7 +316,7 @@ class TextStored(Stored):
             return list(in_batches(table, wanted.rows, start, self.part.name, chunk.first))
 
         # A record takes 16 bytes or so at the least: where few rows may be held, chunks are short.
-        for chunk in self.chunks(max(1 << 12, min(self.size, 16 * wanted.rows))):
+        for chunk in self.chunks(min(self.size, max(1 << 12, 16 * wanted.rows))):
             yield ReadJob(chunk.n_records, partial(read, chunk), chunk)
 
     def start(self) -> str:
