@@ -709,10 +709,10 @@ def format_audit(found: Audit) -> str:
         note("worst", none + text)
     if found.clusters is not None:
         text = counted(found.clusters, "cluster")
-        note("supposed", f"{text} of rows, independent of each other")
+        note("assumed", f"{text} of rows, independent of each other")
     elif found.n_permutations or found.n_boot:
         note(
-            "supposed",
+            "assumed",
             "rows are independent; if people or annotators have several rows each, say so with "
             "clusters",
         )
