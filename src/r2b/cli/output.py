@@ -109,9 +109,10 @@ def rendered(message: MessageWithRemedy) -> tuple[str, str]:
     """Return problem and remedy of an error or warning, with the options of this command."""
     path = click.get_current_context().command_path
     problem, remedy = message.render(phrase, f"See: {path} --help")
-    name, found, rest = problem.partition(" is ")
-    option = phrase(name, ...) if name.isidentifier() else None
-    problem = f"{option.split()[0]}{found}{rest}" if option and found else problem
+    for name in message.facts:  # an option that is wrong is a fact, and the subject of the problem
+        option = phrase(name, None)
+        if option and problem.startswith(f"{name} is "):
+            problem = option + problem.removeprefix(name)
     return one_line(problem), one_line(remedy)
 
 
