@@ -338,7 +338,12 @@ REFUSALS: list[tuple[type[R2BError], str, Any, dict[str, Any]]] = [
     (EmptyError, "one class", torch.zeros(90, dtype=torch.int64), {}),
     (LengthError, "`y` has 90 rows", SOUND, {"sensitive_features": GROUPS[:5]}),
     (LengthError, "sample_weight", SOUND, {"sample_weight": torch.ones(3)}),
-    (WeightError, "row 2 in sample_weight is -1.0", SOUND, {"sample_weight": torch.tensor([1.0, 1.0, -1.0] * 30)}),
+    (
+        WeightError,
+        "row 2 in sample_weight is -1.0",
+        SOUND,
+        {"sample_weight": torch.tensor([1.0, 1.0, -1.0] * 30)},
+    ),
     (WeightError, "all 90 rows are zero", SOUND, {"sample_weight": torch.zeros(90)}),
     (R2BError, "5", SOUND, {"sensitive_features": torch.arange(90) // 85, "min_group_size": 10}),
     (ParameterError, "y.cpu", SOUND, {"costs": np.ones((3, 3))}),
