@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import pytest
 import r2b
 
 pytestmark = pytest.mark.skipif(browser.find() is None, reason="needs Chromium")
+
+ROOT = Path(__file__).resolve().parents[2]
 
 LONG = "Fachkraft für Lebensmitteltechnik und Qualitätssicherung in der Außenstelle"
 CLASSES = [
@@ -89,3 +92,20 @@ def test_reports_of_weights_and_of_tags_can_be_read(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.axe(every=True) == [] and not page.console_errors
         page.close()
+
+
+def test_the_screenshots_on_the_pages_are_current(
+    chromium: browser.Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    shown = runpy.run_path(str(ROOT / "scripts" / "make_screenshots.py"))
+    folder = shown["IMAGES"]
+    for name, take in (("model-report.png", shown["report"]), ("app.png", shown["app"])):
+        monkeypatch.setitem(take.__globals__, "IMAGES", tmp_path)
+        old, new = (
+            np.asarray(image.open(each).convert("L"), np.float64)
+            for each in (folder / name, take(chromium))
+        )
+        assert old.shape == new.shape and new.std() > 1.0
+        # Another browser draws letters a little differently; a line that moved changes far more.
+        assert (abs(old - new) > 64).mean() < 0.02, f"run scripts/make_screenshots.py: {name}"
