@@ -8,20 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import r2b
 from r2b._audit import Audit, audit
 from r2b._audit.measure import explained_of_sums
-from r2b._audit.resampling import Draws, FamilyRows, Kinds, ranges
-from r2b._data import read
+from r2b._audit.resampling import Draws
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.explained import explained_variation
 from r2b.metrics.intervals import disparity_interval
-
-
-def seed(family: str = "groups", random_state: int = 0) -> int:
-    return Draws(1, 0, 0.95, random_state).seed(family)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +32,9 @@ def found(adult: Any) -> Audit:
 def test_chance_and_interval_are_those_of_the_measures_on_their_own(adult: Any) -> None:
     y, race = adult["education"], adult["race"]
     family = audit(y, sensitive_features=race, n_permutations=50, n_boot=40, level=0.9).families[0]
-    level = sampling_level(y, sensitive_features=race, n_permutations=50, random_state=seed())
+    level = sampling_level(
+        y, sensitive_features=race, n_permutations=50, random_state=Draws().rng("groups")
+    )
     assert family.chance is not None
     assert (family.chance.mean, family.chance.p_value) == (level.mean, level.p_value)
     # of 1 + 50 tables two are the last to be 1 in 20 or fewer
@@ -252,25 +248,6 @@ def test_a_missing_value_of_a_continuous_attribute_is_left_out_and_counted(adult
     assert result.worst is None and result.exceeds(0) == () and result.ranked == ()
 
 
-def rows_of(y: NDArray[Any], s: NDArray[Any], weight: NDArray[Any]) -> FamilyRows:
-    data = read(y, sensitive_features=s, sample_weight=weight)
-    return FamilyRows(data, Kinds.of(data), np.arange(data.n_cells))
-
-
-def test_a_table_of_few_weights_is_drawn_as_its_rows_are() -> None:
-    rng = np.random.default_rng(21)
-    n = 400
-    y, s, weight = rng.integers(0, 2, n), rng.integers(0, 2, n), rng.choice([1.0, 5.0], n)
-    counted, by_row = rows_of(y, s, weight), rows_of(y, s, weight + rng.uniform(0, 1e-9, n))
-    assert counted.counted and not by_row.counted
-
-    def moments(rows: FamilyRows) -> NDArray[np.float64]:
-        sums = np.concatenate([table for table, _ in rows.permuted(4000, 0)]).reshape(-1, 4)
-        return np.concatenate([sums.mean(axis=0), sums.std(axis=0)])
-
-    np.testing.assert_allclose(moments(counted), moments(by_row), rtol=0.05)
-
-
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
     rng = np.random.default_rng(30)
     held = []
@@ -287,18 +264,3 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
         assert interval is not None
         held.append(interval.low <= 0.2 <= interval.high)
     assert np.mean(held) >= 0.9 - 3 * (0.09 / 60) ** 0.5
-
-
-@pytest.mark.parametrize("sizes", [(3000, 3000), (6000, 40), (6000, 5)])
-def test_many_probabilities_are_drawn_as_their_rows_are(
-    sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(5)
-    y, s = rng.dirichlet([0.2, 0.5, 1.0], sum(sizes)), np.repeat([0, 1], sizes)
-    drawn = []
-    for most in (0, 1 << 30):
-        monkeypatch.setattr("r2b._audit.resampling.MOST_EXACT", most)
-        rows = rows_of(y, s, rng.uniform(0.5, 2.0, len(y)))
-        gaps = [ranges(table / totals[:, :, None]) for table, totals in rows.permuted(1500, 0)]
-        drawn.append(np.quantile(np.concatenate(gaps), [0.1, 0.5, 0.9, 0.95]))
-    np.testing.assert_allclose(drawn[0], drawn[1], rtol=0.1)

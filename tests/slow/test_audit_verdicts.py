@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 import r2b
 from r2b._audit import audit
-from r2b._audit.resampling import critical, p_value
 from r2b.errors import LengthError, MissingValueError, RowLabelError
 from r2b.metrics.binomial import difference_bounds, largest_difference, variance_of_means
+from r2b.metrics.chance import critical, p_value
 from r2b.report import gather, to_html, to_markdown
 from r2b.report.render import audit_html
 

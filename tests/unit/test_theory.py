@@ -5,8 +5,6 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
-from r2b._data import read
-from r2b._data.merge import class_weights
 from r2b.errors import InputError, ParameterError, UnseenError
 from r2b.metrics import (
     GeneralizationBound,
@@ -14,7 +12,6 @@ from r2b.metrics import (
     rademacher_complexity,
     sampling_level,
 )
-from r2b.metrics.chance import disparities_of_rows, disparities_of_tables
 
 H = np.array([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.2, 0.8]])
 F = np.array([[0.7, 0.3], [0.5, 0.5], [0.8, 0.2], [0.2, 0.8], [0.2, 0.8]])
@@ -147,23 +144,44 @@ def fair_table(seed, n_rows=600, n_groups=3):
 
 def test_tables_and_rows_are_permuted_alike():
     codes, groups = fair_table(0)
-    data = read(codes, sensitive_features=groups)
-    tables = disparities_of_tables(class_weights(data), 4_000, np.random.default_rng(1))
-    rows = disparities_of_rows(data, 4_000, np.random.default_rng(2))
-    soft = disparities_of_rows(
-        read(np.eye(4)[codes], sensitive_features=groups), 4_000, np.random.default_rng(3)
-    )
-    grid = np.sort(np.concatenate([tables, rows, soft])) + 1e-12
-    share = [np.searchsorted(np.sort(draws), grid) / 4_000 for draws in (tables, rows, soft)]
-    # Kolmogorov-Smirnov at 0.1 %: 1.95 sqrt(2 / 4000)
-    assert np.abs(share[0] - share[1]).max() < 0.044
-    assert np.abs(share[0] - share[2]).max() < 0.044
+    rng = np.random.default_rng(4)
+    many, few = 1 + rng.uniform(0, 1e-9, len(codes)), rng.choice([1.0, 5.0], len(codes))
+
+    def draws(seed, y, weight=None):
+        options = {"n_permutations": 4_000, "random_state": seed}
+        found = sampling_level(y, sensitive_features=groups, sample_weight=weight, **options)
+        return np.sort(found.draws)
+
+    # Class labels of one weight or a few are drawn as tables, the others row by row.
+    for one, other in (
+        (draws(1, codes), draws(2, codes, many)),
+        (draws(1, codes), draws(3, np.eye(4)[codes])),
+        (draws(5, codes, few), draws(6, codes, few * many)),
+    ):
+        grid = np.concatenate([one, other]) + 1e-8
+        share = [np.searchsorted(each, grid) / 4_000 for each in (one, other)]
+        # Kolmogorov-Smirnov at 0.1 %: 1.95 sqrt(2 / 4000)
+        assert np.abs(share[0] - share[1]).max() < 0.044
 
 
-def test_tables_by_hand():
+@pytest.mark.parametrize("sizes", [(3000, 3000), (6000, 40), (6000, 5)])
+def test_many_probabilities_are_drawn_as_their_rows_are(sizes, monkeypatch):
+    rng = np.random.default_rng(5)
+    y, groups = rng.dirichlet([0.2, 0.5, 1.0], sum(sizes)), np.repeat([0, 1], sizes)
+    drawn = []
+    for most in (0, 1 << 30):
+        monkeypatch.setattr("r2b.metrics.resampling.MOST_EXACT", most)
+        rows = {"sensitive_features": groups, "sample_weight": rng.uniform(0.5, 2.0, len(y))}
+        quantiles = sampling_level(y, **rows, n_permutations=1500, quantiles=(0.1, 0.5, 0.9, 0.95))
+        drawn.append(list(quantiles.quantiles.values()))
+    np.testing.assert_allclose(drawn[0], drawn[1], rtol=0.1)
+
+
+def test_permutations_by_hand():
     # Two rows of each class in two groups of two: 4 of the 6 ways to split give parity 0, the
     # others 1.
-    draws = disparities_of_tables(np.array([[1, 1], [1, 1]]), 6_000, np.random.default_rng(0))
+    rows = {"sensitive_features": [0, 0, 1, 1], "n_permutations": 6_000}
+    draws = sampling_level([0, 1, 0, 1], **rows).draws
     assert set(draws) == {0.0, 1.0}
     assert draws.mean() == pytest.approx(1 / 3, abs=0.03)
 

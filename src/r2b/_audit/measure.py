@@ -8,18 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from r2b._audit.resampling import (
-    MOST_SUMS,
-    Draws,
-    FamilyRows,
-    Kinds,
-    PlaceSums,
-    chance_of,
-    critical,
-    interval_around,
-    p_value,
-    ranges,
-)
+from r2b._audit.resampling import Draws, chance_of, interval_around
 from r2b._audit.results import Audit, ContinuousAudit, FamilyAudit, RankedGroup
 from r2b._constraints.families import Families, Family, FamilyChoice, Request, resolve
 from r2b._constraints.families.doubts import warn_of_doubts
@@ -36,9 +25,11 @@ from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.task import refuse_scores
 from r2b.errors import ParameterError
 from r2b.metrics.binomial import difference_bounds, variance_of_means
+from r2b.metrics.chance import critical, p_value
 from r2b.metrics.explained import explained_of_moments
 from r2b.metrics.intervals import Interval
-from r2b.metrics.means import divided, means_of, overall_mean
+from r2b.metrics.means import means_of, overall_mean
+from r2b.metrics.resampling import MOST_SUMS, FamilyRows, PlaceSums, kinds_of, ranges
 
 
 def audit(
@@ -256,7 +247,7 @@ def _audited(
     means = families.compared(cell_means)
     if not families.by_cell:
         means = families.means(data.cells, cell_means * cell_weight[:, None], cell_weight)
-    kinds, asked = Kinds.of(data), families.outcomes
+    kinds, asked = kinds_of(data), families.outcomes
     groups, continuous = list[tuple[FamilyAudit, Floats | None]](), list[ContinuousAudit]()
     for member, counting in families.pairs():
         places, parts = places_of(data.cells, counting)
@@ -317,12 +308,12 @@ def audit_continuous(
     draws : Draws
     left_out : int
     """
-    basis, by_class, seed = rows.parts, explained_of_moments(moments, overall), draws.seed(name)
+    basis, by_class = rows.parts, explained_of_moments(moments, overall)
     assert basis is not None
     observed = float(by_class.max())
     chance = interval = None
     if draws.n_permutations:
-        blocks = rows.permuted(draws.n_permutations, seed)
+        blocks = rows.permuted(draws.n_permutations, draws.rng(name))
         drawn = [explained_of_sums(rows.compared(sums), basis).max(axis=1) for sums in blocks]
         chance = chance_of(observed, np.concatenate(drawn))
     if draws.n_boot and rows.n_sums <= MOST_SUMS:
@@ -330,8 +321,8 @@ def audit_continuous(
             lambda sums: np.abs(explained_of_sums(rows.compared(sums), basis) - by_class).max(
                 axis=1
             ),
-            n_boot=draws.n_boot,
-            random_state=seed,
+            draws.n_boot,
+            draws.rng(name),
         )
         interval = interval_around(observed, changes, draws.level)
     by_class.flags.writeable = False
@@ -398,12 +389,12 @@ def audit_groups(
         How far each group deviates by chance.
     """
     share = share / share.sum()
-    overall, seed = overall_mean(means, share), draws.seed(name)
+    overall = overall_mean(means, share)
     chance = deviations = None
     if draws.n_permutations:
         gaps, blocks = [], []
-        for sums in rows.permuted(draws.n_permutations, seed):
-            drawn = _group_means(rows, sums)
+        for sums in rows.permuted(draws.n_permutations, draws.rng(name)):
+            drawn = rows.means(sums)
             gaps.append(ranges(drawn))
             # A permutation may leave a group with weightless rows alone; it has no deviation then.
             blocks.append(np.nan_to_num(np.abs(drawn - overall).max(axis=2), nan=0.0))
@@ -426,20 +417,13 @@ def audit_groups(
         means=means,
         overall=overall,
         chance=chance,
-        interval=_interval(rows, means, draws, seed),
+        interval=_interval(name, rows, means, draws),
         left_out=left_out,
     )
     return family, deviations
 
 
-def _group_means(rows: FamilyRows, sums: PlaceSums) -> Floats:
-    table, totals = rows.compared(sums)
-    if rows.parts is None:
-        return divided(table, totals[:, :, None])
-    return divided(rows.parts.T @ table, (totals @ rows.parts)[:, :, None])
-
-
-def _interval(rows: FamilyRows, means: Floats, draws: Draws, seed: int) -> Interval | None:
+def _interval(name: str, rows: FamilyRows, means: Floats, draws: Draws) -> Interval | None:
     if not draws.n_boot or rows.n_sums > MOST_SUMS:
         return None
     variance, sizes = _variances(rows, means)
@@ -449,9 +433,9 @@ def _interval(rows: FamilyRows, means: Floats, draws: Draws, seed: int) -> Inter
         bounds = difference_bounds(means, variance, sizes, level=draws.level, shared=shared)
         return Interval(*bounds, draws.level, "binomial")
     changes = rows.resampled(
-        lambda sums: ranges(_group_means(rows, sums) - means),
-        n_boot=draws.n_boot,
-        random_state=seed,
+        lambda sums: ranges(rows.means(sums) - means),
+        draws.n_boot,
+        draws.rng(name),
     )
     return interval_around(float(ranges(means[None])[0]), changes, draws.level)
 

@@ -23,13 +23,12 @@ from r2b._data.values import json_value, written
 from r2b._labels.summary import counted
 from r2b._plot import Measure, group_means, measures, percent, shorten
 from r2b._plot import one_of as place_of
-from r2b.metrics.chance import format_p_value
+from r2b.metrics.chance import RARE, format_p_value
 from r2b.metrics.intervals import Interval
 
 if TYPE_CHECKING:
     from r2b.report import Report
 
-RARE = 0.05  # what fewer fair tables than this show is beyond chance
 
 Part = Literal["groups", "families"]
 _WORDS = {"class": ("class", "classes"), "outcome": ("outcome", "outcomes")}

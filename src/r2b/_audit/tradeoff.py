@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._audit.measure import audit_groups, places_of
-from r2b._audit.resampling import Draws, FamilyRows, Kinds
+from r2b._audit.measure import places_of
+from r2b._audit.resampling import Draws
 from r2b._constraints.epsilon import refuse_percentages
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Crossings
@@ -27,6 +27,8 @@ from r2b._labels.tags import FairTags, put_together, tasks_of
 from r2b._labels.task import Task, open_job
 from r2b._plot import COLOURS, curves, percent
 from r2b.errors import ParameterError
+from r2b.metrics.chance import critical
+from r2b.metrics.resampling import FamilyRows, kinds_of
 
 GIVEN = ("sensitive_features", "control_features", "sample_weight")
 
@@ -211,13 +213,11 @@ def chance_along(fair: FairLabels | FairTags) -> float | None:
     if not plain or not isinstance(counting, Crossings):
         return None
     places, _ = places_of(data.cells, counting)
-    rows = FamilyRows(data, Kinds.of(data), places, outcomes=families.outcomes)
+    rows = FamilyRows(data, kinds_of(data), places, outcomes=families.outcomes)
     if not rows.counted and rows.n_rows > 1 << 17:  # each is permuted
         return None
-    names = tuple(map(str, fair.groups[proof.groups]))
-    means, share = fair.certificate.means_before[proof.groups].copy(), families.share[proof.groups]
-    found, _ = audit_groups(proof.name, rows, names, means, share, Draws(n_boot=0), 0)
-    return None if found.chance is None else found.chance.quantile
+    draws = Draws()
+    return float(critical(rows.disparities_by_chance(draws.n_permutations, draws.rng(proof.name))))
 
 
 def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -> Task:

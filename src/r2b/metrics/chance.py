@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import ceil, floor, log10
 from numbers import Integral, Real
@@ -10,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data import Dataset
-from r2b._data.arrays import SAME, Array
+from r2b._data.arrays import SAME, Array, Floats
 from r2b._data.compute import generator
-from r2b._data.merge import class_weights
 from r2b.errors import ParameterError
-from r2b.metrics.means import disparity_of_means, means_of, table_to_measure
+from r2b.metrics.means import means_of, table_to_measure
+from r2b.metrics.resampling import FamilyRows, kinds_of, ranges
 
-# a permuted disparity this near to the observed one is the same number summed in another order
-LARGEST_HYPERGEOMETRIC = 10**9  # NumPy draws from no larger urn
+RARE = 0.05  # what fewer fair tables than this show is beyond chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,94 +116,29 @@ def sampling_level(
             quantiles=quantiles,
         )
     data = table_to_measure(y, sensitive_features, sample_weight)
-    means, weights = means_of(data)
-    observed = disparity_of_means(means, weights)
-    rng = generator(random_state)
-    # Unweighted classes are counts in a table, and a permutation is a draw of the table with its
-    # margins: no row is touched.
-    counted = (
-        not data.labels.is_soft
-        and data.weight is None
-        and means.size <= data.n_rows <= LARGEST_HYPERGEOMETRIC
-    )
-    draws = (
-        disparities_of_tables(class_weights(data), n_permutations, rng)
-        if counted
-        else disparities_of_rows(data, n_permutations, rng)
-    )
+    rows = FamilyRows(data, kinds_of(data), np.arange(data.n_cells))
+    draws = rows.disparities_by_chance(n_permutations, generator(random_state))
+    observed = float(ranges(means_of(data)[0][None])[0])
     by_chance = {float(q): float(np.quantile(draws, q)) for q in quantiles}
-    p_value = (1 + int((draws >= observed - SAME).sum())) / (1 + n_permutations)
-    return SamplingLevel(observed, float(draws.mean()), by_chance, p_value, draws)
+    return SamplingLevel(observed, float(draws.mean()), by_chance, p_value(observed, draws), draws)
 
 
-def disparities_of_tables(counts: Array, n_permutations: int, rng: np.random.Generator) -> Array:
-    """Draw tables of groups x classes with the margins of ``counts`` and return their disparities.
+def p_value(observed: float, drawn: Floats) -> float:
+    """Return the share of the drawn numbers and the observed one that are at least as large."""
+    return (1 + int((drawn >= observed - SAME).sum())) / (1 + len(drawn))
+
+
+def critical(drawn: Floats) -> Floats:
+    """Return the number, along the first axis, above which a measure has a p-value of 1 in 20.
+
+    Fewer than 19 draws have none; the largest is returned.
 
     Examples
     --------
-    >>> disparities_of_tables(np.array([[1, 0], [0, 1]]), 4, np.random.default_rng(0))
-    array([1., 1., 1., 1.])
+    >>> float(critical(np.arange(200.0)))
+    190.0
+    >>> p_value(190.0, np.arange(200.0)), p_value(190.1, np.arange(200.0))
+    (0.0547..., 0.0497...)
     """
-    shape = (n_permutations, counts.shape[1])
-    low, high, sizes = np.full(shape, np.inf), np.full(shape, -np.inf), counts.sum(axis=1)
-    for group, k, taken in tables_by_chance(counts, n_permutations, rng):
-        np.minimum(low[:, k], taken / sizes[group], out=low[:, k])
-        np.maximum(high[:, k], taken / sizes[group], out=high[:, k])
-    return np.asarray((high - low).max(axis=1))
-
-
-def tables_by_chance(
-    counts: Array, n_tables: int, rng: np.random.Generator
-) -> Iterator[tuple[int, int, Array]]:
-    """Draw tables with the row and column sums of ``counts``, as row, column and numbers there."""
-    sizes, left = (
-        counts.sum(axis=1).astype(np.int64),
-        np.tile(counts.sum(axis=0).astype(np.int64), (n_tables, 1)),
-    )
-    for row, size in enumerate(sizes):
-        places, rest = np.full(n_tables, size), left.sum(axis=1)
-        # a multivariate hypergeometric is one column after the other, given those before
-        for k in range(counts.shape[1]):
-            rest -= left[:, k]
-            taken = _hypergeometric(rng, left[:, k], rest, places)
-            left[:, k] -= taken
-            places -= taken
-            yield row, k, taken
-
-
-def _hypergeometric(rng: np.random.Generator, good: Array, bad: Array, drawn: Array) -> Array:
-    """Draw how many good ones are among those drawn, from urns of any size."""
-    total = good + bad
-    if total.max() <= LARGEST_HYPERGEOMETRIC:
-        return rng.hypergeometric(good, bad, drawn)
-    # NumPy has no larger urns. A count of a billion rows is normal to more digits than a
-    # permutation shows.
-    size = np.maximum(total.astype(np.float64), 2.0)
-    share = good / size
-    spread = np.sqrt(drawn * share * (1.0 - share) * np.maximum(size - drawn, 0.0) / (size - 1.0))
-    found = np.rint(drawn * share + spread * rng.standard_normal(len(good))).astype(np.int64)
-    return np.asarray(np.clip(found, np.maximum(drawn - bad, 0), np.minimum(good, drawn)))
-
-
-def disparities_of_rows(data: Dataset, n_permutations: int, rng: np.random.Generator) -> Array:
-    """Permute the groups of the rows: for probabilities, weights, or more cells than rows."""
-    weight = np.ones(data.n_rows) if data.weight is None else data.weight
-    order = np.argsort(data.cells.codes, kind="stable")
-    codes = data.cells.codes[order].astype(np.intp)
-    starts = np.searchsorted(codes, np.arange(data.n_cells))
-    draws = np.empty(n_permutations)
-    for draw in range(n_permutations):
-        rows = rng.permutation(data.n_rows)
-        moved = weight[rows]
-        totals = np.add.reduceat(moved, starts)
-        if data.labels.matrix is not None:
-            sums = np.add.reduceat(data.labels.matrix[rows] * moved[:, None], starts, axis=0)
-        else:
-            cells = codes * data.n_classes + data.labels.array[rows]
-            sums = np.bincount(cells, moved, data.n_cells * data.n_classes).reshape(
-                data.n_cells, -1
-            )
-        # A permutation may leave a group with weightless rows alone; it then does not count, as
-        # everywhere.
-        draws[draw] = disparity_of_means(sums / np.where(totals > 0, totals, 1)[:, None], totals)
-    return draws
+    place = max(1, int(RARE * (1 + len(drawn)) + 1e-9))
+    return np.asarray(np.sort(drawn, axis=0)[-place])
