@@ -141,29 +141,11 @@ def test_moments_that_are_already_there_give_the_same():
         explained_of_moments(moments, share @ one_hot), found.by_class, atol=1e-13
     )
     np.testing.assert_array_equal(
-        explained_of_moments(np.full((2, 3), 1e-17), [0.0, 1.0, 1.0 + 1e-16]), np.zeros(3)
+        explained_of_moments(np.full((2, 3), 1e-17), np.array([0.0, 1.0, 1.0 + 1e-16])), np.zeros(3)
     )
-    assert explained_of_moments([[1e-200]], [1e-200])[0] == pytest.approx(1e-200)
-
-
-def test_moments_of_other_classes_or_impossible_means_are_refused():
-    for moments, means in (
-        (np.zeros((2, 3)), np.zeros(2)),
-        (np.zeros(3), np.zeros(3)),
-        (np.zeros((2, 3)), 0.5),
-    ):
-        with pytest.raises(ShapeError, match=r"one mean per class"):
-            explained_of_moments(moments, means)
-    for moments, means in (
-        ([[0.0, 0.0]], [0.5, 1.5]),
-        ([[0.0, 0.0]], [0.5, np.nan]),
-        ([[0.0, np.inf]], [0.5, 0.5]),
-    ):
-        with pytest.raises(
-            ParameterError, match=r"Class 1 has the mean .* Pass means between 0 and 1"
-        ) as caught:
-            explained_of_moments(moments, means)
-        assert caught.value.facts["class_index"] == 1
+    assert explained_of_moments(np.array([[1e-200]]), np.array([1e-200]))[0] == pytest.approx(
+        1e-200
+    )
 
 
 @pytest.mark.parametrize(

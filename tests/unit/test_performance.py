@@ -8,7 +8,6 @@ import pytest
 from r2b.errors import (
     InputError,
     LengthError,
-    MissingValueError,
     ParameterError,
     ProbabilityError,
     ShapeError,
@@ -104,9 +103,9 @@ def test_classes_by_name():
         (ParameterError, lambda: top_k_accuracy(Y, SCORES).interval(1.5)),
         (WeightError, lambda: top_k_accuracy(Y, SCORES, sample_weight=[1e308] * 4)),
         (InputError, lambda: error_parity([0.5, 2.0], sensitive_features=[0, 1])),
-        (MissingValueError, lambda: error_parity([0.5, np.nan], sensitive_features=[0, 1])),
+        (InputError, lambda: error_parity([0.5, np.nan], sensitive_features=[0, 1])),
         (
-            MissingValueError,
+            InputError,
             lambda: error_parity(
                 np.ma.masked_array([0.5, 0.1], [False, True]), sensitive_features=[0, 1]
             ),

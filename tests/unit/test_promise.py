@@ -176,6 +176,13 @@ def test_a_class_that_nobody_was_predicted_may_still_come():
     )
 
 
+def test_a_true_class_without_a_column_says_nothing():
+    y_true, columns = ["a", "b", "c"] * 40, {"a": [0.3] * 120, "b": [0.7] * 120}
+    rows = {"sensitive_features": ["f"] * 60 + ["m"] * 60, "criterion": "equal_opportunity"}
+    found = parity_promise(columns, y_true=y_true, **rows)
+    assert found.measured == 0 and found.n_differences == 4 and found.bound < 0.5
+
+
 def test_weights_are_refused_unless_they_are_equal():
     y, groups = ["a", "b"] * 50, ["f"] * 50 + ["m"] * 50
     plain = parity_promise(y, sensitive_features=groups)

@@ -289,6 +289,20 @@ def same_class(one: Any, other: Any) -> bool:
     return key_of(one) == key_of(other) or str(plain_value(one)) == str(plain_value(other))
 
 
+def class_places(names: Array, classes: Array) -> list[int]:
+    """Return which class each name stands for; -1 for none.
+
+    Examples
+    --------
+    >>> class_places(np.array([1, 2]), np.array(["0", "1"]))
+    [1, -1]
+    """
+    # By the class itself; by how it is written where a table can only name columns by text.
+    written = {str(plain_value(value)): k for k, value in enumerate(classes)}
+    exact = {key_of(value): k for k, value in enumerate(classes)}
+    return [exact.get(key_of(name), written.get(str(plain_value(name)), -1)) for name in names]
+
+
 def decode_like(found: Frame | Matrix, classes: Array) -> Vocabulary:
     """Return classes that are decoded to the library of a table."""
     if isinstance(found, Matrix) or found.library == "dict":
@@ -307,12 +321,7 @@ def order_columns(found: Frame | Matrix, vocabulary: Vocabulary, *, what: str) -
         raise argument_error(what, problem, remedy, n_columns=n_columns, n_classes=n_classes)
     if isinstance(found, Matrix) or all(map(same_class, found.names, vocabulary.values)):
         return found
-    # By the class itself; by how it is written where a table can only name columns by text.
-    places = {str(plain_value(value)): k for k, value in enumerate(vocabulary.values)}
-    exact = {key_of(value): k for k, value in enumerate(vocabulary.values)}
-    where = [
-        exact.get(key_of(name), places.get(str(plain_value(name)), -1)) for name in found.names
-    ]
+    where = class_places(found.names, vocabulary.values)
     odd = next((j for j, k in enumerate(where) if k < 0 or k in where[:j]), None)
     if odd is not None:
         unknown = plain_value(found.names[odd])

@@ -15,7 +15,6 @@ import numpy as np
 
 from r2b._data import Dataset, Labels, Vocabulary
 from r2b._data.arrays import Array, frozen, plain_value
-from r2b._data.cells import read_cells
 from r2b._data.columns import (
     Column,
     Matrix,
@@ -25,15 +24,16 @@ from r2b._data.columns import (
     refuse_other_choice,
     refuse_other_index,
     refuse_other_rows,
-    row_labels,
 )
-from r2b._data.dataset import combine, read_known_labels, read_labels, refuse_decimals
+from r2b._data.dataset import read_known_labels, read_labels, refuse_decimals
 from r2b._data.outcomes import OutcomeChoice, Outcomes, read_outcomes
-from r2b._data.tags import read_tag_rows
-from r2b._data.values import key_of, listed
+from r2b._data.probabilities import class_places
+from r2b._data.tags import read_tags, with_groups
+from r2b._data.values import listed
 from r2b._data.vocabulary import read_vocabulary
 from r2b._plot import Measure, measures, percent
 from r2b.errors import InputError, ParameterError
+from r2b.metrics.chance import RARE
 from r2b.metrics.groups import (
     AbsentGroup,
     CellFamily,
@@ -358,15 +358,8 @@ def demographic_parity_ratio(
     >>> round(demographic_parity_ratio(y, sensitive_features=sex), 3)
     0.5
     """
-    _, values, _ = _compared(
-        "demographic_parity",
-        y,
-        y_pred,
-        ratio=True,
-        sensitive_features=sensitive_features,
-        **options,
-    )
-    return float(np.nanmin(values))
+    rows: Any = {"sensitive_features": sensitive_features, **options}
+    return float(np.nanmin(_by_class("demographic_parity", y, y_pred, ratio=True, **rows).values))
 
 
 def equalized_odds_difference(
@@ -663,7 +656,6 @@ def disparity_by_chance(
     y_pred: Any,
     *,
     families: Families = "crossed",
-    level: float = 0.95,
     **rows: Any,
 ) -> float:
     """Return what chance explains of a disparity, without drawing: few fair tables exceed it.
@@ -671,13 +663,12 @@ def disparity_by_chance(
     Where a row's label does not depend on its group, the difference of groups a and b in class k
     has the variance ``v_k sum_i w_i^2 (m_ia / T_a - m_ib / T_b)^2``, with v_k the variance of the
     class in the stratum, m the memberships and T the total weights. Differences are taken as
-    normal, and the chances of all to be exceeded add up to 1 - level.
+    normal, and the chances of all to be exceeded add up to 1 in 20.
 
     Parameters
     ----------
     criterion, y_true, y_pred, families
         As for :func:`disparity`.
-    level : float
     **rows
         Its ``sensitive_features``, ``control_features``, ``sample_weight``, ``classes`` and
         ``positive``.
@@ -712,7 +703,7 @@ def disparity_by_chance(
         for found in family.compared(table.strata(), means, weights)
         if len(found.present) > 1
         # a class that is never predicted does not vary
-        for columns in [[k for k in table.columns(found.stratum) if k is not None]]
+        for columns in [[k for k in table.columns(found.stratum) if k >= 0]]
         for error in _standard_errors(family, found, columns, seconds, weights, squares)
     ]
     widest = max((float(each.max()) for each in errors), default=0.0)
@@ -724,7 +715,7 @@ def disparity_by_chance(
     sizes, counts = np.unique(rounded[rounded > 0], return_counts=True)
 
     def too_often(largest: float) -> float:
-        return float(2 * counts @ norm.sf(largest * _STEPS / sizes) - (1 - level))
+        return float(2 * counts @ norm.sf(largest * _STEPS / sizes) - RARE)
 
     # A normal number never exceeds 38 standard errors, and no shares differ by more than 1.
     return min(1.0, widest * float(brentq(too_often, 0.0, 38.0)))
@@ -767,8 +758,8 @@ class PredictionTable:
         predictions are compared, these are one of two classes.
     true_classes : ndarray of shape (C,)
         Empty where the criterion does not tell them apart.
-    own : list of int or None
-        For each true class the predicted class of the same name; None for one never predicted.
+    own : list of int
+        For each true class the predicted class of the same name; -1 for one never predicted.
     positive : int or None
         The one true class that counts; None for all.
     outcomes : Outcomes or None
@@ -780,7 +771,7 @@ class PredictionTable:
     criterion: Criterion
     data: Dataset
     true_classes: Array
-    own: list[int | None]
+    own: list[int]
     positive: int | None = None
     outcomes: Outcomes | None = None
     add_up: bool = True
@@ -803,10 +794,10 @@ class PredictionTable:
             ]
         return [each for each in found if self.positive is None or each[0][-1] == self.positive]
 
-    def columns(self, stratum: Key) -> list[int | None]:
+    def columns(self, stratum: Key) -> list[int]:
         """Return the predicted classes that count in a stratum.
 
-        None stands for a class that is never predicted. Of two classes the second mirrors the
+        -1 stands for a class that is never predicted. Of two classes the second mirrors the
         first and is left out.
         """
         if self.criterion.of_class:
@@ -826,51 +817,79 @@ def read_predictions(
     classes: Any = None,
     multilabel: bool = False,
     positive: Any = None,
+    outcomes: OutcomeChoice | None = None,
 ) -> PredictionTable:
     """Read predictions with their groups, and the true classes where the criterion needs them.
 
-    Demographic parity also measures ``y_true`` alone.
+    Tags take the place of predicted classes. Demographic parity also measures ``y_true`` alone.
     """
     asked = criterion_of(criterion)
     if y_pred is None and not asked.needs_truth:
         y_true, y_pred = None, y_true
-    if y_true is None and asked.needs_truth:
-        problem = f"{asked.title} looks at true classes, and y_true is not given."
-        remedy = "Pass `y_true=`, the true class of every row."
-        raise ParameterError(problem, remedy=remedy, criterion=criterion)
-    if multilabel:
-        refuse_positive(positive, [asked], [])
-        rows = {
-            "sensitive_features": sensitive_features,
-            "control_features": control_features,
-            "sample_weight": sample_weight,
-        }
-        return _tag_table(asked, y_true, y_pred, rows)
-    true = None if y_true is None else _read_true_classes(y_true, y_pred)
+    if asked.needs_truth:
+        for given, problem, remedy in (
+            (y_true is None, "y_true is not given", "Pass `y_true=`, the true class of every row."),
+            (
+                multilabel,
+                "rows may have several tags",
+                "Measure each tag on its own: pass its column, without `multilabel`.",
+            ),
+            (
+                outcomes is not None,
+                "outcomes are given",
+                "Leave them out, or measure demographic parity.",
+            ),
+        ):
+            if given:
+                problem = f"{asked.title} looks at one true class of every row, and {problem}."
+                raise ParameterError(problem, remedy=remedy, criterion=criterion)
+    truth, true = None, None
+    if y_true is not None:
+        truth, found = recognise(y_true, what="y_true"), recognise(y_pred, what="y_pred")
+        if len(truth.columns) > 1 and not multilabel:
+            problem = f"has {len(truth.columns)} columns, but a row has one true class"
+            remedy = "Pass one class per row; the order is (y_true, y_pred)."
+            raise argument_error("y_true", problem, remedy, n_columns=len(truth.columns))
+        refuse_other_rows(("y_true", len(truth), truth.index), ("y_pred", len(found), found.index))
+        if not multilabel:
+            true = read_vocabulary(truth.columns[0], what="y_true")
+            refuse_decimals(true[1])
     names = [] if true is None else true[1].values.tolist()
     refuse_positive(positive, [asked], names)
-    labels = _read_predicted(y_pred, y_true if asked.needs_truth else None, classes)
-    own: list[int | None] = []
+    labels = (
+        read_tags(y_pred).whole
+        if multilabel
+        else _read_predicted(y_pred, y_true if asked.needs_truth else None, classes)
+    )
+    own = []
     if true is not None and asked.outcome != "every class":
-        own = own_places(true[1].values, labels.vocabulary.values)
+        own = _own_places(true[1].values, labels.vocabulary.values)
     if true is not None and asked.outcome == "right":
         labels = _right(labels, true[0], own)
-    features: Any = {"control_features": control_features, "categorical_only": False}
-    cells = read_cells(sensitive_features, **features)
-    data = combine(labels, cells, sample_weight, "allow")
-    if true is not None:
-        refuse_other_index(("y_true", row_labels(y_true)), ("sensitive_features", data.index))
+    rows = {
+        "sensitive_features": sensitive_features,
+        "control_features": control_features,
+        "sample_weight": sample_weight,
+    }
+    data = with_groups(labels, rows, "error")
+    if truth is not None:
+        refuse_other_index(("y_true", truth.index), ("sensitive_features", data.index))
+    table = PredictionTable(asked, data, np.empty(0), own, add_up=not multilabel)
+    if outcomes is not None:
+        known = labels.vocabulary
+        if isinstance(outcomes, str) and outcomes == "ordinal" and classes is not None:
+            outcomes = {outcomes: list(classes)}
+        return replace(table, outcomes=read_outcomes(outcomes, known.values.tolist(), known))
     if true is None or asked.rows == "all":
-        return PredictionTable(asked, data, np.empty(0), own)
-    codes, known = true
-    crossed = replace(data, cells=with_true_classes(cells, codes, known))
+        return table
+    crossed = replace(data, cells=with_true_classes(data.cells, *true))
     place = None if positive is None else names.index(positive)
-    return PredictionTable(asked, crossed, known.values, own, place)
+    return replace(table, data=crossed, true_classes=true[1].values, positive=place)
 
 
-def _right(labels: Labels, truth: Array, own: list[int | None]) -> Labels:
+def _right(labels: Labels, truth: Array, own: list[int]) -> Labels:
     """Return whether predictions are right, as labels of two classes."""
-    place = np.array([-1 if k is None else k for k in own])[truth]
+    place = np.array(own)[truth]
     names = Vocabulary(np.array(["right", "wrong"]))
     if labels.matrix is None:
         return Labels(names, codes=(labels.array != place).astype(np.uint8))
@@ -878,129 +897,65 @@ def _right(labels: Labels, truth: Array, own: list[int | None]) -> Labels:
     return Labels(names, matrix=np.column_stack([chance, 1.0 - chance]))
 
 
-def _tag_table(asked: Criterion, y_true: Any, y_pred: Any, rows: dict[str, Any]) -> PredictionTable:
-    """Read tags, which take the place of predicted classes."""
-    if asked.needs_truth:
-        problem = f"{asked.title} looks at one true class, and rows may have several tags."
-        remedy = "Measure each tag on its own: pass its column, without `multilabel`."
-        raise ParameterError(problem, remedy=remedy, criterion=asked.name)
-    data = read_tag_rows(y_pred, rows)
-    if y_true is not None:
-        true = recognise(y_true, what="y_true")
-        refuse_other_rows(("y_true", len(true), true.index), ("y_pred", data.n_rows, data.index))
-    return PredictionTable(asked, data, np.empty(0), [], add_up=False)
-
-
 def _by_class(
-    criterion: str, y_true: Any, y_pred: Any, **options: Unpack[_AllOptions]
-) -> DisparityByClass:
-    table, values, missing = _compared(criterion, y_true, y_pred, ratio=False, **options)
-    predicted = table.data.labels.vocabulary.values
-    if table.outcomes is not None:
-        predicted = np.array(table.outcomes.names)
-    if table.criterion.rows == "all":
-        return DisparityByClass(frozen(values[0]), predicted, missing)
-    if table.criterion.of_class:
-        # a class that nobody is predicted to be of has the rate 0 everywhere; NaN stays NaN
-        pairs = zip(values, table.own, strict=True)
-        own = np.array([row[0] * 0.0 if k is None else row[k] for row, k in pairs])
-        chosen = slice(None) if table.positive is None else [table.positive]
-        return DisparityByClass(frozen(own[chosen]), table.true_classes[chosen], missing)
-    return DisparityByClass(frozen(values), predicted, missing, table.true_classes)
-
-
-class _AllOptions(MeasureOptions, total=False):
-    sensitive_features: Any
-
-
-def _compared(
     criterion: str,
     y_true: Any,
     y_pred: Any,
     *,
-    ratio: bool,
+    ratio: bool = False,
     families: Families = "crossed",
     method: Method = "between_groups",
     absent: Absent = "report",
-    outcomes: OutcomeChoice | None = None,
     **rows: Any,
-) -> tuple[PredictionTable, Array, tuple[AbsentGroup, ...]]:
-    """Return the table, the largest difference or the smallest ratio, and groups not compared.
-
-    The second has the shape (n_true or 1, L) and is NaN for a true class whose rows no two groups
-    have.
-    """
+) -> DisparityByClass:
+    """Return the largest difference of each class, or the smallest ratio of its shares."""
     refuse_other_choice("absent", absent, get_args(Absent))
     refuse_other_choice("method", method, METHODS)
     table = read_predictions(criterion, y_true, y_pred, **rows)
-    data, n_true = table.data, len(table.true_classes)
-    means, weights = means_of(data)
-    if outcomes is not None:
-        table = _with_outcomes(table, outcomes, rows.get("classes"))
-        assert table.outcomes is not None
-        means = table.outcomes.shares(means)
+    data, true_classes = table.data, table.true_classes
+    (means, weights), predicted = means_of(data), data.labels.vocabulary.values
+    if table.outcomes is not None:
+        means, predicted = table.outcomes.shares(means), np.array(table.outcomes.names)
     by_class, extreme = (ratio_by_class, np.fmin) if ratio else (disparity_by_class, np.fmax)
-    values, missing = np.full((n_true or 1, means.shape[1]), np.nan), []
+    # NaN for a true class whose rows no two groups have
+    values = np.full((len(true_classes) or 1, means.shape[1]), np.nan)
+    missing: list[AbsentGroup] = []
     for family in families_of(data.cells, families):
         family.refuse_weightless(data.cells, weights)
         compared = False
         for found in family.compared(table.strata(), means, weights):
             lacking = family.absent(found, data.cells, table.criterion.rows)
             if lacking and absent == "error":
-                raise _absent_error(lacking)
+                more = f" ({len(lacking) - 1} more like it)" if len(lacking) > 1 else ""
+                remedy = "Measure on more rows, or pass `absent='report'` to compare the others."
+                first, facts = lacking[0], {"group": lacking[0].group, "absent": lacking}
+                raise InputError(f"The group {first}{more}.", remedy=remedy, **facts)
             missing += lacking
             # of one group alone nothing differs, with strata or without
             if len(found.present) > 1 or len(family.groups) == 1:
-                row, compared = found.stratum[-1] if n_true else 0, True
+                row, compared = found.stratum[-1] if len(true_classes) else 0, True
                 here = by_class(found.means, found.weights, method)
                 values[row] = extreme(values[row], here)
         if not compared:
-            where = "true class" if n_true else "stratum"
+            where = "true class" if len(true_classes) else "stratum"
             problem = f"No {where} has rows of two groups of the family {family.name!r}."
             remedy = "Measure on more rows, or with coarser groups, classes or control features."
             raise InputError(problem, remedy=remedy, family=family.name, absent=missing)
-    return table, values, tuple(missing)
+    if not len(true_classes):
+        return DisparityByClass(frozen(values[0]), predicted, tuple(missing))
+    if not table.criterion.of_class:
+        return DisparityByClass(frozen(values), predicted, tuple(missing), true_classes)
+    # a class that nobody is predicted to be of has the rate 0 everywhere; NaN stays NaN
+    pairs = zip(values, table.own, strict=True)
+    own = np.array([row[k] if k >= 0 else row[0] * 0.0 for row, k in pairs])
+    chosen = slice(None) if table.positive is None else [table.positive]
+    return DisparityByClass(frozen(own[chosen]), true_classes[chosen], tuple(missing))
 
 
-def _with_outcomes(table: PredictionTable, asked: Any, classes: Any) -> PredictionTable:
-    """Read what is compared instead of every class."""
-    if table.criterion.needs_truth:
-        problem = f"outcomes are given, but {table.criterion.title} compares classes."
-        remedy = "Leave them out, or measure demographic parity."
-        raise ParameterError(problem, remedy=remedy, criterion=table.criterion.title)
-    known = table.data.labels.vocabulary
-    if isinstance(asked, str) and asked == "ordinal" and classes is not None:
-        asked = {asked: list(classes)}
-    return replace(table, outcomes=read_outcomes(asked, known.values.tolist(), known))
-
-
-def _absent_error(lacking: list[AbsentGroup]) -> InputError:
-    """Return an error that says which groups cannot be compared."""
-    more = f" ({len(lacking) - 1} more like it)" if len(lacking) > 1 else ""
-    remedy = "Measure on more rows, or pass `absent='report'` to compare the groups that are there."
-    return InputError(
-        f"The group {lacking[0]}{more}.", remedy=remedy, group=lacking[0].group, absent=lacking
-    )
-
-
-def own_places(true_classes: Array, classes: Array) -> list[int | None]:
-    """Return which predicted class each true class is; None for one that is never predicted.
-
-    Raises
-    ------
-    InputError
-        None of them is: the two are named differently, and every rate would be 0.
-
-    Examples
-    --------
-    >>> own_places(np.array([1, 2]), np.array(["0", "1"]))
-    [1, None]
-    """
-    places = {key_of(name): k for k, name in enumerate(classes)}
-    # many tables can name columns by text alone
-    written = {str(plain_value(name)): k for k, name in enumerate(classes)}
-    own = [places.get(key_of(name), written.get(str(plain_value(name)))) for name in true_classes]
-    if set(own) == {None}:
+def _own_places(true_classes: Array, classes: Array) -> list[int]:
+    """Return which predicted class each true class is; refuse true classes of other names."""
+    own = class_places(true_classes, classes)
+    if max(own) < 0:
         raise InputError(
             f"None of the true classes {listed(true_classes)} is among the predicted ones "
             f"{listed(classes)}.",
@@ -1010,19 +965,6 @@ def own_places(true_classes: Array, classes: Array) -> list[int | None]:
             classes=classes.tolist(),
         )
     return own
-
-
-def _read_true_classes(y_true: Any, y_pred: Any) -> tuple[Array, Vocabulary]:
-    """Read true classes of the rows of predictions: their codes and their names."""
-    truth, found = recognise(y_true, what="y_true"), recognise(y_pred, what="y_pred")
-    if not isinstance(truth, Column) and len(truth.columns) > 1:
-        problem = f"has {len(truth.columns)} columns, but a row has one true class"
-        remedy = "Pass one class per row; the order is (y_true, y_pred)."
-        raise argument_error("y_true", problem, remedy, n_columns=len(truth.columns))
-    refuse_other_rows(("y_true", len(truth), truth.index), ("y_pred", len(found), found.index))
-    codes, classes = read_vocabulary(column_of(y_true, what="y_true"), what="y_true")
-    refuse_decimals(classes)
-    return codes, classes
 
 
 def _read_predicted(y_pred: Any, y_true: Any, classes: Any) -> Labels:

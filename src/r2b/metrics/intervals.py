@@ -63,7 +63,7 @@ def mean_interval(values: Array, weight: Array | None, level: float) -> Interval
     group = np.zeros(len(values), np.intp)
     variance, sizes = variance_of_means(group, values[:, None], mean[None], weight=weight)
     low, high = mean_bounds(mean, variance[0], sizes, (1 - level) / 2)
-    return Interval(max(float(low[0]), 0.0), min(float(high[0]), 1.0), level)
+    return Interval(float(low[0]), float(high[0]), level)
 
 
 def gap_interval(
@@ -95,8 +95,7 @@ def gap_interval(
     """
     _refuse_level(level)
     variance, sizes = variance_of_means(codes, values, means, weight=weight)
-    low, high = difference_bounds(means, variance, sizes, level=level)
-    return Interval(max(low, 0.0), min(high, 1.0), level)
+    return Interval(*difference_bounds(means, variance, sizes, level=level), level)
 
 
 def disparity_interval(
@@ -160,10 +159,7 @@ def group_sizes(codes: Array, weight: Array | None, n_groups: int) -> Array:
     >>> group_sizes(codes, None, 2), group_sizes(codes, np.array([3.0, 1.0, 1.0]), 2)
     (array([2., 1.]), array([1.6, 1. ]))
     """
-    if weight is None:
-        return np.bincount(codes, minlength=n_groups).astype(np.float64)
-    largest = np.zeros(n_groups)
-    np.maximum.at(largest, codes, weight)
-    scaled = weight / largest[codes]  # the square of a very large or small weight may overflow
-    sums, squares = (np.bincount(codes, each, n_groups) for each in (scaled, scaled**2))
+    # the square of a very large weight may not be a number
+    each = np.ones(len(codes)) if weight is None else weight / weight.max()
+    sums, squares = (np.bincount(codes, each**power, n_groups) for power in (1, 2))
     return sums**2 / squares

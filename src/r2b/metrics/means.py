@@ -9,7 +9,6 @@ import numpy as np
 
 from r2b._data import Dataset, read
 from r2b._data.arrays import Array, frozen
-from r2b._data.columns import refuse_other_choice
 from r2b._data.merge import class_weights
 from r2b._data.probabilities import row_blocks
 from r2b._plot import group_means as draw_means
@@ -186,8 +185,7 @@ def disparity_by_class(means: Array, weights: Array, method: Method = "between_g
     >>> disparity_by_class(means, weights), disparity_by_class(means, weights, "to_overall")
     (array([1., 1.]), array([0.75, 0.75]))
     """
-    refuse_other_choice("method", method, METHODS)
-    there = np.asarray(means)[np.asarray(weights) > 0]
+    there = means[weights > 0]
     if method == "between_groups":
         return np.asarray(there.max(axis=0) - there.min(axis=0))
     return np.asarray(np.abs(there - overall_mean(means, weights)).max(axis=0))
@@ -202,18 +200,17 @@ def ratio_by_class(means: Array, weights: Array, method: Method = "between_group
     >>> ratio_by_class(means, weights), ratio_by_class(means, weights, "to_overall")
     (array([0.5       , 0.66666667]), array([0.66666667, 0.8       ]))
     """
-    refuse_other_choice("method", method, METHODS)
-    there = np.asarray(means)[np.asarray(weights) > 0]
+    there = means[weights > 0]
     if method == "between_groups":
         small, large = there.min(axis=0), there.max(axis=0)
     else:
         overall = overall_mean(means, weights)
         small, large = np.minimum(there, overall), np.maximum(there, overall)
     ratio = np.divide(small, large, out=np.ones_like(large), where=large > 0)
-    return np.asarray(ratio.reshape(-1, ratio.shape[-1]).min(axis=0))
+    return np.asarray(np.atleast_2d(ratio).min(axis=0))
 
 
-def disparity_of_means(means: Array, weights: Array, method: Method = "between_groups") -> float:
+def disparity_of_means(means: Array, weights: Array) -> float:
     """Return the largest disparity over the classes.
 
     Examples
@@ -221,4 +218,4 @@ def disparity_of_means(means: Array, weights: Array, method: Method = "between_g
     >>> disparity_of_means(np.array([[0.5, 0.5], [0.25, 0.75]]), np.ones(2))
     0.25
     """
-    return float(disparity_by_class(means, weights, method).max())
+    return float(disparity_by_class(means, weights).max())

@@ -29,7 +29,7 @@ from r2b._data.numbers import (
 )
 from r2b._data.probabilities import Wording, as_matrix, checked, class_names, row_blocks, same_class
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
-from r2b.errors import InputError, MissingValueError, ParameterError, ShapeError, UnseenError
+from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
 from r2b.metrics.intervals import Interval, gap_interval, mean_interval
 
 Ties = Literal["average", "strict", "lenient"]
@@ -277,11 +277,8 @@ def error_parity(
         index, losses = row_labels(losses[0]), losses[2](*losses[:2])
     weight = None
     if isinstance(losses, Score):
-        rows, weight, index = (
-            1 - losses.rows,
-            losses.weight,
-            losses.index if index is None else index,
-        )
+        rows, weight = 1 - losses.rows, losses.weight
+        index = losses.index if index is None else index
     else:
         rows, index = _read_losses(losses)
     groups = read_cells(sensitive_features)
@@ -318,18 +315,14 @@ def _read_losses(losses: Any) -> tuple[Array, Any | None]:
     rows = numbers_of(column, "losses", "Pass one number between 0 and 1 per row.").astype(
         np.float64
     )
-    row, count = first_and_count(np.isnan(rows))
+    row, count = first_and_count(~((rows >= 0) & (rows <= 1)))
     if count:
-        raise MissingValueError(
-            f"The loss of row {row} is missing.", remedy="Leave the row out or fill it in.", row=row
-        )
-    row, count = first_and_count((rows < 0) | (rows > 1))
-    if count:
+        value = float(rows[row])
         raise InputError(
-            f"The loss of row {row} is {float(rows[row])!r}, which is not between 0 and 1.",
-            remedy="Divide losses by their largest possible value.",
+            f"The loss of row {row} is {value!r}, which is not between 0 and 1.",
+            remedy="Divide losses by their largest possible value; leave out rows without a loss.",
             row=row,
-            value=float(rows[row]),
+            value=value,
         )
     return rows, column.index
 
@@ -355,30 +348,19 @@ def _read_pair(
     labels = read_known_labels(
         y_true, vocabulary=vocabulary, soft=not isinstance(truth, Column), normalize=False
     )
-    matrix, is_copy = as_matrix(found, what="scores", wording=_SCORES)
+    how: Any = {"what": "scores", "wording": _SCORES}
+    matrix, is_copy = as_matrix(found, **how)
     if distributions:
-        return (
-            labels,
-            checked(
-                matrix,
-                vocabulary.values,
-                is_copy=is_copy,
-                what="scores",
-                normalize=False,
-                wording=_SCORES,
-            ),
-            index,
+        names = vocabulary.values
+        return labels, checked(matrix, names, is_copy=is_copy, normalize=False, **how), index
+    infinite = ~np.isfinite(matrix)
+    if infinite.any():
+        row, col = map(int, np.argwhere(infinite)[0])
+        facts: dict[str, Any] = {"row": row, "column": col, "value": float(matrix[row, col])}
+        problem = (
+            f"In scores, row {row} has {facts['value']!r} in column {col}, which is not finite"
         )
-    for block in row_blocks(matrix):
-        if not np.isfinite(matrix[block]).all():
-            row, col = (int(place) for place in np.argwhere(~np.isfinite(matrix[block]))[0])
-            row, value = block.start + row, float(matrix[block.start + row, col])
-            problem = (
-                f"In scores, row {row} has {value!r} in column {col}, which is not a finite number."
-            )
-            raise InputError(
-                problem, remedy="Correct or drop this row.", row=row, column=col, value=value
-            )
+        raise InputError(f"{problem}.", remedy="Correct or drop this row.", **facts)
     return labels, matrix, index
 
 

@@ -28,7 +28,7 @@ from r2b._data.values import written
 from r2b.errors import InputError, ParameterError, WeightError
 from r2b.metrics.betting import block_means, n_pairs, narrowed, ruled_out
 from r2b.metrics.criteria import CRITERIA, CriterionName, PredictionTable, read_predictions
-from r2b.metrics.groups import AbsentGroup, Families, Key, families_of, named_stratum
+from r2b.metrics.groups import AbsentGroup, Families, families_of, named_stratum
 from r2b.metrics.means import means_of
 
 METHOD = "betting on paired rows"
@@ -261,27 +261,33 @@ def parity_promise(
             remedy="Check that the right column was passed, or hold back rows of all groups.",
             group_sizes=sizes,
         )
-    limit = _search(pairs, _SPENT * (1 - confidence))
+    largest, limit = 0.0, pairs[0]
+    # the likely largest first: then most of the others need no search
+    for pair in sorted(
+        pairs, key=lambda each: -each.measured.max() - sum(1 / len(x) for x in each.rows) ** 0.5
+    ):
+        bound = pair.bound(_SPENT * (1 - confidence), largest)
+        if bound > largest:
+            largest, limit = bound, pair
     measured = max(0.0, *(float(pair.measured.max()) for pair in pairs))
-    needed: float | None = None
-    if epsilon is not None:
-        needed = (
-            inf
-            if absent or measured >= epsilon
-            else _rows_needed(pairs, float(epsilon), data.n_rows)
-        )
+    needed = None
+    if epsilon is not None and (absent or measured >= epsilon):
+        needed = inf
+    elif epsilon is not None:  # errors fall as 1 / sqrt(rows)
+        times = max(float((pair.reach / (epsilon - pair.measured)).max()) for pair in pairs)
+        needed = _about(data.n_rows * times**2)
     return Promise(
-        bound=1.0 if absent else max(limit.bound, measured),
+        bound=1.0 if absent else max(largest, measured),
         measured=measured,
-        confidence=float(confidence),
-        epsilon=None if epsilon is None else float(epsilon),
+        confidence=confidence,
+        epsilon=epsilon,
         rows_needed=needed,
         criterion=table.criterion.name,
         n_rows=data.n_rows,
         group_sizes=sizes,
         classes=[plain_value(name) for name in data.labels.vocabulary.values],
         n_differences=sum(len(pair.measured) for pair in pairs),
-        limit=None if absent else limit,
+        limit=None if absent else limit.limit(),
         absent=absent,
     )
 
@@ -291,7 +297,7 @@ class _Pair:
     """Two groups, and the range of the bound of each difference: one ahead, then the other."""
 
     data: Dataset
-    names: tuple[Any, Any]
+    names: tuple[Any, ...]
     rows: tuple[Array, Array]
     where: str
     columns: list[int]
@@ -317,20 +323,11 @@ class _Pair:
         """Bound the differences that may exceed the largest bound so far; return the new one."""
         differences = self.differences()
         self.high = np.full(len(self.measured), least)
-        some = (
-            np.flatnonzero(~ruled_out(differences, self.high[:, None], alpha)[:, 0])
-            if least > 0
-            else np.arange(len(self.high))
-        )
-        if len(some):
-            low, high, above = (
-                np.maximum(self.measured[some], least),
-                np.ones(len(some)),
-                differences[:, some],
-            )
-            for power in (3, 1, 1):
-                low, high = narrowed(above, low, high, alpha, power=power)
-            self.high[some] = high
+        some = np.flatnonzero(~ruled_out(differences, self.high[:, None], alpha)[:, 0])
+        low, high = np.maximum(self.measured[some], least), np.ones(len(some))
+        for power in (3, 1, 1):
+            low, high = narrowed(differences[:, some], low, high, alpha, power=power)
+        self.high[some] = high
         # About what a bound adds: the normal quantile, and the share of the population that so many
         # rows may all have missed.
         error = differences.std(axis=0) / len(differences) ** 0.5
@@ -391,74 +388,40 @@ def _compared(
     table: PredictionTable, families: Families
 ) -> tuple[list[_Pair], dict[str, dict[Any, int]], tuple[AbsentGroup, ...]]:
     """List the pairs of groups compared, the rows of every group, and absent groups."""
-    data, rows_of = table.data, table.criterion.rows
+    data, asked = table.data, table.criterion
     cells, (means, weights) = data.cells, means_of(data)
     # rows may come sorted; pairs must not know their values
     shuffled = generator(0).permutation(data.n_rows)
     codes = cells.codes[shuffled]
-    places = np.split(
-        np.argsort(codes, kind="stable"),
-        np.cumsum(np.bincount(codes, minlength=cells.n_cells))[:-1],
-    )
     pairs: list[_Pair] = []
     sizes: dict[str, dict[Any, int]] = {}
     absent: list[AbsentGroup] = []
     for family in families_of(cells, families):
-        counts = np.bincount(family.parts[codes], minlength=len(family.groups)).tolist()
-        sizes[family.name] = {
-            plain_value(name): n for name, n in zip(family.groups, counts, strict=True)
-        }
+        counts = np.bincount(family.parts, cells.counts).astype(int).tolist()
+        sizes[family.name] = dict(zip(map(plain_value, family.groups), counts, strict=True))
         for found in family.compared(table.strata(), means, weights):
-            absent += family.absent(found, cells, rows_of)
-            mine = [found.cells[family.parts[found.cells] == group] for group in found.present]
-            rows = [
-                shuffled[np.sort(np.concatenate([places[cell] for cell in each]))] for each in mine
-            ]
-            true, stratum = named_stratum(cells, found.stratum, rows_of)
+            absent += family.absent(found, cells, asked.rows)
+            true, stratum = named_stratum(cells, found.stratum, asked.rows)
             where = ", ".join(
                 [f"true class {_shown(true)}"] * (true is not None) + [stratum] * bool(stratum)
             )
-            columns = _columns(table, found.stratum)
+            columns = table.columns(found.stratum)
+            if asked.outcome == "every class":
+                columns.append(_UNSEEN)
+            if data.labels.is_soft:
+                columns = [k for k in columns if k != _UNSEEN]
+            # a class without a column has the rate 0 in every group
+            present = found.present if columns else []
+            mine = [found.cells[family.parts[found.cells] == group] for group in present]
+            rows = [shuffled[np.isin(codes, each)] for each in mine]
             # the column of place -1
             with_unseen = np.column_stack([found.means, np.zeros(len(found.means))])
             for one, two in combinations(range(len(rows)), 2):
                 ahead = (with_unseen[one] - with_unseen[two])[columns]
+                names = tuple(plain_value(family.groups[found.present[n]]) for n in (one, two))
                 measured = np.concatenate([ahead, -ahead])
-                names = (
-                    plain_value(family.groups[found.present[one]]),
-                    plain_value(family.groups[found.present[two]]),
-                )
                 pairs.append(_Pair(data, names, (rows[one], rows[two]), where, columns, measured))
     return pairs, sizes, tuple(absent)
-
-
-def _columns(table: PredictionTable, stratum: Key) -> list[int]:
-    """Return the classes whose differences count, and one for all that no row was predicted."""
-    columns = table.columns(stratum)
-    known = [k for k in columns if k is not None]
-    every = table.criterion.outcome == "every class" or None in columns
-    unseen = [_UNSEEN] if every and not table.data.labels.is_soft else []
-    return known + unseen
-
-
-def _search(pairs: list[_Pair], alpha: float) -> PromiseLimit:
-    """Bound the differences of all pairs, the likely largest first, and return the largest."""
-    largest, limit = 0.0, pairs[0]
-    for pair in sorted(
-        pairs,
-        key=lambda pair: -pair.measured.max() - sum(1 / len(rows) for rows in pair.rows) ** 0.5,
-    ):
-        bound = pair.bound(alpha, largest)
-        if bound > largest:
-            largest, limit = bound, pair
-    return limit.limit()
-
-
-def _rows_needed(pairs: list[_Pair], epsilon: float, n_rows: int) -> float:
-    """Return the rows with which every bound would be epsilon, with errors like 1 / sqrt(rows)."""
-    return _about(
-        n_rows * max(float((pair.reach / (epsilon - pair.measured)).max()) for pair in pairs) ** 2
-    )
 
 
 def _about(rows: float) -> float:
