@@ -411,7 +411,7 @@ def _compared(
             if data.labels.is_soft:
                 columns = [k for k in columns if k != _UNSEEN]
             # a class without a column has the rate 0 in every group
-            present = found.present if columns else []
+            present = found.present if columns else found.present[:0]
             mine = [found.cells[family.parts[found.cells] == group] for group in present]
             rows = [shuffled[np.isin(codes, each)] for each in mine]
             # the column of place -1
