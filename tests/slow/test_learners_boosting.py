@@ -156,7 +156,7 @@ def test_training_stops_where_the_watched_rows_no_longer_gain(library):
         return float(-(watched * np.log(p)).sum(axis=1).mean())
 
     # one counts from 1, the other from 0
-    best = model.booster.best_iteration + (library == "xgboost")
+    best = model.booster_.best_iteration + (library == "xgboost")
     assert best < 50
     losses = [loss(rounds) for rounds in range(1, best + 3)]
     assert int(np.argmin(losses)) + 1 == best

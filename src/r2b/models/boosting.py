@@ -8,12 +8,14 @@ and the labels stay a table and one code per row.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
 from r2b._constraints.families.request import one_of
 from r2b._data.arrays import Array, Floats
+from r2b._data.numbers import refuse_other_number
 from r2b._labels import FairLabels
 from r2b.errors import ParameterError, ShapeError, require
 from r2b.models.targets import (
@@ -43,14 +45,11 @@ __all__ = [
     "xgboost_objective",
 ]
 
-# parameters that follow from the labels, and metrics, which need one class per row
-_FROM_LABELS = {
-    "lightgbm": "objective objective_type app application loss num_class num_classes",
-    "xgboost": "objective num_class base_score",
-}
-_METRICS = {
-    "lightgbm": "metric metrics metric_types",
-    "xgboost": "eval_metric disable_default_eval_metric",
+# parameters that follow from the labels, or from the loss that is measured
+_SET_HERE = {
+    "lightgbm": "objective objective_type app application loss num_class num_classes "
+    "metric metrics metric_types",
+    "xgboost": "objective num_class base_score eval_metric disable_default_eval_metric",
 }
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
@@ -154,33 +153,12 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         ------
         InputError, ParameterError
         """
-        pairs = [] if eval_set is None else eval_set
-        if eval_set is not None and (not isinstance(pairs, (list, tuple)) or len(pairs) != 1):
-            problem, kind = "eval_set is not one pair in a list.", type(eval_set).__name__
-            raise ParameterError(problem, remedy="Pass `eval_set=[(X, y)]`.", eval_set=kind)
         y = y if isinstance(y, FairLabels) else checked_labels(y, type(self).__name__)
-        self._grow(y, X, sample_weight, pairs[0] if pairs else None, callbacks, "eval_set=[(X, y)]")
-        return self._order_by(X, class_order(self.classes_))
-
-    def _train(
-        self,
-        labels: Any,
-        X: Any,
-        sample_weight: Any,
-        validation: Any,
-        callbacks: Any,
-        fairness: Mapping[str, Any],
-    ) -> Self:
-        """Train on labels in their own order of classes, made fair first where groups are given."""
-        groups = SoftBooster(self.library, params=self.params, num_boost_round=self.num_boost_round)
-        labels, sample_weight = make_fair(X, labels, sample_weight, groups, fairness)
-        self._grow(labels, X, sample_weight, validation, callbacks, "validation=(X, labels)")
-        return self._order_by(X, np.arange(len(self.classes_)))
-
-    def _order_by(self, X: Any, order: Array) -> Self:
-        note_features(self, X)
-        self._order = order
-        self.start_, self.classes_ = self.start_[order], self.classes_[order]
+        one = isinstance(eval_set, (list, tuple)) and len(eval_set) == 1
+        watched = None if eval_set is None else eval_set[0] if one else ()
+        self._grow(y, X, sample_weight, watched, callbacks, "eval_set=[(X, y)]")
+        self._order = class_order(self.classes_)
+        self.start_, self.classes_ = self.start_[self._order], self.classes_[self._order]
         return self
 
     def _grow(
@@ -191,9 +169,10 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         validation: Any,
         callbacks: Any,
         watch: str,
-    ) -> None:
+    ) -> Self:
         """Train the library, with classes in the order of the labels."""
         one_of("library", self.library, get_args(Library))
+        module = require(self.library, f"This model needs {self.library}", extra=self.library)
         chosen, threads = _checked_params(self.library, self.params)
         patience, rounds = self.early_stopping_rounds, self.num_boost_round
         targets = SoftTargets.of(labels, sample_weight)
@@ -206,55 +185,38 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
             raise ParameterError(problem, remedy=remedy, early_stopping_rounds=patience)
         if validation is not None:
             if not isinstance(validation, (tuple, list)) or len(validation) != 2:
-                kind = type(validation).__name__
-                problem = f"validation is of type {kind} and not two things."
                 remedy = f"Pass {watch}; weights come with the labels that debias returns."
-                raise ParameterError(problem, remedy=remedy, validation=kind)
+                raise ParameterError("What is to be watched is not a pair.", remedy=remedy)
             other, watched = validation[0], SoftTargets.of(validation[1], like=targets)
             refuse_other_rows(other, watched)
             loss = cross_entropy(watched, start)
         objective = soft_objective(targets, self.library, start, threads)
         chosen |= {"num_class": len(targets.classes)}
         if self.library == "xgboost":
-            xgboost = require("xgboost", "This model needs xgboost", extra="xgboost")
             chosen |= {"base_score": 0.0, "disable_default_eval_metric": True}
             matrix = {"enable_categorical": True}
             own: dict[str, Any] = {"early_stopping_rounds": patience, "verbose_eval": False}
             if other is not None:
-                own["evals"] = [(xgboost.DMatrix(other, **matrix), "validation")]
+                own["evals"] = [(module.DMatrix(other, **matrix), "validation")]
                 own["custom_metric"] = lambda margins, _: ("soft_logloss", loss(margins))
             own |= {"obj": objective, "callbacks": callbacks}
-            self.booster_ = xgboost.train(chosen, xgboost.DMatrix(X, **matrix), rounds, **own)
+            train = module.DMatrix(X, **matrix)
         else:
-            lightgbm = require("lightgbm", "This model needs lightgbm", extra="lightgbm")
             chosen |= {"objective": objective, "metric": "None"}
-            train = lightgbm.Dataset(X, label=np.zeros(targets.n_rows, np.float32))
-            calls = list(callbacks or ())
+            train = module.Dataset(X, label=np.zeros(targets.n_rows, np.float32))
+            own = {"callbacks": list(callbacks or ())}
             if patience is not None:
-                calls.append(lightgbm.early_stopping(patience, verbose=False))
-            own = {"callbacks": calls}
+                own["callbacks"].append(module.early_stopping(patience, verbose=False))
             if other is not None:
                 zeros = np.zeros(watched.n_rows, np.float32)
-                own["valid_sets"] = [lightgbm.Dataset(other, label=zeros, reference=train)]
+                own["valid_sets"] = [module.Dataset(other, label=zeros, reference=train)]
                 own["valid_names"] = ["validation"]
                 own["feval"] = lambda margins, _: ("soft_logloss", loss(margins), False)
-            self.booster_ = lightgbm.train(chosen, train, rounds, **own)
+        self.booster_ = module.train(chosen, train, rounds, **own)
+        note_features(self, X)
         self.classes_, self.start_ = targets.classes, start
-
-    @property
-    def booster(self) -> Any:
-        """``booster_``."""
-        return self.booster_
-
-    @property
-    def classes(self) -> Array:
-        """``classes_``."""
-        return self.classes_
-
-    @property
-    def start(self) -> Floats:
-        """``start_``."""
-        return self.start_
+        self._order = np.arange(len(start))
+        return self
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probabilities of new rows; the sensitive attribute is not asked for.
@@ -279,9 +241,8 @@ class SoftBooster(_sklearn.ClassifierMixin, _sklearn.BaseEstimator):  # type: ig
         else:
             best = self.booster_.attr("best_iteration")
             rounds = (0, 0) if best is None else (0, int(best) + 1)
-            matrix = require("xgboost", "This model needs xgboost", extra="xgboost").DMatrix(
-                X, enable_categorical=True
-            )
+            module = require("xgboost", "This model needs xgboost", extra="xgboost")
+            matrix = module.DMatrix(X, enable_categorical=True)
             given, trained = int(matrix.num_col()), int(self.booster_.num_features())
             if given != trained:
                 fault = f"X has {given} features, but the model was trained on {trained}."
@@ -383,7 +344,7 @@ def train_lightgbm(
     >>> X = np.random.default_rng(0).normal(size=(400, 3))
     >>> fair = r2b.debias(y, sensitive_features=sex)
     >>> model = train_lightgbm(fair, X, {"num_threads": 1, "verbosity": -1}, num_boost_round=5)
-    >>> model.classes.tolist(), model.predict_proba(X).shape
+    >>> model.classes_.tolist(), model.predict_proba(X).shape
     (['high', 'low', 'mid'], (400, 3))
     """
     return _trained("lightgbm", **locals())
@@ -445,7 +406,7 @@ def train_xgboost(
     >>> X = np.random.default_rng(0).normal(size=(400, 3))
     >>> fair = r2b.debias(y, sensitive_features=sex)
     >>> model = train_xgboost(fair, X, {"nthread": 1, "max_depth": 3}, num_boost_round=5)
-    >>> model.classes.tolist(), model.predict_proba(X).shape
+    >>> model.classes_.tolist(), model.predict_proba(X).shape
     (['high', 'low', 'mid'], (400, 3))
     """
     return _trained("xgboost", **locals())
@@ -455,23 +416,21 @@ def _trained(
     library: Library,
     labels: Any,
     X: Any,
+    sample_weight: Any,
+    validation: Any,
+    callbacks: Any,
+    early_stopping_rounds: int | None,
+    options: dict[str, Any],
     params: Mapping[str, Any] | None,
     num_boost_round: int,
-    sample_weight: Any,
-    validation: tuple[Any, Any] | None,
-    early_stopping_rounds: int | None,
-    callbacks: Any,
-    options: dict[str, Any],
     **groups: Any,
 ) -> SoftBooster:
-    require(library, f"train_{library} needs {library}", extra=library)
-    model = SoftBooster(
-        library,
-        params=params,
-        num_boost_round=num_boost_round,
-        early_stopping_rounds=early_stopping_rounds,
-    )
-    return model._train(labels, X, sample_weight, validation, callbacks, {**groups, **options})
+    """Train on labels in their own order of classes, made fair first where groups are given."""
+    own: dict[str, Any] = {"params": params, "num_boost_round": num_boost_round}
+    model = SoftBooster(library, **own, early_stopping_rounds=early_stopping_rounds)
+    learner = SoftBooster(library, **own)
+    labels, weight = make_fair(X, labels, sample_weight, learner, {**groups, **options})
+    return model._grow(labels, X, weight, validation, callbacks, "validation=(X, labels)")
 
 
 def lightgbm_objective(
@@ -572,23 +531,15 @@ def _checked_params(
 ) -> tuple[dict[str, Any], int | None]:
     """Refuse parameters that follow from the labels; return the others and the threads."""
     chosen = dict(params or {})
-    for names, fault, remedy in (
-        (_FROM_LABELS, "it follows from the labels", "Leave it out."),
-        (
-            _METRICS,
-            "the library's metrics need one class per row",
-            "Leave it out; soft_logloss is measured on the rows passed as validation.",
-        ),
-    ):
-        for name in names[library].split():
-            if name in chosen:
-                problem = f"The parameter {name!r} is {chosen[name]!r}, but {fault}."
-                raise ParameterError(problem, remedy=remedy, parameter=name)
-    threads = [(name, chosen[name]) for name in _THREADS if chosen.get(name) is not None]
-    for name, given in threads:
-        if not str(given).lstrip("-").isdigit():
-            problem = f"The parameter {name!r} is {given!r}."
-            remedy = "Pass a whole number; 0 or less takes all cores."
+    for name in _SET_HERE[library].split():
+        if name in chosen:
+            problem = f"The parameter {name!r} is {chosen[name]!r}, but it is set here."
+            remedy = "Leave it out: it follows from the labels, and soft_logloss is measured on "
+            remedy += "the rows passed as validation."
             raise ParameterError(problem, remedy=remedy, parameter=name)
-    first = int(threads[0][1]) if threads else 0
-    return chosen, first if first > 0 else None
+    threads = next((name for name in _THREADS if chosen.get(name) is not None), None)
+    if threads is None:
+        return chosen, None
+    remedy = "Pass a whole number; 0 or less takes all cores."
+    refuse_other_number(threads, chosen[threads], remedy, lambda value: True, Integral)
+    return chosen, max(int(chosen[threads]), 0) or None

@@ -18,11 +18,11 @@ from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
 from r2b._data.compute import in_order, matrix_parts
 from r2b._data.dataset import read_labels
 from r2b._data.merge import joint_codes
-from r2b._data.numbers import read_weights_with
+from r2b._data.numbers import read_weights_with, refuse_weightless_table
 from r2b._data.values import listed
 from r2b._data.vocabulary import Vocabulary
 from r2b._labels import FairLabels
-from r2b.errors import ParameterError, RowsUnavailableError, ShapeError, WeightError
+from r2b.errors import ParameterError, RowsUnavailableError, ShapeError
 
 BoosterObjective = Callable[[Array, Any], tuple[Array, Array]]
 Library = Literal["lightgbm", "xgboost"]
@@ -38,10 +38,9 @@ class SoftTargets:
         The classes, in the order of the columns.
     table : ndarray of shape (n, L)
         The distinct rows where the labels are classes; else the matrix itself.
+    weight : ndarray of shape (N,)
     codes : ndarray of shape (N,), or None
         Which row of the table stands for each row; None where the table is the matrix.
-    weight : ndarray of shape (N,), or None
-        None where all rows weigh 1.
 
     Examples
     --------
@@ -57,8 +56,8 @@ class SoftTargets:
 
     vocabulary: Vocabulary
     table: Array
+    weight: Floats
     codes: Array | None = None
-    weight: Floats | None = None
 
     @classmethod
     def of(
@@ -84,11 +83,8 @@ class SoftTargets:
         InputError
             The matrix, the classes or the weights cannot be used as they are.
         """
-        targets = (
-            cls._of_fair(labels, sample_weight)
-            if isinstance(labels, FairLabels)
-            else cls._of_array(labels, sample_weight, like)
-        )
+        make = cls._of_fair if isinstance(labels, FairLabels) else cls._of_array
+        targets = make(labels, sample_weight, like)
         if like is not None and not np.array_equal(targets.classes, like.classes):
             here, known = targets.classes.tolist(), like.classes.tolist()
             problem = f"The classes {listed(here)} are not those trained on, {listed(known)}."
@@ -97,7 +93,7 @@ class SoftTargets:
         return targets
 
     @classmethod
-    def _of_fair(cls, fair: FairLabels, sample_weight: Any) -> SoftTargets:
+    def _of_fair(cls, fair: FairLabels, sample_weight: Any, _: Any) -> SoftTargets:
         if sample_weight is not None:
             problem = "sample_weight was given beside fair labels, which have their own."
             raise ParameterError(problem, remedy="Pass it to debias, which parity is for.")
@@ -107,39 +103,31 @@ class SoftTargets:
             remedy = "Pass the matrix that their transform(y, sensitive_features=...) returns."
             raise RowsUnavailableError(problem, remedy=remedy)
         classes = replace(fair.schema.classes, index=data.index)
+        weight = np.ones(data.n_rows) if data.weight is None else data.weight
         if data.labels.is_soft:
             # In the precision that the probabilities came in: half the memory for float32.
-            return cls(classes, fair.soft(data.labels.array.dtype), None, data.weight)
+            return cls(classes, fair.soft(data.labels.array.dtype), weight)
         table = fair.channel.reshape(-1, data.n_classes)
-        return cls(classes, table, joint_codes(data), data.weight)
+        return cls(classes, table, weight, joint_codes(data))
 
     @classmethod
     def _of_array(cls, labels: Any, sample_weight: Any, like: SoftTargets | None) -> SoftTargets:
         read = read_labels(labels, normalize=False, fewest_classes=1 if like else 2)
-        weight, index = None, read.vocabulary.index
+        weight, vocabulary, codes = np.ones(read.n_rows), read.vocabulary, read.codes
+        index = vocabulary.index
         if sample_weight is not None:
             weight, index = read_weights_with(sample_weight, read.n_rows, ("y", index))
-            if not weight.any():
-                raise WeightError(
-                    "All weights are zero.", remedy="Give at least one row a positive weight."
-                )
-        if like is None:
-            table = read.array if read.codes is None else np.eye(read.n_classes)
-            return cls(replace(read.vocabulary, index=index), table, read.codes, weight)
-        # The classes of the rows trained on, with the row labels of these.
-        known = replace(like.vocabulary, index=index)
-        if read.codes is not None:
-            return cls(known, np.eye(len(known)), known.encode(labels, what="y"), weight)
+            refuse_weightless_table(weight)
         # A matrix without names is only counted.
-        unnamed = read.vocabulary.native is None and np.array_equal(
-            read.vocabulary.values, np.arange(read.n_classes)
+        unnamed = vocabulary.native is None and np.array_equal(
+            vocabulary.values, np.arange(read.n_classes)
         )
-        return cls(
-            known if unnamed and read.n_classes == len(known) else read.vocabulary,
-            read.array,
-            None,
-            weight,
-        )
+        if like is not None and codes is not None:
+            vocabulary, codes = like.vocabulary, like.vocabulary.encode(labels, what="y")
+        elif like is not None and unnamed and read.n_classes == len(like.vocabulary):
+            vocabulary = like.vocabulary
+        table = read.array if codes is None else np.eye(len(vocabulary))
+        return cls(replace(vocabulary, index=index), table, weight, codes)
 
     @property
     def classes(self) -> Array:
@@ -155,10 +143,6 @@ class SoftTargets:
         """Return some rows of the matrix of labels."""
         return self.table[which] if self.codes is None else self.table[self.codes[which]]
 
-    def weights(self, which: slice | Array) -> Floats | None:
-        """Return the weights of some rows, or None where all weigh 1."""
-        return None if self.weight is None else self.weight[which]
-
     def parts(self) -> list[slice]:
         """Cut the rows into parts that are worked on one at a time."""
         return matrix_parts(self.n_rows, self.table.shape[1])
@@ -168,15 +152,8 @@ class SoftTargets:
         if self.codes is not None:
             share = np.bincount(self.codes, self.weight, minlength=len(self.table))
             return np.asarray(share @ self.table / share.sum())
-        sums = np.zeros(self.table.shape[1])
-        for part in self.parts():
-            weight = self.weights(part)
-            sums += (
-                self.table[part].sum(axis=0, dtype=np.float64)
-                if weight is None
-                else weight @ self.table[part]
-            )
-        return sums / (self.n_rows if self.weight is None else self.weight.sum())
+        sums = sum(self.weight[part] @ self.table[part] for part in self.parts())
+        return np.asarray(sums / self.weight.sum())
 
 
 def make_fair(
@@ -208,12 +185,11 @@ def make_fair(
     """
     asked = dict(fairness)
     if asked["sensitive_features"] is None:
-        usual = {"sensitive_features": None, "group_estimator": None, "groups": asked["groups"]}
-        idle = [name for name, value in asked.items() if usual.get(name, asked) is not value]
-        if idle:
-            problem = f"The option {idle[0]!r} was given without sensitive_features."
-            remedy = "Pass sensitive_features, or leave it out."
-            raise ParameterError(problem, remedy=remedy, option=idle[0])
+        for name, value in asked.items():
+            if name != "groups" and value is not None:
+                problem = f"The option {name!r} was given without sensitive_features."
+                remedy = "Pass sensitive_features, or leave it out."
+                raise ParameterError(problem, remedy=remedy, option=name)
         return labels, sample_weight
     if isinstance(labels, FairLabels):
         problem = "sensitive_features were given beside labels that debias has made fair."
@@ -246,19 +222,19 @@ def soft_objective(
     copied with the labels it holds.
     """
     n_classes = len(targets.classes)
-    # Friedman's factor L / (L - 1) in LightGBM; XGBoost has 2 whatever L is.
-    factor = n_classes / (n_classes - 1) if library == "lightgbm" else 2.0
-    floor = 0.0 if library == "lightgbm" else 1e-16  # XGBoost's own
-    # what the library reads without a copy
-    order: Literal["C", "F"] = "F" if library == "lightgbm" else "C"
+    # Friedman's factor L / (L - 1) in LightGBM; XGBoost has 2 whatever L is, and a floor of its
+    # own. The order is what the library reads without a copy.
+    order: Literal["C", "F"]
+    factor, floor, order = n_classes / (n_classes - 1), 0.0, "F"
+    if library == "xgboost":
+        factor, floor, order = 2.0, 1e-16, "C"
 
     def objective(margins: Array, data: Any) -> tuple[Array, Array]:
         shape = (targets.n_rows, n_classes)
         gradient, hessian = np.empty(shape, np.float32, order), np.empty(shape, np.float32, order)
 
         def fill(part: slice) -> None:
-            p, weight = softmax(margins[part] + start), targets.weights(part)
-            scale: Any = 1.0 if weight is None else weight[:, None]
+            p, scale = softmax(margins[part] + start), targets.weight[part, None]
             gradient[part] = scale * (p - targets.rows(part))
             hessian[part] = scale * np.maximum(factor * p * (1.0 - p), floor)
 
@@ -293,16 +269,14 @@ def cross_entropy(targets: SoftTargets, start: Floats) -> Callable[[Array], floa
     """
 
     def measure(margins: Array) -> float:
-        total, mass = 0.0, 0.0
+        total = 0.0
         for part in targets.parts():
             shifted = margins[part] + start
             shifted -= shifted.max(axis=1, keepdims=True)
             rows = targets.rows(part)
             # Rows sum to 1, so that the normaliser comes out once.
             loss = np.log(np.exp(shifted).sum(axis=1)) - (rows * shifted).sum(axis=1)
-            weight = targets.weights(part)
-            total += float(loss.sum() if weight is None else weight @ loss)
-            mass += float(len(loss) if weight is None else weight.sum())
-        return total / mass
+            total += float(targets.weight[part] @ loss)
+        return total / float(targets.weight.sum())
 
     return measure

@@ -171,9 +171,7 @@ class SoftLabelDataset(_Dataset):  # type: ignore[misc]
         self._codes = (
             None if targets.codes is None else torch.from_numpy(targets.codes.astype(np.int32))
         )
-        self._weight = (
-            None if targets.weight is None else torch.from_numpy(targets.weight.astype(np.float32))
-        )
+        self._weight = torch.from_numpy(targets.weight.astype(np.float32))
 
     def __len__(self) -> int:
         return len(self._features)
@@ -181,8 +179,7 @@ class SoftLabelDataset(_Dataset):  # type: ignore[misc]
     def __getitem__(self, index: Any) -> tuple[Any, Any, Any]:
         which = _places(index) if isinstance(index, (list, tuple, range, np.ndarray)) else index
         soft = self._table[which] if self._codes is None else self._table[self._codes[which].long()]
-        weight = soft.new_ones(soft.shape[:-1]) if self._weight is None else self._weight[which]
-        return self._features[which], soft, weight
+        return self._features[which], soft, self._weight[which]
 
 
 def soft_cross_entropy(logits: Any, targets: Any, weight: Any = None) -> Any:
