@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
@@ -390,6 +390,9 @@ _MEASURES = (
 )
 
 
+_NO_FINDING = ("library", "data", "fitted")  # how the data came, and the rows themselves
+
+
 @dataclass(frozen=True, eq=False)
 class Audit:
     """What :func:`r2b.audit` found. ``print`` shows a summary, :meth:`to_json` returns all facts.
@@ -543,41 +546,36 @@ class Audit:
         return "outcome" if merged else "class"
 
     def _group_columns(self) -> dict[str, Any]:
-        n_classes, columns = len(self.classes), defaultdict[str, list[Any]](list)
-        for family in self.families:
-            n_groups = len(family.groups)
-            levels = np.full(n_groups, np.nan) if family.levels is None else family.levels
-            columns["family"] += [family.name] * n_groups * n_classes
-            columns["group"] += [group for group in family.groups for _ in self.classes]
-            of_groups = {"rows": family.rows, "share": family.share, "level": levels}
-            for name, values in of_groups.items():
-                columns[name] += np.repeat(values, n_classes).tolist()
-            columns["mean"] += family.means.ravel().tolist()
-            columns["overall"] += np.tile(family.overall, n_groups).tolist()
-        names = ("rows", "share", "mean", "overall", "level")
-        n_groups = len(columns["family"]) // n_classes
+        def column(values: Callable[[FamilyAudit], Any]) -> Array:
+            every = [np.broadcast_to(values(each), each.means.shape) for each in self.families]
+            return np.concatenate([each.ravel() for each in every] or [np.zeros(0)])
+
         return {
-            "family": columns["family"],
-            "group": columns["group"],
-            self.compared: np.tile(self.classes, n_groups),
-            **{name: np.array(columns[name], np.float64) for name in names},
+            "family": column(lambda each: each.name),
+            "group": column(lambda each: np.array(each.groups)[:, None]),
+            self.compared: column(lambda each: each.classes),
+            "rows": column(lambda each: each.rows[:, None]),
+            "share": column(lambda each: each.share[:, None]),
+            "mean": column(lambda each: each.means),
+            "overall": column(lambda each: each.overall),
+            "level": column(lambda each: np.nan if each.levels is None else each.levels[:, None]),
         }
 
     def _family_columns(self) -> dict[str, Any]:
-        def known(facts: str, name: str) -> Array:
-            every = (getattr(each, facts) for each in self._every)
+        def column(name: str, part: str = "") -> Array:
+            every = (getattr(each, part) if part else each for each in self._every)
             return np.array([np.nan if each is None else getattr(each, name) for each in every])
 
         return {
-            "family": [each.name for each in self._every],
-            "kind": [each.kind for each in self._every],
-            "value": np.array([each.value for each in self._every]),
-            "ratio": np.array([each.ratio for each in self._every]),
-            "chance": known("chance", "quantile"),
-            "p_value": known("chance", "p_value"),
-            "low": known("interval", "low"),
-            "high": known("interval", "high"),
-            "left_out": np.array([each.left_out for each in self._every]),
+            "family": column("name"),
+            "kind": column("kind"),
+            "value": column("value"),
+            "ratio": column("ratio"),
+            "chance": column("quantile", "chance"),
+            "p_value": column("p_value", "chance"),
+            "low": column("low", "interval"),
+            "high": column("high", "interval"),
+            "left_out": column("left_out"),
         }
 
     def report(
@@ -667,22 +665,18 @@ class Audit:
 
     def to_json(self) -> dict[str, Any]:
         """Return all facts as plain values of strict JSON; a ratio that does not exist is None."""
-        # How the data came, and the rows themselves, are no finding.
-        hidden = ("library", "data", "fitted")
-        names = [name for name in self.__dataclass_fields__ if name not in hidden]
-        stored: dict[str, Any] = json_value(
-            {name: getattr(self, name) for name in (*names, "worst", "largest", "small")}
-        )
-        for family, facts in zip(self.families, stored["families"], strict=True):
-            extra = {name: getattr(family, name) for name in (*_MEASURES, "verdicts_differ")}
-            facts |= json_value(extra)
-            ratios = facts["ratio_by_class"]
-            facts["ratio_by_class"] = [None if value == "nan" else value for value in ratios]
-        for attribute, facts in zip(self.continuous, stored["continuous"], strict=True):
-            facts["explained"] = attribute.explained
-            facts["class_name"] = json_value(attribute.class_name)
-        for group, facts in zip(self.ranked, stored["ranked"], strict=True):
-            facts["beyond_chance"], facts["small"] = group.beyond_chance, group.small
+
+        def facts(found: Any, *more: str) -> dict[str, Any]:
+            names = [each.name for each in fields(found) if each.name not in _NO_FINDING]
+            return {name: json_value(getattr(found, name)) for name in (*names, *more)}
+
+        stored = facts(self, "worst", "largest", "small")
+        stored["families"] = [facts(each, *_MEASURES, "verdicts_differ") for each in self.families]
+        for each in stored["families"]:
+            ratios = each["ratio_by_class"]
+            each["ratio_by_class"] = [None if value == "nan" else value for value in ratios]
+        stored["continuous"] = [facts(each, "explained", "class_name") for each in self.continuous]
+        stored["ranked"] = [facts(each, "beyond_chance", "small") for each in self.ranked]
         stored["p_value_floor"] = 1 / (1 + self.n_permutations) if self.n_permutations else None
         return stored
 
