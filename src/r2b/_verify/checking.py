@@ -317,11 +317,8 @@ def verify(
     """
     unknown = next((name for name in reading if name not in _READING), None)
     if unknown is not None:
-        remedy, problem = (
-            f"Choose among {', '.join(_READING)}.",
-            f"{unknown!r} is no way to read files.",
-        )
-        raise ParameterError(problem, remedy=remedy, option=unknown)
+        remedy, problem = f"Choose among {', '.join(_READING)}.", "is no way to read files"
+        raise ParameterError(f"{unknown!r} {problem}.", remedy=remedy, option=unknown)
     path = os.fspath(output)
     proof = os.fspath(certificate) if certificate is not None else beside(path)
     if not os.path.exists(path):
@@ -337,16 +334,10 @@ def verify(
         if not error.facts.get("damaged"):
             raise
         return Verification(path, [Check(FOLLOWED, False, error.problem)])
+    names = {"label": label, "columns": columns}
+    names |= {"sensitive": sensitive_features, "control": control_features}
     required = {
-        **{
-            part: None if given is None else names_of(given, part)
-            for part, given in (
-                ("label", label),
-                ("columns", columns),
-                ("sensitive", sensitive_features),
-                ("control", control_features),
-            )
-        },
+        **{part: None if each is None else names_of(each, part) for part, each in names.items()},
         "weight": sample_weight,
         "families": families,
         "bound": bound,
@@ -394,9 +385,8 @@ def _verified(
 ) -> Verification:
     """Check one label."""
     try:
-        return _opened(path, data, fair, record, reading).verification(
-            path, required, strict=strict
-        )
+        checking = _opened(path, data, fair, record, reading)
+        return checking.verification(path, required, strict=strict)
     except R2BError:
         raise
     except (*UNREADABLE, AssertionError) as error:
@@ -451,7 +441,7 @@ class _Checking:
         self.output, self.table, self.fair, self.record = output, table, fair, record
         self.checks: list[Check] = []
         self.schema = spelled_schema(fair.schema, table, record.columns)
-        self.counted: Counted | None = None
+        self.counted = Counted()
         self.similar: tuple[str, ...] = ()
 
     def verification(self, path: str, required: dict[str, Any], *, strict: bool) -> Verification:
@@ -471,8 +461,8 @@ class _Checking:
         groups = sum(len(each["groups"]) for each in claim["families"])
         self._check(COMPARED, bool(claim["compared"]), f"{groups:,}", "nothing is compared")
         checks = [*named, *self.checks]
-        plain = None if self.counted is None else self.counted.plain
-        return Verification(path, checks, claim, **measured, plain=plain, similar=self.similar)
+        more: dict[str, Any] = {"plain": self.counted.plain, "similar": self.similar}
+        return Verification(path, checks, claim, **measured, **more)
 
     def _check(self, name: str, ok: bool, found: str, wrong: str = "") -> None:
         self.checks.append(Check(name, bool(ok), found if ok else wrong or found))
@@ -486,9 +476,10 @@ class _Checking:
             raise InputError(f"{n_rows:,}, not {record.n_rows:,}", remedy=remedy, check=ROWS)
         self._check(ROWS, True, f"{n_rows:,}")
         for part, name in {"data": "that were debiased", "labels": "that were written"}.items():
-            mark, wanted = (f"{each[part][:12]}" for each in (marks, record.fingerprints))
-            same, found = marks[part] == record.fingerprints[part], f"sha256 {mark}"
-            self._check(f"{part} are those {name}", same, found, f"{found}, not {wanted}")
+            mark, wanted = marks[part], record.fingerprints[part]
+            found = f"sha256 {mark[:12]}"
+            differ = f"{found}, not {wanted[:12]}"
+            self._check(f"{part} are those {name}", mark == wanted, found, differ)
         columns = self._columns()
         request, settings = request_and_settings(record.options)
         lam = float(settings.lam)
@@ -497,21 +488,22 @@ class _Checking:
         families, parity, cells = self._settled(sums, groups, request)
         proof = sums.certificate(fair, parity, lam)
         self.counted = self._counted(sums, cells, families, parity, columns)
-        names = ("lam", "certificate", "families", "status")
-        stated = (fair.lam, fair.certificate, fair.families, fair.status.ok)
-        seen = (lam, proof, families, proof.holds)
-        self._same(
-            "the certificate states what holds",
-            "every number and name, from the data",
-            *(dict(zip(names, each, strict=True)) for each in (stated, seen)),
+        wrong = (
+            difference(fair.lam, lam, "lam")
+            or difference(fair.certificate.to_json(), proof.to_json(), "certificate")
+            or difference(fair.families.to_json(), families.to_json(), "families")
+            or difference(fair.status.ok, proof.holds, "status")
         )
+        found = "every number and name, from the data"
+        self._check("the certificate states what holds", not wrong, found, wrong or "")
         self._labels(sums)
         drawn = None
         if sums.whole:
             drawn = realised(families, proof, cells, sums.sums["after"], sums.sums["mass"])
             found = f"disparity {drawn.disparity:.6f}"
             name = "the labels in the file have this disparity"
-            self._same(name, found, record.realised, drawn)
+            wrong = difference(record.realised, drawn.to_json(), "")
+            self._check(name, not wrong, found, wrong or "")
         if record.form == "round":
             weighted = record.columns.weight is not None
             away, beyond = sums.beyond_promise(cells, families, parity, weighted=weighted)
@@ -553,23 +545,23 @@ class _Checking:
         record = self.record
         decode = Decode(record.columns, self.schema)
         repeated = record.new[2] if record.form == "expand" else None
-        own = column_marks(self.output, decode, record.new, repeated=repeated)
-        found, marks, stated = own, dict(own.marks), dict(record.table)
+        found = own = column_marks(self.output, decode, record.new, repeated=repeated)
+        marks: Sequence[Any] = own.marks
+        stated: Sequence[Any] = record.table
         if self.table is not self.output:
             found = column_marks(self.table, decode, record.new)
-            stated = {name: mark for name, mark in found.marks if name in marks}
-            kinds = {name: str(self.output.kind_of(name)) for name in stated}
             # a number is spelled in another way by every format
-            stated = {n: m for n, m in stated.items() if kinds[n] == str(self.table.kind_of(n))}
-            marks = {name: mark for name, mark in marks.items() if name in stated}
-            same = marks == stated
-        else:
-            same = own.marks == record.table
-        wrong = [name for name in stated if marks.get(name) != stated[name]]
-        wrong = wrong or [name for name in marks if name not in stated]
-        name = "columns are as they were"
-        differ = ", ".join(map(written, wrong[:5])) or "in another order"
-        self._check(name, same, f"{len(stated):,}", f"not {differ}")
+            same = {
+                name
+                for name in {*self.output.names} & {*self.table.names}
+                if str(self.output.kind_of(name)) == str(self.table.kind_of(name))
+            }
+            marks, stated = (
+                sorted(each for each in table.marks if each[0] in same) for table in (own, found)
+            )
+        wrong = sorted({name for name, _ in {*marks} ^ {*stated}})[:5]
+        differ = f"not {', '.join(map(written, wrong)) or 'in another order'}"
+        self._check("columns are as they were", marks == stated, f"{len(stated):,}", differ)
         if repeated is not None:
             differ = f"copies differ in {', '.join(map(written, own.differing[:5]))}"
             self._check("repeated rows are copies", not own.differing, "every row", differ)
@@ -680,11 +672,6 @@ class _Checking:
         self._check(name, True, found)
         return families, parity, cells
 
-    def _same(self, name: str, found: str, stated: Any, seen: Any) -> None:
-        """Compare every number and name that is stated with what the data give."""
-        differs = difference(_plain(stated), _plain(seen), "")
-        self._check(name, differs is None, found, differs or "")
-
     def _labels(self, sums: RowSums) -> None:
         """Check labels one by one: classes or distributions that follow from the prices."""
         form, wrong = self.record.form, int(sums.sums["wrong"])
@@ -699,21 +686,13 @@ class _Checking:
             many = f"{wrong:,} {'row differs' if wrong == 1 else 'rows differ'}"
             found, differ = "every row, drawn again", f"{many}, the first is row {sums.first}"
         else:
-            limit, off = (
-                max(TOLERANCE.values()) if self.fair.unchanged else PROVEN,
-                sums.most["off"],
-            )
+            limit = max(TOLERANCE.values()) if self.fair.unchanged else PROVEN
+            off = sums.most["off"]
             self._check("labels are on the simplex", off <= limit, f"off by {off:.0e}")
             many = f"{wrong:,} row{'s' if wrong > 1 else ''}"
             found = f"off by {sums.most['away']:.0e}"
             differ = f"{found} in {many}, the first is row {sums.first}"
         self._check("labels follow from the prices", not wrong, found, differ)
-
-
-def _plain(facts: Any) -> Any:
-    if isinstance(facts, dict):
-        return {name: _plain(each) for name, each in facts.items()}
-    return facts.to_json() if hasattr(facts, "to_json") else facts
 
 
 def _layout(groups: Layout) -> dict[str, Any]:

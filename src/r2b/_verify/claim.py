@@ -53,7 +53,8 @@ class Counted:
 
     Attributes
     ----------
-    cells : Cells
+    cells : Cells, optional
+        None where rows could not be counted.
     rows : ndarray of shape (n_cells,)
     weights : tuple of float, optional
         The smallest and the largest.
@@ -70,8 +71,8 @@ class Counted:
         Whether rows of probabilities were divided by sums other than 1.
     """
 
-    cells: Cells
-    rows: Floats
+    cells: Cells | None = None
+    rows: Floats = field(default_factory=lambda: np.zeros(0))
     weights: tuple[float, float] | None = None
     missing: Counter[str] = field(default_factory=Counter)
     plain: float | None = None
@@ -80,11 +81,11 @@ class Counted:
     divided: bool = False
 
 
-def claim_of(fair: FairLabels, record: Record, counted: Counted | None) -> dict[str, Any]:
+def claim_of(fair: FairLabels, record: Record, counted: Counted) -> dict[str, Any]:
     """Return everything that is claimed as plain values; without a count no rows of groups."""
     columns, options, families = record.columns, record.options, fair.families
     of_groups, merged, left_out = None, dict[str, list[str]](), None
-    if counted is not None:
+    if counted.cells is not None:
         of_groups = families.cells_of_groups(counted.cells, counted.rows)[1]
         inside = np.any([how.counted(counted.cells) for how in families.counting], axis=0)
         left_out = int(counted.rows[~inside].sum())
@@ -126,20 +127,20 @@ def claim_of(fair: FairLabels, record: Record, counted: Counted | None) -> dict[
             "columns": record.new,
             "sensitive": columns.names,
             "membership": dict(columns.membership),
-            "divided": counted is not None and counted.divided,
+            "divided": counted.divided,
             "categorical": columns.categorical,
             "control": columns.control,
             "weight": columns.weight,
-            "weights": None if counted is None else counted.weights,
+            "weights": counted.weights,
             "compared": sorted(compared),
             "families": found,
             "merged": merged,
             "excluded": families.excluded,
             "left_out": families.left_out,
             "left_out_rows": left_out,
-            "reading": {} if counted is None else counted.reading,
-            "missing": None if counted is None else dict(counted.missing),
-            "missing_as": options.get("missing") if counted and counted.missing else None,
+            "reading": counted.reading,
+            "missing": dict(counted.missing),
+            "missing_as": options.get("missing") if counted.missing else None,
             "absent": [f"{each.group} in {each.stratum}" for each in families.absent],
             "outcomes": _parts_of(fair),
             "objective": options.get("objective", "distance"),
@@ -236,7 +237,7 @@ def required_checks(
     fair: FairLabels,
     record: Record,
     claim: Mapping[str, Any],
-    counted: Counted | None,
+    counted: Counted,
     required: Mapping[str, Any],
     *,
     strict: bool,
@@ -248,7 +249,7 @@ def required_checks(
     fair : FairLabels
     record : Record
     claim : mapping
-    counted : Counted or None
+    counted : Counted
     required : mapping
         Parts of the claim by name; a part that is None may be anything. ``tag`` is the name of a
         tag, ``reading`` how the reader wants files read.
@@ -275,7 +276,7 @@ def required_checks(
         checks.append(Check("attributes are compared", not missed, found))
     if strict:
         bounds = [member.bound for member in fair.families.members]
-        marks = {*(claim["missing"] or ())} - {"", *names_of(reading.get("na"), "na")}
+        marks = {*claim["missing"]} - {"", *names_of(reading.get("na"), "na")}
         others = {*claim["reading"]} - {*reading}
         odd = {
             "columns have their usual names": "columns" not in asked and record.new != usual,
@@ -289,7 +290,7 @@ def required_checks(
             and "exclude" not in (asked["missing"], asked["small_groups"]),
         }
         checks += [Check(name, not wrong, "no" if wrong else "yes") for name, wrong in odd.items()]
-    if strict and claim["form"] == "sample" and counted is not None:
+    if strict and claim["form"] == "sample":
         beyond = f"{counted.chance:.4f} farther than chance explains"
         near = counted.chance <= 0
         checks.append(Check("the draw is by chance", near, "within chance" if near else beyond))
