@@ -71,7 +71,7 @@ def test_the_kernel_computes_what_that_of_memory_does(
 ) -> None:
     y, groups = soft_rows(n_rows, n_classes, n_groups)
     weight = np.random.default_rng(1).random(n_rows) + 0.1 if weighted else None
-    rows = merge(read(y, sensitive_features=groups, sample_weight=weight), "never")
+    rows = merge(read(y, sensitive_features=groups, sample_weight=weight))
     host = Oracle.of(rows, kernel="numpy")
     there = DeviceBlocks(sent(y, device), groups, weight, n_groups, torch.device(device)).oracle()
     prices = 0.1 * np.random.default_rng(2).standard_normal((n_groups, n_classes))

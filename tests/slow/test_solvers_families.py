@@ -134,7 +134,7 @@ def problem_of(case: FamilyCase) -> tuple[Problem, Oracle]:
         if own_cell
         else np.unique(attributes, axis=0, return_inverse=True)[1].ravel()
     )
-    rows = merge(read(y, sensitive_features=cells, sample_weight=weight), "always")
+    rows = merge(read(y, sensitive_features=cells, sample_weight=weight))
     share = rows.cell_weight / rows.cell_weight.sum()
     of_cell = attributes[np.unique(cells, return_index=True)[1]]
     epsilon = np.resize(EPSILONS[case.epsilon], rows.n_classes).astype(float)

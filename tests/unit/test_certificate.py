@@ -12,13 +12,13 @@ from problems import project as by_bisection
 import r2b
 from r2b._constraints.parity import Parity
 from r2b._data import read
-from r2b._data.merge import merge
+from r2b._data.merge import Rows, merge
 from r2b._solve.certificate import Certificate, Problem, certify
 from r2b._solve.oracle import Oracle, respond
 
 
 def setting(case: Case, kind=Oracle) -> tuple[Problem, Oracle]:
-    rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight), "always")
+    rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight))
     return Problem(
         rows,
         Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.cell_weight),
@@ -173,7 +173,8 @@ def test_labels_handed_to_the_wrong_rows_do_not_pass(name):
             x[[first, second]] = x[[second, first]]
 
     case = replace(NAMES[name], y=NAMES[name].matrix, weight=None)
-    rows = merge(read(case.y, sensitive_features=case.groups), "never")
+    data = read(case.y, sensitive_features=case.groups)
+    rows = Rows(data.labels.array, data.cells.codes, None, data.n_cells, data)
     problem = Problem(
         rows,
         Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.cell_weight),

@@ -24,7 +24,7 @@ def named(cases):
 
 
 def problem_of(case: Case) -> tuple[Problem, Oracle]:
-    rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight), "always")
+    rows = merge(read(case.y, sensitive_features=case.groups, sample_weight=case.weight))
     return Problem(
         rows,
         Parity.of_groups(range_bound(case.epsilon, rows.n_classes), rows.cell_weight),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from r2b._data.compute import in_order, parts_of
+from r2b._data.compute import in_order, matrix_parts, parts_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Floats = NDArray[np.float64]
@@ -276,19 +276,37 @@ def row_hashes(matrix: Array, groups: Array | None = None) -> NDArray[np.uint64]
     return hashes
 
 
-def by_first(keys: Array) -> tuple[Array, Array]:
-    """Return the code of each key and the first place of each code, by first appearance.
+def distinct_rows(matrix: Array, groups: Array | None = None) -> tuple[Array, Array]:
+    """Return the code of each row, and the first place of each code, by first appearance.
 
     Examples
     --------
-    >>> by_first(np.array([9, 4, 9]))
+    >>> distinct_rows(np.array([[0.5, 0.5], [1.0, 0.0], [0.5, 0.5]]))
     (array([0, 1, 0], dtype=uint8), array([0, 1]))
     """
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    # By hash: the order of first appearance does not depend on it.
+    _, first, inverse = np.unique(
+        row_hashes(matrix, groups), return_index=True, return_inverse=True
+    )
     order = np.argsort(first, kind="stable")
     rank = np.empty(len(order), dtype=smallest_unsigned(len(order)))
     rank[order] = np.arange(len(order), dtype=rank.dtype)
-    return rank[inverse], first[order]
+    codes, first = rank[inverse], first[order]
+    stands = first[codes]
+    same = (
+        np.array_equal(matrix[stands[rows]], matrix[rows]) for rows in matrix_parts(*matrix.shape)
+    )
+    if all(same) and (groups is None or np.array_equal(groups[stands], groups)):
+        return codes, first
+    every = np.arange(len(matrix))  # two rows have the same 64-bit hash: right without merging
+    return every.astype(smallest_unsigned(len(every))), every
+
+
+def new_part(matrix: Array, groups: Array | None = None) -> float:
+    """Estimate the part of the rows that are the first of their kind, from some 4,096 rows."""
+    some = slice(None, None, max(len(matrix) >> 12, 1))
+    probe = row_hashes(matrix[some], None if groups is None else groups[some])
+    return len(np.unique(probe)) / len(probe)
 
 
 # Where prices are not unique, a difference in the last bit of a weight can choose between them, and

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +18,15 @@ from r2b._data.arrays import (
     BLOCK_ROWS,
     Array,
     Floats,
-    by_first,
     count_codes,
+    distinct_rows,
     exact_bincount,
-    row_hashes,
+    new_part,
     smallest_unsigned,
 )
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.dataset import Labels
 from r2b._data.probabilities import row_blocks
-
-MergeChoice = Literal["auto", "always", "never"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +43,8 @@ class Rows:
     n_cells : int
     dataset : Dataset or None
         The table these rows stand for; None for a sample of rows that live elsewhere.
-    row_of : ndarray of shape (N,) or None
-        For merged probabilities, which of these rows stands for each row of the table; None where
-        that follows from the codes.
+    distinct : bool
+        Whether these are the distinct rows of a table of probabilities.
     classes : ndarray of shape (n,) or None
         The class of each row, where labels are classes and each is worth 1 to its own rows and
         nothing to others.
@@ -60,7 +57,7 @@ class Rows:
     weight: Floats | None
     n_cells: int
     dataset: Dataset | None
-    row_of: Array | None = None
+    distinct: bool = False
     classes: Array | None = None
     width: int = 0
 
@@ -90,29 +87,11 @@ class Rows:
         labels[np.arange(len(labels)), self.classes] = 1.0
         return labels
 
-    def valued(self, worth: Array) -> Rows:
-        """Return the same rows where each class is worth something else to each of them."""
-        return replace(self, matrix=worth, classes=None)
-
-    @property
-    def merged(self) -> bool:
-        """Whether a row here may stand for several of the table."""
-        return self.row_of is not None or self.one_hot
-
     @property
     def one_hot(self) -> bool:
         """Whether the labels are classes, or probabilities of 0 and 1."""
         return self.classes is not None or (
             self.dataset is not None and not self.dataset.labels.is_soft
-        )
-
-    @property
-    def class_names(self) -> list[Any]:
-        """The names of the classes; numbers where the table is elsewhere."""
-        return (
-            list(range(self.n_classes))
-            if self.dataset is None
-            else self.dataset.labels.vocabulary.values.tolist()
         )
 
     def mean(self, part: Floats) -> Floats:
@@ -160,14 +139,8 @@ class Extent:
         return self.n_rows * self.n_classes
 
 
-def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:
-    """Merge equal pairs of label row and cell.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    choice : {"auto", "always", "never"}
-        For probabilities whether to merge; "auto" merges where enough rows repeat.
+def merge(dataset: Dataset) -> Rows:
+    """Merge equal pairs of label row and cell; of probabilities only where enough rows repeat.
 
     Examples
     --------
@@ -180,12 +153,19 @@ def merge(dataset: Dataset, choice: MergeChoice = "auto") -> Rows:
     """
     if not dataset.labels.is_soft:
         return _merge_classes(dataset)
-    if choice != "never" and (codes := _certain(dataset)) is not None:
+    codes = _certain(dataset)
+    if codes is not None:
         certain = replace(dataset, labels=Labels(dataset.labels.vocabulary, codes=codes))
         return replace(_merge_classes(certain), dataset=dataset)
-    if choice == "always" or (choice == "auto" and _repeats(dataset)):
-        return _merge_matrix(dataset)
-    return Rows(dataset.labels.array, dataset.cells.codes, dataset.weight, dataset.n_cells, dataset)
+    labels, cells, weight = dataset.labels.array, dataset.cells.codes, dataset.weight
+    # Merging sorts N hashes; it pays where it at least halves the rows that every pass walks. Rows
+    # of different groups are not the same.
+    merges = 2 * dataset.n_cells <= dataset.n_rows and new_part(labels, cells) <= 0.5
+    if merges:
+        codes, first = distinct_rows(labels, cells)
+        labels, cells = labels[first], cells[first]
+        weight = np.bincount(codes, weight, minlength=len(first)).astype(np.float64)
+    return Rows(labels, cells, weight, dataset.n_cells, dataset, distinct=merges)
 
 
 def joint_codes(dataset: Dataset, start: int = 0, stop: int | None = None) -> Array:
@@ -213,38 +193,24 @@ def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
 
 
 def _merge_classes(dataset: Dataset) -> Rows:
-    if dataset.n_cells * dataset.n_classes > 2 * dataset.n_rows and set(dataset.cells.kinds) != {
-        CATEGORICAL
-    }:
-        return _merge_sparse(dataset)
-    weights = class_weights(dataset)
-    groups, classes = np.nonzero(weights)
-    codes = groups.astype(smallest_unsigned(dataset.n_cells))
-    return Rows(None, codes, weights[groups, classes], dataset.n_cells, dataset, classes=classes)
-
-
-def _merge_sparse(dataset: Dataset) -> Rows:
-    """Merge class labels where few pairs of cell and class occur.
-
-    A table of all pairs would be longer than the rows.
-    """
-    groups, classes, weight = dataset.cells.codes, dataset.labels.array, dataset.weight
-    if weight is None and dataset.repeats is not None:
-        weight = dataset.repeats.astype(np.float64)
-    # where every row is a group of its own there is nothing to merge
-    if dataset.n_cells < dataset.n_rows:
-        pairs, row_of = np.unique(joint_codes(dataset), return_inverse=True)
-        weight = (
-            np.bincount(row_of).astype(np.float64)
-            if weight is None
-            else exact_bincount(row_of, weight, len(pairs))
+    n_classes, n_pairs = dataset.n_classes, dataset.n_cells * dataset.n_classes
+    if n_pairs > 2 * dataset.n_rows and set(dataset.cells.kinds) != {CATEGORICAL}:
+        # a table of all pairs would be longer than the rows
+        pairs, place = np.unique(joint_codes(dataset), return_inverse=True)
+        weights = (
+            np.bincount(place, dataset.repeats).astype(np.float64)
+            if dataset.weight is None
+            else exact_bincount(place, dataset.weight, len(pairs))
         )
-        group, label = np.divmod(pairs, pairs.dtype.type(dataset.n_classes))
-        groups, classes = group.astype(groups.dtype), label.astype(classes.dtype)
-    if weight is not None and not (weight > 0).all():
-        kept = np.flatnonzero(weight)
-        groups, classes, weight = groups[kept], classes[kept], weight[kept]
-    return Rows(None, groups, weight, dataset.n_cells, dataset, classes=classes)
+        occurs = np.flatnonzero(weights)
+        pairs, weights = pairs[occurs], weights[occurs]
+    else:
+        table = class_weights(dataset).ravel()
+        pairs = np.flatnonzero(table)
+        weights = table[pairs]
+    cells, classes = np.divmod(pairs.astype(np.intp), n_classes)
+    cells = cells.astype(smallest_unsigned(dataset.n_cells))
+    return Rows(None, cells, weights, dataset.n_cells, dataset, classes=classes)
 
 
 def _certain(dataset: Dataset) -> Array | None:
@@ -258,29 +224,6 @@ def _certain(dataset: Dataset) -> Array | None:
             return None
         codes[rows] = np.nonzero(block)[1]
     return codes
-
-
-def _repeats(dataset: Dataset) -> bool:
-    # Merging sorts N hashes; it pays when it at least halves the rows that every pass walks.
-    if 2 * dataset.n_cells > dataset.n_rows:  # rows of different groups are not the same
-        return False
-    step = max(dataset.n_rows // 4096, 1)
-    probe = row_hashes(dataset.labels.array[::step], dataset.cells.codes[::step])
-    return 2 * len(np.unique(probe)) <= len(probe)
-
-
-def _merge_matrix(dataset: Dataset) -> Rows:
-    matrix, codes = dataset.labels.array, dataset.cells.codes
-    # First appearance decides the order, so that the merged rows do not depend on the hash.
-    row_of, first = by_first(row_hashes(matrix, codes))
-    labels, cells = matrix[first], codes[first]
-    if not all(
-        np.array_equal(labels[row_of[rows]], matrix[rows]) for rows in row_blocks(matrix)
-    ) or not np.array_equal(cells[row_of], codes):
-        # two rows have the same 64-bit hash: right without merging
-        return Rows(matrix, codes, dataset.weight, dataset.n_cells, dataset)
-    weight = np.bincount(row_of, dataset.weight, minlength=len(first)).astype(np.float64)
-    return Rows(labels, cells, weight, dataset.n_cells, dataset, row_of)
 
 
 def cell_sums(labels: Labels, cells: Cells, weight: Floats | None) -> tuple[Floats, Floats]:

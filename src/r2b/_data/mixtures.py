@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from r2b._data.arrays import Array, by_first, first_and_count, frozen, row_hashes, smallest_unsigned
+from r2b._data.arrays import (
+    Array,
+    distinct_rows,
+    first_and_count,
+    frozen,
+    new_part,
+    smallest_unsigned,
+)
 from r2b._data.attributes import Attribute
 from r2b._data.columns import Frame, Matrix
 from r2b._data.probabilities import Wording, as_matrix, checked
@@ -149,31 +156,13 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
         matrix, names = matrix[:, order], fitted.groups
     # -0.0 becomes 0.0, so that equal rows have equal bytes
     matrix = np.ascontiguousarray(matrix, dtype=np.float64) + 0.0
-    # Finding equal rows takes a sort. Predicted groups hardly ever repeat: if none of 4,096 rows
-    # does, each row keeps a mixture of its own.
-    probe = matrix[:: max(1, len(matrix) >> 12)]
-    if len(probe) < len(matrix) and len(distinct_rows(probe)[1]) == len(probe):
+    # Finding equal rows takes a sort. Predicted groups hardly ever repeat.
+    if len(matrix) >> 12 and new_part(matrix) == 1:
         first = np.arange(len(matrix))
         codes = first.astype(smallest_unsigned(len(matrix)))
     else:
         codes, first = distinct_rows(matrix)
     return codes, Mixtures(matrix[first], names, first, attribute.index, partial)
-
-
-def distinct_rows(matrix: Array) -> tuple[Array, Array]:
-    """Return the code of each row of a matrix and the first row of each code.
-
-    Examples
-    --------
-    >>> distinct_rows(np.array([[0.5, 0.5], [1.0, 0.0], [0.5, 0.5]]))
-    (array([0, 1, 0], dtype=uint8), array([0, 1]))
-    """
-    # One integer per row sorts ten times faster than rows of bytes.
-    codes, first = by_first(row_hashes(matrix))
-    if not np.array_equal(matrix[first[codes]], matrix):  # two rows share a hash
-        row = np.dtype((np.void, matrix.itemsize * matrix.shape[1]))
-        codes, first = by_first(np.ascontiguousarray(matrix).view(row).ravel())
-    return codes, first
 
 
 def _given_names(attribute: Attribute, table: Frame | Matrix) -> tuple[str, ...] | None:

@@ -75,7 +75,7 @@ class Task:
         labels, worth = rows, None
         if costs is not None:
             worth = read_costs(costs, list(request.names), dataset.labels.vocabulary)
-            truth, rows = rows.labels, rows.valued(rows.labels @ -worth)
+            truth, rows = rows.labels, replace(rows, matrix=rows.labels @ -worth, classes=None)
         cells = dataset.cells
         with one_blas_thread(rows.entries):
             if by_row(cells, len(rows.cells)):

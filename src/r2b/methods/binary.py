@@ -78,11 +78,8 @@ def grouped_labels(dataset: Dataset, epsilon: Epsilon) -> tuple[GroupedRows, Flo
     rows = merge(dataset)
     grouped = GroupedRows.of(rows.cells, rows.weight, rows.n_cells)
     labels: Floats = np.asarray(rows.labels, np.float64)[grouped.order]
-    return (
-        grouped,
-        labels,
-        RangeBound(epsilon_per_class(epsilon, rows.class_names, largest=1.0)),
-    )
+    classes = dataset.labels.vocabulary.values.tolist()
+    return grouped, labels, RangeBound(epsilon_per_class(epsilon, classes, largest=1.0))
 
 
 def answer(scores: Floats, thresholds: Floats, gamma: float) -> Floats:

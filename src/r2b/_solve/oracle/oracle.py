@@ -278,7 +278,7 @@ class Oracle:
             return Samples(self.near, self.near)
         rows = self.rows
         # merged rows are all different: none stands for another
-        if rows is None or rows.entries < SETTINGS.sample_from or rows.row_of is not None:
+        if rows is None or rows.entries < SETTINGS.sample_from or rows.distinct:
             return None
         if rows.one_hot and not self.by_group:
             return None
