@@ -378,33 +378,18 @@ def test_other_attributes_than_those_fitted_are_refused(again):
     assert caught.value.facts["kind"] == "continuous"
 
 
-def test_cells_may_weigh_nothing_on_request():
+def test_cells_may_weigh_nothing_where_no_mean_is_measured():
     weight = [1, 0, 1, 0, 0]
-    for weightless in (None, "refuse"):
-        with pytest.raises(WeightError, match="'m'"):
-            read(
-                Y,
-                sensitive_features=SEX,
-                sample_weight=weight,
-                **({"weightless": weightless} if weightless else {}),
-            )
-    assert (
-        read(Y, sensitive_features=SEX, sample_weight=weight, weightless="allow").weight.tolist()
-        == weight
-    )
-    with pytest.raises(WeightError, match="all 5 rows are zero"):
-        read(Y, sensitive_features=SEX, sample_weight=[0] * 5, weightless="allow")
-    with pytest.raises(WeightError, match="infinity"):
-        read(Y, sensitive_features=SEX, sample_weight=[1e308] * 5, weightless="allow")
-    with pytest.raises(ParameterError, match="weightless") as caught:
-        read(Y, sensitive_features=SEX, weightless="drop")
-    assert caught.value.facts["value"] == "drop"
-    schema = read(Y, sensitive_features=SEX).schema
-    assert schema.read(
-        [0, 1], sensitive_features=["f", "m"], sample_weight=[1, 0], known_crossings=False
-    ).weight.tolist() == [1, 0]
     with pytest.raises(WeightError, match="'m'"):
-        schema.read([0, 1], sensitive_features=["f", "m"], sample_weight=[1, 0])
+        read(Y, sensitive_features=SEX, sample_weight=weight, categorical_only=True)
+    assert read(Y, sensitive_features=SEX, sample_weight=weight).weight.tolist() == weight
+    with pytest.raises(WeightError, match="all 5 rows are zero"):
+        read(Y, sensitive_features=SEX, sample_weight=[0] * 5)
+    with pytest.raises(WeightError, match="infinity"):
+        read(Y, sensitive_features=SEX, sample_weight=[1e308] * 5)
+    schema = read(Y, sensitive_features=SEX).schema
+    new = schema.read([0, 1], sensitive_features=["f", "m"], sample_weight=[1, 0])
+    assert new.weight.tolist() == [1, 0]
 
 
 def test_a_basis_of_the_users_own_is_not_stored():

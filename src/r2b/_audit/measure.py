@@ -163,7 +163,7 @@ def audit(
     if multilabel:
         data = read_tag_rows(y, rows, missing)
     else:
-        data = read(y, **rows, fewest_classes=1, missing=missing, weightless="allow")
+        data = read(y, **rows, fewest_classes=1, missing=missing)
     codes = None if clusters is None else cluster_codes(clusters, data)
     return audit_dataset(data, request, draws, codes)
 

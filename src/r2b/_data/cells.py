@@ -32,9 +32,10 @@ from r2b._data.attributes import (
     all_attributes,
     fitted_attributes,
 )
-from r2b._data.columns import Column, refuse_other_choice
+from r2b._data.columns import Column
 from r2b._data.mixtures import Mixtures, read_mixtures
 from r2b._data.numbers import read_continuous
+from r2b._data.values import one_of
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import (
     InputError,
@@ -269,9 +270,7 @@ def read_cells(
     categorical_only : bool, default True
         Refuse continuous attributes and memberships, for callers to whom every value is a group.
     """
-    way = 'Pass "error" to refuse missing values, "group" to make them a group'
-    remedy = f'{way}, or "exclude" to leave them out of the constraint.'
-    refuse_other_choice("missing", missing, ("error", "group", "exclude"), remedy)
+    one_of("missing", missing, ("error", "group", "exclude"))
     attributes = all_attributes(sensitive_features, control_features)
     other = next((each for each in attributes if each.kind != CATEGORICAL), None)
     if categorical_only and other is not None:

@@ -14,12 +14,11 @@ import numpy as np
 from narwhals import dependencies as libraries
 
 from r2b._data.arrays import Array, as_objects
-from r2b._data.values import ALWAYS_THERE, family_of, is_missing, listed, repeated
+from r2b._data.values import ALWAYS_THERE, family_of, is_missing, repeated
 from r2b.errors import (
     EmptyError,
     InputError,
     LengthError,
-    ParameterError,
     RowLabelError,
     ShapeError,
 )
@@ -36,24 +35,6 @@ def refuse_lengths(what: str, n_rows: int, other: str, n_other: int) -> None:
         problem = f"`{what}` has {n_rows} rows, but `{other}` has {n_other}."
         remedy = "Pass the same rows in both; name several attributes in a dictionary of columns."
         raise LengthError(problem, remedy=remedy, lengths={what: n_rows, other: n_other})
-
-
-def refuse_other_choice(
-    parameter: str, value: Any, options: Sequence[str], remedy: str = ""
-) -> None:
-    """Raise where a parameter is not one of the options.
-
-    Examples
-    --------
-    >>> refuse_other_choice("missing", "group", ("error", "group"))
-    """
-    if not isinstance(value, str) or value not in options:
-        raise ParameterError(
-            f"The parameter {parameter} is {value!r}, which is not one of {listed(options)}.",
-            remedy=remedy or f"Pass one of {listed(options)}.",
-            parameter=parameter,
-            value=value,
-        )
 
 
 def row_labels(handed: Any) -> Any | None:

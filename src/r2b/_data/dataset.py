@@ -19,7 +19,6 @@ from r2b._data.columns import (
     argument_error,
     recognise,
     refuse_lengths,
-    refuse_other_choice,
     refuse_other_index,
 )
 from r2b._data.numbers import read_weights_with, refuse_weightless_cells, refuse_weightless_table
@@ -285,7 +284,7 @@ class Schema(Layout):
         known_crossings : bool, default True
             Codes refer to the fitted table, and every crossing of values must be in it. With False
             the table is made of the crossings in the new rows: categories must still be known,
-            numbers and memberships may be new, and a cell may weigh nothing.
+            numbers and memberships may be new.
 
         Raises
         ------
@@ -300,7 +299,7 @@ class Schema(Layout):
         groups = read_known_cells(
             sensitive_features, control_features, fitted=self, known_crossings=known_crossings
         )
-        return combine(labels, groups, sample_weight, "refuse" if known_crossings else "allow")
+        return combine(labels, groups, sample_weight)
 
     def to_json(self) -> dict[str, Any]:
         """Return the schema as a dictionary of plain values that JSON can hold.
@@ -333,7 +332,6 @@ def read(
     sample_weight: Any = None,
     normalize: bool = False,
     missing: str = "error",
-    weightless: str = "refuse",
     categorical_only: bool = False,
     fewest_classes: int = 2,
 ) -> Dataset:
@@ -357,10 +355,9 @@ def read(
         Rows without a value of an attribute are refused, or read with a code of their own, the
         last. What becomes of that code is decided where the groups are formed. Labels are never
         missing.
-    weightless : {"refuse", "allow"}, default "refuse"
-        Whether the rows of a cell may weigh nothing between them.
     categorical_only : bool, default False
-        Refuse continuous attributes and memberships, for callers to whom every value is a group.
+        Refuse continuous attributes, memberships and cells whose rows weigh nothing, for callers to
+        whom every value is a group that has a mean.
     fewest_classes : int, default 2
         How few classes are still of use: a measure is defined for one.
 
@@ -380,8 +377,6 @@ def read(
     >>> data.labels.codes, data.cells.names, data.weight
     (array([0, 1, 0], dtype=uint8), array(['f', 'm'], dtype='<U1'), array([1., 2., 1.]))
     """
-    remedy = 'Pass "refuse" to refuse cells whose rows weigh nothing, or "allow" to keep them.'
-    refuse_other_choice("weightless", weightless, ("refuse", "allow"), remedy)
     labels = read_labels(y, normalize=normalize, fewest_classes=fewest_classes)
     groups = read_cells(
         sensitive_features,
@@ -389,10 +384,13 @@ def read(
         missing=missing,
         categorical_only=categorical_only,
     )
-    return combine(labels, groups, sample_weight, weightless)
+    data = combine(labels, groups, sample_weight)
+    if categorical_only and data.weight is not None:
+        refuse_weightless_cells(data.weight, groups)
+    return data
 
 
-def combine(labels: Labels, groups: Cells, sample_weight: Any, weightless: str) -> Dataset:
+def combine(labels: Labels, groups: Cells, sample_weight: Any) -> Dataset:
     """Put labels, groups and weights together, after checking that they are of the same rows."""
     refuse_lengths(WHAT, labels.n_rows, GROUPS, groups.n_rows)
     indexes = [(WHAT, labels.vocabulary.index)]
@@ -407,8 +405,5 @@ def combine(labels: Labels, groups: Cells, sample_weight: Any, weightless: str) 
     if sample_weight is None:
         return Dataset(labels, groups, index=refuse_other_index(*indexes))
     weight, index = read_weights_with(sample_weight, labels.n_rows, *indexes)
-    if weightless == "refuse":
-        refuse_weightless_cells(weight, groups)
-    else:
-        refuse_weightless_table(weight)
+    refuse_weightless_table(weight)
     return Dataset(labels, groups, weight, index)

@@ -127,7 +127,6 @@ def refuse_weightless_cells(weight: Array, groups: Cells) -> None:
     totals = np.bincount(groups.codes, weights=weight, minlength=groups.n_cells)
     totals[groups.counts == 0] = 1.0
     refuse_weightless_groups(groups, np.arange(groups.n_cells), totals, groups.names)
-    refuse_weightless_table(weight)
 
 
 def refuse_other_number(

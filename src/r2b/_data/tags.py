@@ -107,4 +107,4 @@ def with_groups(labels: Labels, data: Mapping[str, Any], missing: str) -> Datase
         missing=missing,
         categorical_only=False,
     )
-    return combine(labels, cells, data["sample_weight"], "allow")
+    return combine(labels, cells, data["sample_weight"])

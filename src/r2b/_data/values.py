@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Array, as_objects, plain_value
-from r2b.errors import FileFormatError
+from r2b.errors import FileFormatError, ParameterError
 
 MISSING = "missing"
 _FAMILIES: tuple[tuple[tuple[type, ...], str], ...] = (
@@ -224,6 +224,18 @@ def stored_as(what: str) -> Iterator[None]:
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         problem = f"The stored {what} cannot be read: {type(error).__name__} ({error})."
         raise FileFormatError(problem, remedy="Save the object again with this release.") from error
+
+
+def one_of(name: str, value: object, options: Sequence[str]) -> None:
+    """Refuse a value of a parameter that is not among the options.
+
+    Examples
+    --------
+    >>> one_of("missing", "group", ("error", "group"))
+    """
+    if not isinstance(value, str) or value not in options:
+        remedy = f"Pass one of {', '.join(map(repr, options))}."
+        raise ParameterError(f"{name} is {value!r}.", remedy=remedy, **{name: value})
 
 
 def listed(values: Iterable[Any]) -> str:

@@ -309,7 +309,7 @@ def open_job(
     y: Any, *, request: Request, settings: Settings, costs: Any = None, **data: Any
 ) -> Task:
     """Read a table, merge it and settle what is asked of it."""
-    dataset = read(y, **data, missing=request.missing, weightless="allow")
+    dataset = read(y, **data, missing=request.missing)
     return Task.of(dataset, request, settings, costs)
 
 

@@ -109,7 +109,6 @@ def reweigh(
         sample_weight=sample_weight,
         normalize=options.get("normalize", False),
         missing=request.missing,
-        weightless="allow",
     )
     return reweighed(data, request, settings, max_weight, representation)
 

@@ -81,7 +81,7 @@ class Workspace:
         def build() -> Dataset:
             y = self.table.columns([choice.label])[choice.label]
             rows = row_columns(self.table, choice)
-            data = read(y, **rows, missing=choice.missing, weightless="allow")
+            data = read(y, **rows, missing=choice.missing)
             _refuse_too_many(data)
             return data
 

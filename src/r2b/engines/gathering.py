@@ -54,7 +54,6 @@ def gathered(
         normalize=normalize,
         fewest_classes=fewest_classes,
         missing=missing,
-        weightless="allow",
     )
 
 

@@ -262,8 +262,6 @@ def dataset_of(
         sample_weight=tally.weight,
         fewest_classes=fewest_classes,
         missing=missing,
-        weightless="allow",
-        categorical_only=True,
     )
     repeats = None if (tally.count == 1).all() else tally.count
     return replace(data, cells=replace(data.cells, repeats=repeats))

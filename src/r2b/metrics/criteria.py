@@ -21,7 +21,6 @@ from r2b._data.columns import (
     argument_error,
     column_of,
     recognise,
-    refuse_other_choice,
     refuse_other_index,
     refuse_other_rows,
 )
@@ -29,7 +28,7 @@ from r2b._data.dataset import read_known_labels, read_labels, refuse_decimals
 from r2b._data.outcomes import OutcomeChoice, Outcomes, read_outcomes
 from r2b._data.probabilities import class_places
 from r2b._data.tags import read_tags, with_groups
-from r2b._data.values import listed
+from r2b._data.values import listed, one_of
 from r2b._data.vocabulary import read_vocabulary
 from r2b._plot import Measure, measures, percent
 from r2b.errors import InputError, ParameterError
@@ -150,7 +149,7 @@ def criterion_of(name: str) -> Criterion:
     ParameterError
         There is none of this name.
     """
-    refuse_other_choice("criterion", name, tuple(CRITERIA))
+    one_of("criterion", name, tuple(CRITERIA))
     return CRITERIA[name]
 
 
@@ -909,8 +908,8 @@ def _by_class(
     **rows: Any,
 ) -> DisparityByClass:
     """Return the largest difference of each class, or the smallest ratio of its shares."""
-    refuse_other_choice("absent", absent, get_args(Absent))
-    refuse_other_choice("method", method, METHODS)
+    one_of("absent", absent, get_args(Absent))
+    one_of("method", method, METHODS)
     table = read_predictions(criterion, y_true, y_pred, **rows)
     data, true_classes = table.data, table.true_classes
     (means, weights), predicted = means_of(data), data.labels.vocabulary.values

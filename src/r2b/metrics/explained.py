@@ -156,4 +156,4 @@ def _read_beside(y: Any, attribute: Any, sample_weight: Any) -> Dataset:
     what = f"column {column.name!r} of {WHAT}" if column.name else WHAT
     codes, vocabulary = read_continuous(column, what=what, missing="error")
     groups = Cells((column.name,), (vocabulary,), np.arange(len(vocabulary))[:, None], codes=codes)
-    return combine(labels, groups, sample_weight, "allow")
+    return combine(labels, groups, sample_weight)

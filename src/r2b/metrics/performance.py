@@ -16,7 +16,6 @@ from r2b._data.columns import (
     Matrix,
     column_of,
     recognise,
-    refuse_other_choice,
     refuse_other_rows,
     row_labels,
 )
@@ -28,6 +27,7 @@ from r2b._data.numbers import (
     refuse_weightless_table,
 )
 from r2b._data.probabilities import Wording, as_matrix, checked, class_names, row_blocks, same_class
+from r2b._data.values import one_of
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
 from r2b.metrics.intervals import Interval, gap_interval, mean_interval
@@ -153,7 +153,7 @@ def top_k_accuracy(
     >>> [top_k_accuracy(["no", "yes"], scores, ties=ties).value for ties in ways]
     [0.5, 0.75, 1.0]
     """
-    refuse_other_choice("ties", ties, get_args(Ties))
+    one_of("ties", ties, get_args(Ties))
     labels, matrix, index = _read_pair(y_true, scores, classes, distributions=False)
     if not isinstance(k, (int, np.integer)) or not 1 <= k <= matrix.shape[1]:
         n_classes = matrix.shape[1]

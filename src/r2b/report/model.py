@@ -341,7 +341,6 @@ def _tables(given: Mapping[str, Any], rows: Mapping[str, Any]) -> dict[str, Data
             read_known_labels(given[name], vocabulary=classes, soft=False, normalize=False),
             cells,
             rows["sample_weight"],
-            "allow",
         )
         for name in columns
     }

@@ -150,7 +150,7 @@ def fingerprint(
         "control_features": control_features,
         "sample_weight": sample_weight,
     }
-    data = read(y, **columns, missing="group", weightless="allow", fewest_classes=1)
+    data = read(y, **columns, missing="group", fewest_classes=1)
     return mark_of(data, "counts" if counted else "rows")["sha256"]
 
 

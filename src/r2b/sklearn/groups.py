@@ -311,7 +311,7 @@ def true_groups(
     ParameterError
         An attribute is uncertain or continuous, or a criterion needs true classes.
     """
-    dataset = read(y, **data, missing=request.missing, weightless="allow")
+    dataset = read(y, **data, missing=request.missing)
     for name, kind in zip(dataset.cells.columns, dataset.cells.kinds, strict=True):
         if kind != CATEGORICAL:
             attribute = f"The attribute {name!r}" if name else "The attribute"

@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import UNUSED, get_routing_for_object
 
 from r2b._data import Membership
-from r2b._data.columns import refuse_other_choice
+from r2b._data.values import one_of
 from r2b.errors import LengthError, ParameterError
 from r2b.metrics.criteria import (
     Absent,
@@ -330,5 +330,5 @@ def accuracy_under(
 
 
 def _refuse_others(kind: str, criterion: str) -> None:
-    refuse_other_choice("kind", kind, get_args(Kind))
+    one_of("kind", kind, get_args(Kind))
     criterion_of(criterion)

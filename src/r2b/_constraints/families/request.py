@@ -16,6 +16,7 @@ from r2b._data.cells import Cells
 from r2b._data.families import FamilyChoice, family_columns
 from r2b._data.numbers import refuse_other_number
 from r2b._data.outcomes import OutcomeChoice, read_outcomes
+from r2b._data.values import one_of as one_of
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ParameterError
 
@@ -146,13 +147,6 @@ def is_a(kind: type, value: object) -> bool:
     (True, False, False)
     """
     return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def one_of(name: str, value: object, options: Sequence[str]) -> None:
-    """Refuse a value that is not among the options."""
-    if not isinstance(value, str) or value not in options:
-        remedy = f"Pass one of {', '.join(map(repr, options))}."
-        raise ParameterError(f"{name} is {value!r}.", remedy=remedy, **{name: value})
 
 
 def families_of(request: Request, cells: Cells) -> list[Family]:

@@ -182,7 +182,7 @@ def _floating(dtype: Any) -> torch.dtype:
 def _beside(y: Tensor, classes: Any, cells: Any, weight: Any) -> Dataset:
     """Check cells and weights against the rows of y, for which codes without meaning stand in."""
     codes = np.zeros(len(y), smallest_unsigned(len(classes)))
-    return combine(Labels(classes, codes=codes), cells, weight, "allow")
+    return combine(Labels(classes, codes=codes), cells, weight)
 
 
 _WITHOUT = ("threads",)
