@@ -156,9 +156,9 @@ def test_keys_that_tell_nothing_are_refused(fair):
     for key in (5, "id", [], [[]]):
         with pytest.raises(errors.InputError, match="`key`"):
             fair.round(key=key)
-    with pytest.raises(errors.LengthError, match="key has 2 rows"):
+    with pytest.raises(errors.LengthError, match="`key` has 2"):
         fair.round(key=[1, 2])
-    with pytest.raises(errors.LengthError, match="key has 301 rows, but the labels have 300"):
+    with pytest.raises(errors.LengthError, match="`y` has 300 rows, but `key` has 301"):
         fair.round(key=[np.arange(300), np.arange(301)])
 
 

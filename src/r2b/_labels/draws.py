@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,17 @@ from numpy.typing import NDArray
 
 from r2b._data import Dataset
 from r2b._data.arrays import BLOCK_ROWS, Array, Floats, Whole
-from r2b._data.columns import Column, column_of, recognise, refuse_other_index
+from r2b._data.columns import (
+    Column,
+    column_of,
+    recognise,
+    refuse_lengths,
+    refuse_other_index,
+    values_of,
+)
 from r2b._data.compute import in_order, parts_of, seed_of
-from r2b.errors import InputError, LengthError, MissingValueError, ParameterError, row_number
+from r2b._data.values import is_missing
+from r2b.errors import InputError, MissingValueError, ParameterError, row_number
 
 Words = NDArray[np.uint64]
 
@@ -171,12 +179,10 @@ def _mixed(words: Words) -> Words:
 
 def _words(column: Any, name: str) -> Words:
     # pandas turns whole numbers with gaps into decimals, polars as well
-    if hasattr(column, "isna") or hasattr(column, "is_null"):
-        _refuse_missing(
-            np.asarray(column.isna() if hasattr(column, "isna") else column.is_null()), name
-        )
-    values = np.asarray(column.to_numpy() if hasattr(column, "isna") else column)
-    values = _of_objects(values) if values.dtype.kind == "O" else values
+    pandas = hasattr(column, "isna")
+    if pandas or hasattr(column, "is_null"):
+        _refuse_missing(np.asarray(column.isna() if pandas else column.is_null()), name)
+    values = np.asarray(values_of(column, "pandas") if pandas else column)
     kind = values.dtype.kind
     if kind in "mM":
         _refuse_missing(np.isnat(values), name)
@@ -191,29 +197,6 @@ def _words(column: Any, name: str) -> Words:
         column=name,
         dtype=str(values.dtype),
     )
-
-
-def _of_objects(values: Array) -> Array:
-    """Return objects of one type as the array that other libraries use; others stay objects."""
-    kinds = {type(value) for value in values.tolist()}
-    if kinds and kinds <= {bool, np.bool_}:
-        return values.astype(bool)
-    if kinds and all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in kinds):
-        try:
-            return np.array([int(value) for value in values.tolist()], np.int64)
-        except OverflowError:
-            return values
-    if kinds and all(issubclass(kind, datetime) for kind in kinds):
-        moments = [
-            value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
-            for value in values.tolist()
-        ]
-        return np.array(
-            [np.datetime64(getattr(moment, "asm8", moment)) for moment in moments]
-        ).astype("M8[ns]")
-    if kinds and all(issubclass(kind, date) for kind in kinds):
-        return values.astype("M8[D]")
-    return values
 
 
 def _refuse_missing(missing: Array, name: str) -> None:
@@ -261,10 +244,12 @@ def _bytes(value: Any, name: str, row: int) -> bytes:
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, bytes):
         return value
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return b"%d" % int(value)
-    if value is None or value != value:
+    if is_missing(value):
         _refuse_missing(np.arange(row + 1) == row, name)
+    if isinstance(value, (bool, np.bool_)):
+        return b"true" if value else b"false"
+    if isinstance(value, date):
+        return value.isoformat().encode()
     if isinstance(value, float):
         row = row_number(row)
         remedy = "Name columns of whole numbers, text or dates."
@@ -314,27 +299,13 @@ def row_draws(key: Any, seed: int, data: Dataset) -> Whole:
     n_rows = data.n_rows
     if key is None:
         return draws_of(row_numbers(0, n_rows), seed)
-    several = (
-        isinstance(key, (list, tuple))
-        and len(key) > 0
-        and hasattr(key[0], "__len__")
-        and not isinstance(key[0], (str, bytes))
-    )
-    found = recognise(key, what="key") if not several else None
-    handed = (
+    first = key[0] if isinstance(key, (list, tuple)) and key else ""
+    columns: Sequence[Column] = (
         [column_of(each, what="key") for each in key]
-        if found is None
-        else [found]
-        if isinstance(found, Column)
-        else found.columns
+        if hasattr(first, "__len__") and not isinstance(first, (str, bytes))
+        else recognise(key, what="key").columns
     )
-    columns = [column.native for column in handed]
-    other = next((len(column) for column in columns if len(column) != n_rows), None)
-    if other is not None:
-        raise LengthError(
-            f"key has {other} rows, but the labels have {n_rows}.",
-            remedy="Pass the keys of the same rows, in the same order.",
-            lengths={"key": other, "y": n_rows},
-        )
-    refuse_other_index(("y", data.index), *(("key", column.index) for column in handed))
-    return draws_of(key_words(columns, ["key"] * len(columns)), seed)
+    for column in columns:
+        refuse_lengths("y", n_rows, "key", len(column))
+    refuse_other_index(("y", data.index), *(("key", column.index) for column in columns))
+    return draws_of(key_words([column.native for column in columns], ["key"] * len(columns)), seed)
