@@ -46,6 +46,11 @@ class Rule:
     costs : ndarray of shape (n_classes, n_classes) or None
     table : ndarray of shape (n_cells, n_classes, n_classes) or None
         The channel, where prices do not determine it: for agreement with class labels.
+    base : Rule or None
+        For a rule that also answers for values it was not found for, the rule as it was found: the
+        schema then has the cells of the new rows, and its classes first.
+    widened : Response or None
+        The answers of such a rule in these cells.
     """
 
     schema: Schema
@@ -55,11 +60,13 @@ class Rule:
     unchanged: bool = False
     costs: Floats | None = field(default=None, repr=False)
     table: Floats | None = field(default=None, repr=False)
+    base: Rule | None = field(default=None, repr=False)
+    widened: Response | None = field(default=None, repr=False)
 
     @property
     def fitted(self) -> Rule:
         """The rule as it was found."""
-        return self
+        return self.base or self
 
     @property
     def classes(self) -> Array:
@@ -68,11 +75,13 @@ class Rule:
 
     @property
     def known_crossings(self) -> bool:
-        """Whether new rows must be of fitted crossings: where a table, not prices, has answers."""
-        return self.table is not None
+        """Whether new rows must be of the crossings of the schema: where not prices answer."""
+        return self.table is not None or self.widened is not None
 
     def response(self, cells: Layout) -> Response:
         """Return the map from old to new labels in these cells."""
+        if self.widened is not None:
+            return self.widened
         shifts = self.families.shifts(cells, self.prices)
         return Response(shifts, self.lam, self.unchanged, self.costs, self.table)
 
@@ -86,55 +95,9 @@ def applied(rule: Rule, data: Dataset) -> FairRows:
     return FairRows(data, rule.response(data.cells))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class WidenedRule(Rule):
-    """A rule that also answers for values it was not found for.
-
-    Its schema has the cells of the new rows; its table, where there is one, has their channels.
-
-    Attributes
-    ----------
-    base : Rule
-        The rule as it was found; its classes come first.
-    shifts : ndarray of shape (n_cells, n_classes)
-        For each cell that has prices the sum of the prices of its groups.
-    priced : ndarray of shape (n_cells,)
-        Which cells have prices.
-    overall : ndarray of shape (n_cells, n_classes)
-        What new classes, and cells without prices, get.
-    """
-
-    base: Rule
-    shifts: Floats
-    priced: Array
-    overall: Floats
-
-    @property
-    def fitted(self) -> Rule:
-        """The rule as it was found."""
-        return self.base
-
-    @property
-    def known_crossings(self) -> bool:
-        """Whether cells are those of the schema, and no others."""
-        return True
-
-    def response(self, cells: Layout) -> Response:
-        """Return the map from old to new labels in the cells of the schema."""
-        return Response(
-            self.shifts,
-            self.lam,
-            self.base.unchanged,
-            self.costs,
-            self.table,
-            self.overall,
-            self.priced,
-        )
-
-
 def widened(
     fair: FairLabels, y: Any, sensitive_features: Any, control_features: Any = None
-) -> WidenedRule:
+) -> Rule:
     """Return the rule of a result with answers for the classes and groups of new rows.
 
     Parameters
@@ -174,25 +137,21 @@ def widened(
             remedy="Correct or drop the rows that are new, or debias again.",
             unseen="overall",
         )
-    columns, n = schema.columns, schema.n_sensitive
+    columns, n, known_values = schema.columns, schema.n_sensitive, schema.vocabularies
     attributes = fitted_attributes(sensitive_features, control_features, columns[:n], columns[n:])
     vocabularies = tuple(
         _extended(known, each.arrived, each.called)
-        for known, each in zip(schema.vocabularies, attributes, strict=True)
+        for known, each in zip(known_values, attributes, strict=True)
     )
     codes = [
         vocabulary.encode(each.arrived, what=each.called)
         for vocabulary, each in zip(vocabularies, attributes, strict=True)
     ]
     table = cross(codes, [vocabulary.n_codes for vocabulary in vocabularies])[1]
-    # The codes of the fitted schema; -1 for values that are new.
-    known = np.stack(
-        [
-            _fitted_codes(old, new)[column]
-            for old, new, column in zip(schema.vocabularies, vocabularies, table.T, strict=True)
-        ],
-        axis=1,
-    )
+    # The codes of the fitted schema; -1 for values that are new. The code after all values is that
+    # of rows without one.
+    n_old, n_new = (np.array([len(each) for each in many]) for many in (known_values, vocabularies))
+    known = np.where(table < n_old, table, np.where(table == n_new, n_old, -1))
     places = {tuple(cell): place for place, cell in enumerate(schema.table.tolist())}
     place = np.array([places.get(tuple(cell), -1) for cell in known.tolist()])
     shifts, priced = rule.response(schema).shifts[place], place >= 0
@@ -204,27 +163,16 @@ def widened(
         schema.classes if y is None else _extended(schema.classes, column_of(y, what="y"), "y")
     )
     parts = replace(Layout(*schema.parts), vocabularies=vocabularies, table=table).parts
-    return WidenedRule(
-        Schema(*parts, classes=classes, is_soft=schema.is_soft),
-        rule.families,
-        rule.prices,
-        rule.lam,
-        costs=rule.costs,
-        table=None if rule.table is None else rule.table[place],
+    channels = None if rule.table is None else rule.table[place]
+    overall = np.array([_overall(fair, cell) for cell in known])
+    return replace(
+        rule,
+        schema=Schema(*parts, classes=classes, is_soft=schema.is_soft),
+        unchanged=False,
+        table=channels,
         base=rule,
-        shifts=shifts,
-        priced=priced,
-        overall=np.array([_overall(fair, cell) for cell in known]),
+        widened=Response(shifts, rule.lam, rule.unchanged, rule.costs, channels, overall, priced),
     )
-
-
-def _fitted_codes(old: Any, new: Vocabulary) -> Array:
-    """Return the code in a vocabulary of each code in its extension; -1 for new values."""
-    codes = np.full(new.n_codes, -1)
-    codes[: len(old)] = np.arange(len(old))
-    if old.has_missing:
-        codes[-1] = old.missing_code
-    return codes
 
 
 def _extended(known: Any, column: Any, called: str) -> Vocabulary:
