@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
 
 from numpy.typing import ArrayLike
@@ -23,9 +23,9 @@ from r2b._constraints.families.request import (
     MissingValues,
     SmallGroups,
     Target,
-    is_a,
     one_of,
 )
+from r2b._data.numbers import refuse_other_number
 from r2b._data.outcomes import OutcomeChoice
 from r2b._solve.solvers import TOLERANCE, Progress
 from r2b.errors import ParameterError
@@ -150,38 +150,31 @@ class Settings:
 
     def __post_init__(self) -> None:
         one_of("objective", self.objective, get_args(Objective))
+        if self.objective == "agreement" and self.lam != 1.0:
+            raise ParameterError(
+                f"lam is {self.lam}, but agreement is the limit of lam to 0 and has none.",
+                remedy="Leave `lam` out, or use `objective='distance'`.",
+                lam=self.lam,
+            )
         positive = "Pass a number above 0, or leave it out for the default."
         whole = "Pass a whole number of at least {}, or leave it out for the default."
-        checks = {
-            "tol": (_is_positive(self.tol), positive),
-            "max_iter": (_is_whole(self.max_iter, 0), whole.format(0)),
-            "time_limit": (
-                self.time_limit in (None, math.inf) or _is_positive(self.time_limit),
-                positive,
-            ),
-            "threads": (self.threads is None or _is_whole(self.threads, 1), whole.format(1)),
-            "lam": (
-                _is_positive(self.lam),
-                "It weighs the size of the new labels against agreement with the old: pass a "
-                "number above 0; 1 is squared distance.",
-            ),
-            "progress": (
-                self.progress is None or callable(self.progress),
-                "Pass a function of one argument, which is called at every step.",
-            ),
-        }
-        for name, (right, remedy) in checks.items():
-            if not right:
-                value = getattr(self, name)
-                raise ParameterError(f"{name} is {value!r}.", remedy=remedy, **{name: value})
-
-
-def _is_positive(value: Any) -> bool:
-    return is_a(Real, value) and 0 < float(value) < math.inf
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return is_a(Integral, value) and int(value) >= least
+        objective = (
+            "It weighs the size of the new labels against agreement with the old: pass a number "
+            "above 0; 1 is squared distance."
+        )
+        refuse_other_number("lam", self.lam, objective, lambda lam: 0 < lam < math.inf)
+        refuse_other_number("tol", self.tol, positive, lambda tol: 0 < tol < math.inf)
+        refuse_other_number("max_iter", self.max_iter, whole.format(0), lambda n: n >= 0, Integral)
+        if self.time_limit is not None:
+            refuse_other_number("time_limit", self.time_limit, positive, lambda limit: limit > 0)
+        if self.threads is not None:
+            refuse_other_number("threads", self.threads, whole.format(1), lambda n: n > 0, Integral)
+        if self.progress is not None and not callable(self.progress):
+            raise ParameterError(
+                f"progress is {self.progress!r}.",
+                remedy="Pass a function of one argument, which is called at every step.",
+                progress=self.progress,
+            )
 
 
 _REQUEST = {each.name: each.default for each in fields(Request) if each.name != "names"}

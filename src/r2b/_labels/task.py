@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from r2b._solve.solvers.agreement import most_agreement
 from r2b.errors import InputError, NotSolvedWarning, ParameterError
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Task:
     """Rows wherever they live, what is asked of their groups, and the means to solve it.
 
@@ -48,6 +48,7 @@ class Task:
         Means of the old labels, by cell; by group where rows count in groups themselves.
     families : Families
     parity : Parity
+    request : Request
     settings : Settings
     costs : ndarray of shape (n_classes, n_classes) or None
     dataset : Dataset or None
@@ -61,7 +62,8 @@ class Task:
     before: Floats
     families: Families
     parity: Parity
-    settings: Settings = field(default_factory=Settings)
+    request: Request
+    settings: Settings
     costs: Floats | None = None
     dataset: Dataset | None = None
 
@@ -69,7 +71,6 @@ class Task:
     def of(cls, dataset: Dataset, request: Request, settings: Settings, costs: Any = None) -> Task:
         """Merge a table in memory, and settle what is asked of it."""
         refuse_scores(dataset)
-        _refuse_lam(settings)
         request = request.of_classes(dataset.labels.vocabulary)
         rows, truth = merge(dataset), None
         labels, worth = rows, None
@@ -79,27 +80,15 @@ class Task:
         cells = dataset.cells
         with one_blas_thread(rows.entries):
             if by_row(cells, len(rows.cells)):
-                families, parity = resolve(request, cells, rows.cell_weight, labels)
-                oracle = Oracle.of(rows, parity, threads=settings.threads, truth=truth)
+                found = resolve(request, cells, rows.cell_weight, labels)
+                oracle = Oracle.of(rows, found[1], threads=settings.threads, truth=truth)
                 before = oracle.label_means()
             else:
                 oracle = oracle_of(rows, settings.threads, truth)
                 before = oracle.label_means()
-                families, parity = resolve(request, cells, rows.cell_weight, before)
-        task = cls(
-            schema=dataset.schema,
-            groups=cells,
-            rows=rows,
-            oracle=oracle,
-            before=before,
-            families=families,
-            parity=parity,
-            settings=settings,
-            costs=worth,
-            dataset=dataset,
-        )
-        task._refuse_left_out(request)
-        return task
+                found = resolve(request, cells, rows.cell_weight, before)
+        schema = dataset.schema
+        return cls(schema, cells, rows, oracle, before, *found, request, settings, worth, dataset)
 
     @classmethod
     def elsewhere(
@@ -116,24 +105,32 @@ class Task:
 
         ``groups`` counts each cell once, with its rows.
         """
-        _refuse_lam(settings)
         if settings.objective == "agreement":
-            raise _not_in_memory()
-        before = oracle.label_means()
-        request = request.of_classes(schema.classes)
-        families, parity = resolve(request, groups, cell_weight, before)
-        task = cls(
-            schema=schema,
-            groups=groups,
-            rows=rows,
-            oracle=oracle,
-            before=before,
-            families=families,
-            parity=parity,
-            settings=settings,
-        )
-        task._refuse_left_out(request)
-        return task
+            raise ParameterError(
+                "The objective agreement with probabilities is for rows in memory, "
+                "and these rows live elsewhere.",
+                remedy="Use `objective='distance'` with a small lam, such as `lam=0.05`, "
+                "or read the table into memory and use `r2b.debias`.",
+                objective="agreement",
+            )
+        request, before = request.of_classes(schema.classes), oracle.label_means()
+        found = resolve(request, groups, cell_weight, before)
+        return cls(schema, groups, rows, oracle, before, *found, request, settings)
+
+    def __post_init__(self) -> None:
+        """Refuse to leave rows out where the objective changes them all."""
+        excluding = "exclude" in (self.request.missing, self.request.small_groups)
+        if excluding and self.families.left_out > 0 and not self.keeps_labels:
+            agreeing = self.settings.objective == "agreement"
+            how = "the objective is agreement" if agreeing else f"lam is {self.settings.lam}"
+            raise ParameterError(
+                "Some rows are to be left out and keep their labels, "
+                f"but {how}, which changes every row.",
+                remedy="Use the distance with `lam=1`, or `missing='group'` and "
+                "`small_groups='merge'`, or leave these rows out yourself.",
+                lam=self.settings.lam,
+                left_out=self.families.left_out,
+            )
 
     @property
     def table(self) -> Dataset:
@@ -252,26 +249,6 @@ class Task:
             answers = np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.merged.cells])
         return self.oracle.inspect(response.shifts, response.lam, answers=answers).means
 
-    def _refuse_left_out(self, request: Request) -> None:
-        excluding = "exclude" in (request.missing, request.small_groups)
-        if excluding and self.families.left_out > 0 and not self.keeps_labels:
-            how = (
-                "the objective is agreement"
-                if self.settings.objective == "agreement"
-                else f"lam is {self.settings.lam}"
-            )
-            remedy = (
-                "Use the distance with `lam=1`, or `missing='group'` and `small_groups='merge'`, "
-                "or leave these rows out yourself."
-            )
-            raise ParameterError(
-                "Some rows are to be left out and keep their labels, "
-                f"but {how}, which changes every row.",
-                remedy=remedy,
-                lam=self.settings.lam,
-                left_out=self.families.left_out,
-            )
-
     def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Floats, Floats]:
         """Solve the linear programme of class labels.
 
@@ -325,20 +302,3 @@ def refuse_scores(dataset: Dataset) -> None:
             n_classes=n_classes,
             n_rows=n_rows,
         )
-
-
-def _refuse_lam(settings: Settings) -> None:
-    if settings.objective == "agreement" and settings.lam != 1.0:
-        problem = f"lam is {settings.lam}, but agreement is the limit of lam to 0 and has none."
-        remedy = "Leave `lam` out, or use `objective='distance'`."
-        raise ParameterError(problem, remedy=remedy, lam=settings.lam)
-
-
-def _not_in_memory() -> ParameterError:
-    return ParameterError(
-        "The objective agreement with probabilities is for rows in memory, "
-        "and these rows live elsewhere.",
-        remedy="Use `objective='distance'` with a small lam, such as `lam=0.05`, "
-        "or read the table into memory and use `r2b.debias`.",
-        objective="agreement",
-    )
