@@ -170,7 +170,7 @@ def test_rows_to_which_changes_have_costs_are_walked_one_by_one():
     rows = rows_of(zipf(2, 300))
     pytest.importorskip("numba")
     assert isinstance(oracle_of(rows), ClassOracle)
-    valued = rows.valued(rows.labels - 1.0)
+    valued = replace(rows, matrix=rows.labels - 1.0, classes=None)
     assert (
         not isinstance(oracle_of(valued, truth=rows.labels), ClassOracle) and valued.classes is None
     )
