@@ -89,7 +89,7 @@ def test_splines_of_any_distribution_are_centred_and_orthonormal_or_refused(
         basis = fit_basis(values, weight, knots=knots)
     except (ParameterError, InputError) as error:
         assert (
-            "fall on" in str(error)
+            "too close" in str(error)
             or "same value" in str(error)
             or "linear combination" in str(error)
         )
@@ -193,8 +193,8 @@ def test_a_file_that_holds_no_basis_is_refused(change):
 REFUSED = {
     "constant": (
         [np.ones_like],
-        r"'age, ones_like' is 1.0 for every row with weight. Leave it out",
-        {"function": "age, ones_like", "value": 1.0},
+        r"'age, ones_like' is on these values a linear combination of a constant.* Leave it out",
+        {"function": "age, ones_like"},
     ),
     "dependent": (
         [square, np.negative, lambda v: 2 * v + square(v)],
@@ -223,7 +223,7 @@ REFUSED = {
     ),
     "too far apart": (
         lambda v: np.where(v > 40, 1.7e308, -1.7e308),
-        "values too far apart .* power of ten",
+        "is on these values a linear combination",
         {},
     ),
     "not a function": ([square, "linear"], "a list of functions", {}),
@@ -257,10 +257,10 @@ def test_knots_where_no_values_are_and_knots_too_near_are_refused():
         ):
             fit_basis(AGES, SHARES, knots=knots, name="age")
     with pytest.raises(
-        ParameterError, match=r"20\.0 and 20\.0\d* of the attribute are too close"
+        ParameterError, match=r"knots of the attribute are too close: \[20\.0, 20\.0"
     ) as caught:
         fit_basis(AGES, SHARES, knots=[20.0, np.nextafter(20.0, 21.0), 60.0])
-    assert caught.value.facts["knots"] == (20.0, np.nextafter(20.0, 21.0))
+    assert caught.value.facts["knots"] == [20.0, np.nextafter(20.0, 21.0), 60.0]
 
 
 @pytest.mark.parametrize("kind", ["linear", "spline"])

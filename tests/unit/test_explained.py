@@ -152,12 +152,11 @@ def test_moments_that_are_already_there_give_the_same():
     ("values", "row", "value"),
     [
         ([1, "old", "old"], 1, "old"),
-        ([True, False, True], 0, True),
         (np.array(["2000-01-01", "2001-01-01", "2002-01-01"], dtype="M8[D]"), 0, "2000-01-01"),
         ([1.0, 2.0, np.inf], 2, np.inf),
         (pd.Categorical(["a", "b", "a"]), 0, "a"),
     ],
-    ids=["text", "bool", "dates", "infinity", "categories"],
+    ids=["text", "dates", "infinity", "categories"],
 )
 def test_an_attribute_that_is_not_numeric_is_refused_with_its_column_row_and_value(
     values, row, value
@@ -186,5 +185,5 @@ def test_rows_that_do_not_fit_together_are_refused():
         explained_variation(pd.Series(y), pd.Series([1.0, 2.0, 3.0, 4.0], index=[3, 2, 1, 0]))
     with pytest.raises(InputError, match=r"the same value 2\.0 of the attribute"):
         explained_variation(y, [2, 2, 2, 2])
-    with pytest.raises(ParameterError, match=r"'ones_like' is 1\.0 for every row"):
+    with pytest.raises(ParameterError, match="'ones_like' is on these values a linear"):
         explained_variation(y, [1.0, 2.0, 3.0, 4.0], basis=np.ones_like)

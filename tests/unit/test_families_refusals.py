@@ -167,7 +167,7 @@ REFUSED = {
         sensitive_features={"sex": [None, *SEX[1:]]},
     ),
     "no value at all": case(
-        "none of the 10",
+        "10 of 10",
         "column",
         "count",
         kind=MissingValueError,

@@ -269,7 +269,7 @@ def test_mixed_types_are_named_with_two_rows(values, rows, types, library):
         (None, ShapeError),
         ([[1, 2], [3]], ShapeError),
         ([[1], 2], ShapeError),
-        (np.zeros(2, dtype=[("a", int), ("b", int)]), ShapeError),
+        (np.zeros(2, dtype=[("a", int), ("b", int)]), InputError),
         (np.zeros(2, dtype="V4"), InputError),
     ],
     ids=repr,

@@ -154,7 +154,7 @@ def test_new_probabilities_are_put_in_the_fitted_order(library, again):
     assert schema.read([[0.5, 0.5]], sensitive_features=["f"]).n_rows == 1
     with pytest.raises(UnseenError, match="'perhaps'"):
         schema.read(frame(library, {"perhaps": [0.125], "no": [0.875]}), sensitive_features=["m"])
-    with pytest.raises(ShapeError, match="2 classes"):
+    with pytest.raises(UnseenError, match="0, 1, 2, but the classes 'no', 'yes' were fitted"):
         schema.read([[0.5, 0.25, 0.25]], sensitive_features=["f"])
     with pytest.raises(ShapeError, match="were fitted"):
         schema.read(["no"], sensitive_features=["f"])
@@ -261,7 +261,6 @@ def test_numbers_of_every_library_are_one_attribute(library):
     [
         ([1, 2, "three", 4, 5], 2, "three"),
         (np.array(["1", "2", "3", "4", "5"]), 0, "1"),
-        ([1, True, 3, 4, 5], 1, True),
         ([1.5, None, 1, "x", 2], 3, "x"),
         ([1.0, 2.0, np.inf, 4.0, -np.inf], 2, np.inf),
         ([1, None, -(10**400), 2, 3], 2, -np.inf),

@@ -237,8 +237,14 @@ def fit_basis(
     else:
         remedy = 'Choose "linear", "spline", or pass functions of your own.'
         raise ParameterError(f"The basis {basis!r} is not known.", remedy=remedy, basis=basis)
-    origin, scale = _location_and_scale(raw, share, names, kind)
-    ready = (raw - origin) / scale
+    # Sums of numbers around 1 lose no digits. A function of the user's that is constant but for
+    # rounding is constant: dividing by infinity makes it 0, which is refused as dependent.
+    noise = 64 * np.finfo(np.float64).eps * np.abs(raw).max(axis=0) * (kind == "functions")
+    with np.errstate(over="ignore", invalid="ignore"):
+        origin = share @ raw
+        scale = np.abs(raw - origin).max(axis=0)
+        scale = np.where(scale > noise, scale, np.inf)
+        ready = (raw - origin) / scale
     transform = orthonormal(np.sqrt(share)[:, None] * (ready - share @ ready), names, kind)
     # Last, so that the mean is 0 to the last digit: moments of exactly 0 need a mean of 0.
     centre = share @ times(ready, transform)
@@ -273,26 +279,6 @@ def _distribution(values: ArrayLike, weight: ArrayLike, name: str) -> tuple[Floa
     return numbers, share
 
 
-def _location_and_scale(
-    raw: Floats, share: Floats, names: tuple[str, ...], kind: Kind
-) -> tuple[Floats, Floats]:
-    """Return mean and reach of each function: sums of numbers around 1 lose no digits."""
-    origin = share @ raw
-    with np.errstate(over="ignore"):
-        scale: Floats = np.abs(raw - origin).max(axis=0)
-    # A function of the user's that is constant but for rounding is constant.
-    noise = 64 * np.finfo(np.float64).eps * np.abs(raw).max(axis=0) * (kind == "functions")
-    for name, reach, floor, value in zip(names, scale, noise, raw[0].tolist(), strict=True):
-        if reach <= floor:
-            leave = "Leave it out: no label is correlated with a constant."
-            remedy = OTHER_KNOTS if kind == "spline" else leave
-            raise _error(name, f"is {value!r} for every row with weight", remedy, value=value)
-        if not math.isfinite(reach):
-            remedy = "Divide it by a power of ten."
-            raise _error(name, "has values too far apart for a float", remedy, value=value)
-    return origin, scale
-
-
 def times(ready: Floats, transform: Floats) -> Floats:
     """Multiply by an upper triangular matrix, each row the same way whatever rows are beside it."""
     # Not by BLAS, which adds in an order that depends on the number of rows.
@@ -321,8 +307,8 @@ def orthonormal(factor: Floats, names: tuple[str, ...], kind: Kind) -> Floats:
     # With columns of length 1 the diagonal is the part of each function that is new.
     triangle = np.linalg.qr(factor / np.where(norm > 0, norm, 1), mode="r")
     new = np.abs(np.diag(triangle))
-    if (new < NEW_PART).any():
-        first = int(np.argmax(new < NEW_PART))
+    if not (new >= NEW_PART).all():
+        first = int(np.argmin(new >= NEW_PART))
         remedy = OTHER_KNOTS if kind == "spline" else "Leave it out: bounding the others bounds it."
         problem = (
             "is on these values a linear combination of a constant and the functions before it"
@@ -414,18 +400,11 @@ def knots_of(
         quantiles = np.linspace(0.05, 1 - 0.05, int(given)) - 1e-12
         place = np.searchsorted(np.cumsum(share), quantiles)
         used = np.unique(numbers[np.minimum(place, len(numbers) - 1)])
-        if len(used) < 2:
-            problem = f"All {int(given)} knots of {_attribute(name)} fall on {float(used[0])!r}."
-            remedy = 'Pass the knots themselves as increasing numbers, or `basis="linear"`.'
-            facts = {"knots": used.tolist(), "asked": int(given), "column": name}
-            raise ParameterError(problem, remedy=remedy, **facts)
-    gaps = np.diff(used) / (used[-1] - used[0])
-    nearest = int(np.argmin(gaps))
-    if not gaps[nearest] > 1e-14:  # they would be one knot to divided differences
-        pair = float(used[nearest]), float(used[nearest + 1])
-        problem = f"The knots {pair[0]!r} and {pair[1]!r} of {_attribute(name)} are too close."
-        remedy = "Pass knots that are farther apart, or transform the attribute."
-        raise ParameterError(problem, remedy=remedy, knots=pair, column=name)
+    # Knots that are closer would be one knot to divided differences.
+    if len(used) < 2 or np.diff(used).min() <= 1e-14 * (used[-1] - used[0]):
+        problem = f"The knots of {_attribute(name)} are too close: {used.tolist()}."
+        remedy = 'Pass increasing numbers that are farther apart, or `basis="linear"`.'
+        raise ParameterError(problem, remedy=remedy, knots=used.tolist(), column=name)
     return used, int(given) if number else len(used)
 
 

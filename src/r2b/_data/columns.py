@@ -186,27 +186,6 @@ def index_values(index: Any) -> Array:
     return np.asarray(index)
 
 
-def missing_rows(native: Any, library: str) -> Array:
-    """Tell of every row whether it has no value: null, None, NaN, NaT, pandas.NA or masked.
-
-    Examples
-    --------
-    >>> missing_rows(["a", None, float("nan")], "list")
-    array([False,  True,  True])
-    """
-    values = values_of(native, library)
-    if library == "list":
-        return missing_objects(values)
-    if not isinstance(values, np.ndarray):
-        if libraries.get_pyarrow().types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)  # a dictionary can hold a null itself
-        return np.asarray(values.is_null(nan_is_null=True), dtype=bool)
-    mask, array = np.ma.getmaskarray(values), np.asarray(values)
-    if array.dtype.kind in "fmM":
-        return np.asarray(mask | (array != array))
-    return np.asarray(mask | missing_objects(array)) if array.dtype.kind in "OT" else mask
-
-
 def missing_objects(values: Sequence[Any] | Array) -> Array:
     """Tell of every object whether it is missing."""
     values = values.tolist() if isinstance(values, np.ndarray) else values
@@ -254,8 +233,24 @@ class Column:
         return (self,)
 
     def missing(self) -> Array:
-        """Tell of every row whether it has no value."""
-        return missing_rows(self.native, self.library)
+        """Tell of every row whether it has no value: null, None, NaN, NaT, pandas.NA or masked.
+
+        Examples
+        --------
+        >>> Column(["a", None, float("nan")], "list").missing()
+        array([False,  True,  True])
+        """
+        values = values_of(self.native, self.library)
+        if self.library == "list":
+            return missing_objects(values)
+        if not isinstance(values, np.ndarray):
+            if libraries.get_pyarrow().types.is_dictionary(values.type):
+                values = values.cast(values.type.value_type)  # a dictionary can hold a null itself
+            return np.asarray(values.is_null(nan_is_null=True), dtype=bool)
+        mask, array = np.ma.getmaskarray(values), np.asarray(values)
+        if array.dtype.kind in "fmM":
+            return np.asarray(mask | (array != array))
+        return np.asarray(mask | missing_objects(array)) if array.dtype.kind in "OT" else mask
 
     def take(self, rows: Array) -> Column:
         """Return some rows, by number."""
@@ -468,8 +463,6 @@ def _of_array(native: Any, *, what: str) -> Column | Matrix:
 
 
 def _of_dimensions(array: Array, library: str, *, what: str) -> Column | Matrix:
-    if array.dtype.names is not None:
-        raise argument_error(what, "is a structured array", "Pass a dictionary of its columns.")
     if array.ndim not in (1, 2):
         remedy = "Pass one dimension (one value per row) or two (rows by columns)."
         found = f"has {array.ndim} dimensions, of shape {array.shape}"

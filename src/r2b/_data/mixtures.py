@@ -20,8 +20,8 @@ from r2b._data.arrays import (
 from r2b._data.attributes import Attribute
 from r2b._data.columns import Frame, Matrix
 from r2b._data.probabilities import Wording, as_matrix, checked
-from r2b._data.values import listed, repeated
-from r2b.errors import ParameterError, ShapeError, UnseenError, row_number, this_part
+from r2b._data.values import listed
+from r2b.errors import ShapeError, UnseenError, row_number, this_part
 
 GROUPS = Wording(
     "group",
@@ -171,45 +171,29 @@ def _given_names(attribute: Attribute, table: Frame | Matrix) -> tuple[str, ...]
     groups, place = attribute.groups, attribute.place
     if groups is None:
         return own
-    facts: dict[str, Any] = {"argument": attribute.argument, "column": attribute.name}
-    if isinstance(groups, (str, bytes)) or not isinstance(groups, Iterable):
-        problem = f"The groups of `{place}` are {groups!r}, which is not a list of names."
-        remedy = 'Pass one name per column, such as ["f", "m"].'
-        raise ParameterError(problem, remedy=remedy, parameter="groups", value=groups, **facts)
-    named, n_columns = tuple(str(name) for name in groups), len(table.columns)
-    twice = repeated(named)
-    if twice is not None:
-        problem = f"The groups of `{place}` name {twice!r} {named.count(twice)} times."
-        remedy = "Give every group a name of its own."
-        raise ShapeError(problem, remedy=remedy, group=twice, **facts)
-    if own is not None and own != named:
-        problem = (
-            f"The columns of `{place}` are named {listed(own)}, but groups says {listed(named)}."
+    listing = isinstance(groups, Iterable) and not isinstance(groups, (str, bytes))
+    named, n_columns = tuple(map(str, groups)) if listing else (), len(table.columns)
+    if len(set(named)) != n_columns or len(named) != n_columns or own not in (None, named):
+        called = "" if own is None else f", called {listed(own)}"
+        raise ShapeError(
+            f"The groups of `{place}` are {groups!r}, for {n_columns} columns{called}.",
+            remedy="Pass a different name for each column; leave out groups where the columns of a "
+            "frame have names.",
+            argument=attribute.argument,
+            column=attribute.name,
+            groups=groups,
         )
-        remedy = "Leave out groups, or name the columns of the frame after them."
-        raise ShapeError(problem, remedy=remedy, columns=own, groups=named, **facts)
-    if len(named) != n_columns:
-        problem = (
-            f"The membership in `{place}` has {n_columns} columns, but groups names {len(named)}."
-        )
-        facts |= {"n_columns": n_columns, "n_groups": len(named)}
-        raise ShapeError(problem, remedy="Give one name per column.", **facts)
     return named
 
 
 def _order(names: tuple[str, ...], given: bool, fitted: tuple[str, ...], what: str) -> list[int]:
     """Return the column of each fitted group; columns without names are taken in order."""
-    facts: dict[str, Any] = {"argument": what, "known": fitted}
-    if len(names) != len(fitted):
-        known = f"{len(fitted)} were fitted: {listed(fitted)}"
-        problem = f"The membership in `{what}` has {len(names)} groups, but {known}."
-        facts |= {"n_columns": len(names), "n_groups": len(fitted)}
-        raise ShapeError(problem, remedy="Pass one column per fitted group.", **facts)
-    if not given:
-        return list(range(len(fitted)))
-    unknown = next((name for name in names if name not in fitted), None)
-    if unknown is not None:
-        problem = f"The group {unknown!r} of `{what}` is not among the fitted {listed(fitted)}."
-        remedy = "Name the columns after the fitted groups."
-        raise UnseenError(problem, remedy=remedy, value=unknown, **facts)
-    return [names.index(name) for name in fitted]
+    if len(names) != len(fitted) or (given and set(names) != set(fitted)):
+        raise UnseenError(
+            f"The groups of `{what}` are {listed(names)}, but {listed(fitted)} were fitted.",
+            remedy="Pass one column per fitted group, with its name.",
+            argument=what,
+            value=names,
+            known=fitted,
+        )
+    return [names.index(name) for name in fitted] if given else list(range(len(fitted)))

@@ -31,9 +31,6 @@ def numbers_of(
     what: str,
     remedy: str,
     kind: type[InputError] = InputError,
-    *,
-    booleans: bool = True,
-    huge: bool = True,
 ) -> Array:
     """Return a column as NumPy numbers, missing ones as NaN.
 
@@ -44,41 +41,28 @@ def numbers_of(
         How the column is called in an error about a value that is no number, and what to do then.
     kind : type
         Of this error.
-    booleans : bool, default True
-        Whether true and false are 1 and 0.
-    huge : bool, default True
-        Whether a whole number beyond what a float can hold is infinite.
     """
-
-    def error(row: int, value: Any) -> InputError:
-        row = row_number(row)
-        holds = f"{value!r} ({type_word(value)})"
-        problem = f"In {what}, row {row} holds {holds}, which is not a number."
-        return kind(problem, remedy=remedy, column=what, row=row, value=value)
-
     values = values_of(column.native, column.library)
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
     array = np.asarray(values)
-    if column.library == "list" and (array.dtype.kind not in "fiub" or not booleans):
-        array = as_objects(values)  # NumPy turns [1, "a"] into text and [1, True] into numbers
-    if array.dtype.kind in ("fiub" if booleans else "fiu"):
+    if array.dtype.kind in "fiub":
         return array
-    if array.dtype.kind not in "OUSTb":
-        raise error(0, plain_value(array[0]))
+    if column.library == "list":
+        array = as_objects(values)  # NumPy turns [1, "a"] into text
     numbers = np.empty(len(array), dtype=np.float64)
-    for row, value in enumerate(array.tolist()):
-        # Python reads "0.5" as a number
-        if isinstance(value, (str, bytes) if booleans else (str, bytes, bool)):
-            raise error(row, value)
+    for row, value in enumerate(array):
         try:
+            if array.dtype.kind != "O" or isinstance(value, (str, bytes)):
+                raise TypeError  # Python reads "0.5" as a number
             numbers[row] = np.nan if is_missing(value) else float(value)
-        except OverflowError as cause:  # a whole number beyond what a float can hold
-            if not huge:
-                raise error(row, plain_value(value)) from cause
+        except OverflowError:  # a whole number beyond what a float can hold
             numbers[row] = np.inf if value > 0 else -np.inf
         except (TypeError, ValueError) as cause:
-            raise error(row, plain_value(value)) from cause
+            value, place = plain_value(value), row_number(row)
+            holds = f"{value!r} ({type_word(value)})"
+            problem = f"In {what}, row {place} holds {holds}, which is not a number."
+            raise kind(problem, remedy=remedy, column=what, row=place, value=value) from cause
     return numbers
 
 
@@ -237,7 +221,7 @@ def read_continuous(
     if not known:
         refuse_all_missing(gaps, what)
     remedy = "Pass one number per row, or the column without Continuous if it holds categories."
-    numbers = numbers_of(column, what, remedy, booleans=False).astype(np.float64)
+    numbers = numbers_of(column, what, remedy).astype(np.float64)
     row, count = first_and_count(np.isinf(numbers))
     if count:
         value, row, remedy = float(numbers[row]), row_number(row), "Correct or drop these rows."

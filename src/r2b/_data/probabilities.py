@@ -129,7 +129,6 @@ def _numbers(column: Column, what: str, wording: Wording) -> Array:
         column,
         f"column {column.name!r} of `{what}`" if column.name else f"`{what}`",
         wording.numbers_needed,
-        huge=False,
     )
 
 
@@ -314,21 +313,18 @@ def decode_like(found: Frame | Matrix, classes: Array) -> Vocabulary:
 
 def order_columns(found: Frame | Matrix, vocabulary: Vocabulary, *, what: str) -> Frame | Matrix:
     """Put the columns of a frame in the order of the fitted classes; a matrix stays."""
-    n_columns, n_classes = len(found.columns), len(vocabulary)
-    if n_columns != n_classes:
-        remedy = "Pass one column of probabilities per fitted class."
-        problem = f"has {n_columns} columns, but {n_classes} classes were fitted"
-        raise argument_error(what, problem, remedy, n_columns=n_columns, n_classes=n_classes)
-    if isinstance(found, Matrix) or all(map(same_class, found.names, vocabulary.values)):
+    n_classes, classes = len(vocabulary), vocabulary.values
+    fits = len(found.columns) == n_classes
+    if fits and (isinstance(found, Matrix) or all(map(same_class, found.names, classes))):
         return found
-    where = class_places(found.names, vocabulary.values)
-    odd = next((j for j, k in enumerate(where) if k < 0 or k in where[:j]), None)
-    if odd is not None:
-        unknown = plain_value(found.names[odd])
-        known = [plain_value(value) for value in vocabulary.values]
-        problem = f"has a column {unknown!r}, which is not among the fitted classes {listed(known)}"
-        remedy = "Name the columns after the fitted classes."
-        raise argument_error(what, problem, remedy, UnseenError, value=unknown, known=known)
+    names = np.arange(len(found.columns)) if isinstance(found, Matrix) else found.names
+    where = class_places(names, classes)
+    if not fits or sorted(where) != list(range(n_classes)):
+        problem = f"has the columns {listed(names)}, but the classes {listed(classes)} were fitted"
+        remedy = "Pass one column of probabilities per fitted class, called by its name."
+        known = classes.tolist()
+        raise argument_error(what, problem, remedy, UnseenError, value=names.tolist(), known=known)
+    assert isinstance(found, Frame)
     order = [where.index(k) for k in range(n_classes)]
     columns = tuple(found.columns[j] for j in order)
     native = {column.name: column.native for column in columns}

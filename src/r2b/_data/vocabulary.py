@@ -131,25 +131,17 @@ class Vocabulary:
             A row has no value, and the vocabulary has no code for it.
         """
         column = column if isinstance(column, Column) else column_of(column, what=what)
-        missing = column.missing() if self.has_missing else None
-        if missing is None or not missing.any():
-            return self._known(*factorize(column, what=what), None, what)
-        kept = np.flatnonzero(~missing)
-        known = np.zeros(0, np.uint8)
-        if len(kept):
-            known = self._known(*_factorize_rows(column, kept, what=what), kept, what)
-        return with_missing(known, missing, len(self))
-
-    def _known(self, codes: Array, values: Array, kept: Array | None, what: str) -> Array:
-        """Turn codes of found values into codes of known ones; ``kept`` are their rows."""
-        known = np.array([self._places.get(key_of(value), -1) for value in values])
+        codes, values, gaps = _codes(column, what=what, keep_missing=self.has_missing)
+        known = np.array(
+            [self._places.get(key_of(value), -1) for value in values] + [len(self)] * gaps
+        )
         if (known < 0).any():
-            place, count = first_and_count((known < 0)[codes])
-            row = place if kept is None else int(kept[place])
-            raise self._unseen(values[codes[place]], row, count, what)
+            row, count = first_and_count((known < 0)[codes])
+            raise self._unseen(values[codes[row]], row, count, what)
+        dtype = smallest_unsigned(self.n_codes)
         if np.array_equal(known, np.arange(len(known))):
-            return codes.astype(smallest_unsigned(len(self)), copy=False)
-        return known.astype(smallest_unsigned(len(self)))[codes]
+            return codes.astype(dtype, copy=False)
+        return known.astype(dtype)[codes]
 
     def _unseen(self, found: Any, row: int, count: int, what: str) -> UnseenError:
         value, word, row = plain_value(found), type_word(found), row_number(row)
@@ -273,14 +265,9 @@ def read_vocabulary(
     >>> read_vocabulary(Column(["b", None, "a"], "list"), what="sex", keep_missing=True)
     (array([1, 2, 0], dtype=uint8), Vocabulary(['a', 'b'], has_missing=True))
     """
-    missing = column.missing() if keep_missing else np.zeros(1, dtype=bool)
-    has_missing = bool(missing.any())
-    if has_missing:
-        refuse_all_missing(missing, what)
-        codes, values = _factorize_rows(column, np.flatnonzero(~missing), what=what)
-        codes = with_missing(codes, missing, len(values))
-    else:
-        codes, values = factorize(column, what=what)
+    codes, values, has_missing = _codes(column, what=what, keep_missing=keep_missing)
+    if not len(values):
+        refuse_all_missing(codes == 0, what)
     if column.library in ("numpy", "list"):
         return codes, Vocabulary(values, has_missing=has_missing)
     native = take(column.native, column.library, first_rows(codes, len(values) + has_missing))
@@ -288,14 +275,21 @@ def read_vocabulary(
     return codes, Vocabulary(values, native, *facts)
 
 
-def _factorize_rows(column: Column, rows: Array, *, what: str) -> tuple[Array, Array]:
-    """Factorize some rows of a column; an error names rows of the whole."""
-    try:
-        return factorize(column.take(rows), what=what)
-    except MixedTypeError as error:
-        facts: dict[str, Any] = error.facts
-        pair = [int(rows[row]) for row in facts["rows"]]
-        raise _mixed_error(what, pair, facts["values"], facts["types"]) from None
+def _codes(column: Column, *, what: str, keep_missing: bool) -> tuple[Array, Array, bool]:
+    """Return codes, distinct values, and whether rows without a value have the last code."""
+    missing = column.missing() if keep_missing else np.zeros(1, dtype=bool)
+    if not missing.any():
+        return *factorize(column, what=what), False
+    rows = np.flatnonzero(~missing)
+    codes, values = np.zeros(0, np.uint8), np.zeros(0)
+    if len(rows):
+        try:
+            codes, values = factorize(column.take(rows), what=what)
+        except MixedTypeError as error:  # names rows of those that were taken
+            facts: dict[str, Any] = error.facts
+            pair = [int(rows[row]) for row in facts["rows"]]
+            raise _mixed_error(what, pair, facts["values"], facts["types"]) from None
+    return with_missing(codes, missing, len(values)), values, True
 
 
 def with_missing(codes: Array, missing: Array, n_values: int) -> Array:
@@ -314,10 +308,7 @@ def with_missing(codes: Array, missing: Array, n_values: int) -> Array:
 def refuse_all_missing(missing: Array, what: str) -> None:
     """Raise where no row has a value."""
     if missing.all():
-        n_rows, remedy = len(missing), "Leave this column out, or check that it is the right one."
-        facts = {"column": what, "row": 0, "count": n_rows, "n_rows": n_rows}
-        problem = f"In `{what}`, none of the {n_rows} rows has a value."
-        raise MissingValueError(problem, remedy=remedy, **facts)
+        refuse_missing(missing, what, "Leave this column out, or check that it is the right one.")
 
 
 def factorize(column: Column, *, what: str) -> tuple[Array, Array]:
@@ -416,8 +407,6 @@ def of_numpy(array: Array, what: str) -> tuple[Array, Array]:
         refuse_missing(np.isnat(array), what)
         codes, present = compact_integers(array.view(array.dtype.str[0] + "i8"))
         return codes, present.view(array.dtype)
-    if kind == "c":
-        raise complex_error(what)
     if kind in "US":
         return encode_text(array)
     if kind in "OUST":
@@ -543,17 +532,8 @@ def uniform_family(values: Sequence[Any] | Array, *, what: str) -> str:
         raise _mixed_error(what, pair, [plain[row] for row in pair], list(seen)[:2])
     (family,) = families
     if family == "complex":
-        raise complex_error(what)
+        raise name_error(what, "are complex numbers")
     return family
-
-
-def complex_error(what: str) -> InputError:
-    """Build the error for complex numbers."""
-    return InputError(
-        f"The values of `{what}` are complex numbers.",
-        remedy="Pass real numbers or class names.",
-        column=what,
-    )
 
 
 def _mixed_error(what: str, rows: Any, values: Any, types: Any) -> MixedTypeError:
