@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Array, frozen, plain_value
-from r2b._data.attributes import CONTROL, SENSITIVE, place_of
+from r2b._data.attributes import CONTROL, SENSITIVE
 from r2b._data.cells import WHAT as GROUPS
 from r2b._data.cells import Cells, Layout, layout_from_json, read_cells, read_known_cells
 from r2b._data.columns import (
@@ -393,17 +393,11 @@ def read(
 def combine(labels: Labels, groups: Cells, sample_weight: Any) -> Dataset:
     """Put labels, groups and weights together, after checking that they are of the same rows."""
     refuse_lengths(WHAT, labels.n_rows, GROUPS, groups.n_rows)
-    indexes = [(WHAT, labels.vocabulary.index)]
-    for j, (name, vocabulary) in enumerate(zip(groups.columns, groups.vocabularies, strict=True)):
-        argument = SENSITIVE if j < groups.n_sensitive else CONTROL
-        indexes.append(
-            (
-                argument if j in (0, groups.n_sensitive) else place_of(argument, name),
-                vocabulary.index,
-            )
-        )
+    arguments = [SENSITIVE] * groups.n_sensitive + [CONTROL] * groups.n_control
+    indexes = [each.index for each in groups.vocabularies]
+    named = ((WHAT, labels.vocabulary.index), *zip(arguments, indexes, strict=True))
     if sample_weight is None:
-        return Dataset(labels, groups, index=refuse_other_index(*indexes))
-    weight, index = read_weights_with(sample_weight, labels.n_rows, *indexes)
+        return Dataset(labels, groups, index=refuse_other_index(*named))
+    weight, index = read_weights_with(sample_weight, labels.n_rows, *named)
     refuse_weightless_table(weight)
     return Dataset(labels, groups, weight, index)

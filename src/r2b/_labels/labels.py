@@ -565,15 +565,24 @@ class FairLabels:
         """
         check_form(form)
         one_of("unseen", unseen, get_args(Unseen))
-        rule, data = self.rule, (y, sensitive_features, control_features, sample_weight, normalize)
+        rule, data = (
+            self.rule,
+            {
+                "sensitive_features": sensitive_features,
+                "control_features": control_features,
+                "sample_weight": sample_weight,
+                "normalize": normalize,
+            },
+        )
+        read = read_new if self.rows is None else self.rows.read
         try:
-            rows = read_new(rule, *data) if self.rows is None else self.rows.read(rule, *data)
+            rows = read(rule, y, data)
         except UnseenError:
             if unseen == "error":
                 raise
             classes = None if self.schema.is_soft else y
             rule = widened(self, classes, sensitive_features, control_features)
-            rows = read_new(rule, *data)
+            rows = read_new(rule, y, data)
         if form in ("soft", "expand"):
             return rows.soft(rule, np.float64) if form == "soft" else rows.expand(rule, None)
         method = rows.round if form == "round" else rows.sample
@@ -764,6 +773,6 @@ class FairLabels:
 
         Its layout is documented in docs/file-format.md.
         """
-        from r2b._labels.storage import save
+        from r2b._labels.storage import content_of, write_json
 
-        save(self, path)
+        write_json(content_of(self), path)

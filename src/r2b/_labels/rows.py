@@ -72,11 +72,9 @@ class LabelRows(ABC):
         """Repeat each row for its classes, with weights."""
         return self.in_memory().expand(rule, X)
 
-    def read(
-        self, rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool
-    ) -> LabelRows:
+    def read(self, rule: Rule, y: Any, data: dict[str, Any]) -> LabelRows:
         """Read new rows with the classes and groups of a rule."""
-        return read_new(rule, y, sensitive, control, weight, normalize)
+        return read_new(rule, y, data)
 
     def largest_changes(self, rule: Rule, n: int) -> list[Change]:
         """List the heaviest flows from an old to a new label; for class labels only."""
@@ -197,14 +195,9 @@ class MemoryRows(LabelRows):
         return rounding_bound(rule.families, data.cells, counts, weight, heaviest, data.n_classes)
 
 
-def read_new(
-    rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool
-) -> MemoryRows:
+def read_new(rule: Rule, y: Any, data: dict[str, Any]) -> MemoryRows:
     """Read new rows into memory with the classes and groups of a rule."""
-    known = {"sensitive_features": sensitive, "control_features": control, "sample_weight": weight}
-    return MemoryRows(
-        rule.schema.read(y, **known, normalize=normalize, known_crossings=rule.known_crossings)
-    )
+    return MemoryRows(rule.schema.read(y, **data, known_crossings=rule.known_crossings))
 
 
 def check_form(form: str) -> None:

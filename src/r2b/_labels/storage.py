@@ -8,7 +8,6 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,21 +31,19 @@ Result = TypeVar("Result")
 
 FORMAT, WEIGHTS, TAGS = "r2b-solution", "r2b-weights", "r2b-tags"
 VERSION = 1
+_PLAIN = ("prices", "lam", "unchanged", "costs", "table")  # parts of a rule
 
 
 def content_of(fair: FairLabels) -> dict[str, Any]:
     """Return everything but the rows as plain values, as the file holds them."""
+    rule = fair.rule.fitted
     content: dict[str, Any] = json_value(
         {
             "format": FORMAT,
             "version": VERSION,
-            "schema": fair.schema.to_json(),
-            "families": fair.families.to_json(),
-            "prices": fair.prices,
-            "lam": fair.lam,
-            "unchanged": fair.unchanged,
-            "costs": fair.costs,
-            "table": fair.table,
+            "schema": rule.schema.to_json(),
+            "families": rule.families.to_json(),
+            **{name: getattr(rule, name) for name in _PLAIN},
             "status": fair.status.value,
             "residual": fair.residual,
             "certificate": fair.certificate.to_json(),
@@ -56,11 +53,6 @@ def content_of(fair: FairLabels) -> dict[str, Any]:
         }
     )
     return content
-
-
-def save(fair: FairLabels, path: str | PathLike[str]) -> None:
-    """Write a result; the file appears whole or not at all."""
-    write_json(content_of(replace(fair, rule=fair.rule.fitted)), path)
 
 
 def write_json(content: dict[str, Any], path: str | PathLike[str]) -> None:
@@ -141,19 +133,14 @@ def read_json(path: str | PathLike[str]) -> Any:
     try:
         return json.loads(raw.decode("utf-8"), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as cause:
-        own = isinstance(cause, _RepeatedKeyError)
-        raise _refusal(path, str(cause) if own else "is not JSON") from cause
+        raise _refusal(path, f"is not JSON ({cause})") from cause
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _RepeatedKeyError(f"repeats a key: of {len(pairs)} only {len(found)} differ")
+        raise ValueError(f"repeats a key: of {len(pairs)} only {len(found)} differ")
     return found
-
-
-class _RepeatedKeyError(ValueError):
-    """A key comes twice in an object of JSON."""
 
 
 def in_words(cause: Exception) -> str:
@@ -189,24 +176,14 @@ def stored_result(
         raise _refusal(path, f"is damaged: {in_words(cause)}") from cause
 
 
-def content_of_tags(fair: FairTags) -> dict[str, Any]:
-    """Return everything but the rows as plain values, as the file holds them."""
-    return tags_content(fair.names.tolist(), [content_of(each) for each in fair.labels])
-
-
 def tags_content(names: Sequence[Any], tags: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the file of several tags, from what the files of each hold."""
     named = json_value(list(names))
     return {"format": TAGS, "version": VERSION, "names": named, "tags": list(tags)}
 
 
-def save_tags(fair: FairTags, path: str | PathLike[str]) -> None:
-    """Write fair tags; the file appears whole or not at all."""
-    write_json(content_of_tags(fair), path)
-
-
 def restored_tags(content: dict[str, Any]) -> FairTags:
-    """Restore tags from :func:`content_of_tags`."""
+    """Restore tags from :func:`tags_content`."""
     from r2b._labels.tags import FairTags
 
     names, tags = content["names"], content["tags"]

@@ -355,9 +355,9 @@ class FairTags:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything but the rows to one JSON file that ``r2b.load`` reads."""
-        from r2b._labels.storage import save_tags
+        from r2b._labels.storage import content_of, tags_content, write_json
 
-        save_tags(self, path)
+        write_json(tags_content(self.names.tolist(), list(map(content_of, self.labels))), path)
 
     def __str__(self) -> str:
         proof, many = self.certificate, 20

@@ -146,25 +146,27 @@ class TensorRows(LabelRows):
         tensor = torch.as_tensor(labels, dtype=dtype, device=self.y.device)
         return reading.array_of(tensor, self.library)
 
-    def read(
-        self, rule: Rule, y: Any, sensitive: Any, control: Any, weight: Any, normalize: bool
-    ) -> LabelRows:
+    def read(self, rule: Rule, y: Any, data: dict[str, Any]) -> LabelRows:
         """Read new rows; arrays of a device stay there."""
-        given = (reading.host_array(sensitive), reading.host_array(control))
-        weight = reading.host_array(weight)
+        normalize = data["normalize"]
+        given = {name: reading.host_array(data[name]) for name in data if name != "normalize"}
         if not reading.library_of(y):
-            return super().read(rule, y, *given, weight, normalize)
+            return super().read(rule, y, {**given, "normalize": normalize})
         labels = reading.tensor_of(y, what="y")
         reading.refuse_form(labels)
-        schema = rule.schema
+        schema, weight = rule.schema, given.pop("sample_weight")
         if labels.ndim == 1:
-            read = super().read(rule, labels.cpu().numpy(), *given, weight, normalize)
-            known = read.in_memory().dataset
+            known = schema.read(
+                labels.cpu().numpy(),
+                **given,
+                sample_weight=weight,
+                known_crossings=rule.known_crossings,
+            )
         else:
             # One row of the same width is checked in place of the matrix, which is on the device.
             row, classes = np.eye(1, labels.shape[1]), schema.classes
             read_known_labels(row, vocabulary=classes, soft=schema.is_soft, normalize=False)
-            cells = read_known_cells(*given, fitted=schema, known_crossings=rule.known_crossings)
+            cells = read_known_cells(**given, fitted=schema, known_crossings=rule.known_crossings)
             known = _beside(labels, classes, cells, weight)
             labels = reading.checked(labels, normalize=normalize)
         return TensorRows(labels, known, reading.library_of(y), labels.device)
