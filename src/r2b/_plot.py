@@ -453,29 +453,6 @@ def _write_beside(ax: Any, shown: Sequence[Measure]) -> None:
     ax.set_xlim(0, right)
 
 
-def one_of(names: Sequence[str], name: str) -> int:
-    """Return the place of a family by its name.
-
-    Raises
-    ------
-    ParameterError
-        There is none of this name.
-    """
-    if name not in names:
-        remedy = (
-            f"Name one of {', '.join(map(repr, names[:_ROWS]))}."
-            if names
-            else "Leave it out: no attribute has groups."
-        )
-        raise ParameterError(
-            f"There is no family called {name!r}.",
-            remedy=remedy,
-            family=name,
-            families=tuple(names),
-        )
-    return list(names).index(name)
-
-
 def percent(share: float) -> str:
     """Write a share as the reports do.
 

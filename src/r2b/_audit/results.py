@@ -22,7 +22,6 @@ from r2b._data.numbers import refuse_other_number
 from r2b._data.values import json_value, written
 from r2b._labels.summary import counted
 from r2b._plot import Measure, group_means, measures, percent, shorten
-from r2b._plot import one_of as place_of
 from r2b.metrics.chance import RARE, format_p_value
 from r2b.metrics.intervals import Interval
 
@@ -496,7 +495,9 @@ class Audit:
         """
         if family is not None or (len(self.families) == 1 and not self.continuous):
             names = [each.name for each in self.families]
-            return self.families[0 if family is None else place_of(names, family)].plot(ax)
+            if family is not None:
+                one_of("family", family, names)
+            return self.families[0 if family is None else names.index(family)].plot(ax)
 
         found = [
             Measure(

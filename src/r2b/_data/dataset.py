@@ -114,10 +114,9 @@ def read_known_labels(y: Any, *, vocabulary: Vocabulary, soft: bool, normalize: 
 
 
 def _soft_labels(found: Frame | Matrix, vocabulary: Vocabulary, normalize: bool) -> Labels:
-    matrix, is_copy = as_matrix(found, what=WHAT)
+    matrix = as_matrix(found, what=WHAT)
     return Labels(
-        vocabulary,
-        matrix=checked(matrix, vocabulary.values, is_copy=is_copy, what=WHAT, normalize=normalize),
+        vocabulary, matrix=checked(matrix, vocabulary.values, what=WHAT, normalize=normalize)
     )
 
 

@@ -141,16 +141,9 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
     assert isinstance(table, (Frame, Matrix))
     what, given = attribute.place, _given_names(attribute, table)
     names = given or tuple(str(j) for j in range(len(table.columns)))
-    matrix, is_copy = as_matrix(table, what=what, wording=GROUPS)
+    matrix = as_matrix(table, what=what, wording=GROUPS)
     partial = attribute.partial if fitted is None else fitted.partial
-    checked(
-        matrix,
-        names,
-        is_copy=is_copy,
-        what=what,
-        normalize=False,
-        wording=PARTS if partial else GROUPS,
-    )
+    checked(matrix, names, what=what, normalize=False, wording=PARTS if partial else GROUPS)
     if fitted is not None:
         order = _order(names, given is not None, fitted.groups, what)
         matrix, names = matrix[:, order], fitted.groups

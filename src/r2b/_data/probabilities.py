@@ -70,10 +70,8 @@ def row_blocks(matrix: Array) -> list[slice]:
     return parts_of(len(matrix), rows)
 
 
-def as_matrix(
-    found: Frame | Matrix, *, what: str, wording: Wording = CLASSES
-) -> tuple[Array, bool]:
-    """Return a table as float32 or float64, and whether that is a copy.
+def as_matrix(found: Frame | Matrix, *, what: str, wording: Wording = CLASSES) -> Array:
+    """Return a table as float32 or float64, without a copy where the library can.
 
     Raises
     ------
@@ -86,40 +84,30 @@ def as_matrix(
         and not np.ma.is_masked(found.array)
     ):
         array = np.asarray(found.array)
-        target = _floats_for(array.dtype.newbyteorder("="))
-        return (array, False) if array.dtype == target else (array.astype(target), True)
+        return array.astype(_floats_for(array.dtype.newbyteorder("=")), copy=False)
     # The first row tells the dtype, so that columns which must be converted are held one at a time.
     dtypes = [
         _numbers(replace(column, native=column.native[:1]), what, wording).dtype
         for column in found.columns
     ]
     target = _floats_for(np.result_type(*dtypes))
-    if isinstance(found, Frame) and all(dtype == target for dtype in dtypes) and _is_plain(found):
-        matrix = found.native.to_numpy()
-        return matrix, matrix.flags.writeable and not np.may_share_memory(
-            matrix, found.columns[0].native.to_numpy()
-        )
+    if (
+        isinstance(found, Frame)
+        and found.library in ("pandas", "polars")
+        and set(dtypes) == {target}
+    ):
+        whole: Array = found.native.to_numpy()
+        if whole.dtype == target:
+            return whole
     matrix = np.empty((len(found), len(found.columns)), dtype=target)
     for k, column in enumerate(found.columns):
         matrix[:, k] = _numbers(column, what, wording)
-    return matrix, True
+    return matrix
 
 
 def _floats_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return (
         dtype if dtype in TOLERANCE else np.dtype(np.float32 if dtype == np.float16 else np.float64)
-    )
-
-
-def _is_plain(found: Frame) -> bool:
-    """Tell whether the library can return the frame as one matrix, perhaps without a copy."""
-    if found.library == "pandas":
-        return all(
-            isinstance(column.native.dtype, np.dtype) and column.native.dtype.kind == "f"
-            for column in found.columns
-        )
-    return found.library == "polars" and all(
-        column.native.dtype.is_float() for column in found.columns
     )
 
 
@@ -136,7 +124,6 @@ def checked(
     matrix: Array,
     names: Sequence[Any] | Array,
     *,
-    is_copy: bool,
     what: str,
     normalize: bool,
     wording: Wording = CLASSES,
@@ -148,8 +135,6 @@ def checked(
     matrix : ndarray of shape (N, L), float32 or float64
     names : sequence of length L
         Of the columns, for errors.
-    is_copy : bool
-        Whether the memory is a copy made here, so that ``normalize`` need not make another.
     what : str
     normalize : bool
         Divide every row by its sum.
@@ -165,9 +150,7 @@ def checked(
     ------
     ProbabilityError
     """
-    result = (
-        np.empty(matrix.shape, dtype=matrix.dtype) if normalize and not is_copy else matrix.view()
-    )
+    result = np.empty(matrix.shape, dtype=matrix.dtype) if normalize else matrix.view()
     tolerance = TOLERANCE[matrix.dtype]
     with one_blas_thread(matrix.size):
         for rows in row_blocks(matrix):

@@ -77,7 +77,7 @@ def read_tags(Y: Any) -> Tags:
     names = np.asarray(class_names(found, what=WHAT))
     if repeated(names.tolist()) is not None:
         raise argument_error(WHAT, "names a tag twice", "Give every column a name of its own.")
-    matrix, _ = as_matrix(found, what=WHAT, wording=_WORDING)
+    matrix = as_matrix(found, what=WHAT, wording=_WORDING)
     wrong = ~((matrix >= 0) & (matrix <= 1))
     if wrong.any():
         row, place = (int(each[0]) for each in np.nonzero(wrong))

@@ -234,7 +234,8 @@ def one_of(name: str, value: object, options: Sequence[str]) -> None:
     >>> one_of("missing", "group", ("error", "group"))
     """
     if not isinstance(value, str) or value not in options:
-        remedy = f"Pass one of {', '.join(map(repr, options))}."
+        several = f"Pass one of {', '.join(map(repr, options))}."
+        remedy = several if options else "Leave it out: there is nothing to choose from."
         raise ParameterError(f"{name} is {value!r}.", remedy=remedy, **{name: value})
 
 

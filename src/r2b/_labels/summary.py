@@ -14,9 +14,9 @@ from r2b._constraints.families.doubts import listed
 from r2b._data.arrays import Array, Floats, Places
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import parts_of
-from r2b._data.values import written
+from r2b._data.values import one_of, written
 from r2b._labels.realised import Realised, promised_parity
-from r2b._plot import group_means, one_of, percent, shorten
+from r2b._plot import group_means, percent, shorten
 from r2b._solve.certificate import PROVEN
 from r2b.errors import RowsUnavailableError
 
@@ -420,7 +420,9 @@ def plot_means(fair: FairLabels, ax: Any, family: str | None) -> Any:
         ]
         place = int(largest_first(np.array(sizes), 1)[0])
     else:
-        place = one_of([each.name for each in found], family)
+        names = [each.name for each in found]
+        one_of("family", family, names)
+        place = names.index(family)
     chosen, before = found[place], apart(proof.means_before, place)
     moments = chosen.bound == "moments"
     numbers = [

@@ -191,7 +191,7 @@ class BlockCheck:
             )
         try:
             names = range(self.n_classes)
-            checked(labels, names, is_copy=False, what="labels", normalize=False, wording=_WORDING)
+            checked(labels, names, what="labels", normalize=False, wording=_WORDING)
             if len(weight):
                 read_weight(Column(weight, "numpy"), "`weight`")
         except InputError as error:

@@ -349,10 +349,10 @@ def _read_pair(
         y_true, vocabulary=vocabulary, soft=not isinstance(truth, Column), normalize=False
     )
     how: Any = {"what": "scores", "wording": _SCORES}
-    matrix, is_copy = as_matrix(found, **how)
+    matrix = as_matrix(found, **how)
     if distributions:
         names = vocabulary.values
-        return labels, checked(matrix, names, is_copy=is_copy, normalize=False, **how), index
+        return labels, checked(matrix, names, normalize=False, **how), index
     infinite = ~np.isfinite(matrix)
     if infinite.any():
         row, col = map(int, np.argwhere(infinite)[0])
