@@ -299,16 +299,18 @@ def _read_attribute(attribute: Attribute, missing: str) -> tuple[Array, AnyVocab
     column, what = attribute.arrived, attribute.called
     assert isinstance(column, Column)
     continuous = attribute.kind == CONTINUOUS
+    kept = missing == "exclude" or (missing == "group" and not continuous)
+    reader = read_continuous if continuous else read_vocabulary
     try:
-        if continuous:
-            return read_continuous(column, what=what, missing=missing)
-        codes, vocabulary = read_vocabulary(column, what=what, keep_missing=missing != "error")
+        codes, vocabulary = reader(column, what=what, keep_missing=kept)
     except MissingValueError as error:
-        if missing != "error":
+        if kept:
             raise
         choices = ("" if continuous else "`missing='group'` or ") + "`missing='exclude'`"
         remedy = f"{error.remedy} To keep them, use {choices} where it is offered."
         raise MissingValueError(error.problem, remedy=remedy, **error.facts) from None
+    if continuous:
+        return codes, vocabulary
     names = [str(plain_value(value)) for value in vocabulary.values]
     if vocabulary.has_missing and MISSING_NAME in names:
         row = int(np.argmax(codes == names.index(MISSING_NAME)))
@@ -392,8 +394,8 @@ def _read_known_attribute(
         return fitted.encode(mixtures, codes, what=what), replace(fitted, index=mixtures.index)
     assert isinstance(column, Column)
     if kind == CONTINUOUS:
-        missing = "exclude" if fitted.has_missing else "error"
-        codes, new = read_continuous(column, what=what, missing=missing, known=True)
+        kept = fitted.has_missing
+        codes, new = read_continuous(column, what=what, keep_missing=kept, known=True)
         if not known_crossings:
             return codes, new
         return fitted.encode(new.decode(codes), what=what), replace(fitted, index=new.index)

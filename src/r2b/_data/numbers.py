@@ -177,47 +177,36 @@ def refuse_weightless_table(weight: Array, n_rows: int | None = None) -> None:
 
 
 def read_continuous(
-    column: Column, *, what: str, missing: str, known: bool = False
+    column: Column, *, what: str, keep_missing: bool = False, known: bool = False
 ) -> tuple[Array, Vocabulary]:
     """Return the codes of a numeric column and its distinct values, as float64.
-
-    Rows without a value get the last code.
 
     Parameters
     ----------
     column : Column
     what : str
         How the column is called in an error.
-    missing : str
-        "error", "group" or "exclude"; only the last keeps rows without a value.
+    keep_missing : bool, default False
+        Give rows without a value the last code instead of refusing them.
     known : bool, default False
-        Whether these are new rows of an attribute that was fitted, in which rows without a value
-        have a code unless they are refused.
+        Whether these are new rows of an attribute that was fitted, which may all lack a value.
 
     Raises
     ------
     InputError
         A value is not a number, or infinite.
-    MissingValueError, ParameterError
+    MissingValueError
         A row has no value.
 
     Examples
     --------
-    >>> column = Column([39, 50, 39], "list")
-    >>> codes, vocabulary = read_continuous(column, what="age", missing="error")
+    >>> codes, vocabulary = read_continuous(Column([39, 50, 39], "list"), what="age")
     >>> codes, vocabulary.values
     (array([0, 1, 0], dtype=uint8), array([39., 50.]))
     """
     gaps = column.missing()
-    row, count = first_and_count(gaps)
-    if missing == "error":
+    if not keep_missing:
         refuse_missing(gaps, what, "Drop or fill these rows.")
-    elif missing == "group" and count:
-        problem = f"In `{what}`, {count} of {len(gaps)} rows have no value (the first is row {row})"
-        fault = ", and missing='group' has no group for them: the attribute is continuous."
-        remedy = "Pass `missing='exclude'`, or drop these rows."
-        facts = {"column": what, "row": row, "count": count}
-        raise ParameterError(problem + fault, remedy=remedy, parameter="missing", **facts)
     if not known:
         refuse_all_missing(gaps, what)
     remedy = "Pass one number per row, or the column without Continuous if it holds categories."
@@ -231,7 +220,7 @@ def read_continuous(
         raise InputError(problem, remedy=remedy, column=what, row=row, value=value, count=count)
     there = numbers[~gaps] if gaps.any() else numbers
     codes, values = of_numpy(there, what) if len(there) else (np.zeros(0, dtype=np.uint8), there)
-    has_missing = bool(gaps.any()) or (known and missing != "error")
+    has_missing = keep_missing and (known or bool(gaps.any()))
     if has_missing:
         codes = with_missing(codes, gaps, len(values))
     return codes, Vocabulary(values, index=column.index, has_missing=has_missing)

@@ -55,7 +55,7 @@ def refuse_unfitted(method: Any, attribute: str, rows: str) -> None:
 
 def read_numbers(column: Column, what: str) -> Floats:
     """Read a column of finite numbers, without gaps."""
-    codes, vocabulary = read_continuous(column, what=what, missing="error")
+    codes, vocabulary = read_continuous(column, what=what)
     return np.asarray(vocabulary.values[codes])
 
 

@@ -154,6 +154,6 @@ def _read_beside(y: Any, attribute: Any, sample_weight: Any) -> Dataset:
         (LABELS, labels.n_rows, labels.vocabulary.index), (WHAT, len(column), column.index)
     )
     what = f"column {column.name!r} of {WHAT}" if column.name else WHAT
-    codes, vocabulary = read_continuous(column, what=what, missing="error")
+    codes, vocabulary = read_continuous(column, what=what)
     groups = Cells((column.name,), (vocabulary,), np.arange(len(vocabulary))[:, None], codes=codes)
     return combine(labels, groups, sample_weight)
