@@ -70,7 +70,7 @@ def test_data_of_no_library_give_pandas_and_backend_chooses() -> None:
     for library, (_, kind) in KINDS.items():
         assert type(fair.to_frame(backend=library)) is kind
     with pytest.raises(
-        ParameterError, match=r"backend is 'excel'\. Choose among 'pandas', 'polars', 'pyarrow'"
+        ParameterError, match=r"backend is 'excel'\. Pass one of 'pandas', 'polars', 'pyarrow'"
     ):
         fair.to_frame(backend="excel")
     with pytest.raises(ParameterError, match=r"part is 'rows'\. Pass one of 'means'"):
@@ -165,7 +165,7 @@ def test_neither_pandas_nor_polars_names_the_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(
         MissingExtraError,
-        match=r"needs pandas or Polars.*pip install 'pandas>=.* 'polars>=.*, or pass backend='pyarrow'",
+        match=r"needs polars.*pip install 'pandas>=.* 'polars>=.*, or pass backend='pyarrow'",
     ):
         fair.to_frame()
     with pytest.raises(MissingExtraError, match=r"needs pandas, which is not installed"):

@@ -12,12 +12,11 @@ import numpy as np
 
 from r2b._data.arrays import as_objects, plain_value
 from r2b._data.dataset import Dataset
+from r2b._data.values import one_of
 from r2b._data.vocabulary import Vocabulary
-from r2b.errors import ParameterError, require
+from r2b.errors import require
 
 Backend = Literal["pandas", "polars", "pyarrow"]
-
-_NEED = "A frame of results needs"
 
 
 def library_of(data: Dataset) -> str:
@@ -81,16 +80,12 @@ def records(kind: type[Any], found: Iterable[Any]) -> dict[str, Any]:
     }
 
 
-def _chosen(backend: Backend | None, came_as: str) -> Backend:
-    known: tuple[Backend, ...] = get_args(Backend)
-    if backend is not None and backend not in known:
-        remedy = f"Choose among {', '.join(map(repr, known))}, or leave it out."
-        raise ParameterError(f"backend is {backend!r}.", remedy=remedy, backend=backend)
-    chosen = next((each for each in known if each == (backend or came_as)), None)
-    if chosen:
-        require(chosen, f"{_NEED} {chosen}", extra="frames")
-        return chosen
-    otherwise = ", or pass backend='pyarrow'"
-    fallback: Backend = "pandas" if find_spec("pandas") else "polars"
-    require(fallback, f"{_NEED} pandas or Polars", extra="frames", otherwise=otherwise)
-    return fallback
+def _chosen(backend: Backend | None, came_as: str) -> Any:
+    if backend is not None:
+        one_of("backend", backend, get_args(Backend))
+    known = came_as in get_args(Backend)
+    fallback = came_as if known else "pandas" if find_spec("pandas") else "polars"
+    library = backend or fallback
+    otherwise = "" if backend or known else ", or pass backend='pyarrow'"
+    require(library, f"A frame of results needs {library}", extra="frames", otherwise=otherwise)
+    return library

@@ -71,9 +71,6 @@ class Mixtures:
     def __len__(self) -> int:
         return len(self.matrix)
 
-    def __repr__(self) -> str:
-        return f"Mixtures({len(self)} of {', '.join(map(repr, self.groups))})"
-
     @property
     def n_codes(self) -> int:
         """The number of codes, D."""

@@ -167,14 +167,7 @@ def to_plain(values: Array) -> dict[str, Any]:
         if family == "timedelta" or (
             family == "datetime" and not all(isinstance(value, datetime.date) for value in values)
         ):
-            return to_plain(
-                np.array(
-                    [
-                        np.datetime64(v) if family == "datetime" else np.timedelta64(v)
-                        for v in values
-                    ]
-                )
-            )
+            return to_plain(np.array(list(values), "m8" if family == "timedelta" else "M8"))
         # Objects of a type that JSON does not know are kept as they are written; a vocabulary
         # compares them in that form.
         dtype, kind = (

@@ -90,9 +90,6 @@ class Vocabulary:
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", frozen(self.values))
 
-    def __getstate__(self) -> dict[str, Any]:  # without what is computed again
-        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
-
     def __len__(self) -> int:
         return len(self.values)
 

@@ -163,36 +163,27 @@ def largest_first(values: Floats, n: int, scale: float = 1.0) -> Places:
 
 def mean_changes(fair: FairLabels, n: int) -> list[MeanChange]:
     """List the ``n`` group means that change most; if there are only moments, the moments."""
-    moments, proof = _only_moments(fair), fair.certificate
-    places = np.concatenate(
-        [
-            np.arange(each.groups.start, each.groups.stop)
-            for each in fair.families.members
-            if moments or not isinstance(each.bound, MomentBound)
-        ]
-    )
-    size = np.abs(proof.means - proof.means_before)[places]
-    row, label = np.unravel_index(largest_first(size.ravel(), n), size.shape)
-    return [
-        MeanChange(
-            *_names(fair, group, k),
-            float(proof.means_before[group, k]),
-            float(proof.means[group, k]),
-        )
-        for group, k in zip(places[row].tolist(), label.tolist(), strict=True)
-        if abs(proof.means[group, k] - proof.means_before[group, k]) > NEGLIGIBLE
-    ]
+    before, after = fair.certificate.means_before, fair.certificate.means
+    size = np.abs(after - before)
+    if not _only_moments(fair):
+        for member in fair.families.members:
+            size[member.groups] *= not isinstance(member.bound, MomentBound)
+    found = _largest_entries(size, n, NEGLIGIBLE)
+    return [MeanChange(*_names(fair, *at), float(before[at]), float(after[at])) for at in found]
 
 
 def costliest_constraints(fair: FairLabels, n: int) -> list[ConstraintCost]:
     """List the ``n`` entries of the prices that cost most."""
-    rate = np.abs(fair.prices) * fair.families.share[:, None]
-    groups, labels = np.unravel_index(largest_first(rate.ravel(), n), rate.shape)
-    return [
-        ConstraintCost(*_names(fair, group, k), float(fair.prices[group, k]), float(rate[group, k]))
-        for group, k in zip(groups.tolist(), labels.tolist(), strict=True)
-        if rate[group, k] > 0
-    ]
+    prices, rate = fair.prices, np.abs(fair.prices) * fair.families.share[:, None]
+    found = _largest_entries(rate, n, 0.0)
+    return [ConstraintCost(*_names(fair, *at), float(prices[at]), float(rate[at])) for at in found]
+
+
+def _largest_entries(size: Floats, n: int, least: float) -> list[tuple[int, int]]:
+    """Return group and outcome of the largest entries of a table, if they are above a number."""
+    rows, columns = np.unravel_index(largest_first(size.ravel(), n), size.shape)
+    places = zip(rows.tolist(), columns.tolist(), strict=True)
+    return [place for place in places if size[place] > least]
 
 
 def _name(names: Array, place: int) -> Any:
