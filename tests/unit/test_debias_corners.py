@@ -196,7 +196,7 @@ REFUSED = {
     "probability too large for a float": (
         {"y": [[10**400, 0]] * 300},
         errors.InputError,
-        "row 0 holds 1000",
+        "row 0 has the probability inf",
     ),
     "epsilon too large for a float": ({"epsilon": 10**400}, errors.ParameterError, "not a number"),
     "progress that is no function": (

@@ -144,7 +144,7 @@ def test_new_rows_that_do_not_fit_are_refused(y, groups, kind, pieces):
 
 def test_new_probabilities_that_do_not_fit_are_refused():
     fair = r2b.debias(SOFT, sensitive_features=GROUPS)
-    with pytest.raises(errors.ShapeError, match="3 columns, but 2"):
+    with pytest.raises(errors.UnseenError, match="columns 0, 1, 2, but"):
         fair.transform([[0.2, 0.3, 0.5]], sensitive_features=["f"])
     with pytest.raises(errors.ProbabilityError, match=r"row 0 sums to 0\.9"):
         fair.transform([[0.4, 0.5]], sensitive_features=["f"])
