@@ -177,7 +177,8 @@ class Parity:
         # The largest row sum bounds the largest eigenvalue, and for groups that count cells whole
         # it is that eigenvalue.
         if (self.design >= 0).all():
-            pairs = self.design.T @ (self.cell_share * self.design.sum(axis=1))
+            reached = self.design @ np.ones(self.n_groups)  # NumPy adds up short rows slowly
+            pairs = self.design.T @ (self.cell_share * reached)
         else:
             pairs = np.abs(self.design.T @ (self.cell_share[:, None] * self.design)).sum(axis=1)
         return most * float((pairs / self.share).max())

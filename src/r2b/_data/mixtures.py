@@ -152,7 +152,8 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
         codes = first.astype(smallest_unsigned(len(matrix)))
     else:
         codes, first = distinct_rows(matrix)
-    return codes, Mixtures(matrix[first], names, first, attribute.index, partial)
+    kept = matrix if len(first) == len(matrix) else matrix[first]
+    return codes, Mixtures(kept, names, first, attribute.index, partial)
 
 
 def _given_names(attribute: Attribute, table: Frame | Matrix) -> tuple[str, ...] | None:

@@ -224,9 +224,10 @@ class Source(ABC):
 
     def list_length(self, column: str) -> int | None:
         """Return the number of entries of the first list, 0 without rows; None without lists."""
-        batch = next(iter(self.batches([column])), None)
-        record = self.empty([column]) if batch is None else batch.record.slice(0, 1)
-        first, types = record.column(0), pyarrow().types
+        first, types = self.empty([column]).column(0), pyarrow().types
+        if any(test(first.type) for test in (types.is_null, types.is_list, types.is_large_list)):
+            batch = next(iter(self.batches([column])), None)  # the type tells no length
+            first = first if batch is None else batch.record.slice(0, 1).column(0)
         if types.is_fixed_size_list(first.type):
             return int(first.type.list_size)
         if types.is_list(first.type) or types.is_large_list(first.type):

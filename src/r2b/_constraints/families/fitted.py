@@ -200,7 +200,8 @@ class Mixture(Counting):
 
     def counted(self, cells: Layout) -> Flags:
         """Return which cells of the stratum may belong to a group at all."""
-        return self.stratum.of(cells) & self.design(cells).any(axis=1)
+        design = self.design(cells)
+        return self.stratum.of(cells) & (design @ np.ones(design.shape[1]) > 0)
 
     def design(self, cells: Layout) -> Floats:
         """Return the part of each cell in each group: its probability."""

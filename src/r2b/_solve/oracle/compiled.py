@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from r2b._data.arrays import Array, Flags, Floats
+from r2b._data.arrays import Array, Floats
 from r2b._data.compute import compiled, compiled_kernel
 from r2b._solve.oracle import reference
 from r2b._solve.oracle.blocks import CACHED, Block
@@ -21,7 +21,7 @@ _TILE = 2_048  # entries
 _FEW = 24  # classes up to which eight rows are settled at a time
 # part of all pairs of classes that a row may have for curvature pair by pair to be faster than
 # products of matrices
-_SPARSE = 1 / 16
+_SPARSE = 0.2
 
 _step, _step_eight = newton_steps()
 
@@ -169,15 +169,23 @@ def _evaluate(
         _settle(tile, n, n_classes, levels[first : first + n], lam)
         for row in range(n):
             level, square = levels[first + row], 0.0
-            for k in range(n_classes):
-                above = max(tile[row, k] - level, 0.0)
-                square += above * above
-                tile[row, k] = above
             own = weight[first + row] if weight.shape[0] > 0 else 1.0
+            if design.ndim == 1:
+                cell = design[first + row]
+                for k in range(n_classes):
+                    above = max(tile[row, k] - level, 0.0)
+                    square += above * above
+                    sums[cell, k] += own * above
+            else:
+                for k in range(n_classes):
+                    above = max(tile[row, k] - level, 0.0)
+                    square += above * above
+                    tile[row, k] = above
             # lam/2 |x|^2 - <x, v> with x = above / lam, hence <x, v> = |above|^2 / lam + level
             value -= own * (0.5 * square / lam + level)
-        some = slice(first, first + n)
-        _gather(design[some], weight[some], tile, n_classes, sums)
+        if design.ndim == 2:
+            some = slice(first, first + n)
+            _gather(design[some], weight[some], tile, n_classes, sums)
     return value
 
 
@@ -286,7 +294,7 @@ def _add_pairs(support: Array, cells: Array, weight: Array, table: Array) -> Non
         size = 0
         for k in range(n_classes):
             where[size] = k
-            size += support[i, k]
+            size += int(support[i, k])
         if size < 2:
             continue
         cell, own = cells[i], weight[i]
@@ -307,7 +315,7 @@ def _add_group_pairs(support: Array, counts: Array, weight: Array, table: Array)
         size = 0
         for k in range(n_classes):
             where[size] = k
-            size += support[i, k]
+            size += int(support[i, k])
         if size < 2:
             continue
         for g in range(n_groups):
@@ -327,7 +335,7 @@ def cell_curvature(block: Block, prices: Floats, lam: float) -> Floats:
     table = np.zeros((n_cells, n_classes, n_classes))
     products = np.zeros_like(table)
     for part in block.parts(n_classes):
-        support = answer(part, prices, lam) > 0
+        support = reference.supports(answer(part, prices, lam))
         if _is_sparse(support):
             _add_pairs(support, part.design, part.weights, table)
         else:
@@ -341,7 +349,8 @@ def group_curvature(block: Block, prices: Floats, lam: float, counts: Floats) ->
     table, start = np.zeros((n_classes, n_classes, n_groups**2)), 0
     products = np.zeros((n_groups, n_classes, n_groups, n_classes))
     for part in block.parts(n_classes):
-        support, mine = answer(part, prices, lam) > 0, counts[start : start + len(part)]
+        support = reference.supports(answer(part, prices, lam))
+        mine = counts[start : start + len(part)]
         if _is_sparse(support):
             _add_group_pairs(support, mine, part.weights, table)
         else:
@@ -353,11 +362,9 @@ def group_curvature(block: Block, prices: Floats, lam: float, counts: Floats) ->
     return products + by_group.transpose(2, 0, 3, 1)
 
 
-def _is_sparse(support: Flags) -> bool:
-    sizes = np.count_nonzero(support, axis=1).astype(np.float64)
-    return bool(sizes @ sizes <= _SPARSE * support.shape[1] ** 2 * len(support)) or (
-        support.shape[1] <= WIDTH
-    )
+def _is_sparse(support: Floats) -> bool:
+    sizes = reference.sizes_of(support)
+    return bool(sizes @ sizes <= _SPARSE * support.shape[1] ** 2 * len(support))
 
 
 def _tile(prices: Floats) -> Floats:

@@ -186,10 +186,8 @@ class Oracle:
         threads: int | None,
         kernel: KernelChoice,
     ) -> Oracle:
-        weight = rows.cell_weight
-        total = float(weight.sum())
-        if share is not None:
-            weight = share * total
+        total = float(block.weight.sum()) if len(block.weight) else float(len(block))
+        weight = rows.cell_weight if share is None else share * total
         # chosen once for all lanes: what pays is decided by the whole table
         # NumPy takes four times as long over a row that is in groups of its own
         entries = rows.entries * (1 if share is None else 4)

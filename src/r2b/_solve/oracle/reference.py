@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from r2b._data.arrays import Array, Flags, Floats
+from r2b._data.arrays import Array, Floats
 from r2b._data.compute import parts_of
 from r2b._solve.oracle.blocks import CACHED, Block, as_matrix
 
@@ -126,17 +126,27 @@ def cell_curvature(block: Block, prices: Floats, lam: float) -> Floats:
     n_cells, n_classes = prices.shape
     table = np.zeros((n_cells, n_classes, n_classes))
     for part in block.parts(n_classes):
-        add_cell_products(part, answer(part, prices, lam) > 0, table)
+        add_cell_products(part, supports(answer(part, prices, lam)), table)
     return table
 
 
-def add_cell_products(block: Block, support: Flags, table: Floats) -> None:
+def supports(answers: Floats) -> Floats:
+    """Return 1 where a row gives to a class and 0 elsewhere, as numbers to calculate with."""
+    return (answers > 0).astype(np.float64)
+
+
+def sizes_of(support: Floats) -> Floats:
+    """Return how many classes each row gives to; NumPy adds up short rows slowly."""
+    return support @ np.ones(support.shape[1])
+
+
+def add_cell_products(block: Block, support: Floats, table: Floats) -> None:
     """Add the curvature of rows with these supports to that of their cells."""
     order = np.argsort(block.design, kind="stable")
     ends = np.flatnonzero(np.diff(block.design[order].astype(np.int64))) + 1
     for rows in np.split(order, ends):
-        mine, own = support[rows].astype(np.float64), block.weights[rows]
-        scaled = mine * (own / mine.sum(axis=1))[:, None]
+        mine, own = support[rows], block.weights[rows]
+        scaled = mine * (own / sizes_of(mine))[:, None]
         table[block.design[rows[0]]] += np.diag(own @ mine) - scaled.T @ mine
 
 
@@ -151,16 +161,16 @@ def group_curvature(block: Block, prices: Floats, lam: float, counts: Floats) ->
     size = max(1, CACHED // (n_groups * n_classes))
     for rows in parts_of(len(block), size):
         part = block[rows]
-        add_group_products(part, answer(part, prices, lam) > 0, counts[rows], table)
+        add_group_products(part, supports(answer(part, prices, lam)), counts[rows], table)
     return table
 
 
-def add_group_products(block: Block, support: Flags, counts: Floats, table: Floats) -> None:
+def add_group_products(block: Block, support: Floats, counts: Floats, table: Floats) -> None:
     """Add the curvature of rows with these supports, by pairs of groups."""
     n_groups, n_classes, weights = table.shape[0], table.shape[1], block.weights
-    scaled = support * np.sqrt(weights / support.sum(axis=1))[:, None]
+    scaled = support * np.sqrt(weights / sizes_of(support))[:, None]
     factors = (counts[:, :, None] * scaled[:, None, :]).reshape(len(block), -1)
     pairs = counts[:, :, None] * (weights[:, None] * counts)[:, None, :]
-    own = pairs.reshape(len(block), -1).T @ support.astype(np.float64)
+    own = pairs.reshape(len(block), -1).T @ support
     table -= (factors.T @ factors).reshape(table.shape)
     np.einsum("gkhk->ghk", table)[:] += own.reshape(n_groups, n_groups, n_classes)
