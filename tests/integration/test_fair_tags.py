@@ -165,16 +165,18 @@ def test_each_tag_has_a_report_of_the_model(tmp_path):
         None, NEW, Y_NEW["dog"], sensitive_features=SEX_NEW, label_name="dog", date=False
     )
     assert whole.reports["dog"].facts == one.facts
-    assert [row["tag"] for row in whole.rows] == list(Y_NEW)
+    assert [row["tag"] for row in whole.facts["table"]] == list(Y_NEW)
     right = np.mean(model.predict(NEW) == np.asarray(Y_NEW), axis=0)
-    assert [row["accuracy"] for row in whole.rows] == pytest.approx(right.tolist())
-    assert max(row["disparity"] for row in whole.rows) == pytest.approx(
+    assert [row["accuracy"] for row in whole.facts["table"]] == pytest.approx(right.tolist())
+    assert max(row["disparity"] for row in whole.facts["table"]) == pytest.approx(
         demographic_parity_difference(
             model.predict(NEW), sensitive_features=SEX_NEW, multilabel=True
         )
     )
-    assert (tmp_path / "all.html").read_text(encoding="utf-8").count("<iframe") == len(whole.rows)
-    assert model.report(None, NEW, sensitive_features=SEX_NEW).rows[0]["accuracy"] is None
+    assert (tmp_path / "all.html").read_text(encoding="utf-8").count("<iframe") == len(
+        whole.facts["table"]
+    )
+    assert model.report(None, NEW, sensitive_features=SEX_NEW).facts["table"][0]["accuracy"] is None
 
 
 @pytest.mark.filterwarnings("ignore::r2b.errors.NotFairWarning")

@@ -311,3 +311,32 @@ def test_names_of_blanks_are_named_and_groups_below_their_family_are_short() -> 
     html = page.to_html()
     assert "(empty)" in html and "(blank)" in html
     assert '<th scope="col">women<span>' in html and "gender=women" in html
+
+
+LISTS = """[...document.querySelectorAll('table:not(.heat)')].map(each => {
+  const rows = [...each.tBodies[0].rows], shown = rows.filter(row => getComputedStyle(row).display !== 'none');
+  return [rows.length, shown.length, getComputedStyle(each.caption, '::after').content];
+})"""
+
+
+def test_long_lists_print_their_first_rows_and_say_so(
+    chromium: browser.Browser, tmp_path: Path
+) -> None:
+    town, job = (
+        RNG.choice([f"{name} {k}" for k in range(n)], N) for name, n in (("town", 24), ("job", 16))
+    )
+    report = predictions_report(job, sensitive_features={"town": town}, n_permutations=0, n_boot=0)
+    report.save(tmp_path / "wide.html")
+    page = chromium.open((tmp_path / "wide.html").as_uri())
+    on_screen = page.evaluate(LISTS)
+    assert [shown for _, shown, _ in on_screen] == [rows for rows, _, _ in on_screen]
+    page.send("Emulation.setEmulatedMedia", media="print")
+    printed = page.evaluate(LISTS)
+    assert max(rows for rows, _, _ in printed) == 24 * 16
+    for rows, shown, said in printed:
+        assert shown == min(rows, 40) and ("Printed: the first 40 rows" in said) == (rows > 40)
+    last = "th[aria-sort=ascending]"
+    ratios = f"[...document.querySelector('{last}').closest('table').tBodies[0].rows].map(row => row.lastElementChild.textContent)"
+    listed = [float(each) for each in page.evaluate(ratios)]
+    assert listed == sorted(listed)
+    page.close()

@@ -33,7 +33,7 @@ from r2b._solve.solvers import Status
 from r2b.errors import DataWarning, ParameterError, UnseenError
 
 if TYPE_CHECKING:
-    from r2b.report.tags import TagReport
+    from r2b.report.tables import TableReport
 
 TagForm = Literal["soft", "round", "sample"]
 Asks = TypeVar("Asks", Request, Family)
@@ -332,7 +332,7 @@ class FairTags:
 
     def report(
         self, path: str | PathLike[str] | None = None, *, form: TagForm = "soft", **options: Any
-    ) -> TagReport:
+    ) -> TableReport:
         """Write a report: a table of all tags, and the report of each.
 
         Parameters
@@ -344,7 +344,7 @@ class FairTags:
         **options
             As for :meth:`r2b.FairLabels.report`.
         """
-        from r2b.report.tags import report_of_tags
+        from r2b.report.tables import report_of_tags
 
         one_of("form", form, get_args(TagForm))
         seeds = seeds_of(options.pop("random_state", 0), self.names)

@@ -532,9 +532,9 @@ class RowWeights:
 
         Returns
         -------
-        WeightReport
+        r2b.report.tables.TableReport
         """
-        from r2b.report.weights import report_of_weights
+        from r2b.report.tables import report_of_weights
 
         report = report_of_weights(self, date)
         if path is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -162,42 +163,43 @@ def features_of(table: FileSource, names: Sequence[str]) -> Floats:
     InputError
         A column of text has more values than a model learns from.
     """
-    parts: list[Floats] = []
+    from sklearn.impute import SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    numbers: list[Floats] = []
+    texts: list[list[Any]] = []
+    width = 0
     for name in names:
-        try:
-            numbers = _numbers_in(table, [name])[name]
-            numeric = "string" not in str(numbers.type)
-        except InputError:
-            numeric = False
-        parts += _numbers(numbers) if numeric else _values(table.columns([name])[name], name)
-        if sum(part.size for part in parts) > 1 << 24:  # 128 MiB
-            problem = "The features have more values than the app takes."
+        with suppress(InputError):
+            column = _numbers_in(table, [name])[name]
+            if "string" not in str(column.type):
+                numbers.append(column.cast(pyarrow().float64()).to_numpy())
+                continue
+        texts.append(table.columns([name])[name].to_pylist())
+        distinct = len(set(texts[-1]))
+        width += distinct
+        if distinct > 100:
             raise InputError(
-                problem, remedy="Choose fewer columns, or use Python.", control="features"
+                f"The column {name!r} has {distinct:,} different texts, "
+                "and a feature may have 100.",
+                remedy="Leave it out, or put its values into fewer groups first.",
+                control="features",
+                column=name,
             )
-    return np.column_stack(parts)
-
-
-def _numbers(column: Any) -> list[Floats]:
-    values = np.asarray(column.cast(pyarrow().float64()).to_numpy(), np.float64)
-    gaps = np.isnan(values)
-    known = values[~gaps] if not gaps.all() else np.zeros(1)
-    scaled = (np.where(gaps, known.mean(), values) - known.mean()) / (known.std() or 1.0)
-    return [scaled, gaps.astype(np.float64)] if gaps.any() else [scaled]
-
-
-def _values(column: Any, name: str) -> list[Floats]:
-    coded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    if len(coded.dictionary) > 100:
-        raise InputError(
-            f"The column {name!r} has {len(coded.dictionary):,} different texts, "
-            "and a feature may have 100.",
-            remedy="Leave it out, or put its values into fewer groups first.",
-            control="features",
-            column=name,
-        )
-    codes = coded.indices.to_numpy(zero_copy_only=False)
-    return [(codes == place).astype(np.float64) for place in range(len(coded.dictionary))]
+    if (table.n_rows or 0) * (2 * len(numbers) + width) > 1 << 24:  # 128 MiB
+        problem = "The features have more values than the app takes."
+        remedy = "Choose fewer columns, or use Python."
+        raise InputError(problem, remedy=remedy, control="features")
+    parts: list[Floats] = []
+    if numbers:
+        known = SimpleImputer(add_indicator=True, keep_empty_features=True)
+        scaled = make_pipeline(known, StandardScaler())
+        parts.append(scaled.fit_transform(np.stack(numbers, axis=1)))
+    if texts:
+        values = np.array(texts, dtype=object).T
+        parts.append(OneHotEncoder(sparse_output=False).fit_transform(values))
+    return np.hstack(parts)
 
 
 def _extended(table: FileSource, names: Sequence[str], probabilities: Floats) -> FileSource:

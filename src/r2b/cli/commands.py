@@ -27,6 +27,7 @@ from click.core import ParameterSource
 import r2b
 from r2b import Audit, FairLabels, Scan
 from r2b._constraints.bounds import PARAMETERS
+from r2b._data.vocabulary import Vocabulary
 from r2b._files import AtomicWriter, did_you_mean, table_of
 from r2b._files.formats import format_for
 from r2b._files.paths import is_device
@@ -38,10 +39,10 @@ from r2b._labels.storage import tags_content
 from r2b._labels.summary import summarize
 from r2b._labels.tags import FairTags, seeds_of
 from r2b._labels.task import Task
-from r2b._verify.record import Record, beside, encoded, reads_again, record_of
+from r2b._verify.record import beside, encoded, reads_again, record_of
 from r2b.cli import options, output
 from r2b.cli.options import argument, takes
-from r2b.cli.output import Exit, Meter, one_line, print_json, print_text, spelled
+from r2b.cli.output import Done, Exit, Meter, one_line, print_json, spelled
 from r2b.cli.reading import (
     columns_of,
     command_line,
@@ -87,19 +88,17 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        with _notes(quiet=bool(ctx.params.get("quiet"))):
+        with _notes(quiet=ctx.meta["quiet"]):
             try:
-                return super().invoke(ctx)
+                done = super().invoke(ctx)
             except R2BError as error:
                 if "--debug" in ctx.obj:
                     traceback.print_exc()
-                output.print_error(
-                    type(error).__name__,
-                    error.code,
-                    *output.rendered(error),
-                    as_json=bool(ctx.params.get("as_json")),
-                )
+                problem, remedy = output.rendered(error)
+                kind, as_json = type(error).__name__, ctx.meta["json"]
+                output.print_error(kind, error.code, problem, remedy, as_json=as_json)
                 return output.code_of(error)
+            return Exit.DONE if done is None else output.print_done(done)
 
 
 @contextlib.contextmanager
@@ -169,7 +168,7 @@ def group() -> None:
 @takes(*options.DRAWS)
 @takes("largest", "max_disparity", *options.REPORTS, "report_epsilon", "force", *options.READING)
 @takes("max_unpacked", *options.PRINTING)
-def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
+def audit_command(data: str, **given: Any) -> Done:
     """Measure how far the labels in DATA are from parity, for every family of groups.
 
     DATA is a CSV, TSV, JSON Lines, Parquet, Arrow or Excel file, compressed or not; a folder or a
@@ -189,47 +188,36 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
       r2b audit adult.csv --label risk --sensitive sex --outcomes ordinal=low,middle,high
     """  # noqa: D301
     wanted, below = _reports(given, "epsilon")
-    names = "force", "epsilon", "largest", "max_disparity", "clusters"
-    force, epsilon, largest, limit, clusters = taken(given, names).values()
+    names = "epsilon", "largest", "max_disparity", "clusters", "outcomes"
+    epsilon, largest, limit, clusters, outcomes = taken(given, names).values()
     draws = {**_draws(given), "clusters": clusters}
-    with _opened(data, given, force, quiet or as_json) as (writer, meter, source):
-        _check_paths(writer, wanted)
+    with _opened(data, given, wanted) as (writer, meter, source):
         tags = tags_of(source.names, given)
         columns = columns_of(source, given)
         given["families"] = families_of(source.names, given)
         source.check([("--clusters", [clusters] if clusters else [])])
         scan = Scan(source)
-        if given["outcomes"]:
-            classes = read_classes(source, roles_of(source, **columns), given["missing"])
-            given["outcomes"] = outcomes_of(given["outcomes"], classes)
-        else:
-            del given["outcomes"]
-        if tags:
-            if wanted or clusters:
-                problem = "An audit of tags has no report, and takes no clusters."
-                remedy = "Use r2b debias, whose report has a part for each tag."
-                raise ParameterError(problem, remedy=remedy)
-            rows, each = (
-                rows_of_tags(source, columns, tags, given["missing"]),
-                {**given, **draws},
-            )
-            for name in ("normalize", "threads", "clusters"):
-                each.pop(name, None)
-            found = r2b.audit(**rows, **each, n_largest=largest)
-        else:
+        if outcomes:
+            classes = _classes(source, columns, given)
+            given["outcomes"] = outcomes_of(outcomes, classes)
+        if not tags:
             found = scan.audit(**columns, **given, **draws, n_largest=largest)
+        elif wanted or clusters:
+            problem = "An audit of tags has no report, and takes no clusters."
+            remedy = "Use r2b debias, whose report has a part for each tag."
+            raise ParameterError(problem, remedy=remedy)
+        else:
+            each = {**given, **draws, "n_largest": largest}
+            for name in ("normalize", "clusters"):
+                del each[name]
+            found = r2b.audit(**rows_of_tags(source, columns, tags), **each)
         if wanted:
             solving = {**given, "epsilon": epsilon, "progress": meter}
-            facts = _facts(scan, columns, solving, draws, found, below)
-            _write_reports(writer, wanted, [facts])
+            _write_reports(writer, wanted, [_facts(scan, columns, solving, draws, found, below)])
         writer.commit()
-    if as_json:
-        print_json(found.to_json() | {"data": source.name})
-    elif not quiet:
-        print_text(str(found))
-        _print_files(wanted)
     disparity = max((each.disparity for each in found.families), default=0.0)
-    return Exit.DONE if limit is None or disparity <= limit else Exit.NOT_REACHED
+    within = limit is None or disparity <= limit
+    return Done(found.to_json() | {"data": source.name}, str(found), wanted, within)
 
 
 @group.command("debias", short_help="Make the closest labels in parity.")
@@ -238,7 +226,7 @@ def audit_command(data: str, as_json: bool, quiet: bool, **given: Any) -> int:
 @takes("new_table", "output_format")
 @takes("form", "random_state", "key", "new_column", "certificate", *options.REPORTS, "force")
 @takes(*options.SOLVER, *options.READING, "max_unpacked", *options.PRINTING)
-def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: Any) -> int:
+def debias_command(data: str, output: str, **given: Any) -> Done:
     """Make the closest labels in parity, and write DATA with them in new columns.
 
     Rows keep their order and all other columns stay as they are. The certificate goes beside the
@@ -261,21 +249,21 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
       r2b debias images.csv --labels 'tag_*' --multilabel --sensitive gender -o fair.csv
       cat people.jsonl | r2b debias - --label job --sensitive sex --output - > fair.jsonl
     """  # noqa: D301
-    _refuse_two_on_output(output, as_json)
+    _refuse_two_on_output(output)
     piped = output == "-" or is_device(Path(output))
     wanted, below = _reports(given)
-    names = "form", "output_format", "new_column", "force", "random_state", "key", "certificate"
-    form, shape_name, new_column, force, random_state, keys, proof = taken(given, names).values()
-    undrawn = form not in ("round", "sample") and f"labels of the form {form!r} are not drawn"
+    names = "form", "output_format", "new_column", "random_state", "key", "certificate"
+    form, shape_name, new_column, random_state, keys, proof = taken(given, names).values()
+    drawn = form in ("round", "sample")
+    undrawn = not drawn and f"labels of the form {form!r} are not drawn"
     refuse_idle({"key": undrawn, "random_state": not wanted and undrawn})
     reading = {"encoding": given["encoding"], "na": given["na"]}
     proof = beside(output) if proof is None and not piped else proof
-    paths = {"output": output, "certificate": proof, **wanted}
+    files = {"output": output, **({} if proof is None else {"certificate": proof}), **wanted}
     with ExitStack() as stack:
-        opened = _opened(data, given, force, quiet or as_json)
+        opened = _opened(data, given, files, table=True, pipe=True)
         writer, meter, source = stack.enter_context(opened)
         shape = shape_of(source, output, shape_name)
-        _check_paths(writer, paths, folder=source.listing.many, pipes="output")
         scan = Scan(source)
         tags = tags_of(source.names, given)
         columns = columns_of(source, given)
@@ -291,19 +279,23 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
             aside = stack.enter_context(AtomicWriter())
         written = write_into(aside, source, relabel, target, str(shape))
         meter.now("Measuring")
-        if form in ("round", "sample"):
+        if drawn:
             made = [replace(each, found=each.measured()) for each in made]
-        marks: list[str] = []
+        traces: list[dict[str, Any]] = [{}] * len(made)
         if proof is not None:
             meter.now("Checking")
             how = reads_again(source, shape, reading["encoding"], reading["na"])
             again = open_table(written, {**how, "sheet": None, "threads": given["threads"]})
-            records = [each.record(source, again, how) for each in made]
+            asked = [(each.asked, command_line(), each.found) for each in made]
+            records = [
+                record_of(source, each.relabel, again, how, *told)
+                for each, told in zip(made, asked, strict=True)
+            ]
             contents = [
                 record.content(each.fair) for record, each in zip(records, made, strict=True)
             ]
             writer.write(proof, encoded(tags_content(tags, contents) if tags else contents[0]))
-            marks = [record.fingerprints["labels"] for record in records]
+            traces = [_trace(each.fingerprints["labels"], output, proof) for each in records]
         if wanted:
             meter.now("Reporting")
             facts = [
@@ -316,21 +308,15 @@ def debias_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
                     below,
                     leaving=None if each.found is None else (form, each.found),
                     form=form,
-                    trace=_trace(marks[k], output, proof) if proof is not None else {},
+                    trace=trace,
                 )
-                for k, each in enumerate(made)
+                for each, trace in zip(made, traces, strict=True)
             ]
             _write_reports(writer, wanted, facts, tags)
         if piped:
             _copy(Path(written.root), output)
         writer.commit()
-    files = {name: path for name, path in paths.items() if path is not None}
-    if as_json:
-        found = _result_of_tags(made, tags, form) if tags else made[0].result(form)
-        print_json({**found, "files": files})
-    else:
-        _print_result(made, tags, form, files, quiet=quiet)
-    return Exit.DONE if all(each.fair.status.ok for each in made) else Exit.NOT_REACHED
+    return _debiased(made, tags, form, files)
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,14 +345,50 @@ class _Made:
         assert isinstance(rows, TableRows)
         return rows.measured(self.relabel, self.fair.certificate)
 
-    def record(self, source: FileSource, again: FileSource, how: dict[str, Any]) -> Record:
-        """Describe it for the certificate."""
-        told = self.asked, command_line(), self.found
-        return record_of(source, self.relabel, again, how, *told)
-
-    def result(self, form: str) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Return what was found, for ``--json``."""
-        return _result(self.fair, form, self.relabel.names, self.found)
+        fair, proof, found = self.fair, self.fair.certificate, self.found
+        held = {"disparity": proof.disparity, "excess": proof.excess}
+        # The disparity is that of the labels in the file; that of their probabilities is beside it.
+        numbers = {name: getattr(proof, name) for name in _NUMBERS}
+        if found is not None:
+            numbers |= {"disparity": found.disparity, "excess": found.excess}
+        return {
+            "classes": fair.classes,
+            "groups": fair.groups,
+            **numbers,
+            "probabilities": held,
+            "realised": None if found is None else found.to_json(),
+            "certificate": proof.to_json(),
+        }
+
+
+def _debiased(
+    made: Sequence[_Made], tags: Sequence[str], form: str, files: Mapping[str, str]
+) -> Done:
+    """Say what a debiasing found: of tags, the worst of all, and what was found of each."""
+
+    def shared(fair: FairLabels | FairTags, columns: Sequence[str]) -> dict[str, Any]:
+        status = fair.status
+        said = {"status": status.value, "ok": status.ok, "advice": status.advice}
+        return {**said, "form": form, "columns": list(columns)}
+
+    each = [{**shared(one.fair, one.relabel.names), **one.facts()} for one in made]
+    fair, facts = made[0].fair, each[0]
+    text = summarize(fair, None if made[0].found is None else (form, made[0].found))
+    new = [name for one in made for name in one.relabel.names]
+    whole: FairLabels | FairTags = fair
+    if tags:
+        whole = FairTags(np.array(tags), tuple(one.fair for one in made))
+        numbers = ("disparity_before", "disparity")
+        text, facts = str(whole), {name: max(one[name] for one in each) for name in numbers}
+        facts |= {**shared(whole, new), "tags": dict(zip(tags, each, strict=True))}
+    status, advice = whole.status, as_typed(whole.status.advice)
+    names = ", ".join(map(one_line, new[:4])) + (", ..." if len(new) > 4 else "")
+    text = f"{text.replace(status.advice, advice)}\n  form              {form}: {names}"
+    alarm = "" if status.ok else f"Parity was not reached ({status.value}). {advice}"
+    aside = files["output"] == "-"
+    return Done({**facts, "files": files}, text, files, status.ok, alarm=alarm, aside=aside)
 
 
 def _made(
@@ -381,15 +403,15 @@ def _made(
     meter: Meter,
 ) -> list[_Made]:
     """Solve for the label, or for each tag, and prepare new columns."""
-    source, missing, seeds = scan.source, given["missing"], [random_state]
+    source, seeds = scan.source, [random_state]
     several = [{**columns, "label": tag} for tag in tags] or [columns]
     roles = [roles_of(source, **each) for each in several]
-    classes = [read_classes(source, each, missing) for each in roles]
-    if tags and form == "expand":
-        problem = "Rows are repeated for the classes of one label, and tags are several."
-        raise ParameterError(problem, remedy="Use `form=soft`, `form=round` or `form=sample`.")
+    classes = [read_classes(source, each, given["missing"]) for each in roles]
     names: list[tuple[str, ...]]
     if tags:
+        if form == "expand":
+            problem = "Rows are repeated for the classes of one label, and tags are several."
+            raise ParameterError(problem, remedy="Use `form=soft`, `form=round` or `form=sample`.")
         asked = options_by_tag(source.names, given, tags, classes)
         seeds = seeds_of(random_state, tags)
         names = [(f"{tag}_fair" if stem is None else f"{stem}_{tag}",) for tag in tags]
@@ -402,13 +424,13 @@ def _made(
         if form == "round" and own_roles.counted and len(known_classes) > 1000:  # else it is small
             cells = len(source.tally(own_roles.attributes).count)
             refuse_large_round(cells, len(known_classes))
-    found, drawn = [], form in ("round", "sample")
+    found = []
     for each, own, new, seed in zip(several, asked, names, seeds, strict=True):
         fair = scan.debias(**each, **own, progress=meter)
         rows = fair.rows
         assert isinstance(rows, TableRows)
         meter.now("Preparing")
-        relabel = rows.relabelled(fair.rule, form, new, seed, keys if drawn else ())
+        relabel = rows.relabelled(fair.rule, form, new, seed, keys)
         found.append(_Made(each, own, fair, relabel))
     return found
 
@@ -418,7 +440,7 @@ def _made(
 @takes(*options.ROLES, "epsilon", "bound", *PARAMETERS, "max_weight", "representation")
 @takes(*options.GROUPS, "outcomes", "normalize", "new_table", "output_format", "weight_column")
 @takes("saved", "force", *options.SOLVER, *options.READING, "max_unpacked", *options.PRINTING)
-def reweigh_command(data: str, output: str, as_json: bool, quiet: bool, **given: Any) -> int:
+def reweigh_command(data: str, output: str, **given: Any) -> Done:
     """Find the row weights closest to 1 under which groups agree, and write DATA with them.
 
     Labels stay as they are. Every group keeps its total weight, or gets the share that
@@ -430,14 +452,13 @@ def reweigh_command(data: str, output: str, as_json: bool, quiet: bool, **given:
       r2b reweigh adult.csv --label income --sensitive sex --max-weight 3 -o weighted.parquet
       r2b reweigh adult.csv --label income --sensitive sex --representation equal -o w.csv.gz
     """  # noqa: D301
-    names = "output_format", "new_column", "force", "save", "max_weight", "representation"
-    shape_name, new_column, force, saved, largest, shares = taken(given, names).values()
-    with _opened(data, given, force, quiet or as_json) as (writer, meter, source):
+    names = "output_format", "new_column", "save", "max_weight", "representation"
+    shape_name, new_column, saved, largest, shares = taken(given, names).values()
+    files = {name: path for name, path in (("output", output), ("rule", saved)) if path}
+    with _opened(data, given, files, table=True) as (writer, meter, source):
         shape = shape_of(source, output, shape_name)
-        _check_paths(writer, {"output": output, "save": saved}, folder=source.listing.many)
         columns = columns_of(source, given)
-        classes = read_classes(source, roles_of(source, **columns), given["missing"])
-        asked = options_of(source.names, given, classes)
+        asked = options_of(source.names, given, _classes(source, columns, given))
         asked |= {"max_weight": largest, "representation": shares_of(shares)}
         refuse_taken((new_column,), source)
         found = Scan(source).reweigh(**columns, **asked, progress=meter)
@@ -446,13 +467,7 @@ def reweigh_command(data: str, output: str, as_json: bool, quiet: bool, **given:
         if saved is not None:
             writer.write(saved, json.dumps(found.to_json(), allow_nan=False).encode())
         writer.commit()
-    files = {name: path for name, path in (("output", output), ("rule", saved)) if path}
-    if as_json:
-        print_json(found.to_json() | {"files": files})
-    elif not quiet:
-        print_text(str(found))
-        _print_files(files)
-    return Exit.DONE if found.status.ok else Exit.NOT_REACHED
+    return Done(found.to_json() | {"files": files}, str(found), files, found.status.ok)
 
 
 @group.command("report", short_help="Report on the decisions of a model.")
@@ -460,7 +475,7 @@ def reweigh_command(data: str, output: str, as_json: bool, quiet: bool, **given:
 @takes("prediction", "true_label", "plain", "sensitive", "control", "weight", "asked_epsilon")
 @takes("confidence", *options.DRAWS, "max_disparity", "report_file", "purpose", "owner")
 @takes("suppress_below", "force", *options.READING, "max_unpacked", *options.PRINTING)
-def report_command(data: str, output: str, as_json: bool, quiet: bool, **given: Any) -> int:
+def report_command(data: str, output: str, **given: Any) -> Done:
     """Report on decisions about held-out rows, which DATA has in a column.
 
     The report shows who gets which decision, every criterion with what chance explains, accuracy by
@@ -474,11 +489,10 @@ def report_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
       r2b report decided.parquet --prediction decision --label job --sensitive sex -o model.json
     """  # noqa: D301
     from r2b.report import predictions_report, words
-    from r2b.report.results import encoded
+    from r2b.report.results import encoded as encoded_report
 
-    limit, force = taken(given, ("max_disparity", "force")).values()
-    with _opened(data, given, force, quiet or as_json) as (writer, meter, source):
-        _check_paths(writer, {"output": output})
+    limit = given.pop("max_disparity")
+    with _opened(data, given, {"report": output}) as (writer, meter, source):
         taking = taken(given, ("prediction", "label", "plain", "weight"))
         attributes, controls = (
             named(source.names, given.pop(each)) for each in ("sensitive", "control")
@@ -496,7 +510,6 @@ def report_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
             for name, each in taking.items()
         }
         draws = _draws(given)
-        listing = source.listing.parts
         meter.now("Reporting")
         report = predictions_report(
             columns["prediction"],
@@ -506,24 +519,19 @@ def report_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
             sample_weight=columns["weight"],
             plain=columns["plain"],
             label_name=taking["label"] or taking["prediction"],
-            files=[part.path for part in listing if part.held is None],
+            files=_files(source),
             command=command_line(),
             verify=command_line(),
             of_model={"plain_name": f"the column {taking['plain']}"},
             **draws,
             **given,
         )
-        text = encoded(report, output)
-        writer.write(output, text)
+        writer.write(output, encoded_report(report, output))
         writer.commit()
     facts = report.facts
-    if as_json:
-        print_json(facts)
-    elif not quiet:
-        print_text(words.title(facts))
-        _print_files({"report": output})
-    disparity: float = max((each["disparity"] for each in facts["audit"]["families"]), default=0.0)
-    return Exit.DONE if limit is None or disparity <= limit else Exit.NOT_REACHED
+    disparity = max((each["disparity"] for each in facts["audit"]["families"]), default=0.0)
+    within = limit is None or disparity <= limit
+    return Done(facts, words.title(facts), {"report": output}, bool(within))
 
 
 @group.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")
@@ -531,9 +539,7 @@ def report_command(data: str, output: str, as_json: bool, quiet: bool, **given: 
 @takes(*options.ROLES, *options.TAGS, "epsilons", "points", *options.GROUPS, *options.BOUNDS)
 @takes(*options.SOLVER)
 @takes("output", "output_format", "force", *options.READING, "max_unpacked", *options.PRINTING)
-def frontier_command(
-    data: str, output: str | None, as_json: bool, quiet: bool, **given: Any
-) -> int:
+def frontier_command(data: str, output: str | None, **given: Any) -> Done:
     """Solve for several epsilons and show what each costs: squared distance and expected changes.
 
     \b
@@ -546,41 +552,33 @@ def frontier_command(
     path = _path(given.pop("epsilons"), given.pop("points"))
     shape_name = given.pop("output_format")
     refuse_idle({"output_format": output is None and "no table is written"})
-    force = given.pop("force")
-    with _opened(data, given, force, quiet or as_json) as (writer, meter, source):
-        _check_paths(writer, {"output": output})
-        if output is not None:
-            shape = format_for(output, shape_name)
+    with _opened(data, given, {"output": output}) as (writer, meter, source):
+        shape = None if output is None else format_for(output, shape_name)
         tags = tags_of(source.names, given)
         refuse_idle({"costs": bool(tags) and "changes of tags have no costs here"})
         columns = columns_of(source, given)
-        classes = read_classes(source, roles_of(source, **columns), given["missing"])
-        asked = options_of(source.names, given, classes)
-        asked["progress"] = meter
+        asked = options_of(source.names, given, _classes(source, columns, given))
+        asked |= {"progress": meter, "epsilons": path}
         if tags:
-            rows = rows_of_tags(source, columns, tags, given["missing"])
             for name in ("costs", "outcomes", "normalize"):
-                asked.pop(name)
-            found = r2b.frontier(**rows, epsilons=path, **asked)
+                del asked[name]
+            found = r2b.frontier(**rows_of_tags(source, columns, tags), **asked)
         else:
-            found = Scan(source).frontier(**columns, epsilons=path, **asked)
+            found = Scan(source).frontier(**columns, **asked)
         points = [asdict(point) for point in found]
-        if output is not None:
+        if output is not None and shape is not None:
             table = {name: [point[name] for point in points] for name in points[0]}
             writer.write(output, compress(table_of(table, shape), shape.compression))
             writer.commit()
-    if as_json:
-        print_json({"data": source.name, "points": points})
-    elif not quiet:
-        print_text(str(found))
-    return Exit.DONE if all(point.solved for point in found) else Exit.NOT_REACHED
+    solved = all(point.solved for point in found)
+    return Done({"data": source.name, "points": points}, str(found), ok=solved)
 
 
 @group.command("verify", short_help="Check fair labels from the data alone.")
 @argument("output")
 @takes("certificate", "debiased", *options.CLAIMS, *options.READING, "max_unpacked")
 @takes(*options.PRINTING)
-def verify_command(output: str, as_json: bool, quiet: bool, **given: Any) -> int:
+def verify_command(output: str, **given: Any) -> Done:
     """Check the fair labels in OUTPUT from the data: the bounds, and that no labels are closer.
 
     No number in the certificate is trusted: it says what was asked for, and holds the prices, from
@@ -612,7 +610,7 @@ def verify_command(output: str, as_json: bool, quiet: bool, **given: Any) -> int
             compared = fair.outcomes.tolist() if outcomes is None else list(outcomes.names)
         reading["epsilon"] = per_class("--epsilon", epsilon, compared)
     same = ("data", "bound", "missing", "small_groups", "min_group_size", "form", "strict")
-    with Meter(quiet=quiet or as_json) as meter:
+    with Meter() as meter:
         found = r2b.verify(
             output,
             certificate,
@@ -626,11 +624,7 @@ def verify_command(output: str, as_json: bool, quiet: bool, **given: Any) -> int
             **{name: given[name] for name in same},
             **reading,
         )
-    if as_json:
-        print_json(found.to_json())
-    elif not quiet or not found.ok:
-        print_text(str(found))
-    return Exit.DONE if found.ok else Exit.NOT_REACHED
+    return Done(found.to_json(), str(found), ok=found.ok, loud=not found.ok)
 
 
 @group.group("datasets", cls=Commands, short_help="List and export the data that come with r2b.")
@@ -646,27 +640,22 @@ def datasets_group() -> None:
 
 @datasets_group.command("list", short_help="List the data sets.")
 @takes(*options.PRINTING)
-def list_command(as_json: bool, quiet: bool) -> None:
+def list_command() -> Done:
     """List the data sets that can be exported.
 
     \b
     Example:
       r2b datasets list
     """  # noqa: D301
-    if as_json:
-        print_json({"datasets": DATASETS})
-    elif not quiet:
-        for name, what in DATASETS.items():
-            click.echo(f"{name:10}{what}")
+    lines = [f"{name:10}{what}" for name, what in DATASETS.items()]
+    return Done({"datasets": DATASETS}, "\n".join(lines))
 
 
 @datasets_group.command("export", short_help="Write a data set to a file.")
 @click.argument("name", type=click.Choice(list(DATASETS)), metavar="NAME")
 @argument("output")
 @takes("output_format", "force", *options.PRINTING)
-def export_command(
-    name: str, output: str, output_format: str | None, force: bool, as_json: bool, quiet: bool
-) -> None:
+def export_command(name: str, output: str, output_format: str | None, force: bool) -> Done | None:
     """Write the data set NAME to the file OUTPUT; - is standard output.
 
     \b
@@ -674,21 +663,19 @@ def export_command(
       r2b datasets export adult adult.csv
       r2b datasets export adult - --output-format csv | head
     """  # noqa: D301
-    _refuse_two_on_output(output, as_json)
+    _refuse_two_on_output(output)
     shape = format_for("data.csv" if output == "-" else output, output_format)
     table = r2b.datasets.load_adult()
     content = compress(table_of(table.columns, shape), shape.compression)
     if output == "-":
         sys.stdout.buffer.write(content)
-        return
+        return None
     with AtomicWriter(force=force) as writer:
         writer.write(output, content)
         writer.commit()
-    if as_json:
-        columns = list(table.columns)
-        print_json({"name": name, "rows": len(table), "columns": columns, "output": output})
-    elif not quiet:
-        click.echo(f"{len(table):,} rows, {len(table.columns)} columns: {output}")
+    columns = list(table.columns)
+    facts = {"name": name, "rows": len(table), "columns": columns, "output": output}
+    return Done(facts, f"{len(table):,} rows, {len(columns)} columns: {output}")
 
 
 @group.command("serve", short_help="Open the app in a browser.")
@@ -722,8 +709,6 @@ def serve_command(
     port: int,
     browser: bool,
     max_upload: int,
-    as_json: bool,
-    quiet: bool,
 ) -> None:
     """Open the app on this machine, with the file DATA or without one. Ctrl-C stops it.
 
@@ -734,8 +719,11 @@ def serve_command(
     """  # noqa: D301
     from r2b.app import serve
 
+    asked = click.get_current_context().meta
+
     def announce(address: str) -> None:
-        if as_json:
+        quiet = asked["quiet"]
+        if asked["json"]:
             print_json({"address": address})
         elif not (quiet and browser):  # without a browser, only this line tells the address
             click.echo(f"r2b runs at {address}")
@@ -748,51 +736,56 @@ def serve_command(
 
 @contextlib.contextmanager
 def _opened(
-    data: str, given: dict[str, Any], force: bool, silent: bool
+    data: str,
+    given: dict[str, Any],
+    paths: Mapping[str, str | None],
+    *,
+    table: bool = False,
+    pipe: bool = False,
 ) -> Iterator[tuple[AtomicWriter, Meter, FileSource]]:
-    """Open the data beside what writes files and shows progress; errors name lines of the data."""
+    """Open the data beside what writes files and shows progress; errors name lines of the data.
+
+    Targets are refused before any work is done. The output may be a ``table``, which is a folder
+    where the data are one, and a ``pipe``.
+    """
     with (
-        AtomicWriter(force=force) as writer,
-        Meter(quiet=silent) as meter,
+        AtomicWriter(force=given.pop("force")) as writer,
+        Meter() as meter,
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", NotSolvedWarning)  # the exit code and the status say it
         source = open_table(data, given, meter)
         writer.keep = (*kept_files(source), *cost_files(given.get("costs")))
+        targets = [os.path.realpath(path) for path in paths.values() if path and path != "-"]
+        for name, path in paths.items():
+            if path is None or (path == "-" and pipe and name == "output"):
+                continue
+            if path == "-":
+                problem = f"`{name}` names no file, and only tables of r2b debias go to a pipe."
+                raise ParameterError(problem, remedy="Pass the name of a file.", path=path)
+            writer.check(path, folder=table and name == "output" and source.listing.many)
+            if targets.count(os.path.realpath(path)) > 1:
+                problem = f"Two files would be written to {os.path.realpath(path)}."
+                raise ParameterError(problem, remedy="Give each a name of its own.", path=path)
         with on_lines(source):
             yield writer, meter, source
 
 
-def _refuse_two_on_output(output: str, as_json: bool) -> None:
-    if output == "-" and as_json:
+def _classes(source: FileSource, columns: dict[str, Any], given: dict[str, Any]) -> Vocabulary:
+    return read_classes(source, roles_of(source, **columns), given["missing"])
+
+
+def _files(source: Any) -> list[str]:
+    """Return the files of a table that have a checksum: pipes have none."""
+    listing = source.listing.parts if isinstance(source, FileSource) else ()
+    return [part.path for part in listing if part.held is None]
+
+
+def _refuse_two_on_output(output: str) -> None:
+    if output == "-" and click.get_current_context().meta["json"]:
         raise ParameterError(
             "Both --json and the table would go to standard output.",
             remedy="Leave out --json, or write to a file.",
-        )
-
-
-def _check_paths(
-    writer: AtomicWriter,
-    paths: Mapping[str, str | None],
-    *,
-    folder: bool = False,
-    pipes: str | None = None,
-) -> None:
-    """Refuse targets before any work is done; the one that ``pipes`` names may be a pipe."""
-    given = {name: path for name, path in paths.items() if path is not None}
-    targets = {name: path for name, path in given.items() if path != "-" or name != pipes}
-    for name, path in targets.items():
-        if path == "-":
-            problem = f"`{name}` names no file, and only tables of r2b debias go to a pipe."
-            raise ParameterError(problem, remedy="Pass the name of a file.", path=path)
-        writer.check(path, folder=folder and name == "output")
-    real = [os.path.realpath(str(path)) for path in targets.values()]
-    twice = next((path for path in real if real.count(path) > 1), None)
-    if twice is not None:
-        raise ParameterError(
-            f"Two files would be written to {twice}.",
-            remedy="Give each a name of its own.",
-            path=twice,
         )
 
 
@@ -885,10 +878,8 @@ def _facts(
     request, settings = request_and_settings(asked)
     data = found.data
     assert data is not None
-    listing = scan.source.listing.parts if isinstance(scan.source, FileSource) else ()
-    files = [part.path for part in listing if part.held is None]  # pipes have no checksum
     counted = roles.categorical and not roles.soft
-    mark = {**mark_of(data, "counts" if counted else None), "files": files_of(files)}
+    mark = {**mark_of(data, "counts" if counted else None), "files": files_of(_files(scan.source))}
     task = Task.of(data, request, settings, asked.get("costs"))
     facts = gathered(
         task,
@@ -911,7 +902,7 @@ def _write_reports(
 ) -> None:
     """Write the report of a label, or those of tags together."""
     from r2b.report.results import Report
-    from r2b.report.tags import together
+    from r2b.report.tables import together
 
     reports = [Report(each) for each in facts]
     report: Any = together(dict(zip(tags, reports, strict=True))) if tags else reports[0]
@@ -930,78 +921,9 @@ def _trace(mark: str, output: str, proof: str) -> dict[str, Any]:
     }
 
 
-def _result(
-    fair: FairLabels, form: str, new: Sequence[str], found: Realised | None
-) -> dict[str, Any]:
-    """Return what a debiasing found, for ``--json``."""
-    proof = fair.certificate
-    held = {"disparity": proof.disparity, "excess": proof.excess}
-    # The disparity is that of the labels in the file; that of their probabilities is beside it.
-    numbers = {name: getattr(proof, name) for name in _NUMBERS}
-    if found is not None:
-        numbers |= {"disparity": found.disparity, "excess": found.excess}
-    return {
-        "status": fair.status.value,
-        "ok": fair.status.ok,
-        "advice": fair.status.advice,
-        "form": form,
-        "columns": list(new),
-        "classes": fair.classes,
-        "groups": fair.groups,
-        **numbers,
-        "probabilities": held,
-        "realised": None if found is None else found.to_json(),
-        "certificate": proof.to_json(),
-    }
-
-
-def _together(made: Sequence[_Made], tags: Sequence[str]) -> FairTags:
-    return FairTags(np.array(tags), tuple(each.fair for each in made))
-
-
-def _result_of_tags(made: Sequence[_Made], tags: Sequence[str], form: str) -> dict[str, Any]:
-    """Return what a debiasing of tags found: the worst of all, and what was found of each."""
-    status, each = _together(made, tags).status, [one.result(form) for one in made]
-    return {
-        "status": status.value,
-        "ok": status.ok,
-        "advice": status.advice,
-        "form": form,
-        "columns": [name for one in made for name in one.relabel.names],
-        **{name: max(one[name] for one in each) for name in ("disparity_before", "disparity")},
-        "tags": dict(zip(tags, each, strict=True)),
-    }
-
-
-def _print_result(
-    made: Sequence[_Made], tags: Sequence[str], form: str, files: dict[str, str], *, quiet: bool
-) -> None:
-    err, first = files["output"] == "-", made[0]
-    status = _together(made, tags).status if tags else first.fair.status
-    advice = as_typed(status.advice)
-    if not status.ok:
-        click.echo(f"Parity was not reached ({status.value}). {advice}", err=True)
-    if quiet or (err and not sys.stderr.isatty()):
-        return
-    if tags:
-        text = str(_together(made, tags))
-    else:
-        text = summarize(first.fair, None if first.found is None else (form, first.found))
-    print_text(text.replace(status.advice, advice), err=err)
-    new = [name for each in made for name in each.relabel.names]
-    names = ", ".join(map(one_line, new[:4])) + (", ..." if len(new) > 4 else "")
-    click.echo(f"  form              {form}: {names}", err=err)
-    _print_files(files, err=err)
-
-
 def as_typed(advice: str) -> str:
     """Write advice of the library with the options of this command."""
     return output.rendered(R2BError("", remedy=advice))[1]
-
-
-def _print_files(files: Mapping[str, str], *, err: bool = False) -> None:
-    for name, path in files.items():
-        click.echo(f"  {name:18}{one_line(path)}", err=err)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -58,6 +58,12 @@ def _not_nan(context: click.Context, option: click.Parameter, value: float | Non
     return value
 
 
+def _note(context: click.Context, option: click.Parameter, value: Any) -> None:
+    context.meta[str(option.name)] = value
+
+
+_NOTED: dict[str, Any] = {"callback": _note, "expose_value": False}
+
 _OPTIONS: dict[str, Decorator] = {
     # the data and their columns
     "label": _option("label", "Column of class labels.", metavar="COLUMN"),
@@ -318,9 +324,11 @@ _OPTIONS: dict[str, Decorator] = {
     ),
     # what is printed
     "json": click.option(
-        "--json", "as_json", is_flag=True, help="Print strict JSON on standard output."
+        "--json", is_flag=True, help="Print strict JSON on standard output.", **_NOTED
     ),
-    "quiet": click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors."),
+    "quiet": click.option(
+        "--quiet", "-q", is_flag=True, help="Print nothing but errors.", **_NOTED
+    ),
     "debug": _option("debug", "Print the traceback of an error.", is_flag=True, expose_value=False),
 }
 

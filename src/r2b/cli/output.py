@@ -7,6 +7,8 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Self
 
@@ -116,6 +118,52 @@ def rendered(message: MessageWithRemedy) -> tuple[str, str]:
     return one_line(problem), one_line(remedy)
 
 
+@dataclass(frozen=True)
+class Done:
+    """What a command found, and how it is printed.
+
+    Attributes
+    ----------
+    facts : mapping
+        What ``--json`` prints.
+    text : str
+        What is printed otherwise, and not with ``--quiet`` unless it is ``loud``.
+    files : mapping of str to str
+        What was written where.
+    ok : bool
+        Whether all is as it was asked for; otherwise the exit code says so.
+    alarm : str
+        What goes to standard error, also with ``--quiet``.
+    loud : bool
+    aside : bool
+        Whether the text goes to standard error, and only to a terminal, since a table went to
+        standard output.
+    """
+
+    facts: Mapping[str, Any]
+    text: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    ok: bool = True
+    alarm: str = ""
+    loud: bool = False
+    aside: bool = False
+
+
+def print_done(done: Done) -> int:
+    """Print what a command found, and return its exit code."""
+    asked, err = click.get_current_context().meta, done.aside
+    if asked["json"]:
+        print_json(done.facts)
+    else:
+        if done.alarm:
+            click.echo(done.alarm, err=True)
+        if (done.loud or not asked["quiet"]) and (not err or sys.stderr.isatty()):
+            print_text(done.text, err=err)
+            for name, path in done.files.items():
+                click.echo(f"  {name:18}{one_line(path)}", err=err)
+    return Exit.DONE if done.ok else Exit.NOT_REACHED
+
+
 def print_error(kind: str, code: str, problem: str, remedy: str, *, as_json: bool) -> None:
     """Print an error as a paragraph on standard error, and as JSON if that was asked for."""
     if as_json:
@@ -140,7 +188,7 @@ def _coloured(line: str) -> str:
     return line
 
 
-def print_json(facts: dict[str, Any]) -> None:
+def print_json(facts: Mapping[str, Any]) -> None:
     """Print facts as strict JSON, with the name and version of their schema."""
     context = click.get_current_context(silent=True)
     name = "r2b" if context is None else context.command_path.replace(" ", "-")
@@ -193,16 +241,14 @@ def colour() -> bool | None:
 class Meter:
     """A progress bar on standard error, for passes over rows and for the steps of a solver.
 
-    It appears on a terminal only, after a moment, and vanishes when the work is done.
-
-    Parameters
-    ----------
-    quiet : bool
-        Whether it never appears.
+    It appears on a terminal only, after a moment, and vanishes when the work is done. With
+    ``--quiet`` or ``--json`` it never appears.
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self.shown = not quiet and sys.stderr is not None and sys.stderr.isatty()
+    def __init__(self) -> None:
+        asked = click.get_current_context().meta
+        quiet = asked["quiet"] or asked["json"] or sys.stderr is None
+        self.shown = not quiet and sys.stderr.isatty()
         self._begun, self._what, self._share = time.monotonic(), "Reading", 0.0
         self._bar: Any = None
 

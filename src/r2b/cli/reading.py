@@ -6,7 +6,7 @@ import csv
 import math
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -25,8 +25,10 @@ from r2b.cli.options import READING, ROLES
 from r2b.cli.output import spelled
 from r2b.engines.batch import numbers_of
 from r2b.engines.files import EMPTY, FileSource, PassProgress
-from r2b.engines.tables import read_classes, roles_of
+from r2b.engines.tables import roles_of
 from r2b.errors import InputError, ParameterError
+
+_TAGGED, _UNTAGGED = ("1", "1.0", "true"), ("0", "0.0", "false")
 
 
 def command_line() -> str:
@@ -87,44 +89,34 @@ def columns_of(source: FileSource, given: dict[str, Any]) -> dict[str, Any]:
     """
     role = taken(given, ROLES)
     names, label = source.names, role["label"]
-    if (label is None) == (not role["label_columns"]):
-        raise ParameterError(
-            "There must be either a label or columns of probabilities.",
-            remedy="Pass `label=...` for classes, or `label_columns=...` for probabilities.",
-            code="no-label",
-        )
-    if label is not None and label not in names and set(named_in([label])) <= set(names):
-        raise ParameterError(
-            f"--label names several columns: {label!r}.",
-            remedy=f"For probabilities pass `label_columns={label!r}`.",
-            code="no-label",
-        )
-    if not (role["sensitive"] or role["continuous"] or role["membership"]):
-        raise ParameterError(
-            "No sensitive column is named.",
-            remedy="Pass `sensitive=...`, `continuous=...` or `membership=...`.",
-            code="no-sensitive",
-        )
     labels = [label] if label is not None else named(names, role["label_columns"], patterns=True)
     categories, numbers, controls = (
         named(names, role[each]) for each in ("sensitive", "continuous", "control")
     )
     members = [_membership(names, each) for each in role["membership"]]
-    chosen = [
-        ("--label-columns" if label is None else "--label", labels),
-        ("--sensitive", categories),
-        ("--continuous", numbers),
-        *(("--membership", columns) for _, columns in members),
-        ("--control", controls),
-        ("--weight", [] if role["weight"] is None else [role["weight"]]),
-    ]
-    source.check(chosen)
-    if label is None and len(labels) < 2:
+    if (label is None) == (not role["label_columns"]):
+        raise _no_label("There must be either a label or columns of probabilities.")
+    if label is not None and label not in names and set(named_in([label])) <= set(names):
+        problem = f"--label names several columns: {label!r}."
+        raise _no_label(problem, f"For probabilities pass `label_columns={label!r}`.")
+    if not (categories or numbers or members):
         raise ParameterError(
-            f"--label-columns names one column, {labels[0]!r}; probabilities need one per class.",
-            remedy="Name them all, or pass `label=...` if the values are classes.",
-            code="no-label",
+            "No sensitive column is named.",
+            remedy="Pass `sensitive=...`, `continuous=...` or `membership=...`.",
+            code="no-sensitive",
         )
+    source.check(
+        [
+            ("--label-columns" if label is None else "--label", labels),
+            ("--sensitive", categories),
+            ("--continuous", numbers),
+            *(("--membership", columns) for _, columns in members),
+            ("--control", controls),
+            ("--weight", [] if role["weight"] is None else [role["weight"]]),
+        ]
+    )
+    if label is None and len(labels) < 2:
+        raise _no_label(f"--label-columns names one column, {labels[0]!r}, and not one per class.")
     classes = label is not None and "list" not in str(source.kind_of(label))
     refuse_idle(
         {
@@ -146,15 +138,21 @@ def columns_of(source: FileSource, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _no_label(
+    problem: str,
+    remedy: str = "Pass `label=...` for classes, or `label_columns=...` for probabilities.",
+) -> ParameterError:
+    return ParameterError(problem, remedy=remedy, code="no-label")
+
+
 def tags_of(names: Sequence[str], given: dict[str, Any]) -> list[str]:
     """Take the options that name tags; the first one then stands for the label."""
     tags = named(names, given.pop("labels"), patterns=True)
     asked = given.pop("multilabel")
     if bool(tags) != asked or (tags and (given["label"] or given["label_columns"])):
-        raise ParameterError(
+        raise _no_label(
             "Several labels per row are named with --labels and --multilabel, and nothing else.",
-            remedy="Pass `labels=...` and `multilabel`, or `label=...` for one label per row.",
-            code="no-label",
+            "Pass `labels=...` and `multilabel`, or `label=...` for one label per row.",
         )
     if tags:
         refuse_idle({"outcomes": "every tag is compared on its own"})
@@ -163,25 +161,23 @@ def tags_of(names: Sequence[str], given: dict[str, Any]) -> list[str]:
 
 
 def rows_of_tags(
-    source: FileSource, columns: dict[str, Any], tags: Sequence[str], missing: str
+    source: FileSource, columns: dict[str, Any], tags: Sequence[str]
 ) -> dict[str, Any]:
     """Read tags with their groups and weights into memory, as arguments of ``r2b.audit``."""
-    roles = roles_of(source, **{**columns, "label": tags[0]})
+    roles = roles_of(source, **columns)
     found = source.with_numbers(roles.numbers).columns([*tags, *roles.used])
     matrix = {}
     for tag in tags:
-        refuse_no_tag(tag, read_classes(source, replace(roles, label=(tag,)), missing))
-        texts = np.char.lower(np.array(as_text(found[tag], tag)))
-        matrix[tag] = np.isin(texts, ("1", "1.0", "true"))
+        texts = as_text(found[tag], tag)
+        _refuse_no_tag(tag, sorted(set(texts)))
+        matrix[tag] = [text.lower() in _TAGGED for text in texts]
     weight = roles.weights(found)
     return {"y": matrix, **roles.features(found), "sample_weight": weight, "multilabel": True}
 
 
-def refuse_no_tag(name: str, vocabulary: Vocabulary) -> None:
+def _refuse_no_tag(name: str, values: Sequence[Any]) -> None:
     """Refuse a column of other values than 0 and 1."""
-    values = vocabulary.values.tolist()
-    known = ("0", "1", "0.0", "1.0", "false", "true")
-    wrong = [value for value in values if str(value).lower() not in known]
+    wrong = [value for value in values if str(value).lower() not in (*_TAGGED, *_UNTAGGED)]
     if wrong or len(values) > 2:
         value = (wrong or values)[0]
         raise InputError(
@@ -197,14 +193,14 @@ def options_by_tag(
     names: Sequence[str], given: dict[str, Any], tags: Sequence[str], vocabularies: list[Vocabulary]
 ) -> list[dict[str, Any]]:
     """Return the options of each tag; the share of rows that have it is bounded."""
-    epsilons = per_class("--epsilon", given.get("epsilon") or ["0"], tags)
+    epsilons = per_class("--epsilon", given["epsilon"] or ["0"], tags)
     limits = epsilons if isinstance(epsilons, dict) else dict.fromkeys(tags, epsilons)
     found = []
     for tag, vocabulary in zip(tags, vocabularies, strict=True):
-        refuse_no_tag(tag, vocabulary)
+        values = vocabulary.values.tolist()
+        _refuse_no_tag(tag, values)
         own = options_of(names, {**given, "epsilon": ()}, vocabulary)
-        own["epsilon"] = {vocabulary.values.tolist()[-1]: limits.get(tag, math.inf)}
-        found.append(own)
+        found.append({**own, "epsilon": {values[-1]: limits.get(tag, math.inf)}})
     return found
 
 
@@ -232,14 +228,16 @@ def named_in(given: Sequence[str]) -> list[str]:
 
 
 def _membership(names: Sequence[str], text: str) -> tuple[str, list[str]]:
-    name, equals, columns = text.partition("=")
-    if not name or not equals:
-        raise ParameterError(
-            f"--membership is {text!r}.",
-            remedy="Pass a name and its columns, such as sex=p_f,p_m.",
-            membership=text,
-        )
+    name, columns = _assigned("membership", text, "a name and its columns, such as sex=p_f,p_m")
     return name, named(names, [columns], patterns=True)
+
+
+def _assigned(option: str, text: str, what: str) -> tuple[str, str]:
+    """Split ``name=value``."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ParameterError(f"--{option} is {text!r}.", remedy=f"Pass {what}.", value=text)
+    return name, value
 
 
 def families_of(names: Sequence[str], given: dict[str, Any], default: str | None = "both") -> Any:
@@ -256,8 +254,8 @@ def families_of(names: Sequence[str], given: dict[str, Any], default: str | None
     return [[each] if each in names else named_in([each]) for each in families]
 
 
-def per_class(option: str, given: Sequence[str], classes: Sequence[Any]) -> Any:
-    """Read one number for all classes, or one per class.
+def per_class(option: str, given: Sequence[str], classes: Sequence[Any] | None) -> Any:
+    """Read one number for all classes, or one per class; None stands for names that are not known.
 
     A plain number beside ``class=number`` is for the classes that are not named.
 
@@ -266,22 +264,22 @@ def per_class(option: str, given: Sequence[str], classes: Sequence[Any]) -> Any:
     >>> per_class("--epsilon", ["0.1", "a=0.2"], ["a", "b"])
     {'a': 0.2, 'b': 0.1}
     """
-    known = {as_text([value], option)[0]: value for value in classes}
+    known = _by_text(classes or (), option)
     by_class: dict[Any, float] = {}
-    others: float | None = None
+    others: list[float] = []
     for text in given:
         name, equals, number = text.rpartition("=")
-        try:
+        value = math.nan
+        with suppress(ValueError):
             value = float(number)
-        except ValueError:
-            value = math.nan
-        if math.isnan(value):
-            raise ParameterError(
-                f"{option} is {text!r}.",
-                remedy="Pass a number such as 0.01, or class=number.",
-                value=text,
-            )
-        if equals and name not in known:
+        if math.isnan(value) or (others and not equals):
+            remedy = "Pass one number such as 0.01, or name=number."
+            raise ParameterError(f"{option} is {text!r}.", remedy=remedy, value=text)
+        if not equals:
+            others.append(value)
+        elif classes is None or name in known:
+            by_class[known.get(name, name)] = value
+        else:
             listed = ", ".join(map(repr, list(known)[:10]))
             more = ", ..." if len(known) > 10 else ""
             raise ParameterError(
@@ -290,38 +288,31 @@ def per_class(option: str, given: Sequence[str], classes: Sequence[Any]) -> Any:
                 code="unknown-class",
                 class_name=name,
             )
-        if not equals and others is not None:
-            raise ParameterError(
-                f"{option} has two numbers for all classes.",
-                remedy="Pass one; write class=number for one class.",
-            )
-        if equals:
-            by_class[known[name]] = value
-        else:
-            others = value
-    if not by_class:
-        return others
-    return by_class if others is None else {name: by_class.get(name, others) for name in classes}
+    if not by_class or not others:
+        return by_class or (others[0] if others else None)
+    return {name: by_class.get(name, others[0]) for name in classes or by_class}
+
+
+def _by_text(classes: Sequence[Any], what: str) -> dict[str, Any]:
+    """Return classes by the text that names them in a file."""
+    return {as_text([value], what)[0]: value for value in classes}
 
 
 def outcomes_of(given: Sequence[str], vocabulary: Vocabulary) -> Outcomes | None:
     """Read ``--outcomes``: an order of the classes, or which of them each outcome counts."""
+    labels = vocabulary.values.tolist()
     if not given or tuple(given) == ("ordinal",):
         asked: Any = given[0] if given else None
-        return read_outcomes(asked, vocabulary.values.tolist(), vocabulary)
-    known = {as_text([value], "classes")[0]: value for value in vocabulary.values.tolist()}
-    asked = {}
+        return read_outcomes(asked, labels, vocabulary)
+    known, asked = _by_text(labels, "classes"), {}
+    ways = "'ordinal=low,middle,high', or a name and classes for each outcome, such as "
     for text in given:
-        name, equals, classes = text.partition("=")
-        if not name or not equals or name in asked:
-            raise ParameterError(
-                f"--outcomes is {text!r}{', and given before' if name in asked else ''}.",
-                remedy="Pass 'ordinal=low,middle,high', or a name and classes for each outcome, "
-                "such as 'degree=Bachelors,Masters'.",
-                outcomes=text,
-            )
+        name, classes = _assigned("outcomes", text, f"{ways}'degree=Bachelors,Masters'")
+        if name in asked:
+            problem = f"--outcomes names {name!r} twice."
+            raise ParameterError(problem, remedy="Give each a name of its own.", outcomes=text)
         asked[name] = [known.get(each, each) for each in named_in([classes])]
-    return read_outcomes(asked, list(known.values()), vocabulary)
+    return read_outcomes(asked, labels, vocabulary)
 
 
 def options_of(
@@ -353,20 +344,8 @@ def shares_of(given: Sequence[str]) -> Any:
     >>> shares_of(["f=0.5", "m=0.5"]), shares_of(["equal"]), shares_of([])
     ({'f': 0.5, 'm': 0.5}, 'equal', None)
     """
-    if not given or list(given) == ["equal"]:
-        return "equal" if given else None
-    shares = {}
-    for text in given:
-        name, _, number = text.rpartition("=")
-        try:
-            shares[name] = float(number)
-        except ValueError:
-            raise ParameterError(
-                f"--representation is {text!r}.",
-                remedy="Pass 'equal', or group=share for each group.",
-                value=text,
-            ) from None
-    return shares
+    equal = list(given) == ["equal"]
+    return "equal" if equal else per_class("--representation", given, None)
 
 
 def cost_files(costs: str | None) -> tuple[str, ...]:
@@ -376,7 +355,7 @@ def cost_files(costs: str | None) -> tuple[str, ...]:
 
 def _costs(given: str, classes: Sequence[Any]) -> Any:
     """Read an order of the classes, or a table of costs with a row and a column per class."""
-    known = {as_text([value], "classes")[0]: value for value in classes}
+    known = _by_text(classes, "classes")
     word, equals, order = given.partition("=")
     if word == "ordinal":
         return {word: [known.get(name, name) for name in named_in([order])]} if equals else word

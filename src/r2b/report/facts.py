@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from r2b._audit import Audit, Frontier
 from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
 from r2b._audit.resampling import Draws
-from r2b._audit.tradeoff import fair_as_they_are, solved_along, task_of
+from r2b._audit.tradeoff import path_of, solved_along, task_of
 from r2b._constraints.bounds import PARAMETERS, MomentBound
 from r2b._constraints.families.doubts import FEWEST, doubts_of
 from r2b._data import Dataset
@@ -35,6 +35,10 @@ Leaving = tuple[str, Realised]
 FORMAT, VERSION = "r2b-report", 1
 SHARED = ("missing", "min_group_size", "small_groups", "absent")
 """Options that audit and debias share."""
+
+AFTERWARDS: tuple[str, ...] = ("name", "disparity", "disparity_by_class", "ratio", "ratio_by_class")
+AFTERWARDS += ("means", "overall")
+"""What is known of a family of the labels, or of the plain decisions, that it is compared with."""
 
 _ECHOED: tuple[str, ...] = (*SHARED, "bound", *PARAMETERS, "families", "lam", "objective")
 _ECHOED += ("tol", "max_iter", "time_limit", "normalize")
@@ -163,7 +167,10 @@ def gathered(
         )
     fair, path = task.solve(stacklevel=4), None
     if points:
-        epsilons = _path(fair_as_they_are(task), points, _chosen(fair.certificate))
+        epsilons, chosen = path_of(task, points), _chosen(fair.certificate)
+        if chosen is not None and chosen <= epsilons[-1]:
+            epsilons = np.append(epsilons, chosen)
+        epsilons = np.unique(epsilons)
         path = Frontier(tuple(solved_along(task, epsilons)), epsilons)
     settings = {name: options[name] for name in ("epsilon", *_ECHOED) if name in options}
     settings["random_state"] = draws["random_state"]
@@ -478,14 +485,6 @@ def _chosen(proof: Certificate) -> float | None:
     return asked.pop() if len(asked) == 1 else None
 
 
-def _path(last: float, n: int, chosen: float | None) -> Floats:
-    """Space epsilons evenly up to where labels are fair as they are, the chosen one included."""
-    if last <= 0:
-        return np.zeros(1)
-    asked = [] if chosen is None or chosen > last else [chosen]
-    return np.unique(np.concatenate([np.linspace(0.0, last, n), asked]))
-
-
 def channel_of(fair: FairLabels) -> Floats:
     """Return P(new class | old class, cell) for the cells of the rows."""
     data = fair.dataset
@@ -674,13 +673,7 @@ def _families_after(
 def _measured(family: Any, means: Floats) -> dict[str, Any]:
     overall = family.share @ means
     after = replace(family, means=means, overall=overall, chance=None, interval=None, levels=None)
-    measures: Iterable[str] = ("disparity", "disparity_by_class", "ratio", "ratio_by_class")
-    return {
-        "name": family.name,
-        **{name: getattr(after, name) for name in measures},
-        "means": means,
-        "overall": overall,
-    }
+    return {name: getattr(after, name) for name in AFTERWARDS}
 
 
 def _cell_sums(data: Dataset, fair: FairLabels, weight: Floats) -> Floats:

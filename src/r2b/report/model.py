@@ -16,7 +16,7 @@ from r2b._audit.measure import audit_dataset, audit_request
 from r2b._audit.resampling import Draws
 from r2b._constraints.families.request import is_a
 from r2b._data import Dataset, Labels, Vocabulary
-from r2b._data.arrays import SAME, Array, Floats, frozen
+from r2b._data.arrays import SAME, Floats, frozen
 from r2b._data.cells import read_cells
 from r2b._data.columns import column_of, refuse_lengths
 from r2b._data.dataset import combine, read_known_labels
@@ -26,7 +26,7 @@ from r2b._data.vocabulary import read_vocabulary
 from r2b.errors import R2BError
 from r2b.metrics.criteria import CRITERIA, disparity, disparity_by_chance
 from r2b.metrics.promise import parity_promise
-from r2b.report.facts import facts_of_audit, flows_between
+from r2b.report.facts import AFTERWARDS, facts_of_audit, flows_between
 from r2b.report.results import Report, refuse_unknown
 from r2b.report.suppress import suppressed
 from r2b.report.trace import files_of, fingerprint, stamp, versions
@@ -131,14 +131,14 @@ def model_report(
     >>> r2b.model_report(model, X[new], job[new], sensitive_features=groups, label_name="job")
     <Report: job by sex, 2,000 rows; decisions of LogisticRegression, disparity 0.4...>
     """
-    rows = {"sensitive_features": sensitive_features, "control_features": control_features}
-    known = {name: each for name, each in rows.items() if each is not None}
-    takes = getattr(model, "attribute", None) == "given"
+    groups = {"sensitive_features": sensitive_features}
+    if control_features is not None:
+        groups["control_features"] = control_features
     asked: dict[str, Any] = {"name": _name(model), "versions": _versions(model)}
     if hasattr(model, "parity_report"):
-        of_rows = {**known, "y": y, "sample_weight": sample_weight}
         if y is not None or not any(CRITERIA[each].needs_truth for each in model._criteria):
-            asked["asked"] = [asdict(each) for each in model.parity_report(X, **of_rows).groups]
+            held_out = model.parity_report(X, **groups, y=y, sample_weight=sample_weight)
+            asked["asked"] = [asdict(each) for each in held_out.groups]
         asked["criteria"], asked["positive"] = model._criteria, model.positive
         options.setdefault("epsilon", model.epsilon)
         options.setdefault("plain", model.predict_plain(X))
@@ -146,14 +146,14 @@ def model_report(
     frontier = getattr(model, "frontier_", None)
     if frontier is not None:
         columns = frontier._columns()
+        names = ("plain_accuracy", "plain_disparity", "chance")
+        points = (zip(columns, row, strict=True) for row in zip(*columns.values(), strict=True))
         asked["cost"] = {
             "points": [
-                dict(zip(columns, map(_known, row), strict=True))
-                for row in zip(*columns.values(), strict=True)
+                {name: None if np.isnan(value) else float(value) for name, value in point}
+                for point in points
             ],
-            "plain_accuracy": frontier.plain_accuracy,
-            "plain_disparity": frontier.plain_disparity,
-            "chance": frontier.chance,
+            **{name: getattr(frontier, name) for name in names},
             "rows": frontier.n_rows,
             "said": frontier.cost,
         }
@@ -162,9 +162,9 @@ def model_report(
     if plain is not None and hasattr(plain, "predict"):
         asked["plain_name"], options["plain"] = _name(plain), plain.predict(X)
     report = predictions_report(
-        model.predict(X, **(known if takes else {})),
+        model.predict(X, **(groups if getattr(model, "attribute", None) == "given" else {})),
         y,
-        **rows,
+        **groups,
         sample_weight=sample_weight,
         of_model=asked,
         **options,
@@ -228,11 +228,14 @@ def predictions_report(
     given = {"y_pred": y_pred, "y": y, "plain": plain}
     given = {name: each for name, each in given.items() if each is not None}
     data = _tables(given, rows)
-    classes = data["y_pred"].labels.vocabulary
+    decided, true, old = (data.get(name) for name in ("y_pred", "y", "plain"))
+    assert decided is not None
+    classes = decided.labels.vocabulary
     outcomes = read_outcomes(options.get("outcomes"), classes.values.tolist(), classes)
-    found = _audited(data["y_pred"], draws, outcomes)
+    request = audit_request("both", outcomes=outcomes)
     undrawn = replace(draws, n_permutations=0, n_boot=0)
-    before = _audited(data["plain"], undrawn, outcomes) if "plain" in data else None
+    found = audit_dataset(decided, request, draws)
+    before = None if old is None else audit_dataset(old, request, undrawn)
     name = options.get("label_name") or getattr(y if y is not None else y_pred, "name", None)
     facts = facts_of_audit(
         found,
@@ -240,16 +243,15 @@ def predictions_report(
         trace=_trace(y_pred, y, rows, asked, options, files),
         bounded=bounded_families(asked.get("asked", ())),
     )
-    facts["command"] = command
-    facts["model"] = {
+    model: dict[str, Any] = {
         "name": asked.get("name"),
         "purpose": options.get("purpose"),
         "owner": options.get("owner"),
-        "epsilon": json_value(epsilon),
+        "epsilon": epsilon,
         "asked": _asked(asked.get("asked", ()), below) or None,
         "cost": asked.get("cost"),
         "promise": _promise(
-            y_pred if outcomes is None else _shares(data["y_pred"], outcomes),
+            y_pred if outcomes is None else _shares(decided, outcomes),
             y,
             rows,
             asked,
@@ -260,35 +262,35 @@ def predictions_report(
         "accuracy": None,
         "plain": None,
         "increased": None,
+        "criteria": list(_criteria(found, before, given, rows)),
     }
-    model = facts["model"]
     if below:  # the text names groups with their rows
         model["promise"]["said"] = ""
-    if "y" in data:
-        right = _audited(_right(data["y_pred"], data["y"]), draws)
+    if true is not None:
+        right = audit_dataset(_right(decided, true), audit_request("both"), draws)
         shown = suppressed(facts_of_audit(right), below, right)["audit"]
-        model["accuracy"] = {"all": float(right.overall[0]), "families": shown["families"]}
-        if before is not None:
-            was = _audited(_right(data["plain"], data["y"]), undrawn)
-            model["accuracy"]["plain"] = float(was.overall[0])
+        model["accuracy"] = {"all": right.overall[0], "families": shown["families"]}
+        if old is not None:
+            was = audit_dataset(_right(old, true), audit_request("both"), undrawn)
+            model["accuracy"]["plain"] = was.overall[0]
             if not below:
-                model["accuracy"]["before"] = [each.means[:, 0].tolist() for each in was.families]
-    model["criteria"] = list(_criteria(found, before, given, rows))
-    if before is not None:
-        changed = data["plain"].labels.array != data["y_pred"].labels.array
+                model["accuracy"]["before"] = [each.means[:, 0] for each in was.families]
+    if old is not None and before is not None:
+        flows: dict[str, Any] = {"flows": [], "flows_note": "Small cells are hidden."}
+        if not below:
+            flows = flows_between(found, old, decided)
+            facts["after"] = [
+                {name: family[name] for name in AFTERWARDS}
+                for family in before.to_json()["families"]
+            ]
+            model["increased"] = _increased(found, before)
+        changed = old.labels.array != decided.labels.array
         model["plain"] = {
             "name": asked.get("plain_name", "the plain model"),
-            "changed": float(np.average(changed, weights=data["y_pred"].weight)),
-            **(
-                {"flows": [], "flows_note": "Small cells are hidden."}
-                if below
-                else flows_between(found, data["plain"], data["y_pred"])
-            ),
+            "changed": np.average(changed, weights=decided.weight),
+            **flows,
         }
-        if not below:
-            facts["after"] = [_means(each) for each in before.to_json()["families"]]
-            model["increased"] = _increased(found, before)
-    facts["model"] = json_value(model)
+    facts |= {"command": command, "model": json_value(model)}
     facts["limits"] = limits_of(facts)
     return Report(suppressed(facts, below, found))
 
@@ -304,10 +306,6 @@ def _versions(model: Any) -> dict[str, str]:
     names = sorted({type(one).__module__.split(".")[0] for one in each})
     found = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
     return {name: text for name, text in found.items() if isinstance(text, str) and name != "r2b"}
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _asked(verdicts: Sequence[dict[str, Any]], below: int) -> list[dict[str, Any]]:
@@ -350,10 +348,6 @@ def _right(decided: Dataset, true: Dataset) -> Dataset:
     """Return a table whose labels say whether decisions are right."""
     wrong = (decided.labels.array != true.labels.array).astype(np.int64)
     return replace(decided, labels=Labels(Vocabulary(np.array(["right", "wrong"])), frozen(wrong)))
-
-
-def _audited(data: Dataset, draws: Draws, outcomes: Outcomes | None = None) -> Audit:
-    return audit_dataset(data, audit_request("both", outcomes=outcomes), draws)
 
 
 def _outcomes(model: Any) -> Outcomes | dict[str, list[Any]] | None:
@@ -481,40 +475,30 @@ def _measured(
     }
 
 
-def _means(family: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("name", "disparity", "disparity_by_class", "ratio", "ratio_by_class", "means")
-    return {name: family[name] for name in (*names, "overall")}
-
-
 def _increased(found: Audit, before: Audit, most: int = 15) -> dict[str, Any]:
     """List the differences between two groups that are larger than those of the plain model."""
     gaps: list[dict[str, Any]] = []
     n_gaps = n_increased = 0
     for now, was in zip(found.families, before.families, strict=True):
-        one, two = np.triu_indices(len(now.groups), 1)
-        gap, old = (np.abs(each.means[one] - each.means[two]) for each in (now, was))
+        pairs = np.stack(np.triu_indices(len(now.groups), 1), axis=1)
+        gap, old = (np.abs(np.diff(each.means[pairs], axis=1)[:, 0]) for each in (now, was))
         more = gap - old
-        n_gaps, n_increased = n_gaps + more.size, n_increased + int((more > SAME).sum())
-        largest = np.argsort(-more, axis=None, kind="stable")[:most]
-        for pair, k in zip(*np.unravel_index(largest, more.shape), strict=True):
-            if more[pair, k] <= SAME:
-                break
+        grew = int((more > SAME).sum())
+        n_gaps, n_increased = n_gaps + more.size, n_increased + grew
+        for place in np.argsort(-more, axis=None, kind="stable")[: min(most, grew)]:
+            pair, k = divmod(int(place), len(now.classes))
+            ends, levels = pairs[pair], now.levels
             gaps.append(
                 {
                     "family": now.name,
                     "class": now.classes[k],
-                    "groups": [now.groups[one[pair]], now.groups[two[pair]]],
-                    "rows": [now.rows[one[pair]], now.rows[two[pair]]],
+                    "groups": [now.groups[end] for end in ends],
+                    "rows": [now.rows[end] for end in ends],
                     "plain": old[pair, k],
                     "now": gap[pair, k],
-                    "beyond": _pair_beyond(now, int(one[pair]), int(two[pair]), gap[pair, k]),
+                    # more than chance explains for groups of these sizes
+                    "beyond": None if levels is None else bool(gap[pair, k] > levels[ends].sum()),
                 }
             )
     gaps.sort(key=lambda each: each["plain"] - each["now"])
     return {"of": n_gaps, "count": n_increased, "listed": gaps[:most]}
-
-
-def _pair_beyond(family: Any, one: int, two: int, gap: float) -> bool | None:
-    """Whether a difference is more than chance explains for groups of these sizes."""
-    levels: Array | None = family.levels
-    return None if levels is None else bool(gap > levels[one] + levels[two])

@@ -9,7 +9,7 @@ from r2b.report import svg, words
 
 TOP_ROWS, TOP_COLUMNS = 20, 10  # of a table of shares before the rest is folded
 TOP_FLOWS = 4  # groups whose flow is drawn
-LISTED_MOVES = 100
+LISTED_MOVES, LISTED_RATIOS = 100, 400
 
 
 def shade(deviation: float) -> str:
@@ -34,12 +34,13 @@ def heat_maps(facts: dict[str, Any]) -> list[dict[str, Any]]:
         n_classes, n_groups = len(family["classes"]), len(family["groups"])
         down = n_classes >= n_groups  # the classes, being more, are the rows
         rows, columns = _order(family, down)
+        size = n_classes * n_groups
         more = min(n_classes, n_groups) > TOP_COLUMNS or max(n_classes, n_groups) > TOP_ROWS
-        folded = more and n_classes * n_groups <= left
-        both = later is not None and 2 * n_classes * n_groups <= left
+        folded = more and size <= left
+        both = later is not None and 2 * size <= left
         blocks = []
         if folded:
-            left -= (1 + both) * n_classes * n_groups
+            left -= (1 + both) * size
             wide = sorted(columns) if down else columns
             parts = [wide[at : at + TOP_COLUMNS] for at in range(0, len(wide), TOP_COLUMNS)]
             blocks = [_pair(family, later if both else None, rows, part, down) for part in parts]
@@ -73,13 +74,16 @@ def _order(family: dict[str, Any], down: bool) -> tuple[list[int], list[int]]:
     """Put rows and columns in the order of their largest differences."""
 
     def largest_first(values: list[Any]) -> list[int]:
-        # hidden figures, which are texts, go last
-        worth = [-1.0 if isinstance(value, str) else float(value) for value in values]
-        return sorted(range(len(worth)), key=lambda place: -worth[place])
+        return sorted(range(len(values)), key=lambda place: -_value(values[place], -1.0))
 
     far = [_farthest(means, family["overall"]) for means in family["means"]]
     classes, groups = largest_first(family["disparity_by_class"]), largest_first(far)
     return (classes, groups) if down else (groups, classes)
+
+
+def _value(figure: Any, hidden: float) -> float:
+    """Return a figure, or the number that puts one that is hidden or missing last."""
+    return float(figure) if isinstance(figure, (int, float)) else hidden
 
 
 def _farthest(means: list[Any], overall: list[float]) -> float | str:
@@ -99,46 +103,41 @@ def _pair(
 def _table(
     family: dict[str, Any], source: dict[str, Any], rows: list[int], columns: list[int], down: bool
 ) -> dict[str, Any]:
-    classes, sizes = family["classes"], family["rows"]
-    groups = [words.member(family["name"], group) for group in family["groups"]]
-    means, overall = source["means"], source["overall"]
+    """Lay out shares with the classes as rows (``down``) or as columns."""
+    means, overall, sizes = source["means"], source["overall"], family["rows"]
+    classes, groups = family["classes"], _members(family)
+    if down:
+        columns = sorted(columns)  # groups in the order they came are easier to find
+        names, heads, measures = classes, groups, source["disparity_by_class"]
+        alls, notes = [words.number(100 * each) for each in overall], [*map(words.rows_of, sizes)]
+    else:
+        names, heads = groups, classes
+        measures = [_farthest(each, overall) for each in means]
+        alls, notes = [*map(words.count, sizes)], [f"all {words.percent(p)}" for p in overall]
+    named = list(zip(heads, notes, strict=True))
 
-    def cell(g: int, k: int) -> tuple[str, str, str]:
-        mean = means[g][k]
+    def cell(row: int, column: int) -> tuple[str, str, str]:
+        group, k = (column, row) if down else (row, column)
+        mean = means[group][k]
         if isinstance(mean, str):
             return mean, "", "few"
         away = mean - overall[k]
         return f"{100 * mean:.1f}", words.signed(away), shade(away)
 
-    if down:  # groups in the order they came are easier to find
-        columns = sorted(columns)
-        heads = [{"name": groups[g], "note": words.rows_of(sizes[g])} for g in columns]
-        body = [
-            {
-                "name": classes[k],
-                "all": words.number(100 * overall[k]),
-                "measure": source["disparity_by_class"][k],
-                "cells": [cell(g, k) for g in columns],
-            }
-            for k in rows
-        ]
-    else:
-        heads = [{"name": classes[k], "note": f"all {words.percent(overall[k])}"} for k in columns]
-        body = [
-            {
-                "name": groups[g],
-                "all": words.count(sizes[g]),
-                "measure": _farthest(means[g], overall),
-                "cells": [cell(g, k) for k in columns],
-            }
-            for g in rows
-        ]
     n_classes, n_groups = (len(rows), len(columns)) if down else (len(columns), len(rows))
     shown = f"{n_classes} of {len(classes)} classes, {n_groups} of {len(groups)} groups"
     whole = n_classes == len(classes) and n_groups == len(groups)
     return {
-        "rows": body,
-        "columns": heads,
+        "rows": [
+            {
+                "name": names[row],
+                "all": alls[row],
+                "measure": measures[row],
+                "cells": [cell(row, column) for column in columns],
+            }
+            for row in rows
+        ],
+        "columns": [dict(zip(("name", "note"), named[column], strict=True)) for column in columns],
         "corner": "Class" if down else "Group",
         "all": "All rows" if down else "Rows",
         "measure": "Largest difference" if down else "Farthest from all",
@@ -147,57 +146,53 @@ def _table(
     }
 
 
+def _members(family: dict[str, Any]) -> list[str]:
+    return [words.member(family["name"], group) for group in family["groups"]]
+
+
 def four_fifths(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the ratio of the lowest share of a group to the highest, per class, lowest first."""
     after = _by_name(facts["after"])
     return [_ratios(family, after.get(family["name"])) for family in _families(facts)]
 
 
-def _ratios(
-    family: dict[str, Any], later: dict[str, Any] | None, listed: int = 400
-) -> dict[str, Any]:
+def _ratios(family: dict[str, Any], later: dict[str, Any] | None) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     every: list[dict[str, Any]] = []
-    groups = [words.member(family["name"], group) for group in family["groups"]]
-    afterwards = [None] * len(family["classes"]) if later is None else later["ratio_by_class"]
-    for k, ratio in enumerate(family["ratio_by_class"]):
-        if ratio is None and afterwards[k] is None:  # a class of no group
+    groups = _members(family)
+    for k, name in enumerate(family["classes"]):
+        before = family["ratio_by_class"][k]
+        after = None if later is None else later["ratio_by_class"][k]
+        if before is None and after is None:  # a class of no group
             continue
-        pairs = zip(family["means"], groups, strict=True)
-        known = [(means[k], group) for means, group in pairs if not isinstance(means[k], str)]
-        plain = isinstance(ratio, float)
-        most = max(known)[0] if plain else 0.0
-        shares = zip(groups, family["rows"], family["means"], strict=True)
+        shares = list(zip([means[k] for means in family["means"]], groups, strict=True))
+        known = [each for each in shares if not isinstance(each[0], str)]
+        ends = (min(known), max(known)) if isinstance(before, float) else (None, None)
+        row = {"class": name, "before": before, "after": after}
+        rows.append({**row, "low": ends[0], "high": ends[1]})
+        most = ends[1][0] if ends[1] else 0.0
         every += [
             {
-                "class": family["classes"][k],
+                "class": name,
                 "group": group,
                 "rows": n_rows,
-                "share": means[k],
-                "ratio": means[k] / most if most and not isinstance(means[k], str) else None,
+                "share": share,
+                "ratio": share / most if most and not isinstance(share, str) else None,
             }
-            for group, n_rows, means in shares
+            for n_rows, (share, group) in zip(family["rows"], shares, strict=True)
         ]
-        rows.append(
-            {
-                "class": family["classes"][k],
-                "before": ratio,
-                "after": afterwards[k],
-                "low": min(known) if plain else None,
-                "high": max(known) if plain else None,
-            }
-        )
-    rows.sort(key=lambda each: each["before"] if isinstance(each["before"], float) else 2.0)
+    rows.sort(key=lambda each: _value(each["before"], 2.0))
+    every.sort(key=lambda each: _value(each["ratio"], 2.0))
 
     def below(when: str) -> int:
-        return sum(isinstance(each[when], float) and each[when] < 0.8 for each in rows)
+        return sum(_value(each[when], 1.0) < 0.8 for each in rows)
 
     return {
         "family": words.family_name(family["name"]),
         "rows": rows[:TOP_ROWS],
         "more": max(0, len(rows) - TOP_ROWS),
-        "every": every[:listed],
-        "every_more": max(0, len(every) - listed),
+        "every": every[:LISTED_RATIOS],
+        "every_more": max(0, len(every) - LISTED_RATIOS),
         "classes": len(rows),
         "absent": len(family["classes"]) - len(rows),
         "below": below("before"),
@@ -215,29 +210,19 @@ def grown(facts: dict[str, Any]) -> dict[str, Any] | None:
         return None
     rows, compared = [], 0
     for family in facts["audit"]["families"]:
-        later = after[family["name"]]["disparity_by_class"]
-        for k, pair in enumerate(zip(family["disparity_by_class"], later, strict=True)):
-            if any(isinstance(value, str) for value in pair):  # hidden, as a cell has few rows
+        measures = family["disparity_by_class"], after[family["name"]]["disparity_by_class"]
+        for name, before, now in zip(family["classes"], *measures, strict=True):
+            if isinstance(before, str) or isinstance(now, str):  # hidden, as a cell has few rows
                 continue
             compared += 1
-            before, now = map(float, pair)
             # less than half of the last digit that is shown is no growth
             if now > before + 0.0005:
-                name = words.family_name(family["name"])
-                row = {
-                    "family": name,
-                    "class": family["classes"][k],
-                    "before": before,
-                    "after": now,
-                }
-                rows.append(row)
+                row = {"class": name, "before": before, "after": now}
+                rows.append({"family": words.family_name(family["name"]), **row})
     rows.sort(key=lambda row: row["before"] - row["after"])
-    least, verb = words.points(0.0005), words.made(facts, "would grow", "grew")
-    said = f"In none of {compared:,} pairs of a family and a class the largest difference {verb}"
-    if rows:
-        said = f"In {len(rows):,} of {compared:,} pairs of a family and a class the largest"
-        said += f" difference {verb}"
-    said += f" by more than {least}."
+    grew, verb = f"{len(rows):,}" if rows else "none", words.made(facts, "would grow", "grew")
+    said = f"In {grew} of {compared:,} pairs of a family and a class the largest difference {verb}"
+    said += f" by more than {words.points(0.0005)}."
     if len(rows) > TOP_ROWS:
         said += f" Shown: the {TOP_ROWS} that {verb} most."
     return {"rows": rows[:TOP_ROWS], "said": said}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from r2b._constraints.bounds import BOUNDS as ALL_BOUNDS
@@ -438,9 +438,13 @@ def _answer_of_change(facts: dict[str, Any]) -> list[dict[str, str]]:
 
 def _in_its_unit(facts: dict[str, Any]) -> tuple[Callable[[float], str], str]:
     """Return how disparities are written, and their unit."""
-    if facts["headline"] is None and not facts["audit"]["families"]:
-        return lambda value: number(value, 3), "moment"
-    return lambda value: number(100 * value), "points"
+    shares = facts["headline"] is not None or facts["audit"]["families"]
+    return partial(_measured, "range" if shares else "moments"), "points" if shares else "moment"
+
+
+def _measured(bound: str, value: float) -> str:
+    """Write what a bound limits: a ratio and a moment are no differences of shares, in points."""
+    return number(value, 3) if bound in ("ratio", "moments") else number(100 * value)
 
 
 def _bound(proof: dict[str, Any]) -> dict[str, str]:
@@ -448,14 +452,13 @@ def _bound(proof: dict[str, Any]) -> dict[str, str]:
     families = proof["families"]
     bounds = {family["bound"] for family in families}
     asked = {str(value) for family in families for value in family["epsilon"]}
-    what = BOUNDS[next(iter(bounds))] if len(bounds) == 1 else "several bounds"
+    what = f"on the {BOUNDS[next(iter(bounds))]}" if len(bounds) == 1 else "on several bounds"
     if len(asked) == 1 and "inf" not in asked and len(bounds) == 1:
-        value = float(next(iter(asked)))
-        if bounds <= {"ratio", "moments"}:
-            return _figure("Bound", number(value, 3), "", f"on the {what}")
-        return _figure("Bound", number(100 * value), "points", f"on the {what}")
+        (bound,), (value,) = bounds, asked
+        unit = "" if bound in ("ratio", "moments") else "points"
+        return _figure("Bound", _measured(bound, float(value)), unit, what)
     every = families[0]["epsilon"] if len(families) == 1 else proof["epsilon"]
-    return _figure("Bound", epsilon(every), "", f"on the {what}")
+    return _figure("Bound", epsilon(every), "", what)
 
 
 def _answer_of_audit(facts: dict[str, Any]) -> list[dict[str, str]]:
@@ -556,15 +559,26 @@ def two_tests(facts: dict[str, Any]) -> str:
 
 
 def small_groups(facts: dict[str, Any]) -> str:
-    """Say which groups have few rows, and what can be done; nothing if none has."""
-    small = facts["audit"]["small"]
-    if not small:
+    """Say how small the smallest group is, and what can be done; nothing if it has 100 rows."""
+    sizes = [
+        (rows, group, each["name"])
+        for each in facts["audit"]["families"]
+        for rows, group in zip(each["rows"], each["groups"], strict=True)
+    ]
+    chance = "The means of such a group move far by chance alone."
+    if any(isinstance(rows, str) for rows, _, _ in sizes):
+        few = f"Some groups have fewer than {facts['suppressed']['below']} rows."
+        return f"{few} {chance} {_MIN_GROUP_SIZE}"
+    if not sizes or min(sizes)[0] >= 100:
         return ""
-    family, group, rows = small[0]
-    where = f" of {isolated(family)}" if family else ""
-    many = plural(len(small), "group has", "groups have")
-    smallest = f"the smallest, {quoted(group)}{where}, {rows_of(rows)}"
-    return f"{many} fewer than {FEWEST} rows, {smallest}. {_MIN_GROUP_SIZE}"
+    rows, group, family = min(sizes)
+    smallest = quoted(group) + (f" of {isolated(family)}" if family else "")
+    small = len(facts["audit"]["small"])
+    many = ""
+    if small:
+        many = f"{plural(small, 'group has', 'groups have')} fewer than {FEWEST} rows. "
+    many += f"The smallest, {smallest}, has {rows_of(round(rows))}."
+    return f"{many} {chance} {_MIN_GROUP_SIZE}"
 
 
 def summary(facts: dict[str, Any]) -> list[str]:
@@ -763,20 +777,16 @@ def certificate(facts: dict[str, Any]) -> list[str]:
 
 
 def _kept(facts: dict[str, Any], family: dict[str, Any]) -> str:
-    # A ratio and a moment are not differences of shares, so they are not in points.
-    plain = family["bound"] in ("ratio", "moments")
-
-    def in_its_unit(value: float) -> str:
-        return number(value, 3) if plain else number(100 * value)
-
-    before, after = (in_its_unit(max(family[name])) for name in ("measure_before", "measure"))
-    what = BOUNDS[family["bound"]] + (WITH_OFFSETS if "offsets" in family else "")
-    went, unit = made(facts, "would go", "went"), "" if plain else " points"
+    bound = family["bound"]
+    before, after = (_measured(bound, max(family[name])) for name in ("measure_before", "measure"))
+    what = BOUNDS[bound] + (WITH_OFFSETS if "offsets" in family else "")
+    went = made(facts, "would go", "went")
+    unit = "" if bound in ("ratio", "moments") else " points"
     change = f"In {family_name(family['name'])}, the {what} {went} from {before} to {after}{unit}"
     finite = sorted({float(value) for value in family["epsilon"] if value != "inf"})
     if not finite:
         return f"{change}; nothing is asked of it."
-    asked = " to ".join(dict.fromkeys(map(in_its_unit, (finite[0], finite[-1]))))
+    asked = " to ".join(dict.fromkeys(_measured(bound, each) for each in (finite[0], finite[-1])))
     free = ", and some classes are free" if "inf" in family["epsilon"] else ""
     return f"{change}; epsilon asks for at most {asked}{free}."
 
@@ -804,34 +814,15 @@ def _particular(facts: dict[str, Any]) -> dict[str, str]:
             f"Every share is that of an outcome: {names}{more}. Shares of single classes may "
             "differ more."
         )
-    small = _smallest(facts)
-    if small:
-        chance = "The means of such a group move far by chance alone."
-        limits["Some groups are small"] = f"{small} {chance} {_MIN_GROUP_SIZE}"
+    if small_groups(facts):
+        limits["Some groups are small"] = small_groups(facts)
     if facts["doubts"]:
         doubts = " ".join(doubt["problem"] for doubt in facts["doubts"])
         limits["The data may not be what was meant"] = doubts
     if found["n_permutations"] or found["n_boot"]:
-        if found["clusters"] is not None:
-            limits["Rows come in clusters"] = (
-                f"{found['clusters']:,} clusters are taken as independent of each other, and the "
-                "rows of one as a single observation."
-            )
-        else:
-            limits["Rows are taken as independent"] = (
-                "Several rows of one person or annotator say less than rows of as many. If there "
-                "are such rows, audit with clusters."
-            )
-    if found["left_out"] > 0:
-        limits["Some rows are in no group"] = (
-            f"{100 * found['left_out']:.2f} % of the weight is in no group and is compared with "
-            "nothing."
-        )
-    if found["absent"]:
-        limits["Some groups are absent"] = (
-            f"{len(found['absent']):,} groups do not occur in some value of the control features; "
-            "they are compared where they occur."
-        )
+        limits["Rows are taken as independent"] = supposed(facts)
+    if found["left_out"] > 0 or found["absent"]:
+        limits["Some rows are not compared"] = " ".join(left_out(facts))
     if facts["suppressed"] is not None:
         limits["Small cells are not shown"] = _SUPPRESSED.format(**facts["suppressed"])
     if facts["data"]["weights"] is not None:
@@ -840,19 +831,3 @@ def _particular(facts: dict[str, Any]) -> dict[str, str]:
             "observation when chance is judged."
         )
     return limits
-
-
-def _smallest(facts: dict[str, Any]) -> str:
-    """Describe the smallest group if it is small; nothing of it if its size is hidden."""
-    sizes = [
-        (rows, group, each["name"])
-        for each in facts["audit"]["families"]
-        for rows, group in zip(each["rows"], each["groups"], strict=True)
-    ]
-    if any(isinstance(rows, str) for rows, _, _ in sizes):
-        return f"Some have fewer than {facts['suppressed']['below']} rows."
-    if not sizes or min(sizes)[0] >= 100:
-        return ""
-    rows, group, family = min(sizes)
-    where = f" of {isolated(family)}" if family else ""
-    return f"The smallest, {isolated(group)}{where}, has {rows_of(round(rows))}."

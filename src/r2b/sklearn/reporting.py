@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 if TYPE_CHECKING:
     from r2b.report import Report
     from r2b.report.model import ModelReportOptions
-    from r2b.report.tags import TagModelReport
+    from r2b.report.tables import TableReport
 
 
 class ReportsItself(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -26,7 +26,7 @@ class ReportsItself(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
         control_features: Any = None,
         sample_weight: Any = None,
         **options: Unpack[ModelReportOptions],
-    ) -> Report | TagModelReport:
+    ) -> Report | TableReport:
         """Write a report on the decisions about rows that the model was not trained on.
 
         Parameters
@@ -51,7 +51,7 @@ class ReportsItself(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type
             from r2b.report import model_report
 
             return model_report(self, X, y, path=path, **rows)
-        from r2b.report.tags import report_of_tag_models
+        from r2b.report.tables import report_of_tag_models
 
         found = report_of_tag_models(self.tags_, X, y, **rows)
         if path is not None:
