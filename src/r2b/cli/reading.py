@@ -255,7 +255,7 @@ def families_of(names: Sequence[str], given: dict[str, Any], default: str | None
 
 
 def per_class(option: str, given: Sequence[str], classes: Sequence[Any] | None) -> Any:
-    """Read one number for all classes, or one per class; None stands for names that are not known.
+    """Read one number for all classes, or one per class; None stands for groups, each with its own.
 
     A plain number beside ``class=number`` is for the classes that are not named.
 
@@ -272,8 +272,10 @@ def per_class(option: str, given: Sequence[str], classes: Sequence[Any] | None) 
         value = math.nan
         with suppress(ValueError):
             value = float(number)
-        if math.isnan(value) or (others and not equals):
-            remedy = "Pass one number such as 0.01, or name=number."
+        if math.isnan(value) or (not equals and (others or classes is None)):
+            remedy = "Pass one number such as 0.01, or class=number."
+            if classes is None:
+                remedy = "Pass 'equal', or group=share for each group."
             raise ParameterError(f"{option} is {text!r}.", remedy=remedy, value=text)
         if not equals:
             others.append(value)
