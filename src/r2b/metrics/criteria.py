@@ -6,9 +6,8 @@ a measure can contradict one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
@@ -35,11 +34,10 @@ from r2b.errors import InputError, ParameterError
 from r2b.metrics.chance import RARE
 from r2b.metrics.groups import (
     AbsentGroup,
-    CellFamily,
     Comparison,
     Families,
-    Key,
     RowChoice,
+    Stratum,
     families_of,
     strata_of,
     with_true_classes,
@@ -47,10 +45,10 @@ from r2b.metrics.groups import (
 from r2b.metrics.means import (
     METHODS,
     Method,
+    by_name,
     disparity_by_class,
-    means_of,
-    overall_mean,
     ratio_by_class,
+    sums_of,
 )
 from r2b.metrics.performance import classes_of
 
@@ -194,13 +192,10 @@ class DisparityByClass:
 
     def as_dict(self) -> dict[Any, Any]:
         """Return the values by class, or by true class and then by predicted class."""
-        names = [plain_value(name) for name in self.classes]
         if self.true_classes is None:
-            return dict(zip(names, self.values.tolist(), strict=True))
-        return {
-            plain_value(true): dict(zip(names, row, strict=True))
-            for true, row in zip(self.true_classes, self.values.tolist(), strict=True)
-        }
+            return by_name(self.classes, self.values)
+        rows = [by_name(self.classes, row) for row in self.values]
+        return dict(zip(map(plain_value, self.true_classes), rows, strict=True))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the disparity of every class, of many the largest, on matplotlib Axes."""
@@ -689,28 +684,26 @@ def disparity_by_chance(
 
     table = read_predictions(criterion, y_true, y_pred, **rows)
     data = table.data
-    means, weights = means_of(data)
-    seconds, soft = means, data.labels.matrix  # the square of a label that is 0 or 1 is the label
+    sums, weights = sums_of(data)
+    seconds, soft = sums, data.labels.matrix  # the square of a label that is 0 or 1 is the label
     if soft is not None:
         squared = replace(data.labels, matrix=soft.astype(np.float64) ** 2)
-        seconds = means_of(replace(data, labels=squared))[0]
+        seconds, _ = sums_of(replace(data, labels=squared))
     squares = None if data.weight is None else data.weight**2
     squares = np.bincount(data.cells.codes, squares, data.n_cells)
     errors = [
-        error
+        _standard_errors(found, table.columns(found.stratum), seconds, squares)
         for family in families_of(data.cells, families)
-        for found in family.compared(table.strata(), means, weights)
+        for found in family.compared(table.strata(), sums, weights)
         if len(found.present) > 1
-        # a class that is never predicted does not vary
-        for columns in [[k for k in table.columns(found.stratum) if k >= 0]]
-        for error in _standard_errors(family, found, columns, seconds, weights, squares)
     ]
-    widest = max((float(each.max()) for each in errors), default=0.0)
+    every = np.concatenate([*errors, np.zeros(1)])
+    widest = float(every.max())
     if widest == 0:
         return 0.0
     # Standard errors are rounded up to a few values, so that any number of differences takes the
     # same time.
-    rounded = np.ceil(np.concatenate(errors) / widest * _STEPS).astype(np.intp)
+    rounded = np.ceil(every / widest * _STEPS).astype(np.intp)
     sizes, counts = np.unique(rounded[rounded > 0], return_counts=True)
 
     def too_often(largest: float) -> float:
@@ -724,25 +717,20 @@ _STEPS = 64  # standard errors are told apart in so many steps
 
 
 def _standard_errors(
-    family: CellFamily,
-    found: Comparison,
-    columns: list[int],
-    seconds: Array,
-    weights: Array,
-    squares: Array,
-) -> Iterator[Array]:
-    """Compute the standard errors of the differences between groups under chance, by class."""
-    here, weight = found.cells, weights[found.cells]
-    overall = overall_mean(found.means, found.weights)
-    variances = np.maximum(weight @ seconds[here] / weight.sum() - overall**2, 0.0)
-    part = family.parts[here]
+    found: Comparison, columns: list[int], seconds: Array, squares: Array
+) -> Array:
+    """Compute the standard errors of all differences between groups under chance."""
+    cells, share = found.cells, found.weights / found.weights.sum()
+    predicted = [k for k in columns if k >= 0]  # what is never predicted does not vary
+    middle = (share @ found.means)[predicted]
+    second = seconds[cells].sum(axis=0)[predicted] / found.weights.sum()
+    part = found.family.parts[cells]
     part = part[:, found.present] if part.ndim == 2 else part[:, None] == found.present
     part = part / found.weights
-    gram = part.T @ (part * squares[here, None])
+    gram = part.T @ (part * squares[cells, None])
     one, two = np.triu_indices(len(found.present), 1)
-    pairs = np.sqrt(np.maximum(gram[one, one] + gram[two, two] - 2 * gram[one, two], 0.0))
-    for k in columns:
-        yield sqrt(variances[k]) * pairs
+    pairs = np.maximum(gram[one, one] + gram[two, two] - 2 * gram[one, two], 0.0)
+    return np.sqrt(np.outer(np.maximum(second - middle**2, 0.0), pairs)).ravel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -775,32 +763,19 @@ class PredictionTable:
     outcomes: Outcomes | None = None
     add_up: bool = True
 
-    def strata(self) -> list[tuple[Key, Array]]:
-        """Return the parts of the table that groups are compared in, and their cells.
+    def strata(self) -> list[Stratum]:
+        """Return the parts of the table that groups are compared in."""
+        found = strata_of(self.data.cells, self.criterion.rows)
+        return [each for each in found if self.positive in (None, each.true_code)]
 
-        With ``rows="other"`` the parts of different true classes have rows in common.
-        """
-        found = list(strata_of(self.data.cells))
-        if self.criterion.rows == "other":
-            apart: dict[Key, list[tuple[int, Array]]] = {}
-            for (*control, true), cells in found:
-                apart.setdefault(tuple(control), []).append((true, cells))
-            found = [
-                ((*control, c), np.concatenate(rest))
-                for control, parts in apart.items()
-                for c in range(len(self.true_classes))
-                if (rest := [cells for true, cells in parts if true != c])
-            ]
-        return [each for each in found if self.positive is None or each[0][-1] == self.positive]
-
-    def columns(self, stratum: Key) -> list[int]:
+    def columns(self, stratum: Stratum) -> list[int]:
         """Return the predicted classes that count in a stratum.
 
         -1 stands for a class that is never predicted. Of two classes the second mirrors the
         first and is left out.
         """
-        if self.criterion.of_class:
-            return [self.own[stratum[-1]]]
+        if self.criterion.of_class and stratum.true_code is not None:
+            return [self.own[stratum.true_code]]
         mirrored = self.add_up and self.data.n_classes == 2
         return list(range(1 if mirrored else self.data.n_classes))
 
@@ -912,18 +887,18 @@ def _by_class(
     one_of("method", method, METHODS)
     table = read_predictions(criterion, y_true, y_pred, **rows)
     data, true_classes = table.data, table.true_classes
-    (means, weights), predicted = means_of(data), data.labels.vocabulary.values
+    (sums, weights), predicted = sums_of(data), data.labels.vocabulary.values
     if table.outcomes is not None:
-        means, predicted = table.outcomes.shares(means), np.array(table.outcomes.names)
+        sums, predicted = table.outcomes.shares(sums), np.array(table.outcomes.names)
     by_class, extreme = (ratio_by_class, np.fmin) if ratio else (disparity_by_class, np.fmax)
     # NaN for a true class whose rows no two groups have
-    values = np.full((len(true_classes) or 1, means.shape[1]), np.nan)
+    values = np.full((len(true_classes) or 1, sums.shape[1]), np.nan)
     missing: list[AbsentGroup] = []
     for family in families_of(data.cells, families):
         family.refuse_weightless(data.cells, weights)
         compared = False
-        for found in family.compared(table.strata(), means, weights):
-            lacking = family.absent(found, data.cells, table.criterion.rows)
+        for found in family.compared(table.strata(), sums, weights):
+            lacking = found.absent
             if lacking and absent == "error":
                 more = f" ({len(lacking) - 1} more like it)" if len(lacking) > 1 else ""
                 remedy = "Measure on more rows, or pass `absent='report'` to compare the others."
@@ -932,9 +907,8 @@ def _by_class(
             missing += lacking
             # of one group alone nothing differs, with strata or without
             if len(found.present) > 1 or len(family.groups) == 1:
-                row, compared = found.stratum[-1] if len(true_classes) else 0, True
-                here = by_class(found.means, found.weights, method)
-                values[row] = extreme(values[row], here)
+                row, compared = found.stratum.true_code or 0, True
+                values[row] = extreme(values[row], by_class(found.means, found.weights, method))
         if not compared:
             where = "true class" if len(true_classes) else "stratum"
             problem = f"No {where} has rows of two groups of the family {family.name!r}."

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from r2b._data.arrays import Array, Floats, frozen, plain_value
+from r2b._data.arrays import Array, Floats, frozen
 from r2b._data.basis import Basis, Choice, fit_basis
 from r2b._data.cells import Cells
 from r2b._data.columns import column_of, refuse_other_rows
 from r2b._data.dataset import WHAT as LABELS
 from r2b._data.dataset import Dataset, combine, read_labels
 from r2b._data.numbers import read_continuous
-from r2b.metrics.means import means_of
+from r2b.metrics.means import by_name, means_of
 
 WHAT = "attribute"
 
@@ -45,10 +45,7 @@ class Explained:
 
     def as_dict(self) -> dict[Any, float]:
         """Return the share by class name."""
-        return {
-            plain_value(name): float(share)
-            for name, share in zip(self.classes, self.by_class, strict=True)
-        }
+        return by_name(self.classes, self.by_class)
 
 
 def explained_variation(

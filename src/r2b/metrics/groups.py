@@ -7,7 +7,7 @@ the table's cells.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -21,7 +21,6 @@ from r2b._data.numbers import refuse_weightless_groups
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ParameterError
 
-Key: TypeAlias = tuple[int, ...]
 Families: TypeAlias = FamilyChoice | Sequence[Any]
 RowChoice: TypeAlias = Literal["all", "own", "other"]
 """Rows that a criterion compares: all, those of a true class, or those of all other ones."""
@@ -57,26 +56,56 @@ class AbsentGroup:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
-    """The groups of one family in one stratum that have weight there.
+class Stratum:
+    """A part of the table that groups are compared in.
 
     Attributes
     ----------
-    stratum : tuple of int
-        Codes of the control features, the true class last where rows are told apart by it.
-    present : ndarray of shape (P,)
-        Numbers of the groups in their family.
-    means : ndarray of shape (P, L)
-    weights : ndarray of shape (P,)
     cells : ndarray
-        Numbers of the cells of the stratum.
+        Numbers of its cells.
+    where : str
+        Its values of the control features as text; empty without them.
+    true_class : str, number or other value
+        What rows have in common; None where they are not told apart by true classes.
+    true_code : int or None
     """
 
-    stratum: Key
+    cells: Array
+    where: str
+    true_class: Any = None
+    true_code: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The groups of one family in one stratum.
+
+    Attributes
+    ----------
+    family : CellFamily
+    stratum : Stratum
+    cells : ndarray
+        Numbers of the cells of the stratum that have weight.
+    present : ndarray of shape (P,)
+        Numbers, in their family, of the groups that have weight.
+    means : ndarray of shape (P, L)
+    weights : ndarray of shape (P,)
+    """
+
+    family: CellFamily
+    stratum: Stratum
+    cells: Array
     present: Array
     means: Array
     weights: Array
-    cells: Array
+
+    @property
+    def absent(self) -> list[AbsentGroup]:
+        """The groups that the stratum lacks."""
+        family, stratum = self.family, self.stratum
+        lacking = np.setdiff1d(np.arange(len(family.groups)), self.present)
+        names = [plain_value(family.groups[group]) for group in lacking]
+        return [AbsentGroup(family.name, name, stratum.true_class, stratum.where) for name in names]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,100 +126,79 @@ class CellFamily:
     parts: Array
 
     def compared(
-        self, strata: Iterable[tuple[Key, Array]], means: Array, weights: Array
+        self, strata: Iterable[Stratum], sums: Array, weights: Array
     ) -> Iterator[Comparison]:
         """Yield the means of the groups, one stratum after the other.
 
         Parameters
         ----------
-        strata : iterable of (key, cells)
-        means : ndarray of shape (n_cells, L)
+        strata : iterable of Stratum
+        sums : ndarray of shape (n_cells, L)
         weights : ndarray of shape (n_cells,)
         """
-        for stratum, inside in strata:
-            here = inside[weights[inside] > 0]
-            part, weight = self.parts[here], weights[here]
-            if part.ndim == 2:
-                share = part * weight[:, None]
-                totals = share.sum(axis=0)
-                present = np.flatnonzero(totals > 0)
-                yield Comparison(
-                    stratum,
-                    present,
-                    share[:, present].T @ means[here] / totals[present, None],
-                    totals[present],
-                    here,
-                )
-                continue
-            present, first, place = np.unique(part, return_index=True, return_inverse=True)
-            if len(present) == len(here):  # one cell each: its mean as it is, to the last bit
-                yield Comparison(stratum, present, means[here[first]], weight[first], here)
-                continue
-            totals, sums = np.bincount(place, weight), np.zeros((len(present), means.shape[1]))
-            np.add.at(sums, place, means[here] * weight[:, None])
-            yield Comparison(stratum, present, sums / totals[:, None], totals, here)
+        for stratum in strata:
+            cells = stratum.cells[weights[stratum.cells] > 0]
+            totals = self._added(cells, weights[:, None])[:, 0]
+            present = np.flatnonzero(totals > 0)
+            means = self._added(cells, sums)[present] / totals[present, None]
+            yield Comparison(self, stratum, cells, present, means, totals[present])
+
+    def _added(self, cells: Array | slice, values: Array) -> Array:
+        """Add up the values of some cells by group."""
+        parts, values = self.parts[cells], values[cells]
+        if parts.ndim == 2:
+            return np.asarray(parts.T @ values)
+        added = np.zeros((len(self.groups), values.shape[1]))
+        np.add.at(added, parts, values)
+        return added
 
     def refuse_weightless(self, cells: Cells, weights: Array) -> None:
         """Refuse a group without weight in the whole table: its mean is undefined."""
-        whole = self.parts.ndim == 1
-        totals = (
-            np.bincount(self.parts, weights, len(self.groups)) if whole else weights @ self.parts
-        )
+        totals = self._added(slice(None), weights[:, None])[:, 0]
         refuse_weightless_groups(cells, self.parts, totals, self.groups)
 
-    def absent(self, found: Comparison, cells: Cells, rows: RowChoice) -> list[AbsentGroup]:
-        """Name the groups that a stratum lacks."""
-        lacking = np.setdiff1d(np.arange(len(self.groups)), found.present)
-        if not len(lacking):
-            return []
-        true, where = named_stratum(cells, found.stratum, rows)
-        return [
-            AbsentGroup(self.name, plain_value(self.groups[group]), true, where)
-            for group in lacking
-        ]
 
+def strata_of(cells: Cells, rows: RowChoice) -> Iterator[Stratum]:
+    """Yield the parts of a table that groups are compared in.
 
-def named_stratum(cells: Cells, stratum: Key, rows: RowChoice) -> tuple[Any, str]:
-    """Return the true class of a stratum, if it has one, and its control features as text."""
-    columns, true = list(range(cells.n_sensitive, len(cells.columns))), None
-    if rows != "all":
-        true = plain_value(cells.vocabularies[columns.pop()].values[stratum[-1]])
-        true = f"not {true}" if rows == "other" else true
-    return true, ", ".join(
-        f"{cells.columns[j]}={cells.value_name(j, code)}"
-        for j, code in zip(columns, stratum, strict=False)
-    )
-
-
-def strata_of(cells: Cells) -> Iterator[tuple[Key, Array]]:
-    """Yield the codes of the control features of each stratum, and its cells."""
-    if not cells.n_control:
-        yield (), np.arange(cells.n_cells)
-        return
-    control = range(cells.n_sensitive, len(cells.columns))
-    codes, table = cross(
-        [cells.table[:, j] for j in control], [cells.vocabularies[j].n_codes for j in control]
-    )
-    order = np.argsort(codes, kind="stable")
+    Where rows are told apart by true classes these are the last control feature. With
+    ``rows="other"`` the parts of different true classes have cells in common.
+    """
+    control = range(cells.n_sensitive, len(cells.columns) - (rows != "all"))
+    codes, table = np.zeros(cells.n_cells, np.intp), np.zeros((1, 0), np.intp)
+    if control:
+        sizes = [cells.vocabularies[j].n_codes for j in control]
+        codes, table = cross([cells.table[:, j] for j in control], sizes)
     ends = np.cumsum(np.bincount(codes, minlength=len(table)))
-    for stratum, inside in zip(table.tolist(), np.split(order, ends[:-1]), strict=True):
-        yield tuple(stratum), inside
+    parts = np.split(np.argsort(codes, kind="stable"), ends[:-1])
+    for key, part in zip(table.tolist(), parts, strict=True):
+        named = zip(control, key, strict=True)
+        where = ", ".join(f"{cells.columns[j]}={cells.value_name(j, code)}" for j, code in named)
+        if rows == "all":
+            yield Stratum(part, where)
+            continue
+        true = cells.table[part, -1]
+        for code, value in enumerate(map(plain_value, cells.vocabularies[-1].values)):
+            own = rows == "own"
+            inside = part[(true == code) == own]
+            if len(inside):
+                yield Stratum(inside, where, value if own else f"not {value}", code)
 
 
 def with_true_classes(groups: Cells, codes: Array, classes: Vocabulary) -> Cells:
     """Add the true class to the cells, as one more control feature."""
     crossed, table = cross([groups.codes, codes], [groups.n_cells, classes.n_codes])
     table = np.column_stack([groups.table[table[:, 0]], table[:, 1]])
-    columns, vocabularies, _, n_control, kinds, settings = groups.parts
-    parts = (
-        (*columns, TRUE_CLASS),
-        (*vocabularies, classes),
-        table,
-        n_control + 1,
-        (*kinds, CATEGORICAL),
-        (*settings, None),
+    return replace(
+        groups,
+        columns=(*groups.columns, TRUE_CLASS),
+        vocabularies=(*groups.vocabularies, classes),
+        table=table,
+        n_control=groups.n_control + 1,
+        kinds=(*groups.kinds, CATEGORICAL),
+        settings=(*groups.settings, None),
+        codes=crossed,
     )
-    return Cells(*parts, codes=crossed)
 
 
 def families_of(cells: Cells, families: Families) -> list[CellFamily]:
@@ -223,10 +231,10 @@ def families_of(cells: Cells, families: Families) -> list[CellFamily]:
         remedy = "Use r2b.metrics.explained_variation, or cut it into intervals."
         raise ParameterError(problem, remedy=remedy, column=name)
     wanted = family_columns(families, sensitive, kinds)
-    return [_family(cells, tuple(map(sensitive.index, names))) for names in wanted]
+    return [_family(cells, [sensitive.index(name) for name in names]) for names in wanted]
 
 
-def _family(cells: Cells, columns: Key) -> CellFamily:
+def _family(cells: Cells, columns: list[int]) -> CellFamily:
     names = tuple(cells.columns[j] for j in columns)
     vocabularies = tuple(cells.vocabularies[j] for j in columns)
     name, (vocabulary, *_) = " x ".join(names) or "groups", vocabularies

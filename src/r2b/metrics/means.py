@@ -8,9 +8,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from r2b._data import Dataset, read
-from r2b._data.arrays import Array, frozen
-from r2b._data.merge import class_weights
-from r2b._data.probabilities import row_blocks
+from r2b._data.arrays import Array, frozen, plain_value
+from r2b._data.merge import cell_sums, class_weights
 from r2b._plot import group_means as draw_means
 
 Method = Literal["between_groups", "to_overall"]
@@ -100,13 +99,6 @@ def table_to_measure(y: Any, sensitive_features: Any, sample_weight: Any) -> Dat
 def means_of(dataset: Dataset) -> tuple[Array, Array]:
     """Return the weighted mean label and the total weight of every group.
 
-    Sums are taken block by block in the order of the rows, so that the same data give the same
-    bits.
-
-    Parameters
-    ----------
-    dataset : Dataset
-
     Returns
     -------
     means : ndarray of shape (R, L)
@@ -120,15 +112,20 @@ def means_of(dataset: Dataset) -> tuple[Array, Array]:
     (array([[0.5, 0.5],
            [0. , 1. ]]), array([2., 1.]))
     """
-    if dataset.labels.matrix is None:
-        sums = class_weights(dataset)
-        weights = sums.sum(axis=1)
-    else:
-        sums = _sums_of_matrix(dataset)
-        weights = np.bincount(
-            dataset.cells.codes, weights=dataset.weight, minlength=dataset.n_cells
-        ).astype(np.float64)
+    sums, weights = sums_of(dataset)
     return divided(sums, weights[:, None]), weights
+
+
+def sums_of(dataset: Dataset) -> tuple[Array, Array]:
+    """Return the weighted sum of the labels and the total weight of every group.
+
+    Rows are added in their order, so that the same data give the same bits.
+    """
+    if dataset.labels.is_soft:
+        weights, sums = cell_sums(dataset.labels, dataset.cells, dataset.weight)
+        return sums, weights
+    sums = class_weights(dataset)
+    return sums, sums.sum(axis=1)
 
 
 def divided(sums: Array, weights: Array) -> Array:
@@ -138,20 +135,15 @@ def divided(sums: Array, weights: Array) -> Array:
     return result
 
 
-def _sums_of_matrix(dataset: Dataset) -> Array:
-    matrix, groups, weight = dataset.labels.array, dataset.cells.codes, dataset.weight
-    sums = np.zeros((dataset.n_cells, dataset.n_classes))
-    for rows in row_blocks(matrix):
-        # Rows of a group are brought together, then added: no product with a table of rows x
-        # groups, which is mostly zeros.
-        order = np.argsort(groups[rows], kind="stable")
-        here = groups[rows][order]
-        starts = np.flatnonzero(np.concatenate(([True], here[1:] != here[:-1])))
-        block = matrix[rows].astype(np.float64)[order]
-        if weight is not None:
-            block *= weight[rows][order, None]
-        sums[here[starts]] += np.add.reduceat(block, starts, axis=0)
-    return sums
+def by_name(names: Array, values: Array) -> dict[Any, float]:
+    """Return numbers by the names of classes or groups.
+
+    Examples
+    --------
+    >>> by_name(np.array(["f", "m"]), np.array([0.5, 0.25]))
+    {'f': 0.5, 'm': 0.25}
+    """
+    return dict(zip(map(plain_value, names), values.tolist(), strict=True))
 
 
 def overall_mean(means: Array, weights: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,14 +24,16 @@ from r2b._data.dataset import Labels, read_known_labels
 from r2b._data.numbers import (
     numbers_of,
     read_weights_with,
+    refuse_other_number,
     refuse_weightless_cells,
     refuse_weightless_table,
 )
 from r2b._data.probabilities import Wording, as_matrix, checked, class_names, row_blocks, same_class
 from r2b._data.values import one_of
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
-from r2b.errors import InputError, ParameterError, ShapeError, UnseenError
+from r2b.errors import InputError, ShapeError, UnseenError
 from r2b.metrics.intervals import Interval, gap_interval, mean_interval
+from r2b.metrics.means import by_name
 
 Ties = Literal["average", "strict", "lenient"]
 
@@ -91,10 +94,7 @@ class ErrorParity:
 
     def as_dict(self) -> dict[Any, float]:
         """Return the loss by group name."""
-        return {
-            plain_value(name): float(loss)
-            for name, loss in zip(self.groups, self.losses, strict=True)
-        }
+        return by_name(self.groups, self.losses)
 
     def interval(self, level: float = 0.99) -> Interval:
         """Return a confidence interval; for a maximum it is conservative."""
@@ -155,14 +155,8 @@ def top_k_accuracy(
     """
     one_of("ties", ties, get_args(Ties))
     labels, matrix, index = _read_pair(y_true, scores, classes, distributions=False)
-    if not isinstance(k, (int, np.integer)) or not 1 <= k <= matrix.shape[1]:
-        n_classes = matrix.shape[1]
-        raise ParameterError(
-            f"k is {k!r}, but there are {n_classes} classes.",
-            remedy=f"Pass 1 to {n_classes}.",
-            k=k,
-            n_classes=n_classes,
-        )
+    most = matrix.shape[1]
+    refuse_other_number("k", k, f"Pass 1 to {most}.", lambda value: 1 <= value <= most, Integral)
     rows = np.empty(len(matrix))
     for block in row_blocks(matrix):
         rows[block] = _at_labels(_hits(matrix[block], k, ties), labels, block)
@@ -290,9 +284,8 @@ def error_parity(
     if weight is not None:
         refuse_weightless_cells(weight, groups)
     codes = groups.codes.astype(np.intp)
-    means = np.bincount(codes, rows if weight is None else rows * weight) / np.bincount(
-        codes, weight
-    )
+    sums = np.bincount(codes, rows if weight is None else rows * weight)
+    means = sums / np.bincount(codes, weight)
     return ErrorParity(float(means.max() - means.min()), means, groups.names, rows, codes, weight)
 
 

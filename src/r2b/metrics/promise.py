@@ -28,8 +28,8 @@ from r2b._data.values import written
 from r2b.errors import InputError, ParameterError, WeightError
 from r2b.metrics.betting import block_means, n_pairs, narrowed, ruled_out
 from r2b.metrics.criteria import CRITERIA, CriterionName, PredictionTable, read_predictions
-from r2b.metrics.groups import AbsentGroup, Families, families_of, named_stratum
-from r2b.metrics.means import means_of
+from r2b.metrics.groups import AbsentGroup, Families, families_of
+from r2b.metrics.means import sums_of
 
 METHOD = "betting on paired rows"
 _SPENT = (
@@ -388,8 +388,7 @@ def _compared(
     table: PredictionTable, families: Families
 ) -> tuple[list[_Pair], dict[str, dict[Any, int]], tuple[AbsentGroup, ...]]:
     """List the pairs of groups compared, the rows of every group, and absent groups."""
-    data, asked = table.data, table.criterion
-    cells, (means, weights) = data.cells, means_of(data)
+    data, cells = table.data, table.data.cells
     # rows may come sorted; pairs must not know their values
     shuffled = generator(0).permutation(data.n_rows)
     codes = cells.codes[shuffled]
@@ -399,14 +398,14 @@ def _compared(
     for family in families_of(cells, families):
         counts = np.bincount(family.parts, cells.counts).astype(int).tolist()
         sizes[family.name] = dict(zip(map(plain_value, family.groups), counts, strict=True))
-        for found in family.compared(table.strata(), means, weights):
-            absent += family.absent(found, cells, asked.rows)
-            true, stratum = named_stratum(cells, found.stratum, asked.rows)
-            where = ", ".join(
-                [f"true class {_shown(true)}"] * (true is not None) + [stratum] * bool(stratum)
-            )
-            columns = table.columns(found.stratum)
-            if asked.outcome == "every class":
+        for found in family.compared(table.strata(), *sums_of(data)):
+            absent += found.absent
+            stratum = found.stratum
+            is_apart = stratum.true_code is not None
+            true = f"true class {_shown(stratum.true_class)}" if is_apart else ""
+            where = ", ".join(filter(None, (true, stratum.where)))
+            columns = table.columns(stratum)
+            if table.criterion.outcome == "every class":
                 columns.append(_UNSEEN)
             if data.labels.is_soft:
                 columns = [k for k in columns if k != _UNSEEN]
