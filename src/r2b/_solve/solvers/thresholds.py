@@ -24,6 +24,7 @@ from r2b._solve.solvers.driver import State
 
 _DAMPING = (1e-9, 1e3)  # least and most, in units of a class's mean over lam
 _SLOPE = 0.9  # a step must leave less than this part of the slope along it
+_SEARCH_STEPS = 4  # points that are looked at along a direction, besides the whole step
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +170,7 @@ class Thresholds:
         mean = share @ self.oracle.weight
         damped = damping * np.maximum(mean, 1e-9 * mean.max()) / lam
         free = (at.worth != 0) | (self.parity.bound.epsilon == 0)
-        precision = float(np.clip(1e-3 * np.abs(at.excess).max(), 1e-10, 1e-4))
+        precision = float(np.clip(0.1 * np.abs(at.excess).max(), 1e-10, 0.1))  # inexact Newton
         spread = supports.spread(at.excess)
         worth = supports.solution(spread, free, share, damped, precision)
         counts = supports.counts
@@ -187,27 +188,40 @@ class Thresholds:
     def _accepted(self, state: ThresholdState) -> tuple[Point, Seen, float]:
         """Return a better point, what is seen there, and the damping for the next step."""
         here = self.point(state.level, state.levels)
-        damping, first = state.damping, True
+        damping = state.damping
         while True:
-            there, length, gained = self._along(here, self.direction(here, damping))
+            there, length, gained = self._searched(here, self.direction(here, damping))
             last = damping >= _DAMPING[1]
             if gained or last:
                 seen = self.look(-there.worth)
                 if seen.dual <= state.dual + ROUNDING or last:
-                    eased = 1.0 if length < 1.0 else 30.0 if first else 3.0
-                    return there, seen, max(damping / eased, _DAMPING[0])
-            damping, first = max(damping * 10.0, 1e-3), False
+                    # A whole step asks for less damping, a very short one for more.
+                    factor = 0.1 if length == 1.0 else 1.0 if length > 0.1 else 3.0
+                    return there, seen, max(damping * factor, _DAMPING[0])
+            damping = max(damping * 10.0, 1e-3)
 
-    def _along(self, here: Point, level: Floats) -> tuple[Point, float, bool]:
-        """Go along a direction to a small slope; return point, length, and whether it is small."""
-        slope, length = self.slope(here, level), 1.0
-        there = self.point(here.level + level, here.levels)
-        ahead = self.slope(there, level)
-        if ahead > _SLOPE * abs(slope):
-            length = max(-slope / (ahead - slope), 0.3)  # if shorter, damping is the better remedy
-            there = self.point(here.level + length * level, here.levels)
-            return there, length, self.slope(there, level) <= _SLOPE * abs(slope)
-        return there, length, True
+    def _searched(self, here: Point, direction: Floats) -> tuple[Point, float, bool]:
+        """Search along a direction, by false position, for a small slope of the convex dual.
+
+        Return the point, the length, and whether the slope is small enough there.
+        """
+        start, length = self.slope(here, direction), 1.0
+        whole = there = self.point(here.level + direction, here.levels)
+        ahead = self.slope(whole, direction)
+        if ahead <= _SLOPE * abs(start):
+            return whole, length, True
+        low, high = (0.0, start), (1.0, ahead)
+        for _ in range(_SEARCH_STEPS):
+            (nearest, below), (farthest, above) = low, high
+            part = float(np.clip(-below / (above - below), 0.1, 0.9))
+            length = nearest + part * (farthest - nearest)
+            levels = (1.0 - length) * here.levels + length * whole.levels
+            there = self.point(here.level + length * direction, levels)
+            ahead = self.slope(there, direction)
+            if abs(ahead) <= 0.5 * abs(start):
+                break
+            low, high = (low, (length, ahead)) if ahead > 0 else ((length, ahead), high)
+        return there, length, ahead <= _SLOPE * abs(start)
 
 
 def _top(prices: Floats) -> Floats:
