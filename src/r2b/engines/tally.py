@@ -212,7 +212,8 @@ def encoded_column(column: Any, name: str = "") -> tuple[Array, int]:
         low, high = int(values.min()), int(values.max())
         # few whole numbers are codes as they stand
         if high - low < 1 << 12 and abs(low) < _LARGEST_CODE:
-            return np.subtract(values, low, dtype=np.int64), high - low + 2
+            codes = values.astype(np.int64, copy=False)
+            return codes - low if low else codes, high - low + 2
     coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
     codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
     return codes, len(coded.dictionary) + 1
