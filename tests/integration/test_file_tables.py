@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from r2b._files.formats import Format, format_of
 from r2b._files.text import compress, decompress
 from r2b.engines.files import FileSource
-from r2b.engines.files.reading import TextStored
+from r2b.engines.files.lines import TextStored
 from r2b.errors import FileTooLargeError, InputError, MixedTypeError, ParameterError, R2BError
 
 HOSTILE = [
@@ -357,7 +357,7 @@ def test_any_bytes_are_a_table_or_a_refusal(kind: str, content: bytes) -> None:
         return
     if once and str(source.listing.format) in ("csv", "tsv"):
         new = encoded(source, {"n": ["0"] * n_rows}).decode()
-        mark = source.files[0].header.dialect.delimiter  # type: ignore[attr-defined]
+        mark = source.files[0].dialect.delimiter  # type: ignore[attr-defined]
         assert new.count(f"{mark}0") + new.count(f'{mark}"0"') >= n_rows
 
 

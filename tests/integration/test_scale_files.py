@@ -26,7 +26,7 @@ PEOPLE = file_tables.people()
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut text files into many chunks, some of which end within a record."""
-    from r2b.engines.files.reading import TextStored
+    from r2b.engines.files.lines import TextStored
 
     monkeypatch.setattr(TextStored, "size", 5_003)
 
@@ -189,7 +189,7 @@ def test_rows_that_are_unlike_those_that_were_counted_are_refused_with_their_pla
 def test_passes_tell_how_far_they_are_and_how_long_it_still_takes(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("r2b.engines.files.reading.TextStored.size", 1 << 12)
+    monkeypatch.setattr("r2b.engines.files.lines.TextStored.size", 1 << 12)
     table, place = file_tables.people(2000), tmp_path / f"people.{kind}"
     if kind == "parquet":
         pq.write_table(table, place, row_group_size=300)

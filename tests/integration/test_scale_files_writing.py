@@ -17,7 +17,7 @@ from file_tables import WAYS
 
 import r2b
 from r2b.engines.files import FileSource
-from r2b.engines.files.reading import TextStored
+from r2b.engines.files.lines import TextStored
 from r2b.errors import ParameterError
 
 PEOPLE = file_tables.people()

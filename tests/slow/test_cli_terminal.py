@@ -229,7 +229,7 @@ def test_what_was_checked_is_green_or_red_on_a_terminal_alone(folder: Path, shel
 
 
 def test_the_bar_of_a_first_pass_has_percent_and_time_left(folder: Path) -> None:
-    watched = "import r2b.cli.output as p; p._DELAY = 0; from r2b.engines.files.reading import TextStored as t; t.size = 1000; "
+    watched = "import r2b.cli.output as p; p._DELAY = 0; from r2b.engines.files.lines import TextStored as t; t.size = 1000; "
     words = ["audit", "people.csv", *ASK, "--permutations", "0"]
     shown = on_a_terminal(folder, f"{watched}from r2b.cli import main; main({words!r})").decode()
     seen = [int(each) for each in re.findall(r"Reading, [\d,]+ rows .*?(\d+)%.*?left", shown)]

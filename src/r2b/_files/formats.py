@@ -307,7 +307,7 @@ class LeftOpen(io.RawIOBase):
 _MODULES = {"gz": "gzip", "bz2": "bz2", "xz": "lzma"}
 
 
-_WIDE = ("utf-16", "utf-32")
+_MARKED = ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 # Python's own, of source code and of names of hosts
 _NOT_OF_FILES = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
 
@@ -371,14 +371,11 @@ class Dialect:
     Attributes
     ----------
     delimiter : str
-    newline : str
-        Of the header's line.
     quote_all : bool
         Every name in the header is in quotes; new fields then are as well.
     """
 
     delimiter: str
-    newline: str = "\n"
     quote_all: bool = False
 
     def joined(self, rows: Sequence[Sequence[str]]) -> list[str]:
@@ -431,15 +428,9 @@ def settled_encoding(name: str, head: bytes) -> tuple[str, bytes]:
             remedy="Pass one such as utf-8, latin-1 or cp1252.",
             encoding=name,
         ) from None
-    if codec in ("utf-8", "utf-8-sig"):
-        return "utf-8", codecs.BOM_UTF8 if head.startswith(codecs.BOM_UTF8) else b""
-    wide = next((each for each in _WIDE if codec.startswith(each)), None)
-    if wide is None:
-        return codec, b""
-    marks = {f"{wide}-{end}": "\ufeff".encode(f"{wide}-{end}") for end in ("le", "be")}
-    found = [
-        each for each, mark in marks.items() if head.startswith(mark) and codec in (wide, each)
-    ]
-    if found:
-        return found[0], marks[found[0]]
-    return (f"{wide}-{sys.byteorder[0]}e" if codec == wide else codec), b""
+    for known in _MARKED:
+        mark = "\ufeff".encode(known)
+        if head.startswith(mark) and known.startswith(codec.removesuffix("-sig")):
+            return known, mark
+    ending = f"-{sys.byteorder[0]}e" if codec in ("utf-16", "utf-32") else ""
+    return codec.removesuffix("-sig") + ending, b""

@@ -25,7 +25,8 @@ from r2b.engines.files.listing import (
     refuse_other_columns,
     uneven_columns,
 )
-from r2b.engines.files.reading import ReadJob, Stored, Wanted, open_stored
+from r2b.engines.files.opening import open_stored
+from r2b.engines.files.reading import ReadJob, Stored, Wanted
 from r2b.engines.roles import Decode
 from r2b.engines.source import Relabel, Source, beside
 from r2b.engines.spool import ELSEWHERE, keeping

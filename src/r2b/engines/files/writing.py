@@ -14,9 +14,10 @@ from r2b._files.atomic import AtomicWriter
 from r2b._files.formats import Format, format_for, format_named
 from r2b._files.paths import is_device, refuse_little_room, unwritable
 from r2b._files.text import lines_of
+from r2b.engines.files.lines import TextStored
 from r2b.engines.files.listing import STANDARD, Listing, Part
 from r2b.engines.files.outputs import Out, open_output
-from r2b.engines.files.reading import ReadJob, TextStored
+from r2b.engines.files.reading import ReadJob
 from r2b.engines.source import Relabel, beside
 from r2b.errors import InputError, ParameterError
 

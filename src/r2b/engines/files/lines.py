@@ -1,0 +1,273 @@
+"""Files of text: they are cut into whole records, and their bytes are kept as they are.
+
+Text is worked on as UTF-8. New columns are put at the end of each record; nothing else changes.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from r2b._data.arrays import Whole
+from r2b._files.arrow import pyarrow
+from r2b._files.formats import Format, opened, seen_instead, settled_encoding
+from r2b.engines.batch import Batch, in_batches
+from r2b.engines.files.listing import Part
+from r2b.engines.files.reading import ReadJob, Stored, Wanted, reading
+from r2b.engines.source import NewColumns
+from r2b.engines.tally import combined, encoded_column
+from r2b.errors import InputError
+
+_ENCODING = "Say how it is encoded, such as `encoding='latin-1'` or `encoding='cp1252'`."
+_LONGEST_RECORD = 1 << 26  # bytes; a longer one is a quote that is not closed
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Whole records, as they stand in the file.
+
+    Attributes
+    ----------
+    raw : bytes
+        In UTF-8.
+    first : int
+        Number of the first record.
+    line : int
+        Line on which it begins, from 1.
+    consumed : int
+        Bytes of the file, packed or not, that were read by then.
+    ends : ndarray, optional
+        Where records end; by default after every line feed.
+    n_records : int
+        0 for blank lines at the end of the file.
+    """
+
+    raw: bytes
+    first: int
+    line: int
+    consumed: int
+    ends: Whole | None
+    n_records: int
+
+    def records(self) -> list[bytes]:
+        """Return the bytes of each record with the end of its line."""
+        if self.ends is None:
+            return list(io.BytesIO(self.raw))
+        return [self.raw[start:stop] for start, stop in pairwise([0, *self.ends.tolist()])]
+
+    def line_of(self, record: int) -> int:
+        """Return the line on which a record begins."""
+        return self.line + n_lines(b"".join(self.records()[:record]))
+
+
+class TextStored(Stored):
+    """A file of text, possibly compressed, that is cut into chunks of whole records.
+
+    Parameters
+    ----------
+    part : Part
+    format : Format
+    encoding : str
+
+    Attributes
+    ----------
+    size : int
+        Bytes that are read at a time.
+    encoding : str
+        That writes the text back, after the mark.
+    mark : bytes
+        Of the encoding (BOM), at the start of the file.
+    newline : bytes
+        The end of its first line.
+    """
+
+    size = 1 << 22
+    newline = b"\n"
+
+    def __init__(self, part: Part, format: Format, encoding: str) -> None:
+        self.part, self.format, self.kind = part, format, format.kind
+        with reading(part):
+            self.n_bytes, _ = self.seen()
+            with opened(part.path, format.compression) as file:
+                begin = file.read(64)
+        self.encoding, self.mark = settled_encoding(encoding, begin)
+        seen = seen_instead(begin, Format(format.kind))
+        if seen and not self.encoding.startswith(("utf-16", "utf-32")):
+            problem = f"{part.name} cannot be read as {format}. {seen[0]}."
+            raise self._wrong(1, problem, seen[1])
+        self._header, self._header_lines = b"", 0
+
+    @abstractmethod
+    def parsed(self, chunk: Chunk, wanted: Wanted, *, spelled: bool) -> Any:
+        """Parse a chunk; ``spelled`` as for :class:`ReadJob`."""
+
+    @abstractmethod
+    def texts(self, columns: Mapping[str, Any]) -> list[str]:
+        """Return the rows of new columns as they are put into records."""
+
+    @abstractmethod
+    def joined(self, record: bytes, new: bytes) -> bytes:
+        """Put the text of new columns into a record, which is without the end of its line."""
+
+    def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
+        """Yield one job per chunk, which parses it."""
+
+        def read(chunk: Chunk, *, spelled: bool = False) -> list[Batch]:
+            if not chunk.n_records:
+                return []
+            table = self.parsed(chunk, wanted, spelled=spelled)
+            start = first + chunk.first
+            return list(in_batches(table, wanted.rows, start, self.part.name, chunk.first))
+
+        # A record takes 16 bytes or so at the least: where few rows may be held, chunks are short.
+        for chunk in self.chunks(min(self.size, max(1 << 12, 16 * wanted.rows))):
+            yield ReadJob(chunk.n_records, partial(read, chunk), chunk)
+
+    def extended(self, chunk: Chunk, made: Sequence[NewColumns]) -> bytes:
+        """Return the records of a chunk with new columns in each."""
+        if not chunk.n_records:
+            return chunk.raw
+        records, new = chunk.records(), _texts_of_rows(made, self.texts)
+        rows = _repeated_rows(made)
+        if rows is not None:
+            records = [records[row] for row in rows]
+        bodies = [record.rstrip(b"\r\n") for record in records]
+        ends = [
+            record[len(body) :] or self.newline
+            for record, body in zip(records, bodies, strict=True)
+        ]
+        if not chunk.raw.endswith((b"\r", b"\n")):
+            ends[-1] = b""
+        lines = zip(map(self.joined, bodies, new), ends, strict=True)
+        return b"".join(piece for line in lines for piece in line)
+
+    def start(self) -> str:
+        """Return the text at the start of the file, which has its header."""
+        head = b""
+        for piece, _ in self._pieces():
+            head += piece
+            # a header is expected in the first bytes
+            if len(head) >= 1 << 20 and (b"\n" in head or b"\r" in head):
+                break
+        return head.decode()
+
+    def chunks(self, size: int | None = None) -> Iterator[Chunk]:
+        """Cut the file after its header; blank lines at its end are a last chunk of no records."""
+        pieces = self._pieces(size)
+        carry, consumed, last = b"", 0, False
+        row, line = 0, 1 + self._header_lines
+        while len(carry) < len(self._header):
+            carry += next(pieces)[0]
+        carry = carry[len(self._header) :]
+        while not last:
+            more, consumed = next(pieces, (b"", self.n_bytes))
+            last, carry = not more, carry + more
+            if carry.endswith(b"\r") and not last:
+                continue  # it may belong to a line feed that follows
+            end, ends = self._cut(carry, last, line)
+            body = len(carry[:end].rstrip(b"\r\n"))
+            end = body + (2 if carry[body : body + 2] == b"\r\n" else 1) if body else 0
+            raw, carry = carry[:end], carry[end:]
+            if len(carry) > _LONGEST_RECORD:
+                problem = (
+                    f"The record on line {line} of {self.part.name} does not end within "
+                    f"{_LONGEST_RECORD:,} bytes."
+                )
+                raise self._wrong(line, problem, "Look for a quote that is not closed.")
+            if raw:
+                ends = None if ends is None else ends[ends <= len(raw)]
+                n_records = raw.count(b"\n") + (not raw.endswith(b"\n"))
+                n_records = n_records if ends is None else len(ends)
+                yield Chunk(raw, row, line, consumed, ends, n_records)
+                row, line = row + n_records, line + n_lines(raw)
+        if carry:
+            yield Chunk(carry, row, line, consumed, None, 0)
+
+    def _pieces(self, size: int | None = None) -> Iterator[tuple[bytes, int]]:
+        """Yield the text after the mark in UTF-8, with the bytes of the file read so far."""
+        with (
+            reading(self.part),
+            open(self.part.path, "rb") as packed,
+            opened(packed, self.format.compression) as file,
+        ):
+            place, line = len(file.read(len(self.mark))), 1
+            decoder = codecs.getincrementaldecoder(self.encoding)()
+            while True:
+                raw, held = file.read(size or self.size), decoder.getstate()[0]
+                try:
+                    text = decoder.decode(raw, not raw)
+                except UnicodeDecodeError as cause:
+                    raw, place = held + raw, place - len(held)
+                    line += raw[: cause.start].decode(self.encoding, "replace").count("\n")
+                    found = f"0x{raw[cause.start]:02x}" if cause.start < len(raw) else "the end"
+                    byte = place + cause.start
+                    problem = (
+                        f"{self.part.name} is not {self.encoding}: byte {byte} ({found}, on line "
+                        f"{line}) cannot be read."
+                    )
+                    raise self._wrong(line, problem, _ENCODING, byte=byte) from cause
+                if text:
+                    yield text.encode(), packed.tell() if raw else self.n_bytes
+                if not raw:
+                    return
+                place, line = place + len(raw), line + text.count("\n")
+
+    def _cut(self, raw: bytes, last: bool, line: int) -> tuple[int, Whole | None]:
+        """Return where the last whole record ends and, if not at line feeds, where each does."""
+        return len(raw) if last else raw.rfind(b"\n") + 1, None
+
+    def _unreadable(self, chunk: Chunk, reason: str) -> InputError:
+        """Say that a chunk cannot be parsed."""
+        problem = f"{self.part.name} cannot be read after line {chunk.line}: {reason}."
+        return self._wrong(chunk.line, problem, f"Check that it is whole. {_ENCODING}")
+
+    def _wrong(self, line: int, problem: str, remedy: str, **facts: object) -> InputError:
+        return InputError(problem, remedy=remedy, path=self.part.path, line=line, **facts)
+
+
+def n_lines(raw: bytes) -> int:
+    r"""Count the ends of lines.
+
+    Examples
+    --------
+    >>> n_lines(b"a\nb\r\nc\rd")
+    3
+    """
+    return raw.count(b"\n") + (raw.count(b"\r") - raw.count(b"\r\n") if b"\r" in raw else 0)
+
+
+def _repeated_rows(made: Sequence[NewColumns]) -> list[int] | None:
+    """Return the rows of a chunk that are written, None for each once.
+
+    Rows of a batch are numbered from its own first, and every row is written at least once.
+    """
+    found: list[int] = []
+    first = 0
+    for each in made:
+        if each.rows is None:
+            return None
+        found += (each.rows + first).tolist()
+        first += int(each.rows[-1]) + 1
+    return found
+
+
+def _texts_of_rows(
+    made: Sequence[NewColumns], texts_of: Callable[[Mapping[str, Any]], list[str]]
+) -> list[bytes]:
+    """Return the text of new columns, row by row; equal rows of a batch are written once."""
+    found: list[bytes] = []
+    for columns in (each.columns for each in made):
+        coded = [encoded_column(column) for column in columns.values()]
+        first, place, _ = combined(coded, len(coded[0][0]))
+        rows = pyarrow().array(first)
+        texts = texts_of({name: column.take(rows) for name, column in columns.items()})
+        found += np.array([text.encode() for text in texts], dtype=object)[place].tolist()
+    return found
