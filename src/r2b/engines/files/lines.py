@@ -93,11 +93,10 @@ class TextStored(Stored):
     newline = b"\n"
 
     def __init__(self, part: Part, format: Format, encoding: str) -> None:
-        self.part, self.format, self.kind = part, format, format.kind
-        with reading(part):
-            self.n_bytes, _ = self.seen()
-            with opened(part.path, format.compression) as file:
-                begin = file.read(64)
+        super().__init__(part)
+        self.format, self.kind = format, format.kind
+        with reading(part), opened(part.path, format.compression) as file:
+            begin = file.read(64)
         self.encoding, self.mark = settled_encoding(encoding, begin)
         seen = seen_instead(begin, Format(format.kind))
         if seen and not self.encoding.startswith(("utf-16", "utf-32")):

@@ -10,14 +10,14 @@ import os
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from r2b._files.arrow import first_line, pyarrow
 from r2b.engines.batch import Batch
 from r2b.engines.files.listing import Part
-from r2b.errors import DamagedFileError
+from r2b.errors import DamagedFileError, InputError
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +61,12 @@ class Wanted:
 class Stored(ABC):
     """A file of rows.
 
-    Attributes
+    Parameters
     ----------
     part : Part
+
+    Attributes
+    ----------
     schema : pyarrow.Schema
         Of the file alone, without the columns that its folders name.
     n_rows : int or None
@@ -84,10 +87,8 @@ class Stored(ABC):
         Columns whose values are of types that no column can hold together.
     """
 
-    part: Part
     schema: Any
     n_rows: int | None = None
-    n_bytes: int
     kind: str
     encoding: str = "utf-8"
     mark: bytes = b""
@@ -95,6 +96,12 @@ class Stored(ABC):
     streamed: bool = False
     sheet: str = "Sheet1"
     mixed: frozenset[str] = frozenset()
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        with reading(part):
+            self._seen = self._size_and_time()
+        self.n_bytes = self._seen[0]
 
     @abstractmethod
     def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
@@ -119,8 +126,18 @@ class Stored(ABC):
         """Return a remedy for a column that is not there, if the file suggests one."""
         return ""
 
-    def seen(self) -> tuple[int, int]:
-        """Return size and time of change."""
+    def refuse_changed(self) -> None:
+        """Refuse a file that is not what it was when it was opened."""
+        with suppress(OSError):
+            if self._size_and_time() == self._seen:
+                return
+        raise InputError(
+            f"{self.part.name} was changed or removed while the table was read.",
+            remedy="Leave the files alone until it is done, and start again.",
+            path=self.part.path,
+        )
+
+    def _size_and_time(self) -> tuple[int, int]:
         found = os.stat(self.part.path)
         return found.st_size, found.st_mtime_ns
 

@@ -119,14 +119,11 @@ class FileSource(Source):
     ordered: bool = field(default=True, init=False)
     name: str = field(init=False)
     names: tuple[str, ...] = field(init=False)
-    _seen: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     _known: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.listing.name)
         object.__setattr__(self, "names", (*self.files[0].schema.names, *self.keys))
-        seen = self._seen or tuple(file.seen() for file in self.files)
-        object.__setattr__(self, "_seen", seen)
 
     @classmethod
     def open(
@@ -237,8 +234,6 @@ class FileSource(Source):
             return self
         own = {name for name in wanted if name not in self.keys}
         text = {name for name in own if "string" in str(self.kind_of(name))}
-        if self.numbers.issuperset(text):
-            return self
         return replace(self, numbers=self.numbers | text)
 
     @property
@@ -324,35 +319,40 @@ class FileSource(Source):
         """
         wanted = None if columns is None else tuple(dict.fromkeys(columns))
 
-        def read(item: tuple[int, ReadJob]) -> list[Any]:
-            number, job = item
+        def results(number: int, job: ReadJob) -> list[Any]:
             return [work(self.completed(each, wanted, number)) for each in job.read() if len(each)]
 
-        jobs = self.jobs(wanted, coded=wanted or () if coded else (), most_rows=most_rows)
-        total, told = 0, self.teller()
-        for (_, job), results in work_ahead(lambda item: (item, read(item)), jobs, self.threads):
-            yield from results
-            total += job.n_rows
-            told(job)
-        self._known["rows"] = total
+        coded_columns = wanted or () if coded else ()
+        for _, found in self.passed(wanted, results, coded=coded_columns, most_rows=most_rows):
+            yield from found
         release_memory()
 
-    def teller(self) -> Callable[[ReadJob], None]:
-        """Return what is called with every job of a pass, and reports progress."""
-        begun, total, size = monotonic(), self.n_rows, self.n_bytes
-        rows = passed = last = 0
+    def passed(
+        self,
+        columns: Sequence[str] | None,
+        work: Callable[[int, ReadJob], Any],
+        *,
+        coded: Collection[str] = (),
+        most_rows: int = PIECE_ROWS,
+    ) -> Iterator[tuple[int, Any]]:
+        """Pass over all rows: yield the number of a file and the result of work, piece by piece.
 
-        def told(job: ReadJob) -> None:
-            nonlocal rows, passed, last
-            # Where the bytes that were read begin anew there is another file.
-            read = 0 if job.chunk is None else job.chunk.consumed
-            passed, last, rows = passed + (last if read < last else 0), read, rows + job.n_rows
-            share = rows / total if total else (passed + read) / size if read else None
+        Several threads work; results come in order, and progress is reported after each.
+        """
+        begun, n_rows, rows = monotonic(), self.n_rows, 0
+        jobs = self.jobs(columns, coded=coded, most_rows=most_rows)
+        for (number, job), found in work_ahead(
+            lambda item: (item, work(*item)), jobs, self.threads
+        ):
+            yield number, found
+            rows += job.n_rows
+            share = rows / n_rows if n_rows else None
+            if share is None and job.chunk is not None:
+                before = sum(file.n_bytes for file in self.files[:number])
+                share = (before + job.chunk.consumed) / self.n_bytes
             if self.watch is not None:
-                share = None if share is None else min(share, 1.0)
                 self.watch(PassProgress(rows, share, monotonic() - begun))
-
-        return told
+        self._known["rows"] = rows
 
     def jobs(
         self,
@@ -366,49 +366,29 @@ class FileSource(Source):
         first = 0
         mine = None if columns is None else [name for name in columns if name not in self.keys]
         for number, file in enumerate(self.files):
-            self._refuse_changed(number)
+            file.refuse_changed()
             rows = min(_piece_rows(file.schema, mine), most_rows)
             for job in file.jobs(Wanted(mine, coded, rows), first):
                 yield number, job
                 first += job.n_rows
 
-    def _refuse_changed(self, number: int) -> None:
-        """Refuse a file that is not what it was when the table was opened."""
-        file = self.files[number]
-        try:
-            if file.seen() == self._seen[number]:
-                return
-        except OSError:
-            pass
-        raise InputError(
-            f"{file.part.name} was changed or removed while the table was read.",
-            remedy="Leave the files alone until it is done, and start again.",
-            path=file.part.path,
-        )
-
     def completed(self, batch: Batch, columns: Sequence[str] | None, number: int) -> Batch:
         """Return a batch with what the folders say, and with text as numbers where wanted."""
-        names = self.names if columns is None else columns
+        names, record = self.names if columns is None else columns, batch.record
         own = [name for name in names if name not in self.keys]
-        record = batch.record
         if own and record.schema.names != own:  # files may hold their columns in another order
             record = record.select(own)
-        if self.keys or self.numbers:
-            arrow, read, found = pyarrow(), iter(record.columns), []
-            for name in names:
-                if name in self.keys:
-                    kind, values = self.keys[name]
-                    found.append(arrow.repeat(arrow.scalar(values[number], kind), len(batch)))
-                else:
-                    found.append(self._as_numbers(name, next(read), batch))
-            fields = [arrow.field(name, each.type) for name, each in zip(names, found, strict=True)]
-            schema = arrow.schema(fields, record.schema.metadata)
-            record = arrow.RecordBatch.from_arrays(found, schema=schema)
-        return batch if record is batch.record else replace(batch, record=record)
+        for place, name in enumerate(own):
+            if name in self.numbers:
+                column = self._as_numbers(name, record.column(place), batch)
+                record = record.set_column(place, name, column)
+        for name, (kind, values) in self.keys.items():
+            if name in names:
+                value = pyarrow().scalar(values[number], kind)
+                record = record.append_column(name, pyarrow().repeat(value, len(batch)))
+        return replace(batch, record=record)
 
     def _as_numbers(self, name: str, column: Any, batch: Batch) -> Any:
-        if name not in self.numbers:
-            return column
         delimited = self.listing.format.kind in ("csv", "tsv")
         table = "" if self.listing.many else f"{self.name}, "
         with part_of_a_table(batch.first):

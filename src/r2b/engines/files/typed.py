@@ -6,17 +6,10 @@ import importlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
-from r2b._files.arrow import (
-    MAGIC,
-    batch_messages,
-    codec_of,
-    pyarrow,
-    pyarrow_compute,
-    sound,
-    unpacked_bytes,
-)
+from r2b._files.arrow import pyarrow, pyarrow_compute, sound, unpacked
 from r2b._files.text import refuse_growth
 from r2b._files.workbook import read_sheet
 from r2b.engines.batch import Batch, in_batches
@@ -36,32 +29,24 @@ class ParquetStored(Stored):
     kind = "parquet"
 
     def __init__(self, part: Part) -> None:
-        self.part = part
-        with reading(part):
-            self.n_bytes, _ = self.seen()
-            with parquet().ParquetFile(part.path) as file:
-                self.schema, footer = file.schema_arrow, file.metadata
+        super().__init__(part)
+        with reading(part), self._opened() as file:
+            self.schema, footer = file.schema_arrow, file.metadata
         self.groups = tuple(footer.row_group(k).num_rows for k in range(footer.num_row_groups))
         self.n_rows = sum(self.groups)
 
     def codecs(self) -> dict[str, str]:
         """Return the codec of each column."""
-        footer = self.metadata()
+        footer = self._footer()
         columns = footer.row_group(0) if footer.num_row_groups else None
         found = map(columns.column, range(columns.num_columns)) if columns else ()
-        names = {"UNCOMPRESSED": "NONE"}
         return {
-            each.path_in_schema: names.get(each.compression, each.compression) for each in found
+            each.path_in_schema: each.compression.replace("UNCOMPRESSED", "NONE") for each in found
         }
-
-    def metadata(self) -> Any:
-        """Read the footer."""
-        with reading(self.part), parquet().ParquetFile(self.part.path) as file:
-            return file.metadata
 
     def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
         """Yield one job per row group; a large one is read here, and its parts are handed on."""
-        footer = self.metadata()
+        footer = self._footer()
         texts = self._texts(wanted.columns)
         codes = [name for name in texts if name in wanted.coded]
         plain = [name for name in texts if name not in codes]
@@ -86,8 +71,8 @@ class ParquetStored(Stored):
         first: int,
         rows: int,
     ) -> Iterator[Batch]:
-        n_rows, done = self.groups[number], 0
-        with reading(self.part, f"row group {number}"), self._opened(footer, codes) as file:
+        n_rows, done, place = self.groups[number], 0, f"row group {number}"
+        with reading(self.part, place), self._opened(footer, codes) as file:
             names = None if columns is None else list(columns)
             pieces = file.iter_batches(rows, [number], names, use_threads=False)
             while done < n_rows:
@@ -95,7 +80,7 @@ class ParquetStored(Stored):
                     record = no_columns(min(rows, n_rows - done))
                 else:
                     record = sound(next(pieces))
-                yield Batch(record, first + done, self.place(number), done)
+                yield Batch(record, first + done, f"{self.part.name}, {place}", done)
                 done += record.num_rows
 
     def _fitting(self, footer: Any, number: int, texts: list[str], rows: int) -> int:
@@ -112,26 +97,26 @@ class ParquetStored(Stored):
         )
         return max(1, min(rows, (1 << 26) // max(longest * len(texts), 1)))
 
-    def _opened(self, footer: Any, codes: list[str]) -> Any:
+    def _opened(self, footer: Any = None, codes: Sequence[str] = ()) -> Any:
         # Readers are not shared between threads, so every row group has one of its own.
         return parquet().ParquetFile(
             self.part.path, metadata=footer, read_dictionary=codes, page_checksum_verification=True
         )
 
+    def _footer(self) -> Any:
+        with reading(self.part), self._opened() as file:
+            return file.metadata
+
     def _texts(self, columns: Sequence[str] | None) -> list[str]:
         """Return the columns of text with unique names: only these can be read as codes."""
-        types, times, wanted = pyarrow().types, Counter(self.schema.names), {*(columns or ())}
+        types, times = pyarrow().types, Counter(self.schema.names)
         return [
             each.name
             for each in self.schema
             if (types.is_string(each.type) or types.is_large_string(each.type))
-            and (columns is None or each.name in wanted)
+            and (columns is None or each.name in columns)
             and times[each.name] == 1
         ]
-
-    def place(self, number: int) -> str:
-        """Return how errors call a row group."""
-        return f"{self.part.name}, row group {number}"
 
 
 def parquet() -> Any:
@@ -154,51 +139,45 @@ class ArrowStored(Stored):
     kind = "arrow"
 
     def __init__(self, part: Part) -> None:
-        self.part = part
+        super().__init__(part)
         with reading(part):
-            self.n_bytes, _ = self.seen()
             with open(part.path, "rb") as file:
-                self.streamed = file.read(len(MAGIC)) != MAGIC
+                self.streamed = file.read(6) != b"ARROW1"
             with self._opened(None) as reader:
                 self.schema = reader.schema
-            self.codec = self._look_at_messages()
+            self._read_messages()
 
-    def _look_at_messages(self) -> str | None:
-        """Return the codec, and refuse a batch that is small in the file and large in memory."""
-        codec, known = None, False
+    def _read_messages(self) -> None:
+        """See the codec, and refuse a batch that is small in the file and large in memory."""
         with pyarrow().memory_map(self.part.path) as source:
-            for message in batch_messages(pyarrow(), source):
-                size = unpacked_bytes(message)
-                if size > message.body.size:
-                    refuse_growth(self.part.name, message.body.size, size)
-                if message.type == "record batch" and not known:
-                    codec, known = codec_of(message), True
-        return codec
+            # after the magic word and its padding, messages follow as in a stream
+            source.seek(0 if self.streamed else 8)
+            for message in pyarrow().ipc.MessageReader.open_stream(source):
+                if message.type in ("record batch", "dictionary"):
+                    self.codec, size = unpacked(message)
+                    if size > message.body.size:
+                        refuse_growth(self.part.name, message.body.size, size)
 
     def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:
         """Read batches here: there is little to decode, and only reading tells their rows."""
         fields = [self.schema.get_field_index(name) for name in wanted.columns or ()]
         with reading(self.part):
             reader = self._opened(fields or None)
-        number = 0
         with reader:
-            while True:
-                with reading(self.part, f"record batch {number}"):
-                    record = self._next(reader, number)
+            batches = (
+                iter(reader)
+                if self.streamed
+                else map(reader.get_batch, range(reader.num_record_batches))
+            )
+            for number in count():
+                place = f"record batch {number}"
+                with reading(self.part, place):
+                    record = next(batches, None)
                     if record is None:
                         return
                     sound(record)
-                place = f"{self.part.name}, record batch {number}"
-                yield from _cut(record, wanted, first, place)
-                first, number = first + len(record), number + 1
-
-    def _next(self, reader: Any, number: int) -> Any:
-        if not self.streamed:
-            return reader.get_batch(number) if number < reader.num_record_batches else None
-        try:
-            return reader.read_next_batch()
-        except StopIteration:
-            return None
+                yield from _cut(record, wanted, first, f"{self.part.name}, {place}")
+                first += len(record)
 
     def _opened(self, fields: list[int] | None) -> Any:
         ipc = pyarrow().ipc
@@ -225,11 +204,9 @@ class WorkbookStored(Stored):
     kind = "xlsx"
 
     def __init__(self, part: Part, sheet: str | None = None) -> None:
-        self.part = part
-        with reading(part):
-            self.n_bytes, _ = self.seen()
-            with open(part.path, "rb") as file:
-                self.sheet, self._table = read_sheet(file, part.name, sheet)
+        super().__init__(part)
+        with reading(part), open(part.path, "rb") as file:
+            self.sheet, self._table = read_sheet(file, part.name, sheet)
         self.schema, self.n_rows = self._table.schema, self._table.num_rows
 
     def jobs(self, wanted: Wanted, first: int) -> Iterator[ReadJob]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from r2b._data.compute import work_ahead
 from r2b._files.arrow import pyarrow
 from r2b._files.atomic import AtomicWriter
 from r2b._files.formats import Format, format_for, format_named
@@ -16,7 +15,7 @@ from r2b._files.paths import is_device, refuse_little_room, unwritable
 from r2b._files.text import lines_of
 from r2b.engines.files.lines import TextStored
 from r2b.engines.files.listing import STANDARD, Listing, Part
-from r2b.engines.files.outputs import Out, open_output
+from r2b.engines.files.outputs import open_output
 from r2b.engines.files.reading import ReadJob
 from r2b.engines.source import Relabel, beside
 from r2b.errors import InputError, ParameterError
@@ -179,59 +178,45 @@ def _write(
 ) -> None:
     refuse_loss(source, relabel, shape)
     source = source.with_numbers(relabel.decode.roles.numbers)
-    out: Out | None = None
-    number = -1
-    try:
-        for place, piece in _pieces(source, relabel, shape):
-            while number < place:  # files without rows are written too
-                if out is not None:
-                    out.finish()
-                number += 1
-                file = source.files[number]
-                schema = _new_schema(source, number, relabel)
-                out = open_output(targets[number], file, schema, shape, relabel)
-            if piece is not None:
-                assert out is not None
-                out.take(piece)
-        assert out is not None
-        out.finish()
-    except BaseException:
-        if out is not None:
-            out.abandon()
-        raise
+    pieces = _pieces(source, relabel, shape)
+    piece = next(pieces, None)
+    for number, target in enumerate(targets):  # files without rows are written too
+        file, schema = source.files[number], _new_schema(source, number, relabel)
+        with open_output(target, file, schema, shape, relabel) as out:
+            while piece is not None and piece[0] == number:
+                for each in piece[1]:
+                    out.take(each)
+                piece = next(pieces, None)
 
 
 def _pieces(source: FileSource, relabel: Relabel, shape: Format) -> Iterator[tuple[int, Any]]:
-    """Yield what is to be written with the number of its file, and at the end None for the last."""
+    """Yield what is to be written, with the number of its file."""
     roles, own = relabel.decode.roles, source.listing.format.kind
     extends = shape.is_text and own == shape.kind
     delimited = own in _DELIMITED and shape.kind in _DELIMITED
 
-    def make(item: tuple[int, ReadJob]) -> tuple[int, ReadJob, Any]:
-        (number, job), read = item, item[1].read()
+    def make(number: int, job: ReadJob) -> list[Any]:
+        read = job.read()
         new = [relabel(source.completed(batch, relabel.needed, number)) for batch in read]
         if extends:
             file = source.files[number]
             assert isinstance(file, TextStored)
-            return number, job, file.extended(job.chunk, new)
+            return [file.extended(job.chunk, new)]
         # Between kinds of delimited text, what means missing stays as it is spelled.
         kept = job.read(spelled=True) if delimited else read
-        records = [beside(batch.record, each) for batch, each in zip(kept, new, strict=True)]
-        if not shape.is_text:
-            return number, job, list(zip((batch.place for batch in kept), records, strict=True))
-        columns = (dict(zip(each.schema.names, each.columns, strict=True)) for each in records)
-        return number, job, "".join(lines_of(each, shape) for each in columns).encode()
+        whole = [
+            replace(batch, record=beside(batch.record, each))
+            for batch, each in zip(kept, new, strict=True)
+        ]
+        return (
+            [lines_of(each.columns, shape).encode() for each in whole] if shape.is_text else whole
+        )
 
     # Columns that are looked up: their text is best read as codes, and written as text.
     coded = tuple(name for name in (*roles.label, *roles.attributes) if name not in roles.key)
     # Text that is written as it is need not be parsed where it is not needed.
     columns = relabel.needed if extends else None
-    jobs = source.jobs(columns, coded=coded, most_rows=relabel.rows_at_once)
-    told = source.teller()
-    for number, job, piece in work_ahead(make, jobs, source.threads):
-        yield number, piece
-        told(job)
-    yield len(source.files) - 1, None
+    return source.passed(columns, make, coded=coded, most_rows=relabel.rows_at_once)
 
 
 def _new_schema(source: FileSource, number: int, relabel: Relabel) -> Any:
