@@ -156,10 +156,11 @@ class DelimitedStored(TextStored):
 
     def _refuse_blank(self, chunk: Chunk) -> None:
         """Refuse blank lines between records."""
-        raw = chunk.raw
-        if raw.startswith((b"\r", b"\n")) or any(
-            pair in raw for pair in (b"\n\n", b"\n\r", b"\r\r")
-        ):
+        seen = np.frombuffer(chunk.raw, np.uint8)
+        ends = (seen == ord("\n")) | (seen == ord("\r"))
+        # a carriage return and its line feed are one end
+        again = ends[1:] & ((seen[1:] == ord("\r")) | (seen[:-1] == ord("\n")))
+        if ends[0] or (again & ends[:-1]).any():
             for number, record in enumerate(chunk.records()):
                 if not record.strip(b"\r\n"):
                     raise self._blank(chunk.line_of(number))

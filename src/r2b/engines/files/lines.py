@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import codecs
 import io
+import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -61,11 +61,15 @@ class Chunk:
         """Return the bytes of each record with the end of its line."""
         if self.ends is None:
             return list(io.BytesIO(self.raw))
-        return [self.raw[start:stop] for start, stop in pairwise([0, *self.ends.tolist()])]
+        return [
+            self.raw[start:stop] for start, stop in itertools.pairwise([0, *self.ends.tolist()])
+        ]
 
     def line_of(self, record: int) -> int:
         """Return the line on which a record begins."""
-        return self.line + n_lines(b"".join(self.records()[:record]))
+        return self.line + (
+            record if self.ends is None else n_lines(b"".join(self.records()[:record]))
+        )
 
 
 class TextStored(Stored):
@@ -134,19 +138,24 @@ class TextStored(Stored):
         """Return the records of a chunk with new columns in each."""
         if not chunk.n_records:
             return chunk.raw
-        records, new = chunk.records(), _texts_of_rows(made, self.texts)
+        bodies, ends = self._divided(chunk)
         rows = _repeated_rows(made)
         if rows is not None:
-            records = [records[row] for row in rows]
-        bodies = [record.rstrip(b"\r\n") for record in records]
-        ends = [
-            record[len(body) :] or self.newline
-            for record, body in zip(records, bodies, strict=True)
-        ]
+            bodies, ends = [bodies[row] for row in rows], [ends[row] for row in rows]
         if not chunk.raw.endswith((b"\r", b"\n")):
             ends[-1] = b""
+        new = _texts_of_rows(made, self.texts)
         lines = zip(map(self.joined, bodies, new), ends, strict=True)
-        return b"".join(piece for line in lines for piece in line)
+        return b"".join(itertools.chain.from_iterable(lines))
+
+    def _divided(self, chunk: Chunk) -> tuple[list[bytes], list[bytes]]:
+        """Return the text of each record, and the ends of their lines."""
+        if chunk.ends is None and b"\r" not in chunk.raw:
+            return chunk.raw.splitlines(), [b"\n"] * chunk.n_records
+        records = chunk.records()
+        bodies = [record.rstrip(b"\r\n") for record in records]
+        pairs = zip(records, bodies, strict=True)
+        return bodies, [record[len(body) :] or self.newline for record, body in pairs]
 
     def start(self) -> str:
         """Return the text at the start of the file, which has its header."""
@@ -183,10 +192,11 @@ class TextStored(Stored):
                 raise self._wrong(line, problem, "Look for a quote that is not closed.")
             if raw:
                 ends = None if ends is None else ends[ends <= len(raw)]
-                n_records = raw.count(b"\n") + (not raw.endswith(b"\n"))
+                n_records = n_feeds(raw) + (not raw.endswith(b"\n"))
                 n_records = n_records if ends is None else len(ends)
                 yield Chunk(raw, row, line, consumed, ends, n_records)
-                row, line = row + n_records, line + n_lines(raw)
+                row += n_records
+                line += n_records if ends is None else n_lines(raw)
         if carry:
             yield Chunk(carry, row, line, consumed, None, 0)
 
@@ -213,11 +223,11 @@ class TextStored(Stored):
                         f"{line}) cannot be read."
                     )
                     raise self._wrong(line, problem, _ENCODING, byte=byte) from cause
-                if text:
-                    yield text.encode(), packed.tell() if raw else self.n_bytes
+                if piece := text.encode():
+                    yield piece, packed.tell() if raw else self.n_bytes
                 if not raw:
                     return
-                place, line = place + len(raw), line + text.count("\n")
+                place, line = place + len(raw), line + n_feeds(piece)
 
     def _cut(self, raw: bytes, last: bool, line: int) -> tuple[int, Whole | None]:
         """Return where the last whole record ends and, if not at line feeds, where each does."""
@@ -232,6 +242,11 @@ class TextStored(Stored):
         return InputError(problem, remedy=remedy, path=self.part.path, line=line, **facts)
 
 
+def n_feeds(raw: bytes) -> int:
+    """Count line feeds."""
+    return int(np.count_nonzero(np.frombuffer(raw, np.uint8) == ord("\n")))
+
+
 def n_lines(raw: bytes) -> int:
     r"""Count the ends of lines.
 
@@ -240,7 +255,7 @@ def n_lines(raw: bytes) -> int:
     >>> n_lines(b"a\nb\r\nc\rd")
     3
     """
-    return raw.count(b"\n") + (raw.count(b"\r") - raw.count(b"\r\n") if b"\r" in raw else 0)
+    return n_feeds(raw) + (raw.count(b"\r") - raw.count(b"\r\n") if b"\r" in raw else 0)
 
 
 def _repeated_rows(made: Sequence[NewColumns]) -> list[int] | None:
