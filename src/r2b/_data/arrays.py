@@ -129,17 +129,12 @@ def count_codes(
     """
 
     def count(rows: slice) -> Array:
-        found, part = codes(rows), None if repeats is None else repeats[rows]
-        if part is None and found.dtype == np.uint8 and len(found) == size:
-            pairs = np.bincount(np.ascontiguousarray(found).view(np.uint16), minlength=1 << 16)
-            pairs = pairs.reshape(256, 256)
-            return np.asarray((pairs.sum(axis=0) + pairs.sum(axis=1))[:n_codes])
-        return np.bincount(found, part, minlength=n_codes)
+        part = None if repeats is None else repeats[rows]
+        return np.bincount(codes(rows), part, minlength=n_codes)
 
     total = np.zeros(n_codes)
-    # The table of a part must not cost more than its rows; bytes are counted two at a time.
-    size = max(16 * BLOCK_ROWS, 4 * n_codes)
-    for counted in in_order(count, parts_of(n_rows, size)):
+    # The table of a part must not cost more than its rows.
+    for counted in in_order(count, parts_of(n_rows, max(16 * BLOCK_ROWS, 4 * n_codes))):
         total += counted
     return total
 
@@ -216,41 +211,15 @@ def encode_text(array: Array) -> tuple[Array, Array]:
     >>> encode_text(np.array(["pear", "fig", "pear"]))
     (array([1, 0, 1], dtype=uint8), array(['fig', 'pear'], dtype='<U4'))
     """
-    native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-    codes, values = _few_texts(native) or _many_texts(native)
-    order = np.argsort(values, kind="stable")
-    rank = np.empty(len(order), dtype=smallest_unsigned(len(order)))
-    rank[order] = np.arange(len(order), dtype=rank.dtype)
-    return rank[codes], values[order].astype(array.dtype, copy=False)
-
-
-def _few_texts(array: Array) -> tuple[Array, Array] | None:
-    """Return codes and values by hashes of 16 bits, None where two values share one."""
-    characters = array.view(np.uint32 if array.dtype.kind == "U" else np.uint8)
-    characters = characters.reshape(len(array), -1)
-    hashes, parts = np.empty(len(array), np.uint16), parts_of(len(array), BLOCK_ROWS)
-
-    def write(rows: slice) -> None:
-        mixed = np.zeros(rows.stop - rows.start, np.uint64)
-        for column in characters[rows].T:
-            mixed += column
-            mixed *= np.uint64(0x9E3779B97F4A7C15)
-        hashes[rows] = mixed >> np.uint64(48)
-
-    list(in_order(write, parts))
-    codes, distinct = compact_integers(hashes)
-    values = array[first_rows(codes, len(distinct))]
-    same = (np.array_equal(values[codes[rows]], array[rows]) for rows in parts)
-    return (codes, values) if all(same) else None
-
-
-def _many_texts(array: Array) -> tuple[Array, Array]:
     import pyarrow as pa  # here, because reading numbers does not need it
 
+    native = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
     kind = pa.large_string() if array.dtype.kind == "U" else pa.large_binary()
-    encoded = pa.array(array, type=kind).dictionary_encode()
-    values = np.array(encoded.dictionary.to_pylist(), dtype=array.dtype)
-    return np.asarray(encoded.indices), values
+    encoded = pa.array(native, type=kind).dictionary_encode()
+    values, rank = np.unique(
+        np.array(encoded.dictionary.to_pylist(), dtype=array.dtype), return_inverse=True
+    )
+    return rank.astype(smallest_unsigned(len(rank)))[np.asarray(encoded.indices)], values
 
 
 def row_hashes(matrix: Array, groups: Array | None = None) -> NDArray[np.uint64]:
@@ -375,9 +344,6 @@ def exact_bincount(codes: Array, weight: NDArray[np.float64], n_codes: int) -> N
     >>> exact_bincount(np.array([0, 1, 1, 1]), np.array([0.1, 1e16, 1.0, 1.0]), 3).tolist()
     [0.1, 1.0000000000000002e+16, 0.0]
     """
-    # a table of sums larger than the rows: nobody counts these elsewhere
-    if n_codes > 4 * len(codes) + 4096:
-        return np.bincount(codes, weight, minlength=n_codes).astype(np.float64)
     out = np.zeros(n_codes)
     if len(codes) < 4 * n_codes:
         # Many codes have one weight, its own sum, or two, which are rounded once.

@@ -12,7 +12,6 @@ import numpy as np
 from r2b._data.columns import (
     Column,
     Frame,
-    Matrix,
     argument_error,
     column_of,
     recognise,
@@ -136,7 +135,7 @@ class Attribute:
     ----------
     name : str
         Empty for one sensitive column without a name.
-    arrived : Column, or Frame or Matrix of a membership
+    arrived : Column, or Frame of a membership
     argument : str
         "sensitive_features" or "control_features".
     kind : str
@@ -149,7 +148,7 @@ class Attribute:
     """
 
     name: str
-    arrived: Column | Frame | Matrix
+    arrived: Column | Frame
     argument: str
     kind: str = CATEGORICAL
     settings: ContinuousSettings | None = None
@@ -215,11 +214,10 @@ def attributes_of(handed: Any, argument: str = SENSITIVE) -> tuple[Attribute, ..
     found = recognise(handed, what=argument)
     if isinstance(found, Column):
         return (Attribute(found.name or one, found, argument),)
-    if isinstance(found, Frame):
-        return tuple(Attribute(column.name, column, argument) for column in found.columns)
-    columns = found.columns
-    names = [one] if len(columns) == 1 else [f"{many} {j}" for j in range(len(columns))]
-    return tuple(Attribute(*each, argument) for each in zip(names, columns, strict=True))
+    names = [column.name for column in found.columns]
+    if found.labels is None:
+        names = [one] if len(names) == 1 else [f"{many} {j}" for j in range(len(names))]
+    return tuple(Attribute(*each, argument) for each in zip(names, found.columns, strict=True))
 
 
 def _wrapped(handed: Continuous | Membership, argument: str, key: Any) -> Attribute:

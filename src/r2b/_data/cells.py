@@ -387,16 +387,16 @@ def _read_known_attribute(
         facts |= {"kind": attribute.kind, "fitted": kind}
         raise ShapeError(problem, remedy=f"Pass {_AS_FITTED[kind]}, or fit again.", **facts)
     what, column = attribute.called, attribute.arrived
+    if isinstance(fitted, Vocabulary) and kind == CATEGORICAL:
+        assert isinstance(column, Column)
+        return fitted.encode(column, what=what), fitted.like(column)
+    new: Any
     if isinstance(fitted, Mixtures):
-        codes, mixtures = read_mixtures(attribute, fitted)
-        if not known_crossings:
-            return codes, mixtures
-        return fitted.encode(mixtures, codes, what=what), replace(fitted, index=mixtures.index)
-    assert isinstance(column, Column)
-    if kind == CONTINUOUS:
+        codes, new = read_mixtures(attribute, fitted)
+    else:
+        assert isinstance(column, Column)
         kept = fitted.has_missing
         codes, new = read_continuous(column, what=what, keep_missing=kept, known=True)
-        if not known_crossings:
-            return codes, new
-        return fitted.encode(new.decode(codes), what=what), replace(fitted, index=new.index)
-    return fitted.encode(column, what=what), fitted.like(column)
+    if not known_crossings:
+        return codes, new
+    return fitted.recode(codes, new, what=what), replace(fitted, index=new.index)

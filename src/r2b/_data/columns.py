@@ -5,6 +5,7 @@ Nothing is converted or checked here beyond the number of dimensions; the memory
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -103,9 +104,12 @@ def refuse_other_rows(*arguments: tuple[str, int, Any | None]) -> Any | None:
 
 
 def _disagreement(what: str, index: Any, other: str, theirs: Any) -> RowLabelError:
-    row = int(np.argmax([not _same(*pair) for pair in zip(index, theirs, strict=True)]))
+    row = bisect_left(
+        range(len(index)),
+        True,
+        key=lambda row: not index[: row + 1].equals(theirs[: row + 1]),
+    )
     foreign = int((~theirs.isin(index)).sum())
-    by_position = f"if the rows already correspond, pass {other} with .to_numpy() to go by position"
     if index.has_duplicates or theirs.has_duplicates:
         way = "Some labels occur twice, so that only you know which rows belong together:"
     elif foreign == len(theirs):
@@ -118,36 +122,17 @@ def _disagreement(what: str, index: Any, other: str, theirs: Any) -> RowLabelErr
         way = f"Bring them in one order with {other} = {other}.loc[{what}.index]; or,"
     found = "have the same row labels in a different order"
     if foreign:
-        some = f"differ in their row labels ({foreign} of {len(theirs)})"
-        found = "have no row label in common" if foreign == len(theirs) else some
+        found = f"differ in their row labels ({foreign} of {len(theirs)})"
     pair = index[row], theirs[row]
-    there = f"at row {row} they are {pair[0]!r} and {pair[1]!r}"
     return RowLabelError(
-        f"`{what}` and `{other}` {found}; {there}.",
-        remedy=f"{way} {by_position}.",
+        f"`{what}` and `{other}` {found}; at row {row} they are {pair[0]!r} and {pair[1]!r}.",
+        remedy=f"{way} if the rows already correspond, pass {other} with .to_numpy() to go by "
+        "position.",
         row=row,
         row_labels=pair,
         arguments=(what, other),
         n_foreign=foreign,
     )
-
-
-def _same(one: Any, other: Any) -> bool:
-    try:
-        return bool(one == other)
-    except (TypeError, ValueError):  # pandas.NA has no answer
-        return one is other
-
-
-def take(native: Any, library: str, rows: Array) -> Any:
-    """Return some rows of a column, by number, as a column of the same library."""
-    if library == "pandas":
-        return native.take(rows)
-    if library == "polars":
-        return native.gather(rows)
-    if library == "pyarrow":
-        return native.take(libraries.get_pyarrow().array(rows))
-    return [native[row] for row in rows.tolist()] if library == "list" else native[rows]
 
 
 def make_column(values: Array, library: str, name: str) -> Any:
@@ -179,14 +164,7 @@ def values_of(native: Any, library: str) -> Any:
     return np.asarray(native) if isinstance(array.type, pyarrow.BaseExtensionType) else array
 
 
-def index_values(index: Any) -> Array:
-    """Return a pandas Index as a NumPy array; times with a zone become times in UTC."""
-    if getattr(index.dtype, "tz", None) is not None:
-        index = index.tz_convert("UTC").tz_localize(None)
-    return np.asarray(index)
-
-
-def missing_objects(values: Sequence[Any] | Array) -> Array:
+def _missing_objects(values: Sequence[Any] | Array) -> Array:
     """Tell of every object whether it is missing."""
     values = values.tolist() if isinstance(values, np.ndarray) else values
     doubtful = {kind for kind in set(map(type, values)) if family_of(kind) not in ALWAYS_THERE}
@@ -242,33 +220,48 @@ class Column:
         """
         values = values_of(self.native, self.library)
         if self.library == "list":
-            return missing_objects(values)
+            return _missing_objects(values)
         if not isinstance(values, np.ndarray):
             if libraries.get_pyarrow().types.is_dictionary(values.type):
                 values = values.cast(values.type.value_type)  # a dictionary can hold a null itself
             return np.asarray(values.is_null(nan_is_null=True), dtype=bool)
-        mask, array = np.ma.getmaskarray(values), np.asarray(values)
+        mask, array = np.zeros(len(values), dtype=bool), np.asarray(values)
+        if isinstance(values, np.ma.MaskedArray):
+            mask = np.ma.getmaskarray(values)
         if array.dtype.kind in "fmM":
             return np.asarray(mask | (array != array))
-        return np.asarray(mask | missing_objects(array)) if array.dtype.kind in "OT" else mask
+        return np.asarray(mask | _missing_objects(array)) if array.dtype.kind in "OT" else mask
 
     def take(self, rows: Array) -> Column:
-        """Return some rows, by number."""
-        return replace(self, native=take(self.native, self.library, rows))
+        """Return some rows of a column of pandas, polars or pyarrow, by number."""
+        if self.library == "pandas":
+            native = self.native.take(rows)
+        elif self.library == "polars":
+            native = self.native.gather(rows)
+        else:
+            native = self.native.take(libraries.get_pyarrow().array(rows))
+        return replace(self, native=native)
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Several named columns.
+    """Several columns.
 
-    ``native`` is kept because some libraries return the whole as one matrix without a copy.
+    Attributes
+    ----------
+    native : object
+        Kept because some libraries return the whole as one matrix without a copy.
+    library : str
+        "dict" for a dictionary of columns, "numpy" for an array.
+    columns : tuple of Column
+    labels : list or pandas Index, or None
+        The names of the columns as they came; None for an array.
     """
 
     native: Any
     library: str
     columns: tuple[Column, ...]
-    # (n_columns,), of the type that they have in the frame; objects where they are of several
-    names: Array
+    labels: Any = None
 
     def __len__(self) -> int:
         return len(self.columns[0])
@@ -279,24 +272,7 @@ class Frame:
         return next((column.index for column in self.columns if column.index is not None), None)
 
 
-@dataclass(frozen=True, eq=False)
-class Matrix:
-    """A two-dimensional array without names."""
-
-    array: Array
-
-    index = None  # an array has no row labels
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Its columns as views, unnamed."""
-        return tuple(Column(self.array[:, j], "numpy") for j in range(self.array.shape[1]))
-
-
-def recognise(handed: Any, *, what: str) -> Column | Frame | Matrix:
+def recognise(handed: Any, *, what: str) -> Column | Frame:
     """Tell what kind of table was handed in.
 
     Parameters
@@ -315,11 +291,11 @@ def recognise(handed: Any, *, what: str) -> Column | Frame | Matrix:
     --------
     >>> recognise([0, 1, 1], what="y").library
     'list'
-    >>> recognise({"no": [0.5], "yes": [0.5]}, what="y").names
-    array(['no', 'yes'], dtype='<U3')
+    >>> recognise({"no": [0.5], "yes": [0.5]}, what="y").labels
+    ['no', 'yes']
     """
     native = nw.to_native(handed, pass_through=True)
-    found: Column | Frame | Matrix | None
+    found: Column | Frame | None
     if isinstance(native, Mapping):
         found = _of_mapping(native, what=what)
     else:
@@ -352,24 +328,28 @@ def argument_error(
 
 def _of_library(native: Any, *, what: str) -> Column | Frame | None:
     pandas, arrow = libraries.get_pandas(), libraries.get_pyarrow()
-    if pandas is not None and isinstance(native, pandas.MultiIndex):
-        found = f"is an index of {native.nlevels} levels, not a column"
-        remedy = "Pass a frame with one column per level: index.to_frame(index=False)."
-        raise argument_error(what, found, remedy, levels=native.nlevels)
+    named = native.columns if libraries.is_pandas_dataframe(native) else native
+    if libraries.is_pandas_index(named) and named.nlevels > 1:
+        found = f"has {named.nlevels} levels of names"
+        remedy = "Flatten the names to one level; of an index pass `index.to_frame(index=False)`."
+        raise argument_error(what, found, remedy, levels=named.nlevels)
     if pandas is not None and isinstance(
         native, (pandas.Index, pandas.api.extensions.ExtensionArray)
     ):
         name = _name(getattr(native, "name", None))
         return Column(pandas.Series(native), "pandas", name, labelled=False)
-    if libraries.is_pandas_dataframe(native):
-        return _of_pandas_frame(native, what=what)
     if arrow is not None and isinstance(native, (arrow.Array, arrow.ChunkedArray)):
         # pyarrow cannot take rows of a string view
         view = str(native.type) == "string_view"
         return Column(native.cast("string") if view else native, "pyarrow")
-    if arrow is not None and isinstance(native, arrow.RecordBatch):
-        native = arrow.Table.from_batches([native])
-    if libraries.is_pyarrow_table(native):  # which narwhals refuses if two names are equal
+    # Frames with two columns of one name, which narwhals refuses in words of its own.
+    if libraries.is_pandas_dataframe(native):
+        # An index of times holds Timestamps, for which NumPy has no dtype.
+        typed = getattr(native.columns.dtype, "kind", "O") in "iufbmM"
+        labels = native.columns if typed else native.columns.tolist()
+        columns = [native.iloc[:, j] for j in range(native.shape[1])]
+        return _frame(native, "pandas", columns, labels, what=what)
+    if arrow is not None and isinstance(native, (arrow.Table, arrow.RecordBatch)):
         return _frame(native, "pyarrow", native.columns, native.column_names, what=what)
     known: Any = nw.from_native(native, pass_through=True, allow_series=True)
     if isinstance(known, nw.LazyFrame):
@@ -378,10 +358,8 @@ def _of_library(native: Any, *, what: str) -> Column | Frame | None:
     if not isinstance(known, (nw.Series, nw.DataFrame)):
         return None
     library = known.implementation.value
-    if library not in ("pandas", "polars", "pyarrow"):  # modin and cuDF
-        if isinstance(known, nw.Series):
-            return Column(known.to_numpy(), "numpy", _name(known.name))
-        return _of_pandas_frame(known.to_pandas(), what=what)
+    if library not in ("pandas", "polars"):
+        return _of_library(known.to_pandas(), what=what)
     if isinstance(known, nw.Series):
         return Column(native, library, _name(native.name))
     return _frame(native, library, native.get_columns(), native.columns, what=what)
@@ -391,36 +369,24 @@ def _name(label: Any) -> str:
     return "" if label is None else str(label)
 
 
-def _of_pandas_frame(native: Any, *, what: str) -> Frame:
-    levels = native.columns.nlevels
-    if levels > 1:
-        remedy = "Flatten the names to one level."
-        raise argument_error(what, f"has column names of {levels} levels", remedy)
-    columns = [native.iloc[:, j] for j in range(native.shape[1])]
-    found = _frame(native, "pandas", columns, native.columns.tolist(), what=what)
-    # An index of times holds Timestamps, for which NumPy has no dtype.
-    typed = getattr(native.columns.dtype, "kind", "O") in "iufbmM"
-    return replace(found, names=index_values(native.columns)) if typed else found
-
-
 def _of_mapping(native: Mapping[Any, Any], *, what: str) -> Frame:
-    refuse_twice([_name(name) for name in native], what=what)  # 1 and "1" are two keys and one name
-    columns = tuple(
-        replace(column_of(values, what=f"{what}[{name!r}]"), name=_name(name))
-        for name, values in native.items()
-    )
     places = [f"{what}[{name!r}]" for name in native]
-    for place, column in zip(places, columns, strict=True):
-        refuse_lengths(places[0], len(columns[0]), place, len(column))
-    refuse_other_index(*zip(places, (column.index for column in columns), strict=True))
-    return Frame(native, "dict", columns, _labels(list(native)))
+    made = tuple(
+        replace(column_of(native[name], what=place), name=_name(name))
+        for name, place in zip(native, places, strict=True)
+    )
+    refuse_twice([column.name for column in made], what=what)  # 1 and "1" are one name
+    refuse_other_rows(
+        *((place, len(each), each.index) for place, each in zip(places, made, strict=True))
+    )
+    return Frame(native, "dict", made, list(native))
 
 
-def _frame(native: Any, library: str, columns: list[Any], names: list[Any], *, what: str) -> Frame:
-    written = [_name(name) for name in names]
-    refuse_twice(written, what=what)
-    made = tuple(Column(each, library, name) for each, name in zip(columns, written, strict=True))
-    return Frame(native, library, made, _labels(names))
+def _frame(native: Any, library: str, columns: list[Any], labels: Any, *, what: str) -> Frame:
+    names = [_name(label) for label in labels]
+    refuse_twice(names, what=what)
+    made = (Column(each, library, name) for each, name in zip(columns, names, strict=True))
+    return Frame(native, library, tuple(made), labels)
 
 
 def refuse_twice(names: list[str], *, what: str) -> None:
@@ -436,18 +402,7 @@ def refuse_twice(names: list[str], *, what: str) -> None:
         raise argument_error(what, found, "Give every column a name of its own.", column=twice)
 
 
-def _labels(names: list[Any]) -> Array:
-    families = {family_of(type(name)) for name in names}
-    if families == {"str"}:
-        return np.array([str(name) for name in names], dtype=np.str_)
-    if len(families) == 1 and families <= {"int", "float", "bool"}:
-        array = np.array(names)
-        if array.dtype.kind in "iufb":  # NumPy makes objects of integers that are too large
-            return array
-    return as_objects(names)
-
-
-def _of_array(native: Any, *, what: str) -> Column | Matrix:
+def _of_array(native: Any, *, what: str) -> Column | Frame:
     if hasattr(native, "toarray"):
         remedy = "Pass a dense one, for example with .toarray()."
         raise argument_error(what, "is a sparse matrix", remedy)
@@ -458,19 +413,17 @@ def _of_array(native: Any, *, what: str) -> Column | Matrix:
         remedy = "Pass an array, a list, a Series, a frame or a dictionary of columns."
         found = f"is of type {kind}, which is not a column or a table"
         raise argument_error(what, found, remedy, type=kind)
-    array = np.asanyarray(native)
-    return _of_dimensions(array.A if isinstance(array, np.matrix) else array, "numpy", what=what)
-
-
-def _of_dimensions(array: Array, library: str, *, what: str) -> Column | Matrix:
+    array = native if isinstance(native, np.ma.MaskedArray) else np.asarray(native)
     if array.ndim not in (1, 2):
         remedy = "Pass one dimension (one value per row) or two (rows by columns)."
         found = f"has {array.ndim} dimensions, of shape {array.shape}"
         raise argument_error(what, found, remedy, shape=array.shape)
-    return Column(array, library) if array.ndim == 1 else Matrix(array)
+    if array.ndim == 1:
+        return Column(array, "numpy")
+    return Frame(array, "numpy", tuple(Column(column, "numpy") for column in array.T))
 
 
-def _of_list(rows: Any, *, what: str) -> Column | Matrix:
+def _of_list(rows: Any, *, what: str) -> Column | Frame:
     # the number of values in each row, None for a row that is a single value
     lengths = [
         len(row)
@@ -480,16 +433,13 @@ def _of_list(rows: Any, *, what: str) -> Column | Matrix:
     ]
     odd = next((row for row, length in enumerate(lengths) if length != lengths[0]), None)
     if odd is not None:
-        said = [
-            "a single value" if n is None else f"{n} values" for n in (lengths[0], lengths[odd])
-        ]
-        problem = f"In `{what}`, row 0 has {said[0]} and row {odd} has {said[1]}."
+        problem = f"In `{what}`, row {odd} has another number of values than row 0."
         remedy = "Give every row the same number of values."
         raise ShapeError(problem, remedy=remedy, argument=what, row=odd)
-    if not rows or lengths[0] is not None:
-        return (
-            _of_dimensions(_typed_matrix(rows), "list", what=what) if rows else Column(rows, "list")
-        )
+    if not rows:
+        return Column(rows, "list")
+    if lengths[0] is not None:
+        return _of_array(_typed_matrix(rows), what=what)
     if _of_library(rows[0], what=what) is not None:
         remedy = 'Pass a dictionary such as {"sex": column, "race": column}.'
         raise argument_error(what, "is a list of columns, which have no names", remedy)

@@ -15,7 +15,6 @@ from r2b._data.cells import Cells, Layout, layout_from_json, read_cells, read_kn
 from r2b._data.columns import (
     Column,
     Frame,
-    Matrix,
     argument_error,
     recognise,
     refuse_lengths,
@@ -113,14 +112,14 @@ def read_known_labels(y: Any, *, vocabulary: Vocabulary, soft: bool, normalize: 
     )
 
 
-def _soft_labels(found: Frame | Matrix, vocabulary: Vocabulary, normalize: bool) -> Labels:
+def _soft_labels(found: Frame, vocabulary: Vocabulary, normalize: bool) -> Labels:
     matrix = as_matrix(found, what=WHAT)
     return Labels(
         vocabulary, matrix=checked(matrix, vocabulary.values, what=WHAT, normalize=normalize)
     )
 
 
-def _column_or_table(y: Any) -> Column | Frame | Matrix:
+def _column_or_table(y: Any) -> Column | Frame:
     """Read a table of one column as a column, unless it may be the probability of one class."""
     found = recognise(y, what=WHAT)
     if isinstance(found, Column) or len(found.columns) > 1:

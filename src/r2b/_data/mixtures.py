@@ -18,7 +18,7 @@ from r2b._data.arrays import (
     smallest_unsigned,
 )
 from r2b._data.attributes import Attribute
-from r2b._data.columns import Frame, Matrix
+from r2b._data.columns import Frame
 from r2b._data.probabilities import Wording, as_matrix, checked
 from r2b._data.values import listed
 from r2b.errors import ShapeError, UnseenError, row_number, this_part
@@ -85,8 +85,8 @@ class Mixtures:
     def _places(self) -> dict[bytes, int]:
         return {row.tobytes(): code for code, row in enumerate(self.matrix)}
 
-    def encode(self, new: Mixtures, codes: Array, *, what: str) -> Array:
-        """Return the codes of rows whose mixtures were all fitted."""
+    def recode(self, codes: Array, new: Mixtures, *, what: str) -> Array:
+        """Return the codes of rows that were read with mixtures of their own."""
         places = np.array([self._places.get(row.tobytes(), -1) for row in new.matrix])
         if (places < 0).any():
             row, count = first_and_count(places[codes] < 0)
@@ -135,7 +135,7 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
         Group names are not distinct, not as many as columns, or not those that were fitted.
     """
     table = attribute.arrived
-    assert isinstance(table, (Frame, Matrix))
+    assert isinstance(table, Frame)
     what, given = attribute.place, _given_names(attribute, table)
     names = given or tuple(str(j) for j in range(len(table.columns)))
     matrix = as_matrix(table, what=what, wording=GROUPS)
@@ -156,9 +156,9 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
     return codes, Mixtures(kept, names, first, attribute.index, partial)
 
 
-def _given_names(attribute: Attribute, table: Frame | Matrix) -> tuple[str, ...] | None:
+def _given_names(attribute: Attribute, table: Frame) -> tuple[str, ...] | None:
     """Return the group names that came with a membership, or None where it has none."""
-    own = tuple(column.name for column in table.columns) if isinstance(table, Frame) else None
+    own = tuple(column.name for column in table.columns) if table.labels is not None else None
     groups, place = attribute.groups, attribute.place
     if groups is None:
         return own

@@ -11,13 +11,7 @@ import numpy as np
 from r2b._data.arrays import Array, Floats, as_objects, first_and_count, frozen, plain_value
 from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index, values_of
 from r2b._data.values import is_missing, key_of, listed, type_word
-from r2b._data.vocabulary import (
-    Vocabulary,
-    of_numpy,
-    refuse_all_missing,
-    refuse_missing,
-    with_missing,
-)
+from r2b._data.vocabulary import Vocabulary, factorize, gaps_of
 from r2b.errors import InputError, ParameterError, WeightError, row_number
 
 if TYPE_CHECKING:
@@ -204,11 +198,7 @@ def read_continuous(
     >>> codes, vocabulary.values
     (array([0, 1, 0], dtype=uint8), array([39., 50.]))
     """
-    gaps = column.missing()
-    if not keep_missing:
-        refuse_missing(gaps, what, "Drop or fill these rows.")
-    if not known:
-        refuse_all_missing(gaps, what)
+    gaps = gaps_of(column, what=what, keep_missing=keep_missing, known=known)
     remedy = "Pass one number per row, or the column without Continuous if it holds categories."
     numbers = numbers_of(column, what, remedy).astype(np.float64)
     row, count = first_and_count(np.isinf(numbers))
@@ -218,12 +208,8 @@ def read_continuous(
             f"In `{what}`, row {row} holds {value!r}; {count} of {len(gaps)} rows are infinite."
         )
         raise InputError(problem, remedy=remedy, column=what, row=row, value=value, count=count)
-    there = numbers[~gaps] if gaps.any() else numbers
-    codes, values = of_numpy(there, what) if len(there) else (np.zeros(0, dtype=np.uint8), there)
-    has_missing = keep_missing and (known or bool(gaps.any()))
-    if has_missing:
-        codes = with_missing(codes, gaps, len(values))
-    return codes, Vocabulary(values, index=column.index, has_missing=has_missing)
+    codes, values = factorize(Column(numbers, "numpy"), gaps, what=what)
+    return codes, Vocabulary(values, index=column.index, has_missing=bool(gaps.any()))
 
 
 def read_costs(costs: Any, names: list[Any], vocabulary: Vocabulary | None = None) -> Floats:
@@ -328,9 +314,9 @@ def places_in_order(
 
 def stated_order(vocabulary: Vocabulary | None) -> list[Any] | None:
     """Return all categories of an ordered column; None where no order was stated."""
-    if vocabulary is None or vocabulary.native is None:
+    if vocabulary is None or vocabulary.source is None:
         return None
-    native = vocabulary.native
+    native = vocabulary.source.native
     if vocabulary.library == "pandas" and getattr(native.dtype, "ordered", None) is True:
         return list(native.dtype.categories.tolist())
     if vocabulary.library == "polars" and str(native.dtype).startswith("Enum"):

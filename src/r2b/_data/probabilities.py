@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from r2b._data.arrays import Array, first_and_count, plain_value
-from r2b._data.columns import Column, Frame, Matrix, argument_error, make_column
+from r2b._data.columns import Column, Frame, argument_error, column_of, make_column
 from r2b._data.compute import one_blas_thread, parts_of
 from r2b._data.numbers import numbers_of
-from r2b._data.values import is_missing, key_of, listed, type_word
-from r2b._data.vocabulary import Vocabulary
+from r2b._data.values import key_of, listed
+from r2b._data.vocabulary import Vocabulary, read_vocabulary
 from r2b.errors import (
     MissingValueError,
     MixedTypeError,
@@ -70,7 +70,7 @@ def row_blocks(matrix: Array) -> list[slice]:
     return parts_of(len(matrix), rows)
 
 
-def as_matrix(found: Frame | Matrix, *, what: str, wording: Wording = CLASSES) -> Array:
+def as_matrix(found: Frame, *, what: str, wording: Wording = CLASSES) -> Array:
     """Return a table as float32 or float64, without a copy where the library can.
 
     Raises
@@ -78,12 +78,9 @@ def as_matrix(found: Frame | Matrix, *, what: str, wording: Wording = CLASSES) -
     InputError
         A column is not numeric.
     """
-    if (
-        isinstance(found, Matrix)
-        and found.array.dtype.kind in "fiub"
-        and not np.ma.is_masked(found.array)
-    ):
-        array = np.asarray(found.array)
+    array = found.native
+    if found.library == "numpy" and array.dtype.kind in "fiub" and not np.ma.is_masked(array):
+        array = np.asarray(array)
         return array.astype(_floats_for(array.dtype.newbyteorder("=")), copy=False)
     # The first row tells the dtype, so that columns which must be converted are held one at a time.
     dtypes = [
@@ -91,11 +88,7 @@ def as_matrix(found: Frame | Matrix, *, what: str, wording: Wording = CLASSES) -
         for column in found.columns
     ]
     target = _floats_for(np.result_type(*dtypes))
-    if (
-        isinstance(found, Frame)
-        and found.library in ("pandas", "polars")
-        and set(dtypes) == {target}
-    ):
+    if found.library in ("pandas", "polars") and set(dtypes) == {target}:
         whole: Array = found.native.to_numpy()
         if whole.dtype == target:
             return whole
@@ -223,7 +216,7 @@ def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> 
     return ProbabilityError(problem, remedy=remedy, argument=what, row=row, **facts)
 
 
-def class_names(found: Frame | Matrix, *, what: str) -> Array:
+def class_names(found: Frame, *, what: str) -> Array:
     """Return the column names of a table of probabilities as classes; else numbers.
 
     Raises
@@ -239,25 +232,15 @@ def class_names(found: Frame | Matrix, *, what: str) -> Array:
     >>> class_names(recognise({1.0: [0.5], 2.0: [0.5]}, what="y"), what="y")
     array([1., 2.])
     """
-    if isinstance(found, Matrix):
-        return np.arange(found.array.shape[1], dtype=np.int64)
-    names = [plain_value(name) for name in found.names]
-    words = [type_word(name) for name in found.names]
-    without = next((k for k, name in enumerate(found.names) if is_missing(name)), None)
-    if without is not None:
-        problem = f"In `{what}`, column {without} has no name ({names[without]!r})."
-        remedy = "Name every column after its class."
-        raise MissingValueError(problem, remedy=remedy, argument=what, column=without)
-    other = next((k for k, word in enumerate(words) if word != words[0]), None)
-    if other is not None:
-        pair, types = (names[0], names[other]), (words[0], words[other])
-        said = [f"{name!r} ({word})" for name, word in zip(pair, types, strict=True)]
-        problem = (
-            f"Columns of `{what}` are named {said[0]} and {said[1]}, and classes are of one type."
-        )
-        remedy = "Name all of them by text: rename the columns with str."
-        raise MixedTypeError(problem, remedy=remedy, argument=what, names=pair, types=types)
-    return found.names
+    if found.labels is None:
+        return np.arange(len(found.columns), dtype=np.int64)
+    names = column_of(found.labels, what=f"the column names of {what}")
+    try:
+        codes, vocabulary = read_vocabulary(names, what=f"the column names of {what}")
+    except (MissingValueError, MixedTypeError) as error:
+        remedy = "Name every column after its class, all of them by text or all by numbers."
+        raise error.changed(remedy=remedy) from None
+    return vocabulary.values[codes]
 
 
 def same_class(one: Any, other: Any) -> bool:
@@ -271,7 +254,7 @@ def same_class(one: Any, other: Any) -> bool:
     return key_of(one) == key_of(other) or str(plain_value(one)) == str(plain_value(other))
 
 
-def class_places(names: Array, classes: Array) -> list[int]:
+def class_places(names: Any, classes: Array) -> list[int]:
     """Return which class each name stands for; -1 for none.
 
     Examples
@@ -285,30 +268,26 @@ def class_places(names: Array, classes: Array) -> list[int]:
     return [exact.get(key_of(name), written.get(str(plain_value(name)), -1)) for name in names]
 
 
-def decode_like(found: Frame | Matrix, classes: Array) -> Vocabulary:
+def decode_like(found: Frame, classes: Array) -> Vocabulary:
     """Return classes that are decoded to the library of a table."""
-    if isinstance(found, Matrix) or found.library == "dict":
-        return Vocabulary(classes, index=found.index)
-    return Vocabulary(
-        classes, make_column(classes, found.library, ""), found.library, index=found.index
-    )
+    library, source = found.library, None
+    if library not in ("numpy", "dict"):
+        source = Column(make_column(classes, library, ""), library)
+    return Vocabulary(classes, source, found.index)
 
 
-def order_columns(found: Frame | Matrix, vocabulary: Vocabulary, *, what: str) -> Frame | Matrix:
+def order_columns(found: Frame, vocabulary: Vocabulary, *, what: str) -> Frame:
     """Put the columns of a frame in the order of the fitted classes; a matrix stays."""
+    names = np.arange(len(found.columns)) if found.labels is None else found.labels
     n_classes, classes = len(vocabulary), vocabulary.values
     fits = len(found.columns) == n_classes
-    if fits and (isinstance(found, Matrix) or all(map(same_class, found.names, classes))):
+    if fits and (found.labels is None or all(map(same_class, names, classes))):
         return found
-    names = np.arange(len(found.columns)) if isinstance(found, Matrix) else found.names
     where = class_places(names, classes)
     if not fits or sorted(where) != list(range(n_classes)):
         problem = f"has the columns {listed(names)}, but the classes {listed(classes)} were fitted"
         remedy = "Pass one column of probabilities per fitted class, called by its name."
-        known = classes.tolist()
-        raise argument_error(what, problem, remedy, UnseenError, value=names.tolist(), known=known)
-    assert isinstance(found, Frame)
-    order = [where.index(k) for k in range(n_classes)]
-    columns = tuple(found.columns[j] for j in order)
-    native = {column.name: column.native for column in columns}
-    return Frame(native, "columns", columns, found.names[order])
+        facts = {"value": list(names), "known": classes.tolist()}
+        raise argument_error(what, problem, remedy, UnseenError, **facts)
+    columns = tuple(found.columns[where.index(k)] for k in range(n_classes))
+    return Frame(None, "columns", columns)

@@ -10,9 +10,9 @@ import numpy as np
 
 from r2b._data.arrays import Array, frozen, plain_value
 from r2b._data.cells import read_cells
-from r2b._data.columns import Column, Frame, argument_error, recognise
+from r2b._data.columns import Column, argument_error, recognise
 from r2b._data.dataset import WHAT, Dataset, Labels, combine
-from r2b._data.probabilities import CLASSES, as_matrix, class_names
+from r2b._data.probabilities import CLASSES, as_matrix, class_names, decode_like
 from r2b._data.values import repeated
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ProbabilityError, row_number
@@ -29,29 +29,29 @@ class Tags:
 
     Attributes
     ----------
-    names : ndarray of shape (n_tags,)
+    vocabulary : Vocabulary
+        Their names.
     matrix : ndarray of shape (N, n_tags)
         The probability of each tag; 0 or 1 where it is known.
-    index : pandas Index or None
-        The row labels.
-    library : str
     """
 
-    names: Array
+    vocabulary: Vocabulary
     matrix: Array
-    index: Any
-    library: str
+
+    @property
+    def names(self) -> Array:
+        """The names of the tags."""
+        return self.vocabulary.values
 
     @property
     def whole(self) -> Labels:
         """All tags as one matrix of labels, whose rows need not add up to 1."""
-        vocabulary = Vocabulary(self.names, index=self.index, library=self.library)
-        return Labels(vocabulary, matrix=frozen(self.matrix.astype(np.float64)))
+        return Labels(self.vocabulary, matrix=frozen(self.matrix.astype(np.float64)))
 
     def of(self, place: int) -> Labels:
         """Return one tag as labels of two classes, 0 and 1."""
         column = self.matrix[:, place]
-        vocabulary = Vocabulary(ABSENT_AND_PRESENT, index=self.index)
+        vocabulary = Vocabulary(ABSENT_AND_PRESENT, index=self.vocabulary.index)
         if ((column == 0) | (column == 1)).all():
             return Labels(vocabulary, codes=frozen(column.astype(np.uint8)))
         return Labels(vocabulary, matrix=frozen(np.column_stack([1.0 - column, column])))
@@ -90,8 +90,7 @@ def read_tags(Y: Any) -> Tags:
             column=name,
             value=value,
         )
-    index = found.index if isinstance(found, Frame) else None
-    return Tags(names, matrix, index, found.columns[0].library)
+    return Tags(decode_like(found, names), matrix)
 
 
 def read_tag_rows(Y: Any, data: Mapping[str, Any], missing: str = "error") -> Dataset:

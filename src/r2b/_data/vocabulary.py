@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import narwhals as nw
@@ -24,17 +25,8 @@ from r2b._data.arrays import (
     plain_value,
     smallest_unsigned,
 )
-from r2b._data.columns import (
-    Column,
-    column_of,
-    index_values,
-    make_column,
-    missing_objects,
-    take,
-    values_of,
-)
+from r2b._data.columns import Column, column_of, make_column, values_of
 from r2b._data.values import (
-    ALWAYS_THERE,
     family_of,
     from_plain,
     key_of,
@@ -61,11 +53,8 @@ class Vocabulary:
     ----------
     values : ndarray of shape (n,)
         The values, in order, with the dtype they came in.
-    native : object
-        The same values as a column of the library that they came from, or None where that is NumPy.
-    library : str
-    wrapped : bool
-        Whether columns are returned as a narwhals Series.
+    source : Column or None
+        The same values as a column of the library that they came from; None where that is NumPy.
     index : object
         The row labels of the pandas Series that was read, put back on columns of the same length.
     has_missing : bool
@@ -81,9 +70,7 @@ class Vocabulary:
     """
 
     values: Array
-    native: Any = None
-    library: str = "numpy"
-    wrapped: bool = False
+    source: Column | None = None
     index: Any = None
     has_missing: bool = False
 
@@ -96,6 +83,11 @@ class Vocabulary:
     def __repr__(self) -> str:
         missing = ", has_missing=True" if self.has_missing else ""
         return f"Vocabulary({self.values.tolist()!r}{missing})"
+
+    @property
+    def library(self) -> str:
+        """The library that the values came from."""
+        return "numpy" if self.source is None else self.source.library
 
     @property
     def n_codes(self) -> int:
@@ -128,17 +120,21 @@ class Vocabulary:
             A row has no value, and the vocabulary has no code for it.
         """
         column = column if isinstance(column, Column) else column_of(column, what=what)
-        codes, values, gaps = _codes(column, what=what, keep_missing=self.has_missing)
-        known = np.array(
-            [self._places.get(key_of(value), -1) for value in values] + [len(self)] * gaps
-        )
-        if (known < 0).any():
-            row, count = first_and_count((known < 0)[codes])
-            raise self._unseen(values[codes[row]], row, count, what)
+        gaps = gaps_of(column, what=what, keep_missing=self.has_missing, known=True)
+        codes, values = factorize(column, gaps, what=what)
+        return self.recode(codes, Vocabulary(values, has_missing=bool(gaps.any())), what=what)
+
+    def recode(self, codes: Array, new: Vocabulary, *, what: str) -> Array:
+        """Return the codes of rows that were read with a vocabulary of their own."""
+        known = [self._places.get(key_of(value), -1) for value in new.values]
+        places = np.array(known + [len(self)] * new.has_missing)
+        if -1 in known:
+            row, count = first_and_count((places < 0)[codes])
+            raise self._unseen(new.values[codes[row]], row, count, what)
         dtype = smallest_unsigned(self.n_codes)
-        if np.array_equal(known, np.arange(len(known))):
+        if np.array_equal(places, np.arange(len(places))):
             return codes.astype(dtype, copy=False)
-        return known.astype(dtype)[codes]
+        return places.astype(dtype)[codes]
 
     def _unseen(self, found: Any, row: int, count: int, what: str) -> UnseenError:
         value, word, row = plain_value(found), type_word(found), row_number(row)
@@ -178,13 +174,13 @@ class Vocabulary:
         """
         codes = np.asarray(codes)
         codes = codes if codes.size else codes.astype(np.intp)  # an empty list has no integer dtype
-        if self.native is None:
+        if self.source is None:
             return self._with_gap[codes]
-        column = take(self.native, self.library, codes)
+        column = self.source.take(codes).native
         if self.library == "pandas":
             same_rows = self.index is not None and len(self.index) == len(codes)
             column = column.set_axis(self.index) if same_rows else column.reset_index(drop=True)
-        return nw.from_native(column, series_only=True) if self.wrapped else column
+        return nw.from_native(column, series_only=True) if self.source.wrapped else column
 
     @cached_property
     def _with_gap(self) -> Array:
@@ -200,20 +196,17 @@ class Vocabulary:
 
     def like(self, column: Column) -> Vocabulary:
         """Return the same values, decoding to the library and the row labels of another column."""
-        library = column.library
-        if library in ("numpy", "list"):
+        if column.library in ("numpy", "list"):
             return Vocabulary(self.values, has_missing=self.has_missing)
-        kind = "type" if library == "pyarrow" else "dtype"
-        native = self.native
-        if self.library != library or getattr(native, kind) != getattr(column.native, kind):
-            native = make_column(self._with_gap, library, column.name)
-        elif library != "pyarrow":
-            native = getattr(native, "rename" if library == "pandas" else "alias")(
+        kind = "type" if column.library == "pyarrow" else "dtype"
+        native = None if self.source is None else self.source.native
+        if self.library != column.library or getattr(native, kind) != getattr(column.native, kind):
+            native = make_column(self._with_gap, column.library, column.name)
+        elif column.library != "pyarrow":
+            native = getattr(native, "rename" if column.library == "pandas" else "alias")(
                 column.native.name
             )
-        return replace(
-            self, native=native, library=library, wrapped=column.wrapped, index=column.index
-        )
+        return replace(self, source=replace(column, native=native), index=column.index)
 
     def to_json(self) -> dict[str, Any]:
         """Return the vocabulary as a dictionary of plain values that JSON can hold.
@@ -262,31 +255,34 @@ def read_vocabulary(
     >>> read_vocabulary(Column(["b", None, "a"], "list"), what="sex", keep_missing=True)
     (array([1, 2, 0], dtype=uint8), Vocabulary(['a', 'b'], has_missing=True))
     """
-    codes, values, has_missing = _codes(column, what=what, keep_missing=keep_missing)
-    if not len(values):
-        refuse_all_missing(codes == 0, what)
-    if column.library in ("numpy", "list"):
-        return codes, Vocabulary(values, has_missing=has_missing)
-    native = take(column.native, column.library, first_rows(codes, len(values) + has_missing))
-    facts = column.library, column.wrapped, column.index, has_missing
-    return codes, Vocabulary(values, native, *facts)
+    gaps = gaps_of(column, what=what, keep_missing=keep_missing)
+    codes, values = factorize(column, gaps, what=what)
+    has_missing, source = bool(gaps.any()), None
+    if column.library not in ("numpy", "list"):
+        source = column.take(first_rows(codes, len(values) + has_missing))
+    return codes, Vocabulary(values, source, column.index, has_missing)
 
 
-def _codes(column: Column, *, what: str, keep_missing: bool) -> tuple[Array, Array, bool]:
-    """Return codes, distinct values, and whether rows without a value have the last code."""
-    missing = column.missing() if keep_missing else np.zeros(1, dtype=bool)
-    if not missing.any():
-        return *factorize(column, what=what), False
-    rows = np.flatnonzero(~missing)
-    codes, values = np.zeros(0, np.uint8), np.zeros(0)
-    if len(rows):
-        try:
-            codes, values = factorize(column.take(rows), what=what)
-        except MixedTypeError as error:  # names rows of those that were taken
-            facts: dict[str, Any] = error.facts
-            pair = [int(rows[row]) for row in facts["rows"]]
-            raise _mixed_error(what, pair, facts["values"], facts["types"]) from None
-    return with_missing(codes, missing, len(values)), values, True
+def gaps_of(column: Column, *, what: str, keep_missing: bool, known: bool = False) -> Array:
+    """Return which rows have no value, where these are not refused.
+
+    Parameters
+    ----------
+    column : Column
+    what : str
+        How the column is called in an error.
+    keep_missing : bool
+        Whether rows may have no value.
+    known : bool, default False
+        Whether these are new rows of a column that was fitted, which may all lack a value.
+    """
+    gaps = column.missing()
+    if not keep_missing:
+        refuse_missing(gaps, what)
+    elif gaps.all() and not known:
+        remedy = "Leave this column out, or check that it is the right one."
+        refuse_missing(gaps, what, remedy)
+    return gaps
 
 
 def with_missing(codes: Array, missing: Array, n_values: int) -> Array:
@@ -302,13 +298,22 @@ def with_missing(codes: Array, missing: Array, n_values: int) -> Array:
     return spread
 
 
-def refuse_all_missing(missing: Array, what: str) -> None:
-    """Raise where no row has a value."""
-    if missing.all():
-        refuse_missing(missing, what, "Leave this column out, or check that it is the right one.")
+_FILL = 'Drop these rows, or fill them with a category of your own such as "unknown".'
 
 
-def factorize(column: Column, *, what: str) -> tuple[Array, Array]:
+def refuse_missing(mask: Array, what: str, remedy: str = _FILL) -> None:
+    """Raise where rows have no value."""
+    row, count = first_and_count(mask)
+    if count:
+        row = row_number(row)
+        rows = "1 row has" if count == 1 else f"{count} of {len(mask)} rows have"
+        problem = f"In `{what}`, {rows} no value; the first is row {row}."
+        raise MissingValueError(
+            problem, remedy=remedy, column=what, row=row, count=count, n_rows=len(mask)
+        )
+
+
+def factorize(column: Column, gaps: Array, *, what: str) -> tuple[Array, Array]:
     """Return the code of every row and the distinct values that occur.
 
     Codes are in ascending order of the values, or in the order of the categories where the column
@@ -320,6 +325,8 @@ def factorize(column: Column, *, what: str) -> tuple[Array, Array]:
     ----------
     column : Column
         With at least one row.
+    gaps : ndarray of shape (N,), bool
+        Rows without a value, whose code is the number of values.
     what : str
         How the column is called in an error.
 
@@ -331,39 +338,45 @@ def factorize(column: Column, *, what: str) -> tuple[Array, Array]:
 
     Raises
     ------
-    MissingValueError, MixedTypeError, InputError
+    MixedTypeError, InputError
 
     Examples
     --------
-    >>> factorize(Column(["b", "a", "b"], "list"), what="y")
+    >>> factorize(Column(["b", "a", "b"], "list"), np.zeros(3, bool), what="y")
     (array([1, 0, 1], dtype=uint8), array(['a', 'b'], dtype='<U1'))
     """
-    native = column.native
-    if column.library == "list":
-        return _of_list(native, what)
+    if gaps.all():
+        return np.zeros(len(gaps), np.uint8), np.zeros(0)
+    some, native = bool(gaps.any()), column.native
     if column.library == "pandas" and isinstance(
         native.dtype, libraries.get_pandas().CategoricalDtype
     ):
-        return _of_categories(native, what)
-    values = values_of(native, column.library)
-    return of_numpy(values, what) if isinstance(values, np.ndarray) else _of_arrow(values, what)
+        codes, values = _of_categories(native, gaps, what)
+    else:
+        array = values_of(native, column.library)
+        if column.library == "list":
+            codes, values = _of_list(array, gaps, what)
+        elif not isinstance(array, np.ndarray):
+            codes, values = _of_arrow(array.filter(~gaps) if some else array, what)
+        elif array.dtype.kind in "OT":
+            codes, distinct, _ = encode_objects(array, gaps, what=what)
+            values = as_objects(distinct).astype(array.dtype)
+        else:
+            codes, values = of_numpy(array[~gaps] if some else array, what)
+    return (with_missing(codes, gaps, len(values)) if some else codes), values
 
 
-def _of_categories(series: Any, what: str) -> tuple[Array, Array]:
-    codes = series.cat.codes.to_numpy()
-    refuse_missing(codes < 0, what)
-    codes, present = compact_integers(codes)
-    values = index_values(series.dtype.categories.take(present))
+def _of_categories(series: Any, gaps: Array, what: str) -> tuple[Array, Array]:
+    codes, present = compact_integers(series.cat.codes.to_numpy()[~gaps])
+    values = np.asarray(values_of(series.dtype.categories.take(present), "pandas"))
     if len({family_of(type(value)) for value in values}) > 1:
         # for an error that names rows, not categories
-        uniform_family(np.asarray(series, dtype=object), what=what)
+        encode_objects(np.asarray(series, dtype=object), gaps, what=what)
     return codes, values
 
 
 def _of_arrow(array: Any, what: str) -> tuple[Array, Array]:
     arrow = libraries.get_pyarrow()
-    if array.null_count:
-        refuse_missing(np.asarray(array.is_null()), what)
     if arrow.types.is_nested(array.type):
         raise name_error(what, f"are of the nested type {array.type}", type=str(array.type))
     if arrow.types.is_string(array.type) or arrow.types.is_large_string(array.type):
@@ -372,50 +385,35 @@ def _of_arrow(array: Any, what: str) -> tuple[Array, Array]:
         return of_numpy(np.asarray(array), what)
     if isinstance(array, arrow.ChunkedArray):
         array = array.unify_dictionaries().combine_chunks()
-    codes, values = np.asarray(array.indices), np.asarray(array.dictionary)
-    unknown = np.asarray(array.dictionary.is_null(nan_is_null=True))
-    if unknown.any():
-        refuse_missing(unknown[codes], what)
-    codes, present = compact_integers(codes)
-    values = values[present]
-    return (codes, values) if array.type.ordered else _ordered(codes, values, what)
-
-
-def _ordered(codes: Array, values: Array, what: str) -> tuple[Array, Array]:
-    """Put values, of which some may be equal, in ascending order."""
+    codes, present = compact_integers(np.asarray(array.indices))
+    values = np.asarray(array.dictionary)[present]
+    if array.type.ordered:
+        return codes, values
+    # in ascending order; some may be equal
     rank, distinct, _ = encode_objects(values, what=what)
     return rank[codes], as_objects(distinct).astype(values.dtype)
 
 
 def of_numpy(array: Array, what: str) -> tuple[Array, Array]:
-    """Factorize a one-dimensional NumPy array of any dtype."""
-    if isinstance(array, np.ma.MaskedArray):
-        refuse_missing(np.ma.getmaskarray(array), what)
-        array = np.asarray(array)
-    kind = array.dtype.kind
+    """Factorize a one-dimensional NumPy array without gaps, of any dtype but objects."""
+    array, kind = np.asarray(array), array.dtype.kind
     if kind in "iu":
         return compact_integers(array)
-    if kind == "b":
-        codes, present = compact_integers(array.view(np.uint8))
-        return codes, present.astype(bool)
     if kind == "f":
-        return _of_floats(array, what)
-    if kind in "mM":
-        refuse_missing(np.isnat(array), what)
-        codes, present = compact_integers(array.view(array.dtype.str[0] + "i8"))
+        return _of_floats(array)
+    if kind in "bmM":  # as whole numbers of their size
+        codes, present = compact_integers(array.view(f"{array.dtype.str[0]}i{array.itemsize}"))
         return codes, present.view(array.dtype)
     if kind in "US":
         return encode_text(array)
-    if kind in "OUST":
+    if kind == "O":
         codes, distinct, _ = encode_objects(array, what=what)
-        return codes, as_objects(distinct) if kind == "O" else np.array(distinct, dtype=array.dtype)
+        return codes, as_objects(distinct)
     raise name_error(what, f"have the dtype {array.dtype}", dtype=str(array.dtype))
 
 
-def _of_floats(array: Array, what: str) -> tuple[Array, Array]:
+def _of_floats(array: Array) -> tuple[Array, Array]:
     low, high = float(array.min()), float(array.max())
-    if np.isnan(low):  # NaN spreads through min, so that the mask is only built when there is one
-        refuse_missing(np.isnan(array), what)
     if abs(low) < 2**30 and high - low < BLOCK_ROWS:
         whole = array.astype(np.int32)
         # classes that became floats on the way, the usual case: no sorting needed
@@ -436,8 +434,8 @@ _DTYPE_KINDS = {
 }
 
 
-def _of_list(rows: Any, what: str) -> tuple[Array, Array]:
-    codes, distinct, family = encode_objects(rows, what=what)
+def _of_list(rows: Any, gaps: Array, what: str) -> tuple[Array, Array]:
+    codes, distinct, family = encode_objects(rows, gaps, what=what)
     # NumPy drops zeros at the end of text, which would make two classes of one name.
     if family in _DTYPE_KINDS and not (family == "str" and any(v.endswith("\0") for v in distinct)):
         typed = np.array(distinct)
@@ -447,49 +445,47 @@ def _of_list(rows: Any, what: str) -> tuple[Array, Array]:
     return codes, as_objects(distinct)
 
 
-_FILL = 'Drop these rows, or fill them with a category of your own such as "unknown".'
-
-
-def refuse_missing(mask: Array, what: str, remedy: str = _FILL) -> None:
-    """Raise where rows have no value."""
-    row, count = first_and_count(mask)
-    if count:
-        row = row_number(row)
-        rows = "1 row has" if count == 1 else f"{count} of {len(mask)} rows have"
-        problem = f"In `{what}`, {rows} no value; the first is row {row}."
-        raise MissingValueError(
-            problem, remedy=remedy, column=what, row=row, count=count, n_rows=len(mask)
-        )
-
-
-def encode_objects(values: Sequence[Any] | Array, *, what: str) -> tuple[Array, list[Any], str]:
+def encode_objects(
+    values: Sequence[Any] | Array, gaps: Array | None = None, *, what: str
+) -> tuple[Array, list[Any], str]:
     """Return codes, sorted distinct values and the family of a column of Python objects.
 
     Parameters
     ----------
     values : sequence or ndarray of shape (N,)
         Python or NumPy scalars; at least one row.
+    gaps : ndarray of shape (N,), optional
+        Rows that are left out.
     what : str
         How the column is called in an error.
 
     Returns
     -------
-    codes : ndarray of shape (N,)
+    codes : ndarray
+        Of the rows that are not left out.
     distinct : list
         Plain Python values, ascending.
     family : str
 
     Raises
     ------
-    MissingValueError, MixedTypeError, InputError
+    MixedTypeError, InputError
 
     Examples
     --------
     >>> encode_objects(["b", "a", "b"], what="y")
     (array([1, 0, 1], dtype=uint8), ['a', 'b'], 'str')
     """
-    family = uniform_family(values, what=what)
     plain = values.tolist() if isinstance(values, np.ndarray) else values
+    if gaps is not None and gaps.any():
+        plain = list(compress(plain, ~gaps))
+    families = {family_of(kind) for kind in set(map(type, plain))}
+    if len(families) > 1:
+        rows = np.arange(len(plain)) if gaps is None else np.flatnonzero(~gaps)
+        raise _mixed_error(plain, rows, what)
+    (family,) = families
+    if family == "complex":
+        raise name_error(what, "are complex numbers")
     try:
         distinct = set(plain)
     except TypeError as error:  # lists or dictionaries in the cells
@@ -515,28 +511,22 @@ def name_error(what: str, found: str, **facts: Any) -> InputError:
     )
 
 
-def uniform_family(values: Sequence[Any] | Array, *, what: str) -> str:
-    """Return the one family of values in a column, or raise for missing or mixed values."""
-    plain = values.tolist() if isinstance(values, np.ndarray) else values
-    families = {family_of(kind) for kind in set(map(type, plain))}
-    if families - ALWAYS_THERE:
-        refuse_missing(missing_objects(plain), what)
-    if len(families) > 1:
-        seen: dict[str, int] = {}
-        for row, value in enumerate(plain):
-            seen.setdefault(family_of(type(value)), row)
-        pair = list(seen.values())[:2]
-        raise _mixed_error(what, pair, [plain[row] for row in pair], list(seen)[:2])
-    (family,) = families
-    if family == "complex":
-        raise name_error(what, "are complex numbers")
-    return family
-
-
-def _mixed_error(what: str, rows: Any, values: Any, types: Any) -> MixedTypeError:
-    one, other = (f"row {rows[i]} holds {values[i]!r} ({types[i]})" for i in (0, 1))
+def _mixed_error(plain: Sequence[Any], rows: Array, what: str) -> MixedTypeError:
+    """Build the error for values of several families, which names the first row of two."""
+    first: dict[str, int] = {}
+    for place, value in enumerate(plain):
+        first.setdefault(family_of(type(value)), place)
+    types, places = tuple(first)[:2], tuple(first.values())[:2]
+    facts: dict[str, Any] = {
+        "rows": tuple(int(rows[place]) for place in places),
+        "values": tuple(plain[place] for place in places),
+        "types": types,
+    }
+    one, other = (
+        f"row {row} holds {value!r} ({kind})"
+        for row, value, kind in zip(*facts.values(), strict=True)
+    )
     remedy = (
         "Convert the column to one type, for example with astype(str) or [str(v) for v in column]."
     )
-    facts = {"rows": tuple(rows), "values": tuple(values), "types": tuple(types)}
     return MixedTypeError(f"In `{what}`, {one} and {other}.", remedy=remedy, column=what, **facts)

@@ -456,7 +456,8 @@ def _by_tag(asked: Asks, bound: str, names: Sequence[Any]) -> list[Asks]:
 
 def put_together(tags: Tags, found: Sequence[FairLabels]) -> FairTags:
     """Return the results of tags as one."""
-    came_as = tags.library if tags.library in get_args(Backend) else ""
+    library = tags.vocabulary.library
+    came_as = library if library in get_args(Backend) else ""
     return FairTags(tags.names, tuple(found), came_as)
 
 

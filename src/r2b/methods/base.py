@@ -14,7 +14,7 @@ from r2b._data import Dataset, Schema, read
 from r2b._data.arrays import Array, Floats
 from r2b._data.cells import WHAT as GROUPS
 from r2b._data.cells import Cells
-from r2b._data.columns import Column, Frame, Matrix, refuse_lengths, refuse_other_index
+from r2b._data.columns import Column, Frame, refuse_lengths, refuse_other_index
 from r2b._data.compute import matrix_parts
 from r2b._data.numbers import read_continuous, read_weights_with, refuse_weightless_cells
 from r2b.errors import ParameterError, RowsUnavailableError
@@ -60,7 +60,7 @@ def read_numbers(column: Column, what: str) -> Floats:
 
 
 def read_weight_beside(
-    sample_weight: Any, what: str, rows: Column | Frame | Matrix, groups: Cells
+    sample_weight: Any, what: str, rows: Column | Frame, groups: Cells
 ) -> Floats | None:
     """Read the weights, if any, of the rows of the argument ``what``, and compare lengths."""
     refuse_lengths(what, len(rows), GROUPS, groups.n_rows)

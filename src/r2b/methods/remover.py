@@ -15,7 +15,7 @@ from narwhals import dependencies as libraries
 
 from r2b._data.arrays import Array, Floats
 from r2b._data.cells import Cells, read_cells, read_known_cells
-from r2b._data.columns import Column, Frame, Matrix, argument_error, recognise
+from r2b._data.columns import Column, Frame, argument_error, recognise
 from r2b._data.compute import generator, seed_of
 from r2b._data.values import family_of, is_missing
 from r2b._data.vocabulary import Vocabulary, read_vocabulary
@@ -208,9 +208,8 @@ class DPRemover:
             codes = feature.repair.apply(
                 known.encode(column, what=what), groups.codes, amount=self.amount, seed=seeds
             )
-            return replace(
-                known if known.library == column.library else known.like(column), wrapped=False
-            ).decode(codes)
+            like = known if known.library == column.library else known.like(column)
+            return nw.to_native(like.decode(codes), pass_through=True)
         if not _holds_numbers(column, what):
             raise MixedTypeError(
                 f"In {what}, values are not numbers, but numbers were fitted.",
@@ -222,7 +221,7 @@ class DPRemover:
         )
 
 
-def _table(X: Any) -> Frame | Matrix:
+def _table(X: Any) -> Frame:
     found = recognise(X, what=WHAT)
     if isinstance(found, Column):
         remedy = "Pass a frame, a dictionary of columns, or an array of rows by columns."
@@ -230,7 +229,7 @@ def _table(X: Any) -> Frame | Matrix:
     return found
 
 
-def _named(table: Frame | Matrix) -> list[tuple[Column, str]]:
+def _named(table: Frame) -> list[tuple[Column, str]]:
     """Return columns and how an error calls them: by name, or by position where they have none."""
     names = (repr(column.name) if column.name else str(j) for j, column in enumerate(table.columns))
     return [
@@ -239,7 +238,7 @@ def _named(table: Frame | Matrix) -> list[tuple[Column, str]]:
     ]
 
 
-def _places(table: Frame | Matrix, fitted: tuple[str, ...]) -> list[int]:
+def _places(table: Frame, fitted: tuple[str, ...]) -> list[int]:
     """Find the fitted column of every column that arrived, by name if both have one."""
     names = [column.name for column in table.columns]
     if all(names) and all(fitted):
@@ -285,9 +284,9 @@ def _holds_numbers(column: Column, what: str) -> bool:
     return numeric or (bool(families) and families <= {"int", "float"})
 
 
-def _rebuilt(table: Frame | Matrix, moved: list[Any]) -> Any:
+def _rebuilt(table: Frame, moved: list[Any]) -> Any:
     """Put moved columns together as the kind of table that came."""
-    if isinstance(table, Matrix):
+    if table.labels is None:
         arrays = [np.asarray(column) for column in moved]
         alike = len({array.dtype.kind for array in arrays}) == 1
         return np.column_stack(arrays if alike else [array.astype(object) for array in arrays])

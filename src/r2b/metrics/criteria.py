@@ -16,7 +16,6 @@ from r2b._data import Dataset, Labels, Vocabulary
 from r2b._data.arrays import Array, frozen, plain_value
 from r2b._data.columns import (
     Column,
-    Matrix,
     argument_error,
     column_of,
     recognise,
@@ -957,7 +956,12 @@ def _read_predicted(y_pred: Any, y_true: Any, classes: Any) -> Labels:
     truth = found if y_true is None else column_of(y_true, what="y_true")
     named = Vocabulary(classes_of(found, truth, classes, "y_pred"))
     order = named.values.tolist()
-    if classes is None and isinstance(found, Matrix) and sorted(order) != order:
+    if (
+        classes is None
+        and not isinstance(found, Column)
+        and found.labels is None
+        and sorted(order) != order
+    ):
         raise InputError(
             "The columns of y_pred have no names, and y_true has the classes "
             f"{listed(named.values)} in an order of its own.",

@@ -14,7 +14,6 @@ from r2b._data.cells import read_cells
 from r2b._data.columns import (
     Column,
     Frame,
-    Matrix,
     column_of,
     recognise,
     refuse_other_rows,
@@ -357,9 +356,7 @@ def _read_pair(
     return labels, matrix, index
 
 
-def classes_of(
-    found: Frame | Matrix, truth: Column | Frame | Matrix, classes: Any, what: str = "scores"
-) -> Array:
+def classes_of(found: Frame, truth: Column | Frame, classes: Any, what: str = "scores") -> Array:
     """Return the classes of columns: those given, their names, or as many classes of the truth.
 
     Raises
@@ -378,7 +375,7 @@ def classes_of(
                 remedy="Name every class once.",
                 classes=known.tolist(),
             )
-    elif isinstance(found, Frame):
+    elif found.labels is not None:
         return class_names(found, what=what)
     elif isinstance(truth, Column):
         known, source = read_vocabulary(truth, what="y_true")[1].values, "y_true holds"
@@ -392,7 +389,7 @@ def classes_of(
         )
     # Where both the columns and the caller name the classes, and not alike, one of the two would be
     # silently overruled.
-    names = found.names if isinstance(found, Frame) else known
+    names = known if found.labels is None else found.labels
     place = next((j for j, name in enumerate(names) if not same_class(name, known[j])), None)
     if place is not None:
         named, given = plain_value(names[place]), plain_value(known[place])

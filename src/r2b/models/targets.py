@@ -119,7 +119,7 @@ class SoftTargets:
             weight, index = read_weights_with(sample_weight, read.n_rows, ("y", index))
             refuse_weightless_table(weight)
         # A matrix without names is only counted.
-        unnamed = vocabulary.native is None and np.array_equal(
+        unnamed = vocabulary.source is None and np.array_equal(
             vocabulary.values, np.arange(read.n_classes)
         )
         if like is not None and codes is not None:

@@ -235,7 +235,7 @@ def _left(
 def _origin(rows: Any, data: Dataset) -> tuple[Arranged, list[dict[str, Any]], str | None]:
     """Return the order in which rows have a checksum, their files, and the name of the label."""
     if not isinstance(rows, TableRows):
-        name = getattr(data.labels.vocabulary.native, "name", None)
+        name = getattr(getattr(data.labels.vocabulary.source, "native", None), "name", None)
         return "rows", [], name if isinstance(name, str) else None
     listing = getattr(rows.source, "listing", None)
     files = [] if listing is None else files_of([part.path for part in listing.parts])

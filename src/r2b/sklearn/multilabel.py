@@ -287,7 +287,7 @@ def read_training_tags(Y: Any) -> TrainingTags:
         problem = "Some tags are probabilities, but a model of several tags learns from 0 and 1."
         remedy = "Pass 0 and 1, such as r2b.debias(Y, multilabel=True, ...).round()."
         raise InputError(problem, remedy=remedy, argument="y")
-    return TrainingTags(tags.names, tags.matrix, tags.index, tags.library)
+    return TrainingTags(tags.vocabulary, tags.matrix)
 
 
 def strata_of(Y: Any, request: Request) -> tuple[Whole, Request]:
