@@ -110,19 +110,17 @@ def _disagreement(what: str, index: Any, other: str, theirs: Any) -> RowLabelErr
         key=lambda row: not index[: row + 1].equals(theirs[: row + 1]),
     )
     foreign = int((~theirs.isin(index)).sum())
-    if index.has_duplicates or theirs.has_duplicates:
-        way = "Some labels occur twice, so that only you know which rows belong together:"
-    elif foreign == len(theirs):
+    found = "have the same row labels in a different order"
+    way = f"Bring them in one order with {other} = {other}.loc[{what}.index]; or,"
+    if foreign == len(theirs):
+        found = "have no row label in common"
         way = f"Give them one index: {other}.index = {what}.index; or,"
     elif foreign:
-        way = (
-            f"Take .loc[{what}.index.intersection({other}.index)] of both, the rows they share; or,"
-        )
-    else:
-        way = f"Bring them in one order with {other} = {other}.loc[{what}.index]; or,"
-    found = "have the same row labels in a different order"
-    if foreign:
         found = f"differ in their row labels ({foreign} of {len(theirs)})"
+        both = f"{what}.index.intersection({other}.index)"
+        way = f"Take .loc[{both}] of both, the rows they share; or,"
+    if index.has_duplicates or theirs.has_duplicates:
+        way = "Some labels occur twice, so that only you know which rows belong together:"
     pair = index[row], theirs[row]
     return RowLabelError(
         f"`{what}` and `{other}` {found}; at row {row} they are {pair[0]!r} and {pair[1]!r}.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -25,10 +25,9 @@ from r2b.errors import ShapeError, UnseenError, row_number, this_part
 
 GROUPS = Wording(
     "group",
-    "Pass one numeric column of probabilities per group.",
     "Divide each row by its sum, or pass `partial=True` where rows may belong to no group.",
 )
-PARTS = replace(GROUPS, normalising="Divide such rows by their sums.", at_most=True)
+PARTS = Wording("group", "Divide such rows by their sums.", at_most=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +137,9 @@ def read_mixtures(attribute: Attribute, fitted: Mixtures | None = None) -> tuple
     assert isinstance(table, Frame)
     what, given = attribute.place, _given_names(attribute, table)
     names = given or tuple(str(j) for j in range(len(table.columns)))
-    matrix = as_matrix(table, what=what, wording=GROUPS)
+    matrix = as_matrix(
+        table, what=what, remedy="Pass one numeric column of probabilities per group."
+    )
     partial = attribute.partial if fitted is None else fitted.partial
     checked(matrix, names, what=what, normalize=False, wording=PARTS if partial else GROUPS)
     if fitted is not None:

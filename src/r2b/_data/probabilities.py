@@ -36,13 +36,14 @@ class Wording:
 
     Attributes
     ----------
-    noun, numbers_needed, normalising : str
+    noun : str
+    normalising : str
+        What to do about a wrong sum.
     at_most : bool
         A sum below 1 is right as well.
     """
 
     noun: str
-    numbers_needed: str
     normalising: str
     at_most: bool = False
 
@@ -51,11 +52,8 @@ class Wording:
         return sums - 1 if self.at_most else np.abs(sums - 1)
 
 
-CLASSES = Wording(
-    "class",
-    "Pass one column of class names, or one numeric column of probabilities per class.",
-    "Divide each row by its sum, which `normalize=True` does.",
-)
+CLASSES = Wording("class", "Divide each row by its sum, which `normalize=True` does.")
+_NUMBERS = "Pass one column of class names, or one numeric column of probabilities per class."
 
 
 def row_blocks(matrix: Array) -> list[slice]:
@@ -70,8 +68,15 @@ def row_blocks(matrix: Array) -> list[slice]:
     return parts_of(len(matrix), rows)
 
 
-def as_matrix(found: Frame, *, what: str, wording: Wording = CLASSES) -> Array:
+def as_matrix(found: Frame, *, what: str, remedy: str = _NUMBERS) -> Array:
     """Return a table as float32 or float64, without a copy where the library can.
+
+    Parameters
+    ----------
+    found : Frame
+    what : str
+    remedy : str
+        For a column that holds something else than numbers.
 
     Raises
     ------
@@ -84,7 +89,7 @@ def as_matrix(found: Frame, *, what: str, wording: Wording = CLASSES) -> Array:
         return array.astype(_floats_for(array.dtype.newbyteorder("=")), copy=False)
     # The first row tells the dtype, so that columns which must be converted are held one at a time.
     dtypes = [
-        _numbers(replace(column, native=column.native[:1]), what, wording).dtype
+        _numbers(replace(column, native=column.native[:1]), what, remedy).dtype
         for column in found.columns
     ]
     target = _floats_for(np.result_type(*dtypes))
@@ -94,7 +99,7 @@ def as_matrix(found: Frame, *, what: str, wording: Wording = CLASSES) -> Array:
             return whole
     matrix = np.empty((len(found), len(found.columns)), dtype=target)
     for k, column in enumerate(found.columns):
-        matrix[:, k] = _numbers(column, what, wording)
+        matrix[:, k] = _numbers(column, what, remedy)
     return matrix
 
 
@@ -104,13 +109,10 @@ def _floats_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
     )
 
 
-def _numbers(column: Column, what: str, wording: Wording) -> Array:
+def _numbers(column: Column, what: str, remedy: str) -> Array:
     """Return a column of a table as a NumPy array of numbers, missing ones as NaN."""
-    return numbers_of(
-        column,
-        f"column {column.name!r} of `{what}`" if column.name else f"`{what}`",
-        wording.numbers_needed,
-    )
+    called = f"column {column.name!r} of `{what}`" if column.name else f"`{what}`"
+    return numbers_of(column, called, remedy)
 
 
 def checked(
@@ -157,15 +159,9 @@ def checked(
             # Single precision may itself be off by as much as the tolerance, so a row is only
             # refused on its exact sum.
             sums = block.sum(axis=1, dtype=np.float64)
-            if not fine:
-                _refuse_entries(block, rows.start, names, what, wording)
-            if not normalize and (wording.off(sums) > tolerance).any():
-                raise _sum_error(matrix, tolerance, what, wording)
-            if normalize and (sums == 0).any():
-                row = row_number(rows.start + int(np.argmax(sums == 0)))
-                problem = f"In `{what}`, row {row} has the probability 0 for every class."
-                remedy = "Drop this row, or give it a distribution."
-                raise ProbabilityError(problem, remedy=remedy, argument=what, row=row, total=0.0)
+            wrong = sums == 0 if normalize else ~(wording.off(sums) <= tolerance)
+            if wrong.any() or not block.min() >= 0 or not np.isfinite(sums).all():
+                raise _error(matrix, names, what, normalize, wording)
             if normalize:
                 np.divide(block, sums[:, None], out=result[rows], casting="same_kind")
     result.flags.writeable = False
@@ -180,40 +176,40 @@ def _row_sums(block: Array) -> Array:
     return np.asarray(np.einsum("ik->i", block))
 
 
-def _refuse_entries(
-    block: Array, start: int, names: Sequence[Any] | Array, what: str, wording: Wording
-) -> None:
-    infinite = ~np.isfinite(block)
-    bad = np.argwhere(infinite if infinite.any() else block < 0)
-    if not len(bad):
-        return
-    row, col = (int(place) for place in bad[0])
-    value, name = float(block[row, col]), plain_value(names[col])
-    wrong = "is not a finite number" if infinite.any() else "is negative"
-    found = f"has the probability {value!r} for {wording.noun} {name!r}, which {wrong}"
-    remedy = "Correct or drop this row; probabilities lie between 0 and 1."
-    row = row_number(start + row)
-    facts: dict[str, Any] = {"argument": what, "row": row, "value": value}
-    facts[f"{wording.noun}_name"] = name
-    raise ProbabilityError(f"In `{what}`, row {row} {found}.", remedy=remedy, **facts)
-
-
-def _sum_error(matrix: Array, tolerance: float, what: str, wording: Wording) -> ProbabilityError:
-    with np.errstate(invalid="ignore", over="ignore"):
-        sums = matrix.sum(axis=1, dtype=np.float64)
-        row, count = first_and_count(~(wording.off(sums) <= tolerance))
-    wrong = "which is more than 1" if wording.at_most else "not to 1"
-    others = "do" if wording.at_most else "do not sum to 1"
-    only = "it is the only such row" + this_part("", " of this part")
-    others = f"{count} of {len(matrix)} rows {others}" if count > 1 else only
-    total = f"sums to {sums[row]:.9g}, {wrong}; {others} (tolerance {tolerance:g})"
-    facts: dict[str, Any] = {"total": float(sums[row]), "count": count}
+def _error(
+    matrix: Array, names: Sequence[Any] | Array, what: str, normalize: bool, wording: Wording
+) -> ProbabilityError:
+    """Build the error about the first row that is no distribution."""
+    facts: dict[str, Any] = {"argument": what}
+    bad = np.argwhere(~(np.isfinite(matrix) & (matrix >= 0)))
+    if len(bad):
+        row, column = (int(place) for place in bad[0])
+        value, name = float(matrix[row, column]), plain_value(names[column])
+        facts |= {"value": value, f"{wording.noun}_name": name}
+        wrong = "is negative" if value < 0 else "is not a finite number"
+        found = f"has the probability {value!r} for {wording.noun} {name!r}, which {wrong}"
+        remedy = "Correct or drop this row; probabilities lie between 0 and 1."
+    else:
+        tolerance = TOLERANCE[matrix.dtype]
+        with np.errstate(over="ignore"):
+            sums = matrix.sum(axis=1, dtype=np.float64)
+        row, count = first_and_count(sums == 0 if normalize else ~(wording.off(sums) <= tolerance))
+        facts |= {"total": float(sums[row]), "count": count}
+        wrong = "which is more than 1" if wording.at_most else "not to 1"
+        others = "it is the only such row" + this_part("", " of this part")
+        if count > 1:
+            all_do = "do" if wording.at_most else "do not sum to 1"
+            others = f"{count} of {len(matrix)} rows {all_do}"
+        found = f"sums to {sums[row]:.9g}, {wrong}; {others} (tolerance {tolerance:g})"
+        remedy = wording.normalising
+        if normalize:
+            found = "has the probability 0 for every class"
+            remedy = "Drop this row, or give it a distribution."
+        elif wording is CLASSES and ((matrix == 0) | (matrix == 1)).all():
+            remedy = "If a row may have several labels, or none, pass `multilabel=True`. If each "
+            remedy += "row has one class, and the columns are votes for it, pass `normalize=True`."
     row = row_number(row)
-    problem, remedy = f"In `{what}`, row {row} {total}.", wording.normalising
-    if wording is CLASSES and ((matrix == 0) | (matrix == 1)).all():
-        remedy = "If a row may have several labels, or none, pass `multilabel=True`. If each row "
-        remedy += "has one class, and the columns are votes for it, pass `normalize=True`."
-    return ProbabilityError(problem, remedy=remedy, argument=what, row=row, **facts)
+    return ProbabilityError(f"In `{what}`, row {row} {found}.", remedy=remedy, row=row, **facts)
 
 
 def class_names(found: Frame, *, what: str) -> Array:

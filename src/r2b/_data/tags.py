@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,12 @@ from r2b._data.arrays import Array, frozen, plain_value
 from r2b._data.cells import read_cells
 from r2b._data.columns import Column, argument_error, recognise
 from r2b._data.dataset import WHAT, Dataset, Labels, combine
-from r2b._data.probabilities import CLASSES, as_matrix, class_names, decode_like
+from r2b._data.probabilities import as_matrix, class_names, decode_like
 from r2b._data.values import repeated
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ProbabilityError, row_number
 
 ABSENT_AND_PRESENT = frozen(np.array([0, 1]))
-_WORDING = replace(
-    CLASSES, noun="tag", numbers_needed="Pass one column of 0 and 1, or of probabilities, per tag."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +74,9 @@ def read_tags(Y: Any) -> Tags:
     names = np.asarray(class_names(found, what=WHAT))
     if repeated(names.tolist()) is not None:
         raise argument_error(WHAT, "names a tag twice", "Give every column a name of its own.")
-    matrix = as_matrix(found, what=WHAT, wording=_WORDING)
+    matrix = as_matrix(
+        found, what=WHAT, remedy="Pass one column of 0 and 1, or of probabilities, per tag."
+    )
     wrong = ~((matrix >= 0) & (matrix <= 1))
     if wrong.any():
         row, place = (int(each[0]) for each in np.nonzero(wrong))

@@ -37,9 +37,7 @@ from r2b.metrics.means import by_name
 Ties = Literal["average", "strict", "lenient"]
 
 # The usual wording offers normalize=True, which nothing here has.
-_SCORES = Wording(
-    "class", "Pass one numeric column of scores per class.", "Divide each row by its sum."
-)
+_SCORES = Wording("class", "Divide each row by its sum.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,11 +338,11 @@ def _read_pair(
     labels = read_known_labels(
         y_true, vocabulary=vocabulary, soft=not isinstance(truth, Column), normalize=False
     )
-    how: Any = {"what": "scores", "wording": _SCORES}
-    matrix = as_matrix(found, **how)
+    remedy = "Pass one numeric column of scores per class."
+    matrix = as_matrix(found, what="scores", remedy=remedy)
     if distributions:
-        names = vocabulary.values
-        return labels, checked(matrix, names, normalize=False, **how), index
+        how: Any = {"what": "scores", "normalize": False, "wording": _SCORES}
+        return labels, checked(matrix, vocabulary.values, **how), index
     infinite = ~np.isfinite(matrix)
     if infinite.any():
         row, col = map(int, np.argwhere(infinite)[0])
