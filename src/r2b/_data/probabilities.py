@@ -51,6 +51,12 @@ class Wording:
         """Tell by how much sums are wrong."""
         return sums - 1 if self.at_most else np.abs(sums - 1)
 
+    def wrong(self, sums: Array, tolerance: float, normalize: bool) -> Array:
+        """Tell which sums are wrong; any that rows can be divided by is right to ``normalize``."""
+        if normalize:
+            return ~((sums > 0) & np.isfinite(sums))
+        return ~(self.off(sums) <= tolerance)
+
 
 CLASSES = Wording("class", "Divide each row by its sum, which `normalize=True` does.")
 _NUMBERS = "Pass one column of class names, or one numeric column of probabilities per class."
@@ -151,16 +157,14 @@ def checked(
         for rows in row_blocks(matrix):
             block = matrix[rows]
             with np.errstate(invalid="ignore", over="ignore"):
-                sums = _row_sums(block)
-                fine = block.min() >= 0 and bool(np.isfinite(sums).all())
-                fine = fine and (normalize or bool((wording.off(sums) <= tolerance / 2).all()))
-            if fine and not normalize:
-                continue
-            # Single precision may itself be off by as much as the tolerance, so a row is only
-            # refused on its exact sum.
-            sums = block.sum(axis=1, dtype=np.float64)
-            wrong = sums == 0 if normalize else ~(wording.off(sums) <= tolerance)
-            if wrong.any() or not block.min() >= 0 or not np.isfinite(sums).all():
+                valid = block.min() >= 0
+                quick = valid and not normalize and wording.off(_row_sums(block)) <= tolerance / 2
+                if np.all(quick):
+                    continue
+                # Single precision may itself be off by as much as the tolerance, so a row is only
+                # refused on its exact sum.
+                sums = block.sum(axis=1, dtype=np.float64)
+            if not valid or wording.wrong(sums, tolerance, normalize).any():
                 raise _error(matrix, names, what, normalize, wording)
             if normalize:
                 np.divide(block, sums[:, None], out=result[rows], casting="same_kind")
@@ -193,7 +197,7 @@ def _error(
         tolerance = TOLERANCE[matrix.dtype]
         with np.errstate(over="ignore"):
             sums = matrix.sum(axis=1, dtype=np.float64)
-        row, count = first_and_count(sums == 0 if normalize else ~(wording.off(sums) <= tolerance))
+        row, count = first_and_count(wording.wrong(sums, tolerance, normalize))
         facts |= {"total": float(sums[row]), "count": count}
         wrong = "which is more than 1" if wording.at_most else "not to 1"
         others = "it is the only such row" + this_part("", " of this part")
