@@ -111,7 +111,7 @@ def test_names_that_are_no_class_are_refused():
     for epsilon, found in (({"d": 0.1}, "names 'd', which is not a class"), ({}, "names no class")):
         with pytest.raises(ParameterError, match=f"{found}.*'a', 'b', 'c'"):
             r2b.debias(Y, sensitive_features=SEX, epsilon=epsilon)
-    with pytest.raises(ParameterError, match="has no value for class 'c'"):
+    with pytest.raises(ParameterError, match="is without the class 'c'"):
         r2b.debias(Y, sensitive_features=SEX, bound="target", target={"a": 0.5, "b": 0.5})
     with pytest.raises(ParameterError, match=r"`epsilon` is -1\.0 for class 'b'"):
         r2b.debias(Y, sensitive_features=SEX, epsilon={"b": -1.0})

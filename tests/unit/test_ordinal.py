@@ -98,7 +98,7 @@ def test_scanned_tables_and_probabilities_take_a_stated_order() -> None:
         ),
         (np.where(Y == "Fail", 0, 1), "ordinal", "order of the classes 0, 1 is not known"),
         (Y, {"ordinal": MARKS[:3]}, "is without the class 'Distinction'. Name every class"),
-        (Y, {"ordinal": [*MARKS, "Fail"]}, "has 'Fail' twice"),
+        (Y, {"ordinal": [*MARKS, "Fail"]}, "names a class twice"),
         (Y, {"ordinal": "Fail"}, "Pass 'ordinal'"),
         (Y, "ordnal", "costs is 'ordnal'. Pass 'ordinal'"),
     ],

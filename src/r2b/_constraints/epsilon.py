@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Floats
-from r2b._data.values import listed, type_word
+from r2b._data.by_class import numbers_per_class
 from r2b.errors import ParameterError
 
 Epsilon = float | ArrayLike | Mapping[Any, float]
@@ -40,7 +40,7 @@ def epsilon_per_class(
     >>> epsilon_per_class({"b": 0.1, ...: 0.2}, ["a", "b", "c"])
     array([0.2, 0.1, 0.2])
     """
-    values = numbers_per_class("epsilon", epsilon, names, partial=True)
+    values = numbers_per_class("epsilon", epsilon, names, others=np.inf)
     wrong = np.flatnonzero(~(values >= 0))
     if len(wrong):
         value = float(values[wrong[0]])
@@ -83,62 +83,6 @@ def refuse_percentages(
     raise ParameterError(problem, remedy=remedy, **facts)
 
 
-def numbers_per_class(
-    what: str, given: Epsilon, names: Sequence[object], *, partial: bool = False
-) -> Floats:
-    """Read a number for each name; a partial mapping leaves other classes infinite."""
-    remedy, n_classes = "Pass one number such as 0.01, or one per class.", len(names)
-    if given is None or isinstance(given, (bool, np.bool_)):
-        raise ParameterError(f"`{what}` is {given}.", remedy=remedy, **{what: given})
-    given = labelled(given)
-    if isinstance(given, Mapping):
-        given = _by_name(what, given, list(names), partial)
-    try:
-        values = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        problem = f"`{what}` is {given!r}, which is not a number."
-        raise ParameterError(problem, remedy=remedy, **{what: given}) from None
-    if values.ndim > 1 or (values.ndim == 1 and len(values) != n_classes):
-        problem = f"`{what}` has shape {values.shape}, but there are {n_classes} classes."
-        remedy = f"Pass one number, or {n_classes} numbers in the order of the classes."
-        raise ParameterError(problem, remedy=remedy, shape=values.shape, n_classes=n_classes)
-    return np.broadcast_to(values, (n_classes,)).copy()
-
-
-def labelled(given: Any) -> Any:
-    """Return a column with row labels as a mapping by them: names go before positions."""
-    index = getattr(given, "index", None)
-    if index is None or not hasattr(given, "to_dict") or not hasattr(index, "tolist"):
-        return given
-    # Row labels 0, 1, 2, ... are what a column has that was given none.
-    return given if index.tolist() == list(range(len(index))) else given.to_dict()
-
-
 def _where(given: Epsilon, place: int, names: Sequence[object]) -> str:
     one_for_all = not isinstance(given, Mapping) and np.ndim(given) == 0
     return "" if one_for_all else f" for class {names[place]!r}"
-
-
-def _by_name(what: str, given: Mapping[Any, float], names: list[Any], partial: bool) -> list[float]:
-    known = set(names)
-    missing = [name for name in names if name not in given] if not partial else []
-    unknown = [name for name in given if name not in known and not (partial and name is ...)]
-    if unknown or missing or not given:
-        of_type, fault = "", "names no class"
-        if unknown:
-            fault, words = f"names {unknown[0]!r}", [type_word(e) for e in (unknown[0], names[0])]
-            if words[0] != words[1]:  # '0' is not 0, however alike they are written
-                fault += f" ({words[0]}), but the classes are of another type"
-                of_type = f" ({words[1]})"
-            else:
-                fault += ", which is not a class"
-        elif missing:
-            fault = f"has no value for class {missing[0]!r}"
-        whose = "classes among these" if partial else "every class once"
-        remedy = f"Name {whose}: {listed(names)}{of_type}."
-        raise ParameterError(f"`{what}` {fault}.", remedy=remedy, missing=missing, unknown=unknown)
-    return (
-        [given.get(name, given.get(..., np.inf)) for name in names]
-        if partial
-        else [given[name] for name in names]
-    )

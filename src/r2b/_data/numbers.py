@@ -1,16 +1,16 @@
-"""Columns of numbers: weights, continuous attributes, and the costs of changing classes."""
+"""Columns of numbers: weights and continuous attributes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from r2b._data.arrays import Array, Floats, as_objects, first_and_count, frozen, plain_value
+from r2b._data.arrays import Array, as_objects, first_and_count, frozen, plain_value
 from r2b._data.columns import Column, column_of, refuse_lengths, refuse_other_index, values_of
-from r2b._data.values import is_missing, key_of, listed, type_word
+from r2b._data.values import is_missing, type_word
 from r2b._data.vocabulary import Vocabulary, factorize, gaps_of
 from r2b.errors import InputError, ParameterError, WeightError, row_number
 
@@ -210,133 +210,3 @@ def read_continuous(
         raise InputError(problem, remedy=remedy, column=what, row=row, value=value, count=count)
     codes, values = factorize(Column(numbers, "numpy"), gaps, what=what)
     return codes, Vocabulary(values, index=column.index, has_missing=bool(gaps.any()))
-
-
-def read_costs(costs: Any, names: list[Any], vocabulary: Vocabulary | None = None) -> Floats:
-    """Check a table of costs, in the order of the classes; of ordered classes, make it.
-
-    Parameters
-    ----------
-    costs : array-like of shape (L, L), "ordinal" or {"ordinal": sequence}
-    names : list
-        The classes.
-    vocabulary : Vocabulary, optional
-        Of the classes, for the order that an ordered categorical states.
-
-    Raises
-    ------
-    ParameterError
-        Not a square table of the classes with 0 on the diagonal and finite costs above 0 beside it,
-        or an order that is not known.
-
-    Examples
-    --------
-    >>> read_costs([[0, 1], [2, 0]], ["a", "b"]).tolist()
-    [[0.0, 1.0], [2.0, 0.0]]
-    >>> read_costs({"ordinal": ["fail", "pass", "merit"]}, ["fail", "merit", "pass"]).tolist()
-    [[0.0, 2.0, 1.0], [2.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
-    """
-    if isinstance(costs, (str, Mapping)):
-        remedy = "Pass 'ordinal', {'ordinal': [...]} with the classes in order, or a table."
-        places = np.array(places_in_order("costs", costs, names, vocabulary, remedy), np.float64)
-        return frozen(np.abs(places[:, None] - places))
-    n_classes = len(names)
-    size = f"{n_classes} x {n_classes}"
-    remedy = f"Pass a {size} table of the cost to turn a row's class into a column's; 1 is usual."
-    costs = _in_order(costs, names)
-    try:
-        table = np.array(costs, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ParameterError("costs is not a table of numbers.", remedy=remedy) from None
-    if table.shape != (n_classes, n_classes):
-        problem = f"costs has shape {table.shape}, but there are {n_classes} classes."
-        raise ParameterError(problem, remedy=remedy, shape=table.shape)
-    diagonal = np.eye(n_classes, dtype=bool)
-    wrong = np.argwhere(np.where(diagonal, table != 0, ~(np.isfinite(table) & (table > 0))))
-    if len(wrong):
-        (old, new), cost = ((names[place] for place in wrong[0]), float(table[tuple(wrong[0])]))
-        problem = f"It costs {cost} to turn class {old!r} into class {new!r}."
-        remedy = "Keeping a label costs 0, and every change a finite amount above 0."
-        raise ParameterError(problem, remedy=remedy, old=old, new=new, cost=cost)
-    return frozen(table)
-
-
-def places_in_order(
-    option: str,
-    asked: str | Mapping[Any, Any],
-    names: list[Any],
-    vocabulary: Vocabulary | None,
-    remedy: str,
-) -> list[int]:
-    """Return the place of every class in the order that an option states.
-
-    Parameters
-    ----------
-    option : str
-        Its name.
-    asked : "ordinal" or {"ordinal": sequence}
-        The order of an ordered categorical, or one that is given from the lowest to the highest.
-    names : list
-        The classes.
-    vocabulary : Vocabulary, optional
-        Of the classes.
-    remedy : str
-        For a value that is neither.
-
-    Examples
-    --------
-    >>> places_in_order("costs", {"ordinal": ["low", "high"]}, ["high", "low"], None, "")
-    [1, 0]
-    """
-    given = asked["ordinal"] if isinstance(asked, Mapping) and list(asked) == ["ordinal"] else None
-    if asked != "ordinal" and (isinstance(given, str) or not isinstance(given, Iterable)):
-        raise ParameterError(f"{option} is {asked!r}.", remedy=remedy, **{option: asked})
-    order = stated_order(vocabulary) if given is None else [plain_value(value) for value in given]
-    if order is None:
-        way = f"State it, `{option}={{'ordinal': [...]}}` from the lowest class to the highest"
-        raise ParameterError(
-            f"{option} is 'ordinal', but the order of the classes {listed(names)} is not known.",
-            remedy=f"{way}, or pass labels of an ordered categorical.",
-            classes=names,
-        )
-    places = {key_of(value): place for place, value in enumerate(order)}
-    if len(places) < len(order):
-        twice = next(value for place, value in enumerate(order) if places[key_of(value)] != place)
-        problem = f"The order of {option} has {twice!r} twice."
-        raise ParameterError(problem, remedy="Name every class once.", value=twice)
-    absent = [name for name in names if key_of(name) not in places]
-    if absent:
-        problem = f"The order of {option}, {listed(order)}, is without the class {absent[0]!r}."
-        remedy = f"Name every class, from the lowest to the highest: {listed(names)}."
-        raise ParameterError(problem, remedy=remedy, absent=absent)
-    return [places[key_of(name)] for name in names]
-
-
-def stated_order(vocabulary: Vocabulary | None) -> list[Any] | None:
-    """Return all categories of an ordered column; None where no order was stated."""
-    if vocabulary is None or vocabulary.source is None:
-        return None
-    native = vocabulary.source.native
-    if vocabulary.library == "pandas" and getattr(native.dtype, "ordered", None) is True:
-        return list(native.dtype.categories.tolist())
-    if vocabulary.library == "polars" and str(native.dtype).startswith("Enum"):
-        return list(native.dtype.categories.to_list())
-    if vocabulary.library == "pyarrow" and getattr(native.type, "ordered", False):
-        whole = native.unify_dictionaries().chunk(0) if hasattr(native, "chunks") else native
-        return list(whole.dictionary.to_pylist())
-    return None
-
-
-def _in_order(costs: Any, names: list[Any]) -> Any:
-    """Put a table with class names into the order of the classes."""
-    if not all(hasattr(costs, part) for part in ("index", "columns", "loc")):
-        return costs
-    rows, columns = costs.index.tolist(), costs.columns.tolist()
-    if rows == columns == list(range(len(rows))) and names != rows:
-        return costs
-    for side, found in (("rows", rows), ("columns", columns)):
-        if len(found) != len(names) or set(found) != set(names):
-            problem = f"The {side} of costs are called {listed(found)}, which are not the classes."
-            remedy = f"Name every class once: {listed(names)}."
-            raise ParameterError(problem, remedy=remedy, found=found, classes=names)
-    return costs.loc[names, names]

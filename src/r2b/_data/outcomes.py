@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from r2b._data.arrays import Floats, frozen, plain_value
-from r2b._data.numbers import places_in_order, stated_order
-from r2b._data.values import key_of, listed, repeated
+from r2b._data.by_class import places_in_order, places_of, read_table, stated_order
+from r2b._data.values import repeated
 from r2b._data.vocabulary import Vocabulary
 from r2b.errors import ParameterError
 
@@ -109,59 +109,24 @@ def read_outcomes(
         matrix = (places >= places[order[1:], None]).astype(np.float64)
         return _checked([f"at least {plain_value(names[k])}" for k in order[1:]], matrix)
     if isinstance(given, Mapping):
-        stated = [*names, *(stated_order(vocabulary) or ())]
-        rows = [_merged(name, wanted, names, stated) for name, wanted in given.items()]
+        rows = [_merged(name, wanted, names, vocabulary) for name, wanted in given.items()]
         return _checked([str(name) for name in given], np.array(rows).reshape(-1, len(names)))
-    return _checked(*_of_table(given, names))
+    labels, matrix = read_table("outcomes", given, names, _FORM)
+    return _checked(labels or [f"outcome {n + 1}" for n in range(len(matrix))], matrix)
 
 
-def _merged(name: Any, wanted: Any, names: list[Any], stated: list[Any]) -> list[float]:
+def _merged(name: Any, wanted: Any, names: list[Any], vocabulary: Vocabulary | None) -> list[float]:
     """Return which classes an outcome counts."""
     several = isinstance(wanted, Iterable) and not isinstance(wanted, (str, bytes))
-    values = [plain_value(each) for each in (wanted if several else [wanted])]
-    known = {key_of(each) for each in stated}
-    unknown = [value for value in values if key_of(value) not in known]
-    if unknown or not values:
-        fault = f"counts {unknown[0]!r}, which is not a class" if unknown else "counts no class"
-        raise ParameterError(
-            f"The outcome {name!r} {fault}.",
-            remedy=f"Name classes among these: {listed(names)}.",
-            outcome=name,
-            unknown=unknown,
-        )
-    counted = {key_of(value) for value in values}
-    return [float(key_of(each) in counted) for each in names]
+    counted = dict.fromkeys(wanted if several else [wanted])
+    # A category that does not occur is a class as well.
+    stated = [*names, *(stated_order(vocabulary) or ())]
+    places = places_of(f"outcomes[{name!r}]", counted, stated, partial=True)
+    return [float(place >= 0) for place in places[: len(names)]]
 
 
-def _of_table(given: Any, names: list[Any]) -> tuple[list[str], Floats]:
-    """Read a matrix, or a frame by the names of its rows and columns."""
-    columns, index = getattr(given, "columns", None), getattr(given, "index", None)
-    if columns is not None and hasattr(given, "to_numpy"):
-        called = [plain_value(each) for each in columns]
-        if called != list(range(len(called))) or names == called:
-            if len(called) != len(names) or {*map(key_of, called)} != {*map(key_of, names)}:
-                raise ParameterError(
-                    f"The columns of outcomes are {listed(called)}, which are not the classes.",
-                    remedy=f"Name every class once: {listed(names)}.",
-                    found=called,
-                    classes=names,
-                )
-            keys = [key_of(each) for each in called]
-            given = given[[columns[keys.index(key_of(each))] for each in names]]
-        given = given.to_numpy()
-    try:
-        matrix = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        matrix = np.zeros(0)
-    if matrix.ndim != 2 or matrix.shape[1] != len(names):
-        problem = f"outcomes is no table with a column for each of the {len(names)} classes."
-        raise ParameterError(problem, remedy=_FORM, shape=np.shape(matrix))
-    rows = list(range(len(matrix)))
-    stated = rows if index is None or not hasattr(index, "tolist") else index.tolist()
-    return [f"outcome {n + 1}" for n in rows] if stated == rows else list(map(str, stated)), matrix
-
-
-def _checked(names: list[str], matrix: Floats) -> Outcomes:
+def _checked(labels: list[Any], matrix: Floats) -> Outcomes:
+    names = list(map(str, labels))
     if not names:
         raise ParameterError("There is no outcome to compare.", remedy=_FORM)
     twice = repeated(names)

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 import numpy as np
 
 from r2b._constraints.bounds import BOUNDS, CHOICES
-from r2b._constraints.epsilon import epsilon_per_class, numbers_per_class
+from r2b._constraints.epsilon import epsilon_per_class
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import Family, Request, one_of
 from r2b._data.arrays import Array, Floats, plain_value
+from r2b._data.by_class import numbers_per_class
 from r2b._data.compute import seed_of
 from r2b._data.frames import Backend, frame_of
 from r2b._data.tags import Tags, read_tags, with_groups

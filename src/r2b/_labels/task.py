@@ -14,10 +14,10 @@ from r2b._constraints.parity import Parity, without_implied
 from r2b._data import Cells, Dataset, Schema, read
 from r2b._data.arrays import Floats, frozen
 from r2b._data.attributes import CATEGORICAL
+from r2b._data.by_class import read_costs
 from r2b._data.cells import Layout
 from r2b._data.compute import one_blas_thread, workers
 from r2b._data.merge import Extent, Rows, merge
-from r2b._data.numbers import read_costs
 from r2b._labels.debiasing import Settings
 from r2b._labels.labels import FairLabels
 from r2b._labels.realised import means_by_cell

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from r2b._constraints.bounds.base import Asked, Bound, Parameter, Sides, around, stored_epsilon
-from r2b._constraints.epsilon import labelled, numbers_per_class
 from r2b._data.arrays import SAME, SUM_ROUNDING, Floats
+from r2b._data.by_class import labelled, numbers_per_class
 from r2b.errors import ParameterError
 
 

@@ -308,7 +308,7 @@ class _Builder:
         """Read what is added to the means of each family."""
         asked, found = self.request.offsets, list[Floats | None]()
         classes = self.request.names or range(self.n_classes)
-        parts = by_family(asked, [(each.name, each.names) for each in built])
+        parts = by_family(asked, [each.name for each in built])
         for part, each in zip(parts, built, strict=True):
             own = each.family.offsets
             if own is not None and (part is not None or self.cells.n_control):
