@@ -31,7 +31,7 @@ def made(name: str, rng: np.random.Generator, n_groups: int, epsilon: np.ndarray
         range(n_classes),
         "letter",
         GROUPS[:n_groups],
-        lambda: [(each,) for each in GROUPS[:n_groups]],
+        ["letter"],
         lambda: np.full(n_classes, 1.0 / n_classes),
     )
     return BOUNDS[name].of(asked).at(epsilon)

@@ -310,12 +310,7 @@ def surely_feasible(parity: Parity) -> bool:
     fixed = [m for m in parity.members if m.bound.level == "none" and m.bound.compares_groups]
     if parity.offsets is not None or (fixed and parity.outcomes is not None):
         return False
-    if not fixed:
-        return True
-    low, high = common_limits(fixed)
-    return bool(
-        (low <= high + _EXCESS).all() and low.sum() <= 1.0 + _EXCESS and high.sum() >= 1.0 - _EXCESS
-    )
+    return not fixed or some_shares(*common_limits(fixed), None, _EXCESS)
 
 
 def common_limits(members: list[Member]) -> tuple[Floats, Floats]:
@@ -324,6 +319,30 @@ def common_limits(members: list[Member]) -> tuple[Floats, Floats]:
     low = np.max([np.where(s.bounded, s.low, 0.0).max(axis=0) for s in sides], axis=0)
     high = np.min([np.where(s.bounded, s.high, 1.0).min(axis=0) for s in sides], axis=0)
     return np.maximum(low, 0.0), np.minimum(high, 1.0)
+
+
+def some_shares(low: Floats, high: Floats, outcomes: Floats | None, rounding: float) -> bool:
+    """Return whether some shares of the classes give every outcome a share between two limits.
+
+    Examples
+    --------
+    >>> some_shares(np.array([0.5, 0.6]), np.ones(2), None, 1e-9)
+    False
+    """
+    if outcomes is None:
+        meets = (low <= high + rounding).all()
+        return bool(meets and low.sum() <= 1.0 + rounding and high.sum() >= 1.0 - rounding)
+    from scipy.optimize import linprog
+
+    n_classes = outcomes.shape[1]
+    found = linprog(
+        np.zeros(n_classes),
+        A_ub=np.vstack([outcomes, -outcomes]),
+        b_ub=np.append(high, -low) + rounding,
+        A_eq=np.ones((1, n_classes)),
+        b_eq=[1.0],
+    )
+    return bool(found.status == 0)
 
 
 def proves_infeasible(parity: Parity, prices: Floats) -> bool:

@@ -83,8 +83,8 @@ class Asked:
     family : str
     groups : sequence
         Names of the groups; for moments those of the basis functions.
-    values : callable
-        Returns the values of the family's columns in each group, as tuples.
+    columns : sequence of str
+        Names of the family's columns.
     population : callable
         Returns the mean label of the rows that the family counts, of shape (n_classes,).
     means : callable
@@ -98,7 +98,7 @@ class Asked:
     classes: Sequence[object]
     family: str
     groups: Sequence[Any] = ()
-    values: Callable[[], Sequence[tuple[Any, ...]]] = tuple
+    columns: Sequence[str] = ()
     population: Callable[[], Floats] = np.empty(0).copy
     means: Callable[[], Floats] = np.empty((0, 0)).copy
     add_up: bool = True

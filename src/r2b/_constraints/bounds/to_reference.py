@@ -51,9 +51,14 @@ class ReferenceBound(Bound):
         """Make the bound from epsilon and the name of the reference group."""
         wanted = asked.parameters["reference"]
         several = isinstance(wanted, Sequence) and not isinstance(wanted, str)
-        values = tuple(map(str, wanted)) if several else (str(wanted),)
-        found = [place for place, each in enumerate(asked.values()) if each == values]
-        found += [place for place, each in enumerate(asked.groups) if str(each) == values[0]]
+        values = list(wanted) if several else [wanted]
+        called = {str(wanted)}
+        if len(values) == len(asked.columns):
+            pairs = zip(asked.columns, values, strict=True)
+            called.add(
+                ", ".join(f"{column}={value}" if column else f"{value}" for column, value in pairs)
+            )
+        found = [place for place, each in enumerate(asked.groups) if str(each) in called]
         if not found and isinstance(wanted, str) and wanted == "highest":
             means = asked.means()
             tied = means >= means.max(axis=0) - SAME

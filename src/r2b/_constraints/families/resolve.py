@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,9 @@ from r2b._constraints.families.fitted import (
 )
 from r2b._constraints.families.offsets import by_family, read_offsets
 from r2b._constraints.families.request import Family, Request, families_of
-from r2b._constraints.parity import Member, Parity, common_limits
-from r2b._data.arrays import Floats, frozen
+from r2b._constraints.parity import Member, Parity, common_limits, some_shares
+from r2b._data.arrays import SUM_ROUNDING, Floats, frozen
+from r2b._data.attributes import CATEGORICAL, CONTINUOUS, MEMBERSHIP
 from r2b._data.basis import fit_basis
 from r2b._data.cells import Cells
 from r2b._data.merge import Rows
@@ -34,9 +34,8 @@ from r2b._data.outcomes import Outcomes, read_outcomes
 from r2b.errors import InputError, ParameterError, R2BError
 
 OTHER = "other"
-_Values = Callable[[], Sequence[tuple[Any, ...]]]
-_Groups = tuple[Counting, list[Any], _Values]
-"""How a family counts cells, the names of its groups, and what returns their values."""
+_Groups = tuple[Counting, list[Any]]
+"""How a family counts cells, and the names of its groups."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +50,11 @@ class _Built:
     bound: Bound
     design: Floats | None
 
+    @property
+    def as_member(self) -> Member:
+        """The family alone, without offsets."""
+        return Member(self.name, slice(0, len(self.names)), self.bound)
+
 
 @dataclass(eq=False)
 class _Builder:
@@ -60,36 +64,31 @@ class _Builder:
     cells: Cells
     cell_share: Floats
     labels: Floats | Rows
+    outcomes: Outcomes | None
     absent: list[Absent] = field(default_factory=list)
     excluded: list[str] = field(default_factory=list)
 
     @property
-    def n_classes(self) -> int:
-        """The number of classes."""
-        labels = self.labels
-        return labels.n_classes if isinstance(labels, Rows) else labels.shape[1]
+    def compared(self) -> Any:
+        """Names of the outcomes, or of the classes where every class is compared."""
+        return self.request.names if self.outcomes is None else self.outcomes.names
 
-    @cached_property
-    def outcomes(self) -> Outcomes | None:
-        """What is compared; None where it is every class."""
-        return read_outcomes(self.request.outcomes, self.request.names or range(self.n_classes))
-
-    def compared(self, means: Floats) -> Floats:
+    def shares(self, means: Floats) -> Floats:
         """Return the shares of outcomes from means of labels."""
         return means if self.outcomes is None else self.outcomes.shares(means)
 
     def mean(self, part: Floats) -> Floats:
         """Return the share of each outcome, where so much of each cell counts."""
         if isinstance(self.labels, Rows):
-            return self.compared(self.labels.mean(part))
+            return self.shares(self.labels.mean(part))
         covered = self.cell_share * part
-        return self.compared(np.asarray(covered @ self.labels / covered.sum()))
+        return self.shares(np.asarray(covered @ self.labels / covered.sum()))
 
     def means(self, design: Floats | None) -> Floats:
         """Return the shares of outcomes in each group; without a design groups are the cells."""
         if design is None:
             assert not isinstance(self.labels, Rows)
-            return self.compared(self.labels)
+            return self.shares(self.labels)
         return np.array([self.mean(part) for part in design.T])
 
     def strata(self) -> list[Stratum]:
@@ -112,7 +111,7 @@ class _Builder:
         values = map(self.cells.value_name, columns, codes)
         return ", ".join(f"{n}={v}" if n else v for n, v in zip(names, values, strict=True))
 
-    def build(self, family: Family, stratum: Stratum, *, whole: bool = False) -> _Built | None:
+    def build(self, family: Family, stratum: Stratum, *, whole: bool) -> _Built | None:
         """Settle one family in one stratum; return None where it has nothing to compare.
 
         The groups of a ``whole`` family are the cells, too many for a design perhaps.
@@ -121,13 +120,13 @@ class _Builder:
         columns = tuple(cells.columns.index(name) for name in family.names)
         where = f" | {self.name_of(stratum.columns, stratum.codes)}" if stratum.columns else ""
         name, kind = _named(family) + where, cells.kinds[columns[0]]
-        of_kind = {"continuous": self._moments, "membership": self._mixture}
-        find = self._whole if whole else of_kind.get(kind, self._crossings)
+        of_kind = {CONTINUOUS: self._moments, MEMBERSHIP: self._mixture}
+        find = self._cells if whole else of_kind.get(kind, self._crossings)
         found = find(family, columns, stratum, name)
         if found is None:
             return None
-        counting, names, values = found
-        names = [f"{each}{where}" for each in names] if where else names
+        counting, groups = found
+        names = [f"{each}{where}" for each in groups] if where else groups
         design = None if whole else counting.design(cells)
         share = self.cell_share if design is None else self.cell_share @ design
         kind_of_bound: type[Bound] = BOUNDS[str(family.bound)]
@@ -138,15 +137,14 @@ class _Builder:
         else:
             parts = np.arange(n_cells) if design is None else design
             refuse_weightless_groups(cells, parts, share, names)
-        classes = self.request.names or range(self.n_classes)
         assert family.epsilon is not None
         asked = Asked(
             family.epsilon,
             family.parameters,
-            classes if self.outcomes is None else self.outcomes.names,
+            self.compared,
             name,
-            names,
-            values,
+            groups,
+            family.names,
             lambda: self.mean(np.ones(n_cells) if design is None else design.sum(axis=1)),
             lambda: self.means(design),
             add_up=self.outcomes is None,
@@ -181,7 +179,7 @@ class _Builder:
                 raise
             where = self.name_of(stratum.columns, stratum.codes)
             raise error.changed(problem=f"In the stratum {where!r}: {error.problem}") from error
-        return Moments(stratum, column, basis), list(basis.names), tuple
+        return Moments(stratum, column, basis), list(basis.names)
 
     def _mixture(self, family: Family, columns: Key, stratum: Stratum, name: str) -> _Groups:
         """Find the groups of uncertain memberships, refusing small ones."""
@@ -189,26 +187,20 @@ class _Builder:
         mixtures, counting = self.cells.vocabularies[column], Mixture(stratum, column)
         assert isinstance(mixtures, Mixtures)
         names = [f"{attribute}={g}" if attribute else f"{g}" for g in mixtures.groups]
-        rows = self.cells.counts @ counting.design(self.cells)
-        small = np.flatnonzero(rows < self.request.min_group_size).tolist()
+        rows = dict(zip(names, self.cells.counts @ counting.design(self.cells), strict=True))
+        small = {each: round(n, 1) for each, n in rows.items() if n < self.request.min_group_size}
         if small:
             remedy = (
                 "Lower `min_group_size`, or add up the probabilities of small groups: uncertain "
                 "groups are not merged or left out."
             )
-            found = {names[each]: float(rows[each]) for each in small}
-            raise self._too_small(name, found, remedy, "expected rows", ".1f")
-        return counting, names, lambda: [(group,) for group in mixtures.groups]
+            raise self._too_small(name, small, remedy)
+        return counting, names
 
-    def _whole(self, family: Family, columns: Key, stratum: Stratum, name: str) -> _Groups:
+    def _cells(self, family: Family, columns: Key, stratum: Stratum, name: str) -> _Groups:
         """Take the cells as groups."""
-        keys = [tuple(row) for row in self.cells.table.tolist()]
-        place = {key: cell for cell, key in enumerate(keys)}
-        counting = Crossings(stratum, columns, place, len(place))
-        return counting, self.cells.names.tolist(), lambda: self._values(columns, keys)
-
-    def _values(self, columns: Key, keys: Sequence[Key]) -> list[tuple[Any, ...]]:
-        return [tuple(map(self.cells.value_name, columns, key)) for key in keys]
+        place = {tuple(row): cell for cell, row in enumerate(self.cells.table.tolist())}
+        return Crossings(stratum, columns, place, len(place)), self.cells.names.tolist()
 
     def _crossings(
         self, family: Family, columns: Key, stratum: Stratum, name: str
@@ -218,32 +210,40 @@ class _Builder:
         inside = stratum.of(self.cells)
         rows = np.bincount(codes, self.cells.counts * inside, len(crossings)).tolist()
         here = set(np.unique(codes[inside]).tolist())
-        known = [k for k, key in enumerate(crossings) if not self.is_left_out(columns, key)]
-        counted = [k for k in known if k in here]
-        names = {k: self.name_of(columns, crossings[k]) for k in known}
-        fewest = BOUNDS[str(family.bound)].fewest_groups if stratum.columns else 1
+        names = {
+            k: self.name_of(columns, key)
+            for k, key in enumerate(crossings)
+            if not self.is_left_out(columns, key)
+        }
+        counted = [k for k in names if k in here]
+        fewest = 1
         if stratum.columns:
-            self._note_absent(family, stratum, [names[k] for k in known if k not in here])
-        if fewest == 2 and len(counted) < fewest:
-            return None
+            fewest = BOUNDS[str(family.bound)].fewest_groups
+            self._note_absent(family, stratum, [names[k] for k in names if k not in here])
+            if len(counted) < fewest:
+                return None
         if not counted:
             problem = f"Every row of the family {name!r} is left out because its value is missing."
             remedy = "Pass `missing='group'`, or another column."
             raise InputError(problem, remedy=remedy, family=name)
-        small = {k: int(rows[k]) for k in counted if rows[k] < self.request.min_group_size}
-        groups = [[k] for k in counted if k not in small]
+        few = [k for k in counted if rows[k] < self.request.min_group_size]
+        small = {names[k]: int(rows[k]) for k in few}
+        groups = [[k] for k in counted if rows[k] >= self.request.min_group_size]
         named: list[Any] = [names[k] for (k,) in groups]
-        values = self._values(columns, [crossings[k] for (k,) in groups])
         if small and self.request.small_groups == "exclude":
-            self._exclude(stratum, [names[k] for k in small], bool(groups), name)
+            if not groups and not stratum.columns:
+                remedy = "Lower `min_group_size`, or pass another column."
+                raise self._too_small(name, small, remedy)
+            where = f" | {self.name_of(stratum.columns, stratum.codes)}" if stratum.columns else ""
+            self.excluded += [f"{group}{where}" for group in small]
         elif small:
-            merged = self._merged(columns, {names[k]: n for k, n in small.items()}, named, name)
-            groups, named, values = [*groups, [*small]], [*named, merged], [*values, (OTHER,)]
-        place = {crossings[k]: number for number, each in enumerate(groups) for k in each}
-        place |= {crossings[k]: -1 for k in here if crossings[k] not in place}
+            groups.append(few)
+            named.append(self._merged(columns, small, named, name))
         if len(named) < fewest:
             return None
-        return Crossings(stratum, columns, place, len(named)), named, lambda: values
+        place = {crossings[k]: number for number, each in enumerate(groups) for k in each}
+        place |= {crossings[k]: -1 for k in here if crossings[k] not in place}
+        return Crossings(stratum, columns, place, len(named)), named
 
     def _note_absent(self, family: Family, stratum: Stratum, groups: list[str]) -> None:
         where = self.name_of(stratum.columns, stratum.codes)
@@ -255,44 +255,28 @@ class _Builder:
             raise InputError(problem, remedy=remedy, stratum=where, group=groups[0], absent=groups)
         self.absent += [Absent(_named(family), where, group) for group in groups]
 
-    def _exclude(self, stratum: Stratum, groups: list[str], some_left: bool, name: str) -> None:
-        if not some_left and not stratum.columns:
-            fewest = self.request.min_group_size
-            problem = f"Every group of the family {name!r} has fewer than {fewest} rows."
-            remedy = "Lower `min_group_size`, or pass another column."
-            raise InputError(problem, remedy=remedy, family=name, groups=groups)
-        where = f" | {self.name_of(stratum.columns, stratum.codes)}" if stratum.columns else ""
-        self.excluded += [f"{group}{where}" for group in groups]
-
-    def _too_small(
-        self, name: str, small: dict[str, Any], remedy: str, rows: str = "rows", form: str = ""
-    ) -> InputError:
+    def _too_small(self, name: str, small: Mapping[str, float], remedy: str) -> InputError:
         """Return an error about groups of few rows; ``small`` has the rows of each by name."""
         facts = {"family": name, "groups": list(small), "counts": list(small.values())}
         many = f"{len(small)} group{'s' if len(small) > 1 else ''}"
-        fewest = self.request.min_group_size
-        problem = (
-            f"The family {name!r} has {many} of fewer than {fewest} {rows}: {_few(small, form)}."
-        )
+        rows = [f"{g!r} ({n:.10g} row{'' if n == 1 else 's'})" for g, n in small.items()]
+        few = f"fewer than {self.request.min_group_size} rows: {', '.join(rows[:5])}"
+        problem = f"The family {name!r} has {many} of {few}."
         return InputError(problem, remedy=remedy, **facts)
 
     def _merged(self, columns: Key, small: dict[str, int], kept: list[str], name: str) -> str:
         """Name the group that small groups are merged into, where they may be."""
+        total = sum(small.values())
         if self.request.small_groups == "error":
             remedy = (
                 "Pass `small_groups='merge'` to merge them into one, `small_groups='exclude'` to "
                 "leave them out, or lower `min_group_size`."
             )
             raise self._too_small(name, small, remedy)
-        total = sum(small.values())
         if total < self.request.min_group_size:
-            problem = (
-                f"The small groups of the family {name!r} have {total} rows even when put together "
-                f"as {OTHER!r}: {_few(small)}."
-            )
-            remedy = "Lower `min_group_size`, or leave their rows out."
-            facts = {"family": name, "groups": list(small), "counts": list(small.values())}
-            raise InputError(problem, remedy=remedy, **facts)
+            together = f"They have {total} rows even when put together as {OTHER!r}."
+            remedy = f"{together} Lower `min_group_size`, or leave their rows out."
+            raise self._too_small(name, small, remedy)
         # A column with a name shows it with every value, and so with this one.
         alone = self.cells.columns[columns[0]] if len(columns) == 1 else ""
         merged = f"{alone}={OTHER}" if alone else OTHER
@@ -306,9 +290,8 @@ class _Builder:
 
     def offsets(self, built: list[_Built]) -> list[Floats | None]:
         """Read what is added to the means of each family."""
-        asked, found = self.request.offsets, list[Floats | None]()
-        classes = self.request.names or range(self.n_classes)
-        parts = by_family(asked, [each.name for each in built])
+        found = list[Floats | None]()
+        parts = by_family(self.request.offsets, [each.name for each in built])
         for part, each in zip(parts, built, strict=True):
             own = each.family.offsets
             if own is not None and (part is not None or self.cells.n_control):
@@ -318,9 +301,43 @@ class _Builder:
                 problem = f"The offsets of the family {each.name!r} {fault}."
                 raise ParameterError(problem, remedy=remedy, family=each.name)
             given = own if part is None else part
-            added = read_offsets(given, each.bound, each.name, each.names, classes)
-            found.append(None if added is None else self.compared(added))
+            added = read_offsets(given, each.bound, each.name, each.names, self.request.names)
+            found.append(None if added is None else self.shares(added))
         return found
+
+    def refuse_contradiction(self, built: list[_Built], stratum: Stratum) -> None:
+        """Refuse targets of families over the same rows that no labels can meet together.
+
+        The mean over all rows lies between the means of groups, hence within reach of every target;
+        rows that are all alike show that nothing else is needed.
+        """
+        inside = stratum.of(self.cells)
+        everyone = [
+            each.as_member
+            for each in built
+            if each.bound.level == "none"
+            and each.bound.compares_groups
+            and (each.design is None or np.allclose(each.design.sum(axis=1)[inside], 1.0))
+        ]
+        matrix = None if self.outcomes is None else self.outcomes.matrix
+        if len(everyone) < (2 if matrix is None else 1):
+            return
+        low, high = common_limits(everyone)
+        if some_shares(low, high, matrix, SUM_ROUNDING):
+            return
+        facts: dict[str, Any] = {"families": [each.name for each in everyone]}
+        fault = "leave no shares of the classes that meet them all"
+        apart = np.flatnonzero(low > high + SUM_ROUNDING)
+        if len(apart):
+            place = int(apart[0])
+            label = facts["class_name"] = self.compared[place]
+            limits = (
+                f"one asks for at least {low[place]:.6g}, another for at most {high[place]:.6g}"
+            )
+            fault = f"contradict each other for class {label!r}: {limits}"
+        problem = f"The targets of {' and '.join(map(repr, facts['families']))} {fault}."
+        remedy = "Give all families one target, or a larger epsilon."
+        raise ParameterError(problem, remedy=remedy, **facts)
 
     def joined(self, built: list[_Built]) -> tuple[Families, Parity]:
         """Put families side by side."""
@@ -330,14 +347,12 @@ class _Builder:
             for each, end, own in zip(built, ends, self.offsets(built), strict=True)
         )
         designs = [each.design for each in built if each.design is not None]
-        if not designs:  # groups are the cells
-            design, left_out, names, share = None, 0.0, self.cells.names, self.cell_share
-        else:
+        design, names = None, self.cells.names
+        if designs:  # else groups are the cells
             design = designs[0] if len(designs) == 1 else np.concatenate(designs, axis=1)
-            counted = np.any([each.counting.counted(self.cells) for each in built], axis=0)
-            left_out = float(self.cell_share[~counted].sum())
             names = frozen(np.array([name for each in built for name in each.names]))
-            share = np.concatenate([each.share for each in built])
+        counted = np.any([each.counting.counted(self.cells) for each in built], axis=0)
+        share = np.concatenate([each.share for each in built])
         families = Families(
             members,
             tuple(each.counting for each in built),
@@ -345,7 +360,7 @@ class _Builder:
             share,
             tuple(self.strata()),
             tuple(self.absent),
-            left_out,
+            float(self.cell_share[~counted].sum()),
             by_cell=design is None,
             excluded=tuple(self.excluded),
             outcomes=self.outcomes,
@@ -366,6 +381,7 @@ def resolve(
     Parameters
     ----------
     request : Request
+        Of the classes of the table, see :meth:`Request.of_classes`.
     groups : Cells
         The table's cells.
     cell_weight : ndarray of shape (n_cells,)
@@ -388,7 +404,8 @@ def resolve(
         Groups too small, absent or without weight.
     """
     share = cell_weight / cell_weight.sum()
-    builder = _Builder(request, groups, share, labels)
+    outcomes = read_outcomes(request.outcomes, request.names)
+    builder = _Builder(request, groups, share, labels, outcomes)
     wanted = families_of(request, groups)
     whole = _cells_are_groups(request, groups, wanted)
     built: list[_Built] = []
@@ -399,7 +416,7 @@ def resolve(
         here = [each for each in found if each is not None]
         # Means with offsets may meet targets that contradict each other: the solver will tell.
         if request.offsets is None and all(each.family.offsets is None for each in here):
-            _refuse_contradiction(here, stratum, builder)
+            builder.refuse_contradiction(here, stratum)
         built += here
     if not built:
         control = groups.columns[groups.n_sensitive :]
@@ -411,81 +428,19 @@ def resolve(
     return builder.joined(built)
 
 
-def _refuse_contradiction(built: list[_Built], stratum: Stratum, builder: _Builder) -> None:
-    """Refuse targets of families over the same rows that no labels can meet together.
-
-    The mean over all rows lies between the means of groups, hence within reach of every target;
-    rows that are all alike show that nothing else is needed.
-    """
-    inside, outcomes = stratum.of(builder.cells), builder.outcomes
-    everyone = [
-        each
-        for each in built
-        if each.bound.level == "none"
-        and each.bound.compares_groups
-        and (each.design is None or np.allclose(each.design.sum(axis=1)[inside], 1.0))
-    ]
-    if len(everyone) < (2 if outcomes is None else 1):
-        return
-    families = [each.name for each in everyone]
-    low, high = common_limits(
-        [Member(each.name, slice(0, len(each.names)), each.bound) for each in everyone]
-    )
-    facts: dict[str, Any] = {"families": families}
-    rounding = 1e-9  # of shares that add up to 1
-    apart = np.flatnonzero(low > high + rounding)
-    classes = builder.request.names if outcomes is None else outcomes.names
-    if len(apart):
-        place = int(apart[0])
-        label = facts["class_name"] = classes[place] if len(classes) else place
-        limits = f"one asks for at least {low[place]:.6g}, another for at most {high[place]:.6g}"
-        fault = f"contradict each other for class {label!r}: {limits}"
-    elif outcomes is not None:
-        if _some_shares(outcomes.matrix, low - rounding, high + rounding):
-            return
-        fault = "leave no shares of the classes with which every outcome has its target"
-    elif low.sum() > 1 + rounding or high.sum() < 1 - rounding:
-        fault = "leave no shares that add up to 1"
-    else:
-        return
-    problem = f"The targets of {' and '.join(map(repr, families))} {fault}."
-    remedy = "Give all families one target, or a larger epsilon."
-    raise ParameterError(problem, remedy=remedy, **facts)
-
-
-def _some_shares(outcomes: Floats, low: Floats, high: Floats) -> bool:
-    """Return whether some shares of the classes give every outcome a share between two limits."""
-    from scipy.optimize import linprog
-
-    n_classes = outcomes.shape[1]
-    found = linprog(
-        np.zeros(n_classes),
-        A_ub=np.vstack([outcomes, -outcomes]),
-        b_ub=np.append(high, -low),
-        A_eq=np.ones((1, n_classes)),
-        b_eq=[1.0],
-    )
-    return bool(found.status == 0)
-
-
-def _few(small: dict[str, Any], form: str = "") -> str:
-    """Name the first small groups with their rows."""
-    rows = [f"{g!r} ({n:{form}} row{'' if n == 1 else 's'})" for g, n in small.items()]
-    return ", ".join(rows[:5])
-
-
 def _named(family: Family) -> str:
     """Name a family by its columns; one column without a name has groups all the same."""
     return " x ".join(family.names) or "groups"
 
 
 def _cells_are_groups(request: Request, groups: Cells, wanted: list[Family]) -> bool:
-    whole = (
-        len(wanted) == 1
-        and wanted[0].names == groups.columns
-        and set(groups.kinds) == {"categorical"}
-    )
     left_out = request.missing == "exclude" and any(
         code is not None for code in groups.missing_codes
     )
-    return whole and not groups.n_control and not left_out and request.min_group_size <= 0
+    return (
+        [family.names for family in wanted] == [groups.columns]
+        and set(groups.kinds) == {CATEGORICAL}
+        and not groups.n_control
+        and not left_out
+        and request.min_group_size <= 0
+    )
