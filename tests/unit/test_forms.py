@@ -63,7 +63,7 @@ def round_rows(rows: Any, draws: Any, weight: Any = None) -> Any:
     values = None if weight is None else np.asarray(weight, np.float64)
     heaviest = None if values is None else np.array([values.max(initial=0.0)])
     seed = int(draws[0]) if len(matrix) else 0
-    found = RowRounding(matrix.shape[1], seed, heaviest, compiled=large)
+    found = RowRounding(1, matrix.shape[1], seed, heaviest, compiled=large)
     found.add(np.zeros(len(matrix), np.intp), draws, values, 0, lambda mine: matrix[mine])
     return found.finish()
 

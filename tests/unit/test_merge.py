@@ -106,7 +106,7 @@ def test_many_groups_and_classes_do_not_overflow_the_joint_codes():
     assert np.array_equal(joint // data.n_classes, data.cells.codes) and np.array_equal(
         joint % data.n_classes, data.labels.codes
     )
-    assert np.array_equal(joint_codes(data, 100, 200), joint[100:200])
+    assert np.array_equal(joint_codes(data, slice(100, 200)), joint[100:200])
 
 
 def test_cells_without_weight_are_left_out():

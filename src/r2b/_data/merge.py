@@ -168,12 +168,12 @@ def merge(dataset: Dataset) -> Rows:
     return Rows(labels, cells, weight, dataset.n_cells, dataset, distinct=merges)
 
 
-def joint_codes(dataset: Dataset, start: int = 0, stop: int | None = None) -> Array:
-    """Return ``cell * n_classes + class`` of the rows of a table of class labels."""
-    n_cells = dataset.n_cells * dataset.n_classes
-    joint = dataset.cells.codes[start:stop].astype(smallest_unsigned(n_cells))
+def joint_codes(dataset: Dataset, rows: Array | slice = slice(None)) -> Array:
+    """Return ``cell * n_classes + class`` of some rows of a table of class labels."""
+    n_pairs = dataset.n_cells * dataset.n_classes
+    joint = dataset.cells.codes[rows].astype(smallest_unsigned(n_pairs))
     joint *= joint.dtype.type(dataset.n_classes)
-    joint += dataset.labels.array[start:stop].astype(joint.dtype, copy=False)
+    joint += dataset.labels.array[rows].astype(joint.dtype, copy=False)
     return joint
 
 
@@ -184,7 +184,7 @@ def class_weights(dataset: Dataset, *, ignore_weight: bool = False) -> Floats:
         total = exact_bincount(joint_codes(dataset), dataset.weight, n_pairs)
     else:
         total = count_codes(
-            lambda rows: joint_codes(dataset, rows.start, rows.stop),
+            lambda rows: joint_codes(dataset, rows),
             dataset.n_rows,
             n_pairs,
             dataset.repeats,

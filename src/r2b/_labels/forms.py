@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from r2b._data import Cells, Dataset, Mixtures
-from r2b._data.arrays import Array, Floats, Whole, smallest_unsigned
+from r2b._data.arrays import Array, Floats, Whole, cross, smallest_unsigned
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import (
     format_bytes,
@@ -32,10 +32,11 @@ from r2b._labels.rounding import (
     RowRounding,
     assign_in_order,
     rows_by_code,
-    whole_counts_of_cell,
+    whole_counts,
 )
 from r2b._labels.sampling import Expansion, block_length, expanded, sample_rows
 from r2b._solve.oracle import respond
+from r2b._solve.oracle.blocks import as_matrix
 from r2b.errors import ParameterError
 
 HELD_ENTRIES = 1 << 26  # most entries of a table of answers: 512 MB
@@ -76,53 +77,53 @@ class Response:
     overall: Floats | None = None
     priced: Array | None = None
 
+    @property
+    def n_classes(self) -> int:
+        """The number of classes of the new labels, which come first among the old."""
+        return int(self.shifts.shape[1])
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether every label stays as it came in."""
+        return self.unchanged and self.overall is None
+
     def of_rows(self, labels: Array, cells: Array) -> Array:
-        """Return the new label of rows of probabilities; columns of new classes are last."""
-        n_classes = self.shifts.shape[1]
-        known = labels[:, :n_classes]
+        """Return the new label of rows of probabilities."""
         if self.unchanged:
-            found = known
-        else:
-            worth = known if self.costs is None else known @ -self.costs
-            found = respond(worth, cells, self.shifts, self.lam)
-        new = (labels[:, n_classes:] > 0).any(axis=1)
-        return self._with_overall(found, cells, new, labels.shape[1])
+            return self._known(labels, cells)
+        worth = labels if self.costs is None else labels @ -self.costs
+        return self._known(respond(worth, cells, self.shifts, self.lam), cells)
 
-    def of_classes(self, classes: Array, cells: Array, n_classes: int) -> Array:
+    def of_classes(self, classes: Array, cells: Array) -> Array:
         """Return the new label of rows of class labels, of shape (m, n_classes)."""
+        fitted = np.minimum(classes, self.n_classes - 1)
         if self.table is None:
-            one_hot = np.zeros((len(cells), n_classes))
-            one_hot[np.arange(len(cells)), classes] = 1.0
-            return self.of_rows(one_hot, cells)
-        last = self.table.shape[1] - 1
-        found = self.table[cells, np.minimum(classes, last)]
-        return self._with_overall(found, cells, classes > last, n_classes)
+            found = self.of_rows(as_matrix(fitted, self.n_classes), cells)
+        else:
+            found = self.table[cells, fitted]
+        return self._known(found, cells, classes < self.n_classes)
 
-    def _with_overall(self, found: Array, cells: Array, new: Any, n_classes: int) -> Array:
+    def _known(self, found: Array, cells: Array, known: Any = True) -> Array:
+        """Return the answers of known classes and cells; others get what rows have overall."""
         if self.overall is None or self.priced is None:
             return found
-        out = np.zeros((len(found), n_classes), found.dtype)
-        known = found.shape[1]
-        unknown = new | ~self.priced[cells]
-        out[:, :known] = np.where(unknown[:, None], self.overall[cells], found)
-        return out
+        return np.where((known & self.priced[cells])[:, None], found, self.overall[cells])
 
-    def channel(self, n_classes: int | None = None) -> Floats:
-        """Return P(new class | old class, cell) of all cells; new classes are last."""
+    def channel(self, n_old: int | None = None, cells: slice = slice(None)) -> Floats:
+        """Return P(new class | old class, cell), of shape (n_cells, n_old, n_classes)."""
         if self.table is not None and self.overall is None:
-            return self.table
-        n_cells = len(self.shifts)
-        n_classes = self.shifts.shape[1] if n_classes is None else n_classes
+            return self.table[cells]
+        numbers, n_classes = np.arange(len(self.shifts))[cells], self.n_classes
+        classes = np.arange(n_classes if n_old is None else n_old)
         refuse_beyond_memory(
-            n_cells * n_classes**2 * 8,
-            f"The table of {n_cells:,} cells and {n_classes:,} x {n_classes:,} classes",
+            len(numbers) * len(classes) * n_classes * 8,
+            f"The table of {len(numbers):,} cells and {len(classes):,} x {n_classes:,} classes",
             "Use iter_soft(), sample() or round(), which need no such table, or put rare classes "
             "and small groups together.",
         )
-        channel = np.empty((n_cells, n_classes, n_classes))
-        for cell in range(n_cells):
-            every = np.arange(n_classes)
-            channel[cell] = self.of_classes(every, np.full(n_classes, cell), n_classes)
+        channel = np.empty((len(numbers), len(classes), n_classes))
+        for place, cell in enumerate(numbers):
+            channel[place] = self.of_classes(classes, np.full(len(classes), cell))
         return channel
 
 
@@ -143,17 +144,14 @@ class FairRows:
     def of_rows(self, mine: Array | slice) -> Array:
         """Return the new labels of some rows."""
         data = self.dataset
+        if self._answers is not None:
+            table, place = self._answers
+            # Places are in range by construction; "clip" spares NumPy a check.
+            return table.take(place.take(joint_codes(data, mine)), axis=0, mode="clip")
         labels, cells = data.labels.array[mine], data.cells.codes[mine]
         if data.labels.is_soft:
             return self.response.of_rows(labels, cells)
-        if self._answers is None:
-            return self.answers(cells, labels)
-        table, place = self._answers
-        return table[place[cells.astype(np.intp) * data.n_classes + labels]]
-
-    def answers(self, cells: Array, classes: Array) -> Array:
-        """Return the new labels of class labels in these cells."""
-        return self.response.of_classes(classes, cells, self.dataset.n_classes)
+        return self.response.of_classes(labels, cells)
 
     @cached_property
     def _answers(self) -> tuple[Floats, Whole] | None:
@@ -166,11 +164,12 @@ class FairRows:
             return None
         n_pairs = data.n_cells * data.n_classes
         there = np.flatnonzero(np.bincount(joint_codes(data), minlength=n_pairs))
-        if len(there) * data.n_classes > HELD_ENTRIES:
+        if len(there) * self.response.n_classes > HELD_ENTRIES:
             return None
         place = np.zeros(n_pairs, np.intp)
         place[there] = np.arange(len(there))
-        return self.answers(*np.divmod(there, data.n_classes)), place
+        cells, classes = np.divmod(there, data.n_classes)
+        return self.response.of_classes(classes, cells), place
 
     def _parts(self) -> Iterator[tuple[slice, Array | None, Array]]:
         """Iterate over blocks of rows: the rows, the place of their answers, and the answers.
@@ -188,13 +187,11 @@ class FairRows:
     def blocks(self, size: int, dtype: DTypeLike) -> Iterator[Array]:
         """Iterate over the matrix of fair labels, ``size`` rows at a time."""
         for part in parts_of(self.dataset.n_rows, size):
-            out = np.empty((part.stop - part.start, self.dataset.n_classes), dtype)
-            self._write(out, part)
-            yield out
+            yield self.of_rows(part).astype(dtype, copy=False)
 
     def matrix(self, dtype: DTypeLike) -> Array:
         """Build the whole matrix of fair labels."""
-        n_rows, n_classes = self.dataset.n_rows, self.dataset.n_classes
+        n_rows, n_classes = self.dataset.n_rows, self.response.n_classes
         refuse_beyond_memory(
             n_rows * n_classes * np.dtype(dtype).itemsize,
             f"The matrix of {n_rows:,} rows and {n_classes:,} classes",
@@ -202,19 +199,12 @@ class FairRows:
             "or soft(dtype='float32') for half of it.",
         )
         out = np.empty((n_rows, n_classes), dtype)
-        parts = matrix_parts(n_rows, n_classes)
-        for _ in in_order(lambda part: self._write(out[part], part), parts):
-            pass
-        return out
 
-    def _write(self, out: Array, part: slice) -> None:
-        if self._answers is None or out.dtype != np.float64:
-            out[...] = self.of_rows(part)
-            return
-        table, place = self._answers
-        rows = place[joint_codes(self.dataset, part.start, part.stop)]
-        # Places are in range by construction; "clip" spares NumPy a buffer and a check.
-        np.take(table, rows, axis=0, out=out, mode="clip")
+        def write(part: slice) -> None:
+            out[part] = self.of_rows(part)
+
+        list(in_order(write, matrix_parts(n_rows, n_classes)))
+        return out
 
     def sample(self, draws: Whole) -> Array:
         """Draw one class per row by the random number that belongs to it."""
@@ -241,8 +231,8 @@ class FairRows:
         draw. Other rows are rounded one after the other: with keys in the order of their draws,
         which is the same wherever the rows are stored, otherwise in their own order.
         """
-        data = self.dataset
-        if self.response.unchanged and not data.labels.is_soft:
+        data, n_classes = self.dataset, self.response.n_classes
+        if self.response.keeps_all and not data.labels.is_soft:
             return data.labels.array
         categorical = set(data.cells.kinds) == {CATEGORICAL}
         if categorical and not data.labels.is_soft and data.weight is None:
@@ -252,38 +242,31 @@ class FairRows:
             groups = data.cells.codes[order]
         else:
             order, groups = _attribute_order(data.cells, order)
-        weight = None if data.weight is None else data.weight[order]
-        heaviest = None
-        if weight is not None:
-            heaviest = np.zeros(int(groups.max(initial=0)) + 1)
+        n_groups, weight, heaviest = int(groups.max(initial=0)) + 1, None, None
+        if data.weight is not None:
+            weight, heaviest = data.weight[order], np.zeros(n_groups)
             np.maximum.at(heaviest, groups, weight)
-        large = data.n_rows * data.n_classes > COMPILE_FROM
-        rounding = RowRounding(data.n_classes, seed, heaviest, compiled=large)
+        large = data.n_rows * n_classes > COMPILE_FROM
+        rounding = RowRounding(n_groups, n_classes, seed, heaviest, compiled=large)
         rounding.add(groups, draws[order], weight, 0, lambda rows: self.of_rows(order[rows]))
-        codes = np.empty(data.n_rows, smallest_unsigned(data.n_classes))
+        codes = np.empty(data.n_rows, smallest_unsigned(n_classes))
         codes[order] = rounding.finish()
         return codes
 
     def _round_counts(self, draws: Whole, seed: int) -> Array:
-        data = self.dataset
-        n_classes = data.n_classes
-        refuse_large_round(1, n_classes)  # cell by cell
+        data, n_old = self.dataset, self.dataset.n_classes
+        refuse_large_round(1, n_old)  # cell by cell
         counts, pairs = class_weights(data, ignore_weight=True), joint_codes(data)
-        codes = np.empty(data.n_rows, smallest_unsigned(n_classes))
+        codes = np.empty(data.n_rows, smallest_unsigned(self.response.n_classes))
         # Cells whose tables of classes are held together: 8 MiB.
-        step = max(1, (1 << 20) // n_classes**2)
+        step = max(1, (1 << 20) // n_old**2)
         one = step >= data.n_cells
         for mine in [slice(None)] if one else rows_by_code(data.cells.codes // step):
             first = 0 if one else int(data.cells.codes[mine][0]) // step * step
-            some = counts[first : first + step]
-            whole = np.zeros((some.size, n_classes), np.int64)
-            for cell, there in enumerate(map(np.flatnonzero, some)):
-                answers = self.answers(np.full(len(there), first + cell), there)
-                whole[cell * n_classes + there] = whole_counts_of_cell(
-                    some[cell, there], answers, first + cell, seed
-                )
-            here = pairs[mine].astype(np.intp) - first * n_classes
-            codes[mine] = assign_in_order(whole, here, draws[mine])
+            cells = slice(first, first + step)
+            whole = whole_counts(counts[cells], self.response.channel(n_old, cells), seed, first)
+            here = pairs[mine].astype(np.intp) - first * n_old
+            codes[mine] = assign_in_order(whole.reshape(-1, whole.shape[2]), here, draws[mine])
         return codes
 
     def sampling_variance(self, outcomes: Floats | None = None) -> tuple[Floats, float]:
@@ -294,21 +277,16 @@ class FairRows:
         squares of very large or small weights leave the range of floating point.
         """
         data = self.dataset
-        counted = np.eye(data.n_classes) if outcomes is None else outcomes
-        variance = np.zeros((data.n_cells, len(counted)))
+        n_outcomes = self.response.n_classes if outcomes is None else len(outcomes)
+        variance = np.zeros((data.n_cells, n_outcomes))
         weights = np.ones(data.n_rows) if data.weight is None else data.weight / data.weight.max()
-        for mine, index, table in self._parts():
+        for part in parts_of(data.n_rows, block_length(self.response.n_classes)):
+            chances = self.of_rows(part)
+            mean = chances if outcomes is None else chances @ outcomes.T
+            square = chances if outcomes is None else chances @ (outcomes**2).T
             # Projected labels leave [0, 1] by rounding errors, and a variance below 0 has no root.
-            each = table * (1.0 - table)
-            if outcomes is not None:
-                each = table @ (counted**2).T - (table @ counted.T) ** 2
-            each, cells = np.maximum(each, 0.0), data.cells.codes[mine]
-            squares = weights[mine] ** 2
-            if index is not None:
-                squares, of_rows = np.bincount(index, squares, len(table)), cells
-                cells = np.zeros(len(table), np.intp)
-                cells[index] = of_rows
-            np.add.at(variance, cells, squares[:, None] * each)
+            each = np.maximum(square - mean**2, 0.0)
+            np.add.at(variance, data.cells.codes[part], weights[part, None] ** 2 * each)
         return variance, float(weights.sum())
 
 
@@ -341,17 +319,18 @@ def _attribute_order(cells: Cells, order: Array) -> tuple[Array, Array]:
     order, rows pass what they lack on to their neighbours, so every stretch of the attribute keeps
     its counts and its moments hardly change.
     """
-    ranks, fixed = [], np.zeros(cells.n_cells, dtype=np.int64)
+    categories, sizes, ranks = [np.zeros(cells.n_cells, np.uint8)], [1], []
     for column, (vocabulary, kind) in enumerate(zip(cells.vocabularies, cells.kinds, strict=True)):
         codes = cells.table[:, column]
         if kind == CATEGORICAL:
-            fixed = fixed * vocabulary.n_codes + codes
+            categories.append(codes)
+            sizes.append(vocabulary.n_codes)
         elif isinstance(vocabulary, Mixtures):  # in the order in which they were met
             ranks += list(vocabulary.matrix[codes].T[::-1])
         else:  # distinct values are in order
             ranks.append(codes)
-    rising = np.lexsort((*ranks, fixed))
-    place = np.empty(cells.n_cells, dtype=np.int64)
-    place[rising] = np.arange(cells.n_cells)
+    crossed, _ = cross(categories, sizes)
+    place = np.empty(cells.n_cells, np.int64)
+    place[np.lexsort((*ranks, crossed))] = np.arange(cells.n_cells)
     rows = order[np.argsort(place[cells.codes[order]], kind="stable")]
-    return rows, np.unique(fixed[cells.codes[rows]], return_inverse=True)[1]
+    return rows, crossed[cells.codes[rows]]

@@ -320,32 +320,29 @@ def _complete_rows(parts: Floats) -> None:
     np.clip(parts, 0, 1, out=parts)
 
 
-def whole_counts(counts: Array, channel: Floats, random_state: int) -> Whole:
+def whole_counts(counts: Array, channel: Floats, random_state: int, first: int = 0) -> Whole:
     """Round how many rows of each cell and old class become each new class.
 
     Parameters
     ----------
-    counts : ndarray of shape (n_cells, n_classes)
+    counts : ndarray of shape (n_cells, n_old)
         Rows of each pair of cell and old class.
-    channel : ndarray of shape (n_cells, n_classes, n_classes)
+    channel : ndarray of shape (n_cells, n_old, n_classes)
         P(new class | old class, cell).
     random_state : int
+    first : int
+        The number of the first cell.
 
     Returns
     -------
-    ndarray of shape (n_cells, n_classes, n_classes)
+    ndarray of shape (n_cells, n_old, n_classes)
         Every class count of a cell is its fair value rounded up or down.
     """
-    # Filled cell by cell: a list of tables would be held beside it.
     whole = np.empty(channel.shape, np.int64)
     for cell, mine in enumerate(counts):
-        whole[cell] = whole_counts_of_cell(mine, channel[cell], cell, random_state)
+        stream = SeededStream(random_state, first + cell)
+        whole[cell] = round_table(mine[:, None] * channel[cell], stream)
     return whole
-
-
-def whole_counts_of_cell(counts: Array, channel: Floats, cell: int, random_state: int) -> Whole:
-    """Round the counts of one cell; arguments as for :func:`whole_counts`, of this cell."""
-    return round_table(counts[:, None] * channel, SeededStream(random_state, cell))
 
 
 Found = tuple[Whole, Whole, Whole]
@@ -511,59 +508,12 @@ def rows_by_code(codes: Array) -> list[Array]:
     return np.split(rows, cuts) if len(rows) else []
 
 
-class _GroupRounding:
-    """Decides the classes of the rows of one group in order, however they are cut into blocks."""
-
-    def __init__(
-        self, n_classes: int, stream: SeededStream, heaviest: float, compiled: bool
-    ) -> None:
-        self.n_classes, self.stream = n_classes, stream
-        self.heaviest = max(heaviest, np.finfo(np.float64).tiny)
-        self._rounding = DependentRounding(n_classes, n_classes, capped=False, compiled=compiled)
-
-    def add(
-        self, block: Array, numbers: Whole, draws: Whole, weight: Floats | None
-    ) -> tuple[Whole, Whole]:
-        """Add rows; return number and class of the rows so far that are decided now."""
-        values = np.ones(len(block)) if weight is None else weight / self.heaviest
-        first = int(numbers[0]) if len(numbers) else 0
-        negligible = 1e-150  # products of smaller numbers underflow
-        row, column, chance = positive_entries(block, first, above=negligible)
-        heavy = values >= negligible
-        weightless = np.flatnonzero(~heavy)
-        drawn = sample_rows(block[weightless], uniforms_of(draws[weightless])).astype(np.int64)
-        sure = (chance >= 1 - 1e-12) & heavy[row]  # 1 but for rounding
-        heavy[row[sure]] = False
-        decided, classes = [weightless, row[sure]], [drawn, column[sure]]
-        open_ = heavy[row]
-        row, column, chance = row[open_], column[open_], chance[open_]
-        counts = np.bincount(row, minlength=len(block))
-        owners = np.flatnonzero(counts)
-        start = np.concatenate([[0], np.cumsum(counts[owners])])
-        # One uniform per entry that follows from the row's draw and the class alone.
-        uniforms, masses = entry_uniforms(draws[row], column), chance * values[row]
-        full = self._rounding.add(start, column, masses, numbers[owners], values[owners], uniforms)
-        done = np.concatenate([numbers[np.concatenate(decided)], full[0]])
-        return done, np.concatenate([*classes, full[1]])
-
-    def finish(self) -> tuple[Whole, Whole]:
-        """Decide the rows that are left, fewer than there are classes."""
-        owner, column, mass = self._rounding.undecided()
-        last, place = np.unique(owner, return_inverse=True)
-        table = np.zeros((last.size, self.n_classes))
-        table[place, column] = mass
-        if not last.size:
-            return last, last
-        chosen = round_table(table / table.sum(axis=1, keepdims=True), self.stream)
-        return last, chosen @ np.arange(self.n_classes)
-
-
 class RowRounding:
-    """Rounds rows of several groups, each group in the order in which its rows come.
+    """Rounds rows one after the other, in the order in which they come; groups stay apart.
 
     Parameters
     ----------
-    n_classes : int
+    n_groups, n_classes : int
     seed : int
     heaviest : ndarray of shape (n_groups,), optional
         Weight of the heaviest row of each group; None without weights.
@@ -573,7 +523,7 @@ class RowRounding:
     Examples
     --------
     >>> halves, draws = np.full((4, 2), 0.5), np.array([5, 1, 7, 3])
-    >>> whole, cut = RowRounding(2, 0), RowRounding(2, 0)
+    >>> whole, cut = RowRounding(1, 2, 0), RowRounding(1, 2, 0)
     >>> whole.add(np.zeros(4, int), draws, None, 0, lambda rows: halves[rows])
     >>> cut.add(np.zeros(1, int), draws[:1], None, 0, lambda rows: halves[rows])
     >>> cut.add(np.zeros(3, int), draws[1:], None, 1, lambda rows: halves[rows])
@@ -582,11 +532,20 @@ class RowRounding:
     """
 
     def __init__(
-        self, n_classes: int, seed: int, heaviest: Floats | None = None, *, compiled: bool = False
+        self,
+        n_groups: int,
+        n_classes: int,
+        seed: int,
+        heaviest: Floats | None = None,
+        *,
+        compiled: bool = False,
     ) -> None:
-        self.n_classes, self.seed, self.heaviest = n_classes, seed, heaviest
-        self.compiled = compiled
-        self._groups: dict[int, _GroupRounding] = {}
+        self.n_classes, self.seed = n_classes, seed
+        largest = np.ones(n_groups) if heaviest is None else heaviest
+        self.heaviest = np.maximum(largest, np.finfo(np.float64).tiny)
+        # The classes of each group are nodes of their own, so that no cycle leaves a group.
+        n_nodes = n_groups * n_classes
+        self._forest = DependentRounding(n_nodes, n_nodes, capped=False, compiled=compiled)
         self._codes = np.zeros(0, smallest_unsigned(n_classes))
         self._n_rows = 0
 
@@ -596,32 +555,54 @@ class RowRounding:
         draws: Whole,
         weight: Floats | None,
         first: int,
-        rows_of: Callable[[Whole], Array],
+        rows_of: Callable[[slice], Array],
     ) -> None:
         """Add a batch whose first row has number ``first``; ``rows_of`` returns distributions."""
         self._n_rows = first + len(groups)
         missing = self._n_rows - len(self._codes)
         if missing > 0:
             self._codes = np.pad(self._codes, (0, max(missing, len(self._codes))))
-        for mine in rows_by_code(groups):
-            group = int(groups[mine[0]])
-            if group not in self._groups:
-                heaviest = 1.0 if self.heaviest is None else float(self.heaviest[group])
-                stream = SeededStream(self.seed, group)
-                self._groups[group] = _GroupRounding(
-                    self.n_classes, stream, heaviest, self.compiled
-                )
-            for part in parts_of(len(mine), block_length(self.n_classes)):
-                rows = mine[part]
-                own = None if weight is None else weight[rows]
-                decided, classes = self._groups[group].add(
-                    rows_of(rows), rows + first, draws[rows], own
-                )
-                self._codes[decided] = classes
+        for part in parts_of(len(groups), block_length(self.n_classes)):
+            own = np.ones(part.stop - part.start) if weight is None else weight[part]
+            self._add(part.start + first, groups[part], draws[part], own, rows_of(part))
+
+    def _add(self, first: int, groups: Array, draws: Whole, weight: Floats, block: Array) -> None:
+        values = weight / self.heaviest[groups]
+        negligible = 1e-150  # products of smaller numbers underflow
+        row, column, chance = positive_entries(block, first, above=negligible)
+        heavy = values >= negligible
+        weightless = np.flatnonzero(~heavy)
+        drawn = sample_rows(block[weightless], uniforms_of(draws[weightless]))
+        self._codes[first + weightless] = drawn
+        sure = (chance >= 1 - 1e-12) & heavy[row]  # 1 but for rounding
+        self._codes[first + row[sure]] = column[sure]
+        heavy[row[sure]] = False
+        open_ = heavy[row]
+        row, column, chance = row[open_], column[open_], chance[open_]
+        owners, lengths = np.unique(row, return_counts=True)
+        start = np.concatenate([[0], np.cumsum(lengths)])
+        nodes = groups[row].astype(np.int64) * self.n_classes + column
+        # One uniform per entry that follows from the row's draw and the class alone.
+        uniforms = entry_uniforms(draws[row], column)
+        self._decide(
+            *self._forest.add(
+                start, nodes, chance * values[row], first + owners, values[owners], uniforms
+            )
+        )
+
+    def _decide(self, rows: Whole, nodes: Whole) -> None:
+        self._codes[rows] = nodes % self.n_classes
 
     def finish(self) -> Array:
-        """Decide the rows that are left, and return the classes of all rows."""
-        for group in self._groups.values():
-            decided, classes = group.finish()
-            self._codes[decided] = classes
+        """Decide the rows that are left, fewer than classes in each group; return all classes."""
+        owner, node, mass = self._forest.undecided()
+        group, column = np.divmod(node, self.n_classes)
+        for each in np.unique(group):
+            mine = group == each
+            rows, place = np.unique(owner[mine], return_inverse=True)
+            table = np.zeros((len(rows), self.n_classes))
+            table[place, column[mine]] = mass[mine]
+            table /= table.sum(axis=1, keepdims=True)
+            chosen = round_table(table, SeededStream(self.seed, int(each)))
+            self._codes[rows] = np.nonzero(chosen)[1]
         return self._codes[: self._n_rows]

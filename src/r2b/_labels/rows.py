@@ -80,9 +80,9 @@ class LabelRows(ABC):
         """List the heaviest flows from an old to a new label; for class labels only."""
         if self.counts is None or self.counts.labels.is_soft or rule.unchanged:
             return []
-        rows, weights = applied(rule, self.counts), class_weights(self.counts)
+        response, weights = rule.response(self.counts.cells), class_weights(self.counts)
         names, classes = rule.schema.names, rule.schema.classes.values
-        return heaviest_flows(rows.answers, weights, names, classes, n)
+        return heaviest_flows(response.of_classes, weights, names, classes, n)
 
     def frame(self, rule: Rule, **asked: Any) -> Any:
         """Return the table with its fair labels in new columns."""
@@ -141,7 +141,7 @@ class MemoryRows(LabelRows):
         labels, wanted = self.dataset.labels, floating(dtype)
         if rule.unchanged and labels.is_soft and dtype in (None, labels.array.dtype):
             return labels.array
-        return applied(rule, self.dataset).matrix(wanted)[:, : len(rule.classes)]
+        return applied(rule, self.dataset).matrix(wanted)
 
     def iter_soft(self, rule: Rule, block_rows: int, dtype: DTypeLike | None) -> Iterator[Array]:
         """Iterate over the matrix, a block of rows at a time."""

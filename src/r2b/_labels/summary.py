@@ -100,12 +100,12 @@ def heaviest_flows(
     classes: Array,
     n: int,
 ) -> list[Change]:
-    """List the ``n`` heaviest flows between classes, in little memory.
+    """List the ``n`` heaviest flows between classes.
 
     Parameters
     ----------
     answers : callable
-        From cells and old classes, arrays of shape (m,), to the distributions of their new
+        From old classes and cells, arrays of shape (m,), to the distributions of their new
         classes, of shape (m, n_classes).
     weights : ndarray of shape (n_cells, n_classes)
         Weight of each (cell, old class).
@@ -117,22 +117,19 @@ def heaviest_flows(
     --------
     >>> channel, names = np.array([[[0.75, 0.25], [0.0, 1.0]]]), np.array(["no", "yes"])
     >>> weights, all_rows = np.array([[8.0, 2.0]]), np.array(["all"])
-    >>> def answers(cells, old):
+    >>> def answers(old, cells):
     ...     return channel[cells, old]
     >>> heaviest_flows(answers, weights, all_rows, names, 1)[0].weight
     2.0
     """
-    (cells, old), n_classes, total = np.nonzero(weights), len(classes), float(weights.sum())
-    flows, places = np.zeros(0), np.zeros(0, dtype=np.int64)
-    for part in parts_of(len(cells), max(1, FLOWS_AT_ONCE // n_classes)):
-        flow = answers(cells[part], old[part]) * weights[cells[part], old[part]][:, None]
-        flow[np.arange(len(flow)), old[part]] = 0.0
-        flows = np.append(flows, flow)
-        places = np.append(places, np.arange(flow.size) + part.start * n_classes)
-        kept = np.flatnonzero(flows > NEGLIGIBLE * total)
-        kept = kept[largest_first(flows[kept], n, total)]
-        flows, places = flows[kept], places[kept]
-    pairs, new = np.divmod(places, n_classes)
+    (cells, old), total, found = np.nonzero(weights), float(weights.sum()), []
+    for part in parts_of(len(cells), max(1, FLOWS_AT_ONCE // len(classes))):
+        flows = answers(old[part], cells[part]) * weights[cells[part], old[part]][:, None]
+        flows[np.arange(len(flows)), old[part]] = 0.0
+        row, new = np.nonzero(flows > NEGLIGIBLE * total)
+        found.append((cells[part][row], old[part][row], new, flows[row, new]))
+    columns = [np.concatenate(column) for column in zip(*found, strict=True)]
+    best = largest_first(columns[-1], n, total)
     return [
         Change(
             _name(groups, cell),
@@ -141,9 +138,7 @@ def heaviest_flows(
             weight,
             weight / float(weights[cell, before]),
         )
-        for cell, before, after, weight in zip(
-            cells[pairs], old[pairs], new, flows.tolist(), strict=True
-        )
+        for cell, before, after, weight in zip(*(c[best].tolist() for c in columns), strict=True)
     ]
 
 

@@ -345,9 +345,9 @@ class Relabel:
         data = self.decode.read(batch)
         if self.form == "soft":
             matrix = self.rows(data).matrix(np.float64)
-            # New classes are last in the matrix, and no label has them.
-            fitted = np.ascontiguousarray(matrix.T)[: len(self.rule.classes)]
-            columns = zip(self.names, fitted[-len(self.names) :], strict=True)
+            columns = zip(
+                self.names, np.ascontiguousarray(matrix.T)[-len(self.names) :], strict=True
+            )
             return NewColumns({name: arrow.array(column) for name, column in columns})
         if self.form == "expand":
             rows, codes, parts = self.rows(data).expand()
@@ -381,7 +381,7 @@ class Relabel:
         draws = self.decode.draws(batch, self.random_state)
         if self.form == "sample":
             return self.rows(data).sample(draws)
-        if self.response.unchanged and not data.labels.is_soft:
+        if self.response.keeps_all and not data.labels.is_soft:
             return data.labels.array
         if self.borders is not None:
             return classes_after(joint_codes(data), draws, self._ends, data.n_classes)

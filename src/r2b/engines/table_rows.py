@@ -226,8 +226,9 @@ class TableRows(LabelRows):
         source = self.source.with_numbers(self.roles.numbers)
         if self.roles.weight is not None:
             heaviest = source.reduce(self.roles.used, Fold(partial(_heaviest, decode), np.maximum))
-        n_classes, seed = len(relabel.rule.schema.classes), relabel.random_state
-        rounding = RowRounding(n_classes, seed, heaviest, compiled=True)
+        n_classes, seed = relabel.response.n_classes, relabel.random_state
+        n_cells = len(relabel.rule.schema.table)
+        rounding = RowRounding(n_cells, n_classes, seed, heaviest, compiled=True)
         for first, data, draws, weight in source.run(relabel.needed, partial(decode.drawn, seed)):
             rounding.add(data.cells.codes, draws, weight, first, relabel.rows(data).of_rows)
         return rounding.finish()
@@ -279,7 +280,7 @@ class TableRows(LabelRows):
             release_memory()
             return found
 
-        return find_borders(whole.reshape(-1, n_classes), look_at)
+        return find_borders(whole.reshape(-1, whole.shape[2]), look_at)
 
 
 def refuse_taken(names: tuple[str, ...], source: Source) -> None:
