@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 import numpy as np
 from numpy.typing import DTypeLike
 
-from r2b._constraints.families import Families
 from r2b._constraints.families.request import one_of
-from r2b._data import Dataset, Schema
+from r2b._data import Dataset
 from r2b._data.arrays import Array, Floats
 from r2b._data.compute import seed_of
 from r2b._data.frames import Backend, frame_of, records
 from r2b._labels.realised import Realised
+from r2b._labels.result import Result
 from r2b._labels.rows import Form as Form
 from r2b._labels.rows import LabelRows, MemoryRows, check_form, read_new
 from r2b._labels.rule import Rule, Unseen, widened
@@ -29,11 +29,10 @@ from r2b._labels.summary import (
     counted,
     has_flows,
     no_rows,
-    plot_means,
     summarize,
 )
+from r2b._plot import percent
 from r2b._solve.certificate import Certificate
-from r2b._solve.solvers import Progress, Status
 from r2b.errors import ParameterError, RowsUnavailableError, UnseenError
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ Part = Literal["means", "families", "changes", "constraints", "certificate"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FairLabels:
+class FairLabels(Result):
     """Fair labels, what they cost, and the proof.
 
     Every engine returns this: rows in memory, in files, on Polars, DuckDB, Dask, Spark or a device.
@@ -54,7 +53,10 @@ class FairLabels:
     ----------
     rule : Rule
         What turns an old label into a new one; its parts are attributes of this object as well:
-        ``schema``, ``families``, ``prices``, ``lam``, ``unchanged``, ``costs`` and ``table``.
+        ``schema``, ``families``, ``prices``, ``lam``, ``unchanged``, ``costs`` and ``table``. The
+        new label of a row is ``P((y - prices[s]) / lam)``, P the projection onto the simplex; the
+        prices of a row in several groups add up, and those of an outcome count for all of its
+        classes. For agreement of class labels lam is 0 and the prices are those that prove it.
     status : Status
         What happened; ``status.advice`` says what to do, ``status.ok`` means proven optimal.
     certificate : Certificate
@@ -83,32 +85,10 @@ class FairLabels:
     """
 
     rule: Rule
-    status: Status
     certificate: Certificate
-    residual: float
-    history: Sequence[Progress] = ()
     rows: LabelRows | None = field(default=None, repr=False)
 
-    @property
-    def schema(self) -> Schema:
-        """Classes and groups, as they came in."""
-        return self.rule.schema
-
-    @property
-    def families(self) -> Families:
-        """Which groups agree with each other, and how closely."""
-        return self.rule.families
-
-    @property
-    def prices(self) -> Floats:
-        """The price of each group and outcome, of shape (n_groups, n_outcomes).
-
-        The new label of a row is ``P((y - prices[s]) / lam)``, P the projection onto the simplex;
-        the prices of a row in several groups add up, and those of an outcome count for all of its
-        classes. For agreement of class labels lam is 0 and
-        these are the prices that prove it.
-        """
-        return self.rule.prices
+    FORMAT = "r2b-solution"
 
     @property
     def lam(self) -> float:
@@ -131,33 +111,12 @@ class FairLabels:
         return self.rule.table
 
     @property
-    def classes(self) -> Array:
-        """Names of the classes, with the dtype they came in."""
-        return self.rule.classes
-
-    @property
-    def outcomes(self) -> Array:
-        """Names of what is compared: the classes, if no other outcomes were asked for."""
-        asked = self.families.outcomes
-        return self.classes if asked is None else np.array(asked.names)
-
-    @property
-    def groups(self) -> Array:
-        """Names of the groups, family after family."""
-        return self.families.names
-
-    @property
     def cells(self) -> Array:
         """Names of the cells, the crossings of all sensitive and control columns.
 
         For one family of crossings these are the groups.
         """
         return self.schema.names
-
-    @property
-    def disparity(self) -> float:
-        """The largest difference between two group means of a family in any class, certified."""
-        return self.certificate.disparity
 
     @property
     def epsilon(self) -> float:
@@ -639,10 +598,7 @@ class FairLabels:
         """
         one_of("part", part, get_args(Part))
         came_as = "" if self.rows is None else self.rows.came_as
-        columns: dict[str, Any]
-        if part == "certificate":
-            columns = self.certificate.columns()
-        elif part == "changes":
+        if part == "changes":
             if not has_flows(self):
                 raise ParameterError(
                     "These labels have no flows: they are probabilities, or rows are in several "
@@ -653,38 +609,11 @@ class FairLabels:
             n = len(self.cells) * len(self.classes) ** 2
             columns = records(Change, self.largest_changes(n))
         elif part == "constraints":
-            columns = records(ConstraintCost, self.costliest_constraints(self.prices.size))
+            costs = records(ConstraintCost, self.costliest_constraints(self.prices.size))
+            columns = {self._compared if k == "label" else k: v for k, v in costs.items()}
         else:
-            columns = self._means() if part == "means" else self._families()
-        compared = "class" if self.families.outcomes is None else "outcome"
-        renamed = {compared if name == "label" else name: each for name, each in columns.items()}
-        return frame_of(renamed, backend, came_as)
-
-    def _means(self) -> dict[str, Any]:
-        n_outcomes, proof = len(self.outcomes), self.certificate
-        names = [(m.name, m.groups.stop - m.groups.start) for m in self.families.members]
-        return {
-            "family": [name for name, n_groups in names for _ in range(n_groups * n_outcomes)],
-            "group": np.repeat(self.groups, n_outcomes),
-            "label": np.tile(self.outcomes, len(self.groups)),
-            "before": proof.means_before.ravel(),
-            "after": proof.means.ravel(),
-        }
-
-    def _families(self) -> dict[str, Any]:
-        found, n_outcomes = self.certificate.families, len(self.outcomes)
-
-        def stacked(name: str) -> Floats:
-            return np.concatenate([np.zeros(0), *(getattr(family, name) for family in found)])
-
-        return {
-            "family": [family.name for family in found for _ in range(n_outcomes)],
-            "bound": [family.bound for family in found for _ in range(n_outcomes)],
-            "label": np.tile(self.outcomes, len(found)),
-            "epsilon": stacked("epsilon"),
-            "before": stacked("measure_before"),
-            "after": stacked("measure"),
-        }
+            columns = self._columns(part)
+        return frame_of(columns, backend, came_as)
 
     def report(
         self,
@@ -766,13 +695,5 @@ class FairLabels:
         family : str, optional
             Its name; by default the family whose means differed most.
         """
-        return plot_means(self, ax, family)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write everything but the rows to a JSON file that ``r2b.load`` reads.
-
-        Its layout is documented in docs/file-format.md.
-        """
-        from r2b._labels.storage import content_of, write_json
-
-        write_json(content_of(self), path)
+        note = f"{percent(self.certificate.expected_changes)} of labels change"
+        return self._drawn_means(ax, family, "Group means", note)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from r2b._constraints.families import Families
 from r2b._constraints.families.fitted import Crossings
 from r2b._data import Cells, Dataset, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats, as_objects, cross
@@ -22,6 +21,7 @@ from r2b._data.columns import Column, column_of
 from r2b._data.values import type_word
 from r2b._data.vocabulary import read_vocabulary
 from r2b._labels.forms import FairRows, Response
+from r2b._labels.result import PriceRule
 from r2b.errors import ParameterError, UnseenError
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ Unseen = Literal["error", "overall"]
 
 
 @dataclass(frozen=True, eq=False)
-class Rule:
+class Rule(PriceRule):
     """Prices, and the classes and groups for which they were found.
 
     Attributes
     ----------
     schema : Schema
     families : Families
-    prices : ndarray of shape (n_groups, n_classes)
+    prices : ndarray of shape (n_groups, n_outcomes)
     lam : float
         0 for agreement of class labels.
     unchanged : bool
@@ -53,9 +53,6 @@ class Rule:
         The answers of such a rule in these cells.
     """
 
-    schema: Schema
-    families: Families
-    prices: Floats
     lam: float
     unchanged: bool = False
     costs: Floats | None = field(default=None, repr=False)
@@ -63,15 +60,12 @@ class Rule:
     base: Rule | None = field(default=None, repr=False)
     widened: Response | None = field(default=None, repr=False)
 
+    STORED = ("prices", "lam", "unchanged", "costs", "table")
+
     @property
     def fitted(self) -> Rule:
         """The rule as it was found."""
         return self.base or self
-
-    @property
-    def classes(self) -> Array:
-        """The fitted classes, which are those of the new labels."""
-        return self.fitted.schema.classes.values
 
     @property
     def known_crossings(self) -> bool:

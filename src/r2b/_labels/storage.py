@@ -19,36 +19,36 @@ from r2b._data import Schema
 from r2b._data.arrays import Floats
 from r2b._data.values import json_value
 from r2b._labels.labels import FairLabels
+from r2b._labels.result import PriceRule, Result
 from r2b._labels.rule import Rule
-from r2b._solve.certificate import Certificate
+from r2b._solve.certificate import Certificate, Proof
 from r2b._solve.solvers import Progress, Status
 from r2b.errors import FileFormatError
 
 if TYPE_CHECKING:
     from r2b._labels.tags import FairTags
 
-Result = TypeVar("Result")
+Restored = TypeVar("Restored")
 
-FORMAT, WEIGHTS, TAGS = "r2b-solution", "r2b-weights", "r2b-tags"
+FORMAT, WEIGHTS, TAGS = FairLabels.FORMAT, "r2b-weights", "r2b-tags"
 VERSION = 1
-_PLAIN = ("prices", "lam", "unchanged", "costs", "table")  # parts of a rule
 
 
-def content_of(fair: FairLabels) -> dict[str, Any]:
+def content_of(result: Result) -> dict[str, Any]:
     """Return everything but the rows as plain values, as the file holds them."""
-    rule = fair.rule.fitted
+    rule = result.rule.fitted
     content: dict[str, Any] = json_value(
         {
-            "format": FORMAT,
+            "format": result.FORMAT,
             "version": VERSION,
             "schema": rule.schema.to_json(),
             "families": rule.families.to_json(),
-            **{name: getattr(rule, name) for name in _PLAIN},
-            "status": fair.status.value,
-            "residual": fair.residual,
-            "certificate": fair.certificate.to_json(),
+            **{name: getattr(rule, name) for name in rule.STORED},
+            "status": result.status.value,
+            "residual": result.residual,
+            "certificate": result.certificate.to_json(),
             "history": [
-                [step.iteration, step.stage, step.residual, step.seconds] for step in fair.history
+                [step.iteration, step.stage, step.residual, step.seconds] for step in result.history
             ],
         }
     )
@@ -109,7 +109,7 @@ def load(path: str | PathLike[str]) -> Any:
     content = read_json(path)
     format = content.get("format") if isinstance(content, dict) else None
     if format == WEIGHTS:
-        from r2b._weights.storage import restored
+        from r2b._weights.result import restored
 
         return stored_result(content, path, WEIGHTS, restored)
     if format == TAGS:
@@ -156,8 +156,8 @@ def solution_of(content: Any, path: str | PathLike[str]) -> FairLabels:
 
 
 def stored_result(
-    content: Any, path: str | PathLike[str], format: str, restore: Callable[[Any], Result]
-) -> Result:
+    content: Any, path: str | PathLike[str], format: str, restore: Callable[[Any], Restored]
+) -> Restored:
     """Restore a result of a format from plain values; ``path`` is named in errors."""
     if not isinstance(content, dict) or content.get("format") != format:
         raise _refusal(path, "is not a saved solution")
@@ -198,39 +198,63 @@ def restored_tags(content: dict[str, Any]) -> FairTags:
 
 
 def _restored(content: dict[str, Any]) -> FairLabels:
+    return FairLabels(*restored_parts(content, rule_of, Certificate))
+
+
+def restored_parts(
+    content: dict[str, Any], rule: Callable[..., PriceRule], proof: type[Proof]
+) -> tuple[Any, ...]:
+    """Restore what every result has from :func:`content_of`.
+
+    Parameters
+    ----------
+    content : dict
+    rule : callable
+        From the content, the schema, the families and the numbers of groups and outcomes.
+    proof : type of Proof
+    """
     schema = Schema.from_json(content["schema"])
     families = Families.from_json(content["families"], schema)
-    n_classes = len(schema.classes)
-    outcomes, square = families.outcomes, (n_classes, n_classes)
-    shape = (len(families.names), n_classes if outcomes is None else len(outcomes.names))
+    n_classes, outcomes = len(schema.classes), families.outcomes
     if outcomes is not None and outcomes.matrix.shape[1] != n_classes:
         raise ValueError(f"outcomes are of {outcomes.matrix.shape[1]} classes")
-    prices = array_of(content["prices"], shape)
-    costs = None if content["costs"] is None else array_of(content["costs"], square)
-    table = content["table"]
-    if table is not None:
-        table = array_of(table, (len(schema.table), *square))
-    lam, residual, unchanged = (
-        float(content["lam"]),
-        float(content["residual"]),
-        content["unchanged"],
+    shape = (len(families.names), n_classes if outcomes is None else len(outcomes.names))
+    residual = float(content["residual"])
+    if math.isnan(residual):
+        raise ValueError("residual is not a number")
+    history = tuple(
+        Progress(int(i), str(stage), float(residual), float(s))
+        for i, stage, residual, s in content["history"]
     )
+    return (
+        rule(content, schema, families, shape),
+        Status(content["status"]),
+        proof.from_json(content["certificate"], *shape),
+        residual,
+        history,
+    )
+
+
+def rule_of(
+    content: dict[str, Any], schema: Schema, families: Families, shape: tuple[int, int]
+) -> Rule:
+    """Restore the rule of labels."""
+    n_classes, costs, table = len(schema.classes), content["costs"], content["table"]
+    if costs is not None:
+        costs = array_of(costs, (n_classes, n_classes))
+    if table is not None:
+        table = array_of(table, (len(schema.table), n_classes, n_classes))
+    lam, unchanged = float(content["lam"]), content["unchanged"]
     sound = {
         "lam": 0 <= lam < math.inf,
-        "residual": not math.isnan(residual),
         "unchanged": isinstance(unchanged, bool),
         "table": lam > 0 or unchanged is True or table is not None,
     }
     wrong = next((name for name, right in sound.items() if not right), None)
     if wrong is not None:
         raise ValueError(f"{wrong} is {content[wrong]!r}"[:200])
-    history = tuple(
-        Progress(int(i), str(stage), float(residual), float(s))
-        for i, stage, residual, s in content["history"]
-    )
-    proof = Certificate.from_json(content["certificate"], *shape)
-    rule = Rule(schema, families, prices, lam, unchanged, costs, table)
-    return FairLabels(rule, Status(content["status"]), proof, residual, history)
+    prices = array_of(content["prices"], shape)
+    return Rule(schema, families, prices, lam, unchanged, costs, table)
 
 
 def array_of(stored: Any, shape: tuple[int, ...]) -> Floats:

@@ -14,9 +14,8 @@ from r2b._constraints.families.doubts import listed
 from r2b._data.arrays import Array, Floats, Places
 from r2b._data.attributes import CATEGORICAL
 from r2b._data.compute import parts_of
-from r2b._data.values import one_of, written
+from r2b._data.values import written
 from r2b._labels.realised import Realised, promised_parity
-from r2b._plot import group_means, percent, shorten
 from r2b._solve.certificate import PROVEN
 from r2b.errors import RowsUnavailableError
 
@@ -378,51 +377,3 @@ def format_epsilon(values: Iterable[Any]) -> str:
         return f"{format_epsilon(bounded)}, for {len(bounded)} of {len(numbers)} classes"
     low, high = min(numbers), max(numbers)
     return f"{low:g}" if low == high else f"{low:g} to {high:g} by class"
-
-
-def plot_means(fair: FairLabels, ax: Any, family: str | None) -> Any:
-    """Draw the groups of one family, by default the one farthest from parity.
-
-    Examples
-    --------
-    >>> import r2b
-    >>> y, sex = ["a", "b", "b", "a", "a", "a"], ["f", "f", "f", "m", "m", "m"]
-    >>> fair = r2b.debias(y, sensitive_features=sex, epsilon=0)
-    >>> print(plot_means(fair, None, None).get_title("left"))
-    Group means, before and after
-    disparity 66.67 % before, 0.00 % after; 33.33 % of labels change
-    """
-    proof, found = fair.certificate, fair.certificate.families
-
-    def apart(means: Floats, place: int) -> Floats:
-        own, moments = means[found[place].groups], found[place].bound == "moments"
-        return np.asarray(np.abs(own).max(axis=0) if moments else np.ptp(own, axis=0))
-
-    if family is None:
-        # Moments are no disparities: they are drawn if nothing else is there, or by name.
-        sizes = [
-            float(apart(proof.means_before, place).max()) - (each.bound == "moments")
-            for place, each in enumerate(found)
-        ]
-        place = int(largest_first(np.array(sizes), 1)[0])
-    else:
-        names = [each.name for each in found]
-        one_of("family", family, names)
-        place = names.index(family)
-    chosen, before = found[place], apart(proof.means_before, place)
-    moments = chosen.bound == "moments"
-    numbers = [
-        f"{each.max():.4f}" if moments else percent(float(each.max()))
-        for each in (before, apart(proof.means, place))
-    ]
-    name = f" by {shorten(chosen.name)}" if chosen.name not in ("", "groups") else ""
-    lines = [
-        f"{'Moments' if moments else 'Group means'}{name}, before and after",
-        f"{'largest moment' if moments else 'disparity'} {numbers[0]} before, {numbers[1]} after; "
-        f"{percent(proof.expected_changes)} of labels change",
-    ]
-    tables = {"before": proof.means_before[chosen.groups], "after": proof.means[chosen.groups]}
-    groups = fair.groups[chosen.groups].tolist()
-    return group_means(
-        ax, "FairLabels", lines, fair.outcomes, groups, tables, before, moments=moments
-    )

@@ -195,9 +195,7 @@ class Task:
             answers=answers,
         )
         status = final_status(outcome, proof, settings.tol)
-        if not status.ok:
-            message = f"{status.value}: residual {outcome.residual:.1e}. {status.advice}"
-            warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
+        warn_unsolved(status, outcome.residual, stacklevel=stacklevel + 1)
         rule = Rule(
             self.schema,
             replace(self.families, members=parity.members),
@@ -271,6 +269,13 @@ class Task:
         row, label = np.nonzero(labels)
         table[self.merged.cells[row], label] = answers[row]
         return outcome, answers, table
+
+
+def warn_unsolved(status: Status, residual: float, *, stacklevel: int) -> None:
+    """Warn of a run that did not end with a proven optimum."""
+    if not status.ok:
+        message = f"{status.value}: residual {residual:.1e}. {status.advice}"
+        warnings.warn(NotSolvedWarning(message), stacklevel=stacklevel)
 
 
 def by_row(cells: Layout, n_rows: int) -> bool:

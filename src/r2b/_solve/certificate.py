@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -102,16 +102,6 @@ class Problem:
 PROVEN = 1e-9
 
 
-_NUMBERS = (
-    "disparity_before",
-    "disparity",
-    "distance",
-    "expected_changes",
-    "objective",
-    "lower_bound",
-)
-
-
 @dataclass(frozen=True, eq=False)
 class FamilyProof:
     """What holds for one family of groups.
@@ -157,49 +147,10 @@ class FamilyProof:
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
-    """What holds for the returned labels.
+class Proof:
+    """What holds for group means under their bounds, and how much better other answers may be.
 
-    Attributes
-    ----------
-    disparity : float
-        Largest difference between the means of two groups of a family in any class (for continuous
-        attributes alone: largest moment).
-    disparity_by_class : ndarray of shape (n_outcomes,)
-        Of each class, or of each outcome where others are compared.
-    disparity_before : float
-        The same for the old labels.
-    epsilon : ndarray of shape (n_outcomes,)
-        The smallest of any family.
-    excess : float
-        Largest amount by which a mean, with its offset where there is one, lies outside the bound
-        of a family; 0 where all are met.
-    means, means_before : ndarray of shape (n_groups, n_outcomes)
-    objective : float
-        ``lam/2 |x|^2 - <x, y>`` per unit of weight.
-    lower_bound : float
-        No labels that meet epsilon have a smaller objective.
-    relative_gap : float
-        ``(objective - lower_bound)`` over the sum of the sizes of the objective's two terms, or
-        over the costliest change where that is more.
-    distance : float
-        Mean of ``|x - y|^2``.
-    expected_changes : float
-        Share of the weight whose label changes: mean total-variation distance, for class labels the
-        chance that a row changes.
-    simplex_violation : float
-        Largest amount by which a row is negative or off a sum of 1.
-    simplex_allowance : float
-        What of it may be: 1e-9 for labels made here; for labels that go out as they came in, what
-        the input check lets pass.
-    families : tuple of FamilyProof
-
-    Examples
-    --------
-    >>> import r2b
-    >>> fair = r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"], epsilon=0)
-    >>> fair.certificate.holds, round(fair.certificate.disparity_before, 3)
-    (True, 0.5)
+    The attributes are those of :class:`Certificate` that do not speak of labels.
     """
 
     disparity: float
@@ -212,20 +163,20 @@ class Certificate:
     objective: float
     lower_bound: float
     relative_gap: float
-    distance: float
-    expected_changes: float
-    simplex_violation: float
-    simplex_allowance: float = PROVEN
-    families: tuple[FamilyProof, ...] = ()
+    families: tuple[FamilyProof, ...]
+
+    NUMBERS: ClassVar[tuple[str, ...]]
+    """The numbers that a frame shows without a limit."""
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The largest size of each number that a proof may show."""
+        return {"excess": PROVEN, "relative_gap": PROVEN}
 
     @property
     def holds(self) -> bool:
-        """Whether gap, excess and simplex violation are within their limits."""
-        return (
-            self.excess <= PROVEN
-            and abs(self.relative_gap) <= PROVEN
-            and self.simplex_violation <= self.simplex_allowance
-        )
+        """Whether gap, excess and all other numbers are within their limits."""
+        return all(abs(getattr(self, name)) <= limit for name, limit in self.limits.items())
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values that strict JSON can hold; an infinite epsilon is the text "inf"."""
@@ -255,12 +206,7 @@ class Certificate:
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of :meth:`to_frame`."""
-        limits = {
-            "excess": PROVEN,
-            "relative_gap": PROVEN,
-            "simplex_violation": self.simplex_allowance,
-        }
-        names = [*_NUMBERS, *limits]
+        names, limits = [*self.NUMBERS, *self.limits], self.limits
         values = [
             abs(self.relative_gap) if name == "relative_gap" else float(getattr(self, name))
             for name in names
@@ -273,10 +219,10 @@ class Certificate:
 
     @classmethod
     def _plain_fields(cls) -> list[str]:
-        return [name for name in cls.__dataclass_fields__ if name != "families"]
+        return [each.name for each in fields(cls) if each.name != "families"]
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any], n_groups: int, n_outcomes: int) -> Certificate:
+    def from_json(cls, stored: dict[str, Any], n_groups: int, n_outcomes: int) -> Self:
         """Restore a certificate from :meth:`to_json`.
 
         Raises
@@ -316,6 +262,117 @@ class Certificate:
                 )
             )
         return cls(**values, families=tuple(families))
+
+    @classmethod
+    def stated(
+        cls,
+        parity: Parity,
+        means: Floats,
+        before: Floats,
+        objective: float,
+        gap: float,
+        scale: float,
+        **seen: float,
+    ) -> Self:
+        """State what holds for these group means, and for those that came in.
+
+        Parameters
+        ----------
+        parity : Parity
+        means, before : ndarray of shape (n_groups, n_outcomes)
+        objective : float
+        gap : float
+            By how much other answers may be better.
+        scale : float
+            The size of the objective, in units of which the gap is stated.
+        **seen : float
+            The other numbers.
+        """
+        members = parity.members
+        families = measured(members, parity.share, means, before)
+        by_class = between_groups(members, means)
+        numbers = {
+            "disparity": float(by_class.max()),
+            "disparity_before": float(between_groups(members, before).max()),
+            "excess": max(family.excess for family in families),
+            "objective": objective,
+            "lower_bound": objective - gap,
+            "relative_gap": gap / (scale or 1.0),
+        }
+        return cls(
+            disparity_by_class=by_class,
+            epsilon=np.min([family.epsilon for family in families], axis=0),
+            means=means,
+            means_before=before,
+            families=families,
+            **(numbers | seen),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate(Proof):
+    """What holds for the returned labels.
+
+    Attributes
+    ----------
+    disparity : float
+        Largest difference between the means of two groups of a family in any class (for continuous
+        attributes alone: largest moment).
+    disparity_by_class : ndarray of shape (n_outcomes,)
+        Of each class, or of each outcome where others are compared.
+    disparity_before : float
+        The same for the old labels.
+    epsilon : ndarray of shape (n_outcomes,)
+        The smallest of any family.
+    excess : float
+        Largest amount by which a mean, with its offset where there is one, lies outside the bound
+        of a family; 0 where all are met.
+    means, means_before : ndarray of shape (n_groups, n_outcomes)
+    objective : float
+        ``lam/2 |x|^2 - <x, y>`` per unit of weight.
+    lower_bound : float
+        No labels that meet epsilon have a smaller objective.
+    relative_gap : float
+        ``(objective - lower_bound)`` over the sum of the sizes of the objective's two terms, or
+        over the costliest change where that is more.
+    families : tuple of FamilyProof
+    distance : float
+        Mean of ``|x - y|^2``.
+    expected_changes : float
+        Share of the weight whose label changes: mean total-variation distance, for class labels the
+        chance that a row changes.
+    simplex_violation : float
+        Largest amount by which a row is negative or off a sum of 1.
+    simplex_allowance : float
+        What of it may be: 1e-9 for labels made here; for labels that go out as they came in, what
+        the input check lets pass.
+
+    Examples
+    --------
+    >>> import r2b
+    >>> fair = r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"], epsilon=0)
+    >>> fair.certificate.holds, round(fair.certificate.disparity_before, 3)
+    (True, 0.5)
+    """
+
+    distance: float
+    expected_changes: float
+    simplex_violation: float
+    simplex_allowance: float
+
+    NUMBERS = (
+        "disparity_before",
+        "disparity",
+        "distance",
+        "expected_changes",
+        "objective",
+        "lower_bound",
+    )
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The largest size of each number that a proof may show."""
+        return {**super().limits, "simplex_violation": self.simplex_allowance}
 
 
 def _restored(name: str, stored: Any, shape: tuple[int, ...]) -> Any:
@@ -360,10 +417,6 @@ def certify(
     settled = parity.settle(prices)
     support = parity.support(settled) - parity.product(settled, means)
     gap = seen.slack + 2.0 * parity.largest_shift(settled - prices) + support
-    off_simplex = {
-        "simplex_violation": seen.simplex_violation,
-        "simplex_allowance": TOLERANCE[problem.rows.dtype] if unchanged else PROVEN,
-    }
     return stated_as(
         parity,
         means,
@@ -374,7 +427,8 @@ def certify(
         problem.costliest,
         distance=seen.squared_distance,
         expected_changes=seen.moved,
-        **off_simplex,
+        simplex_violation=seen.simplex_violation,
+        simplex_allowance=TOLERANCE[problem.rows.dtype] if unchanged else PROVEN,
     )
 
 
@@ -403,24 +457,8 @@ def stated_as(
     **seen : float
         The other numbers of the certificate.
     """
-    families, by_class = (
-        measured(parity.members, parity.share, means, before),
-        between_groups(parity.members, means),
-    )
-    return Certificate(
-        disparity=float(by_class.max()),
-        disparity_by_class=by_class,
-        disparity_before=float(between_groups(parity.members, before).max()),
-        epsilon=np.min([family.epsilon for family in families], axis=0),
-        excess=max(family.excess for family in families),
-        means=means,
-        means_before=before,
-        objective=size - agreement,
-        lower_bound=size - agreement - gap,
-        relative_gap=gap / (max(size + abs(agreement), costliest) or 1.0),
-        families=families,
-        **seen,
-    )
+    scale = max(size + abs(agreement), costliest)
+    return Certificate.stated(parity, means, before, size - agreement, gap, scale, **seen)
 
 
 def measured(

@@ -13,27 +13,25 @@ import numpy as np
 
 from r2b._constraints.families import Families
 from r2b._constraints.families.request import is_a, one_of
-from r2b._constraints.parity import Member, Parity
+from r2b._constraints.parity import Parity
 from r2b._data import Dataset, Schema
 from r2b._data.arrays import Array, Floats
 from r2b._data.cells import Layout
 from r2b._data.compute import seed_of
 from r2b._data.frames import Backend, frame_of
 from r2b._labels.draws import row_draws
-from r2b._labels.storage import write_json
-from r2b._plot import group_means as draw_means
-from r2b._plot import percent, shorten
-from r2b._solve.certificate import PROVEN, FamilyProof, between_groups, measured
-from r2b._solve.oracle import group_means
-from r2b._solve.solvers import Status
-from r2b._weights.rows import WeightOracle, WithTotal, factors
+from r2b._labels.result import PriceRule, Result
+from r2b._labels.storage import array_of, restored_parts
+from r2b._solve.certificate import Proof
+from r2b._solve.oracle import group_means, prices_of_rows
+from r2b._weights.rows import WeightOracle, factors, without_totals
 from r2b.errors import ParameterError, RowsUnavailableError
 
 Part = Literal["table", "means", "families", "certificate"]
 
 
 @dataclass(frozen=True, eq=False)
-class WeightRule:
+class WeightRule(PriceRule):
     """Prices, from which the factor of any row follows.
 
     Attributes
@@ -46,10 +44,9 @@ class WeightRule:
         Infinite where factors may be any.
     """
 
-    schema: Schema
-    families: Families
-    prices: Floats
     largest: float
+
+    STORED = ("prices", "largest")
 
     def apply(self, data: Dataset) -> Floats:
         """Return the factor of each row of a table."""
@@ -73,13 +70,14 @@ class WeightRule:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightCertificate:
+class WeightCertificate(Proof):
     """What holds for the factors, computed from the data and from them.
 
     Attributes
     ----------
     disparity, disparity_before : float
         The largest difference between the weighted shares of two groups of a family in any class.
+    disparity_by_class, epsilon : ndarray of shape (n_outcomes,)
     excess : float
         The largest amount by which a share lies outside its bound, or a total is off.
     means, means_before : ndarray of shape (n_groups, n_outcomes)
@@ -88,9 +86,11 @@ class WeightCertificate:
         Half the mean squared distance of the factors from 1.
     lower_bound : float
         No factors that meet the bounds have a smaller objective.
+    relative_gap : float
+        By how much other factors may be better, as a part of half their mean square.
+    families : tuple of FamilyProof
     smallest, largest : float
         Of the factors.
-    families : tuple of FamilyProof
 
     Examples
     --------
@@ -101,64 +101,53 @@ class WeightCertificate:
     (True, 0.5)
     """
 
-    disparity: float
-    disparity_before: float
-    excess: float
-    means: Floats
-    means_before: Floats
-    objective: float
-    lower_bound: float
     smallest: float
     largest: float
-    families: tuple[FamilyProof, ...]
 
-    @property
-    def relative_gap(self) -> float:
-        """By how much other factors may be better, as a part of half their mean square."""
-        return (self.objective - self.lower_bound) / (0.5 + self.objective)
+    NUMBERS = ("disparity_before", "disparity", "objective", "lower_bound", "smallest", "largest")
 
     @property
     def holds(self) -> bool:
         """Whether the bounds are met, and nothing is better by more than a billionth."""
-        return self.excess <= PROVEN and abs(self.relative_gap) <= PROVEN and self.smallest >= 0.0
+        return super().holds and self.smallest >= 0.0
 
 
 def certify(oracle: WeightOracle, parity: Parity, prices: Floats) -> WeightCertificate:
     """Certify the factors that follow from these prices; any settled prices give a valid bound."""
-    paid = prices if parity.outcomes is None else prices @ parity.outcomes
-    if not oracle.by_group:
-        paid = parity.shifts(prices)
+    paid = prices_of_rows(oracle, parity, prices)
     u, _ = oracle.respond(paid)
-    means = group_means(oracle, parity, oracle.means(u))
-    before = group_means(oracle, parity, oracle.means(np.ones(len(u))))
-    before, after = (each[:, :-1] / each[:, -1:] for each in (before, means))
-    members = tuple(
-        replace(m, bound=m.bound.inner) for m in parity.members if isinstance(m.bound, WithTotal)
+    whole, before = (
+        group_means(oracle, parity, oracle.means(each)) for each in (u, np.ones_like(u))
     )
-    return WeightCertificate(
-        disparity=float(between_groups(members, after).max()),
-        disparity_before=float(between_groups(members, before).max()),
-        excess=parity.violation(means),
-        means=after,
-        means_before=before,
-        objective=oracle.mean(0.5 * (u - 1.0) ** 2),
-        lower_bound=oracle.evaluate(paid, 1.0).value - parity.support(prices),
+    after, before = (means[:, :-1] / means[:, -1:] for means in (whole, before))
+    objective = oracle.mean(0.5 * (u - 1.0) ** 2)
+    return WeightCertificate.stated(
+        without_totals(parity),
+        after,
+        before,
+        objective,
+        objective - (oracle.evaluate(paid, 1.0).value - parity.support(prices)),
+        0.5 + objective,
+        excess=parity.violation(whole),
         smallest=float(u.min()),
         largest=float(u.max()),
-        families=measured(members, parity.share, after, before),
     )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RowWeights:
+class RowWeights(Result):
     """Factors of rows under which groups are in parity, what they reach, and the proof.
 
     Attributes
     ----------
     rule : WeightRule
-    certificate : WeightCertificate
     status : Status
         ``status.ok`` means proven optimal.
+    certificate : WeightCertificate
+    residual : float
+        How far the prices are from optimal, in units of group means.
+    history : sequence of Progress
+        The steps of the solver.
     data : Dataset or None
         The rows, or one row for each combination that was counted; None for an object loaded from a
         file.
@@ -179,43 +168,14 @@ class RowWeights:
 
     rule: WeightRule
     certificate: WeightCertificate
-    status: Status
     data: Dataset | None = field(default=None, repr=False)
     rows: Any = field(default=None, repr=False)
+
+    FORMAT = "r2b-weights"
 
     def of_rows(self, rows: Any) -> RowWeights:
         """Return the same weights, of the rows of a table elsewhere."""
         return replace(self, rows=rows)
-
-    @property
-    def schema(self) -> Schema:
-        """Classes and groups, as they came in."""
-        return self.rule.schema
-
-    @property
-    def classes(self) -> Array:
-        """Names of the classes."""
-        return self.rule.schema.classes.values
-
-    @property
-    def outcomes(self) -> Array:
-        """Names of what is compared: the classes, if no other outcomes were asked for."""
-        asked = self.rule.families.outcomes
-        return self.classes if asked is None else np.array(asked.names)
-
-    @property
-    def _compared(self) -> str:
-        return "class" if self.rule.families.outcomes is None else "outcome"
-
-    @property
-    def groups(self) -> Array:
-        """Names of the groups, family after family."""
-        return self.rule.families.names
-
-    @property
-    def disparity(self) -> float:
-        """The largest difference between two weighted shares of a class, certified."""
-        return self.certificate.disparity
 
     @property
     def _rows(self) -> Dataset:
@@ -463,62 +423,17 @@ class RowWeights:
             pandas by default or, where it is not installed, Polars.
         """
         one_of("part", part, get_args(Part))
-        proof = self.certificate
-        if part == "certificate":
-            names = [
-                "disparity_before",
-                "disparity",
-                "excess",
-                "objective",
-                "lower_bound",
-                "relative_gap",
-            ]
-            names += ["smallest", "largest"]
-            values = [float(getattr(proof, name)) for name in names]
-            return frame_of({"number": names, "value": values}, backend)
-        if part == "families":
-            n = proof.means.shape[1]
-            columns: dict[str, Any] = {
-                "family": [family.name for family in proof.families for _ in range(n)],
-                "bound": [family.bound for family in proof.families for _ in range(n)],
-                self._compared: np.tile(self.outcomes, len(proof.families)),
-            }
-            for name in ("epsilon", "measure_before", "measure"):
-                columns[name] = np.concatenate([getattr(each, name) for each in proof.families])
-            return frame_of(columns, backend)
-        if part == "means":
-            n_groups, n_outcomes = proof.means.shape
-            columns = {
-                "group": np.repeat(self.groups, n_outcomes),
-                self._compared: np.tile(self.outcomes, n_groups),
-                "before": proof.means_before.ravel(),
-                "after": proof.means.ravel(),
-            }
-            return frame_of(columns, backend)
+        if part != "table":
+            return frame_of(self._columns(part), backend)
         n_groups, n_classes = self.table.shape
         columns = {
             "group": np.repeat(self.groups, n_classes),
             "class": np.tile(self.classes, n_groups),
         }
-        if self.rule.families.outcomes is None:
-            columns |= {"before": proof.means_before.ravel(), "after": proof.means.ravel()}
+        if self.families.outcomes is None:
+            means = self._columns("means")
+            columns |= {name: means[name] for name in ("before", "after")}
         return frame_of(columns | {"weight": self.table.ravel()}, backend)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return everything but the rows as plain values, as the file holds them."""
-        from r2b._weights.storage import content_of
-
-        return content_of(self)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write everything but the rows to a JSON file that :func:`r2b.load` reads.
-
-        Parameters
-        ----------
-        path : path-like
-            The file; one that exists is replaced.
-        """
-        write_json(self.to_json(), path)
 
     def report(self, path: str | PathLike[str] | None = None, *, date: Any = None) -> Any:
         """Write a report: what the weights reach, and the weight of each class in each group.
@@ -541,33 +456,18 @@ class RowWeights:
             report.save(path)
         return report
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the weighted shares of the groups before and after, class by class.
+    def plot(self, ax: Any = None, *, family: str | None = None) -> Any:
+        """Draw the weighted shares of the groups of a family before and after, class by class.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Where to draw; it is returned.
+        family : str, optional
+            Its name; by default the family whose shares differed most.
         """
-        proof = self.certificate
-        sizes = [float(np.ptp(proof.means_before[m.groups], axis=0).max()) for m in self.members]
-        member = self.members[int(np.argmax(sizes))]
-        before, after = proof.means_before[member.groups], proof.means[member.groups]
-        apart = np.ptp(before, axis=0)
-        name = f" by {shorten(member.name)}" if member.name not in ("", "groups") else ""
-        lines = [
-            f"Weighted shares{name}, before and after",
-            f"disparity {percent(float(apart.max()))} before, "
-            f"{percent(float(np.ptp(after, axis=0).max()))} after; largest weight "
-            f"{proof.largest:.3g}",
-        ]
-        groups, tables = self.groups[member.groups].tolist(), {"before": before, "after": after}
-        return draw_means(ax, "RowWeights", lines, self.outcomes, groups, tables, apart)
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """The families that are compared."""
-        return self.rule.families.members
+        note = f"largest weight {self.largest_weight:.3g}"
+        return self._drawn_means(ax, family, "Weighted shares", note)
 
     def __repr__(self) -> str:
         proof = self.certificate
@@ -578,3 +478,18 @@ class RowWeights:
             f"<RowWeights: {self.status.value}, disparity {proof.disparity_before:.4f} -> "
             f"{proof.disparity:.4f}, {rows}largest weight {proof.largest:.4g}>"
         )
+
+
+def restored(content: dict[str, Any]) -> RowWeights:
+    """Restore weights from a file."""
+    return RowWeights(*restored_parts(content, _rule_of, WeightCertificate))
+
+
+def _rule_of(
+    content: dict[str, Any], schema: Schema, families: Families, shape: tuple[int, int]
+) -> WeightRule:
+    largest = float(content["largest"])
+    if not largest >= 1.0:
+        raise ValueError(f"largest is {content['largest']!r}")
+    prices = array_of(content["prices"], (shape[0], shape[1] + 1))
+    return WeightRule(schema, families, prices, largest)

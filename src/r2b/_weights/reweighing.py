@@ -22,18 +22,18 @@ from r2b._data.compute import refuse_beyond_memory
 from r2b._data.merge import merge
 from r2b._data.values import listed
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
-from r2b._labels.task import by_row, refuse_scores
+from r2b._labels.task import by_row, refuse_scores, warn_unsolved
 from r2b._solve.certificate import PROVEN
 from r2b._solve.oracle import oracle_of
-from r2b._solve.settings import SETTINGS, TOLERANCE
-from r2b._solve.solvers import Limits, Status
+from r2b._solve.settings import SETTINGS
+from r2b._solve.solvers import Limits, Outcome, Status, final_status
 from r2b._solve.solvers.driver import Stage, run
 from r2b._solve.solvers.newton import Newton
 from r2b._weights.interior import LARGEST, interior_prices
 from r2b._weights.limits import FEASIBLE, least_missed, smallest_cap, smallest_epsilon
 from r2b._weights.result import RowWeights, WeightRule, certify
 from r2b._weights.rows import CURVATURE, WeightOracle, with_totals
-from r2b.errors import DataWarning, InfeasibleError, NotSolvedWarning, ParameterError
+from r2b.errors import DataWarning, InfeasibleError, ParameterError
 
 Representation = Literal["equal"] | Mapping[Any, Any]
 
@@ -124,17 +124,14 @@ def reweighed(
     refuse_scores(data)
     largest = _largest(max_weight)
     task = _task_of(data, request, largest, representation)
-    prices, status, residual = _solve(task, request, settings)
-    rule = WeightRule(data.schema, task.families, frozen(prices), largest)
-    certificate = certify(task.oracle, task.parity, prices)
-    if certificate.holds and settings.tol >= TOLERANCE and not status.ok:
-        status = Status.SOLVED
-    elif not certificate.holds or not status.ok:
+    found = _solve(task, request, settings)
+    rule = WeightRule(data.schema, task.families, frozen(found.prices), largest)
+    certificate = certify(task.oracle, task.parity, found.prices)
+    status = final_status(found, certificate, settings.tol)
+    if not status.ok:
         _refuse_infeasible(task, request)
-        status = Status.NOT_CERTIFIED if status.ok else status
-        message = f"{status.value}: residual {residual:.1e}. {status.advice}"
-        warnings.warn(NotSolvedWarning(message), stacklevel=4)
-    weights = RowWeights(rule, certificate, status, data)
+        warn_unsolved(status, found.residual, stacklevel=5)
+    weights = RowWeights(rule, status, certificate, found.residual, tuple(found.history), data)
     _warn_of_lost(weights)
     return weights
 
@@ -191,7 +188,7 @@ def _task_of(
     return _Task(oracle, families, whole, list(compared))
 
 
-def _solve(task: _Task, request: Request, settings: Settings) -> tuple[Floats, Status, float]:
+def _solve(task: _Task, request: Request, settings: Settings) -> Outcome:
     parity, curvature = task.parity, CURVATURE
     if parity.design is None:  # means move more where a group is to weigh less than it does
         curvature *= float((parity.cell_share / parity.share).max())
@@ -205,10 +202,10 @@ def _solve(task: _Task, request: Request, settings: Settings) -> tuple[Floats, S
         if len(task.oracle.block) <= LARGEST:
             outcome.prices = interior_prices(task.oracle, parity)
         outcome = run([Stage(newton, settings.tol, settings.max_iter)], outcome.prices, limits)
-    status = outcome.status
-    if status is Status.SOLVED and not outcome.prices.any():
-        status = Status.ALREADY_FAIR
-    return parity.settle(outcome.prices), status, outcome.residual
+    if outcome.status is Status.SOLVED and not outcome.prices.any():
+        outcome.status = Status.ALREADY_FAIR
+    outcome.prices = parity.settle(outcome.prices)
+    return outcome
 
 
 def _largest(max_weight: float | None) -> float:

@@ -107,6 +107,12 @@ def with_totals(parity: Parity, totals: Floats) -> Parity:
     return replace(parity, members=members, share=parity.share * totals, outcomes=outcomes)
 
 
+def without_totals(parity: Parity) -> Parity:
+    """Return the families with the bounds on shares alone."""
+    inner = [(m, m.bound.inner) for m in parity.members if isinstance(m.bound, WithTotal)]
+    return replace(parity, members=tuple(replace(m, bound=bound) for m, bound in inner))
+
+
 def factors(labels: Array, shifts: Floats, cells: Array, largest: float) -> Floats:
     """Return the factor of each row: classes, or probabilities, of these cells."""
     if labels.ndim == 1:

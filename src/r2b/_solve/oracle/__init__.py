@@ -11,6 +11,7 @@ from r2b._solve.oracle.oracle import (
     folded_curvature,
     group_means,
     inspected,
+    prices_of_rows,
 )
 from r2b._solve.oracle.reference import project, respond
 
@@ -32,6 +33,7 @@ __all__ = [
     "inspected",
     "merged",
     "oracle_of",
+    "prices_of_rows",
     "project",
     "respond",
 ]

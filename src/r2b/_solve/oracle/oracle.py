@@ -405,7 +405,7 @@ def calibrated(design: Floats, weight: Floats, wanted: Floats) -> Floats | None:
 
 def evaluated(oracle: Oracle, parity: Parity, prices: Floats, lam: float) -> Evaluation:
     """Evaluate all rows at prices of groups; the means are those of groups."""
-    seen = oracle.evaluate(_to_rows(oracle, parity, prices), lam)
+    seen = oracle.evaluate(prices_of_rows(oracle, parity, prices), lam)
     return replace(seen, means=group_means(oracle, parity, seen.means))
 
 
@@ -419,7 +419,7 @@ def inspected(
     answers: Floats | None = None,
 ) -> Inspection:
     """Recompute the evidence at prices of groups; the means are those of groups."""
-    shifts = _to_rows(oracle, parity, prices)
+    shifts = prices_of_rows(oracle, parity, prices)
     seen = oracle.inspect(shifts, lam, unchanged=unchanged, answers=answers)
     return replace(seen, means=group_means(oracle, parity, seen.means))
 
@@ -431,7 +431,7 @@ def group_means(oracle: Oracle, parity: Parity, means: Floats) -> Floats:
     return means if parity.outcomes is None else np.asarray(means @ parity.outcomes.T)
 
 
-def _to_rows(oracle: Oracle, parity: Parity, prices: Floats) -> Floats:
+def prices_of_rows(oracle: Oracle, parity: Parity, prices: Floats) -> Floats:
     """Return prices of classes as the oracle takes them: of groups, or what cells pay."""
     if not oracle.by_group:
         return parity.shifts(prices)
@@ -456,7 +456,7 @@ def folded_curvature(oracle: Oracle, parity: Parity, prices: Floats, lam: float)
     list of ndarray of shape (n, n_outcomes, n, n_outcomes)
         For each component of the constraint, of n groups.
     """
-    shifts = _to_rows(oracle, parity, prices)
+    shifts = prices_of_rows(oracle, parity, prices)
     n_cells, n_classes = shifts.shape
     if oracle.by_group or n_cells * n_classes**2 > _CELL_ENTRIES:
         members = None if oracle.by_group else parity.matrix

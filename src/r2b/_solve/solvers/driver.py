@@ -12,7 +12,7 @@ import numpy as np
 
 from r2b._constraints.parity import Parity, proves_infeasible, surely_feasible
 from r2b._data.arrays import Floats
-from r2b._solve.certificate import Certificate
+from r2b._solve.certificate import Proof
 from r2b._solve.settings import TOLERANCE
 
 
@@ -223,7 +223,7 @@ def _ending(
     return Status.OUT_OF_ITERATIONS if now.iteration >= limits.max_iter else None
 
 
-def final_status(outcome: Outcome, proof: Certificate, tol: float) -> Status:
+def final_status(outcome: Outcome, proof: Proof, tol: float) -> Status:
     """Return the status that the certificate supports.
 
     What it proves is solved, however the run ended, unless a smaller tolerance was asked for.
