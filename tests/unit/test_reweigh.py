@@ -76,7 +76,7 @@ def test_the_interior_point_method_alone_finds_prices_close_to_optimal(seed, bou
             r2b.reweigh(y, sensitive_features=columns, sample_weight=weight, **asked)
         return
     proof = certify(task.oracle, task.parity, interior_prices(task.oracle, task.parity))
-    assert proof.excess <= 1e-8 and abs(proof.relative_gap) <= 1e-8
+    assert proof.excess <= 1e-7 and abs(proof.relative_gap) <= 1e-7
     found = r2b.reweigh(y, sensitive_features=columns, sample_weight=weight, **asked)
     assert found.certificate.objective == pytest.approx(proof.objective, rel=1e-5)
 

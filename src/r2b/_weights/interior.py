@@ -26,17 +26,13 @@ _LOST = 1e4  # times the least error, where rounding has taken over
 def interior_prices(oracle: WeightOracle, parity: Parity) -> Floats:
     """Return nearly optimal prices of a problem that has a solution."""
     sides, n = sides_of(oracle, parity), len(oracle.block)
-    n_x, n_sides = len(sides.least), len(sides.entries)
+    n_x, n_sides, n_groups = len(sides.least), len(sides.entries), len(sides.totals)
     # every factor times the root of its weight, so that rows of small weight keep their digits
     root = np.append(np.sqrt(oracle.block.weights / oracle.total_weight), np.ones(n_x - n))
-    left, square = sides.left.toarray() / root, (np.arange(n_x) < n).astype(np.float64)
-    high, low, top = left[:n_sides], -left[n_sides:], sides.right[:n_sides]
-    fixed = (high == low).all(axis=1) & (top == -sides.right[n_sides:])
-    equal, equal_to = (
-        np.concatenate([sides.totals / root, high[fixed]]),
-        np.append(np.ones(len(sides.totals)), top[fixed]),
-    )
-    free = np.flatnonzero(np.tile(~fixed, 2))
+    left, square = sides.left / root, (np.arange(n_x) < n).astype(np.float64)
+    fixed, free = np.flatnonzero(sides.fixed), np.flatnonzero(np.tile(~sides.fixed, 2))
+    equal = np.concatenate([sides.totals / root, left[fixed]])
+    equal_to = np.append(np.ones(n_groups), sides.right[fixed])
     unit, capped, floored = np.eye(n_x), np.isfinite(sides.most), np.isfinite(sides.least)
     limits = np.vstack([left[free], unit[capped], -unit[floored]])
     right = np.concatenate(
@@ -44,16 +40,17 @@ def interior_prices(oracle: WeightOracle, parity: Parity) -> Floats:
     )
     x = min(1.0, 0.5 * oracle.largest) * square * root
     y, z, s = np.zeros(len(equal)), np.ones(len(right)), np.maximum(right - limits @ x, 1.0)
-    best = (np.inf, 0, x, y, s, z)
-    for step in range(SETTINGS.interior_steps):
+    least, best = np.inf, (y, z)
+    for _ in range(SETTINGS.interior_steps):
         slope = square * (x - root) + equal.T @ y + limits.T @ z
         apart, off = equal @ x - equal_to, limits @ x + s - right
         product = float(s @ z) / len(s)
-        # the slope only counts a little: it is refined in the end
+        # the slope only counts a little: Newton's method follows
         unmet = (_REFINED * slope, apart, off)
         error = max(product, *(float(np.abs(each).max()) for each in unmet))
-        best = min(best, (error, step, x, y, s, z))
-        if product <= _ENOUGH or not error <= _LOST * best[0]:
+        if error < least:
+            least, best = error, (y, z)
+        if product <= _ENOUGH or not error <= _LOST * least:
             break
         inner = np.diag(square + _SOFT) + limits.T @ ((z / s)[:, None] * limits)
         system = lu_factor(np.block([[inner, equal.T], [equal, -_SOFT * np.eye(len(y))]]))
@@ -68,21 +65,12 @@ def interior_prices(oracle: WeightOracle, parity: Parity) -> Floats:
             products = s * z + ds * dz - min(1.0, centre / product) ** 3 * product
         x, y = x + length * found[:n_x], y + length * found[n_x:]
         s, z = s + length * ds, z + length * dz
-    *_, x, y, s, z = best
-    # The prices are those of the sides that are active, refined on what no limit holds.
-    active, n_free = z > s, len(free)
-    z = np.where(active, z, 0.0)
-    held = np.append(np.flatnonzero(capped), np.flatnonzero(floored))[active[n_free:]]
-    inside, sides_on = np.delete(np.arange(n_x), held), np.flatnonzero(active[:n_free])
-    slope = square * (x - root) + equal.T @ y + limits.T @ z
-    paying = np.concatenate([equal, limits[sides_on]])[:, inside]
-    refined = np.linalg.lstsq(paying.T, -slope[inside])[0]
-    y, z[sides_on] = y + refined[: len(y)], z[sides_on] + refined[len(y) :]
-    prices = np.zeros((parity.n_groups, (n_x - n) // len(parity.members)))
-    duals = np.zeros(len(left))
-    duals[free], duals[:n_sides][fixed] = z[:n_free], y[len(prices) :]
+    y, z = best
+    duals = np.zeros(2 * n_sides)
+    duals[free], duals[fixed] = z[: len(free)], y[n_groups:]
+    prices = np.zeros((n_groups, (n_x - n) // len(parity.members)))
     prices[tuple(sides.entries.T)] = duals[:n_sides] - duals[n_sides:]
-    prices[:, -1] = y[: len(prices)]
+    prices[:, -1] = y[:n_groups]
     return parity.settle(prices / parity.share[:, None])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,8 +9,9 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from r2b._constraints.parity import Parity
-from r2b._data.arrays import Floats
-from r2b._weights.rows import WeightOracle, WithTotal
+from r2b._data.arrays import Flags, Floats, Places
+from r2b._solve.solvers.linear import entries_of
+from r2b._weights.rows import WeightOracle, with_totals, without_totals
 
 _PRECISION = 1e-4  # of a smallest epsilon
 FEASIBLE = 1e-8  # by how much HiGHS may miss a bound that can be met
@@ -30,8 +30,10 @@ class LinearSides(NamedTuple):
 
     Attributes
     ----------
-    left, right : sparse array, ndarray
+    left, right : ndarray
         ``left x <= right``: the upper sides of all bounds, then the lower ones.
+    fixed : ndarray of bool, shape (n_sides / 2,)
+        Where upper and lower side coincide.
     entries : ndarray of shape (n_sides / 2, 2)
         The group and the outcome of each side.
     totals : ndarray of shape (n_groups, n)
@@ -39,9 +41,10 @@ class LinearSides(NamedTuple):
     least, most : ndarray of shape (n,)
     """
 
-    left: Any
+    left: Floats
     right: Floats
-    entries: Any
+    fixed: Flags
+    entries: Places
     totals: Floats
     least: Floats
     most: Floats
@@ -50,7 +53,7 @@ class LinearSides(NamedTuple):
 def least_missed(oracle: WeightOracle, parity: Parity) -> Missed | None:
     """Return by how much a bound is missed at least; None where totals alone cannot be met."""
     sides = sides_of(oracle, parity)
-    left = sparse.hstack([sides.left, -np.ones((len(sides.right), 1))])
+    left = np.column_stack([sides.left, -np.ones(len(sides.right))])
     found = _solved(sides, left, sides.right)
     if found is None:
         return None
@@ -73,65 +76,52 @@ def smallest_epsilon(oracle: WeightOracle, parity: Parity) -> float | None:
 def smallest_cap(oracle: WeightOracle, parity: Parity) -> float | None:
     """Return the smallest largest weight with which the bounds can be met."""
     sides, n = sides_of(oracle, parity), len(oracle.block)
-    n_levels = sides.left.shape[1] - n
-    capped = sparse.hstack([sparse.eye_array(n), sparse.csr_array((n, n_levels)), -np.ones((n, 1))])
-    held = sparse.hstack([sides.left, sparse.csr_array((len(sides.right), 1))])
-    right = np.append(sides.right, np.zeros(n))
+    held = np.column_stack([sides.left, np.zeros(len(sides.right))])
+    capped = np.column_stack([np.eye(n, sides.left.shape[1]), -np.ones(n)])
     free = sides._replace(most=np.full(len(sides.most), np.inf))
-    found = _solved(free, sparse.vstack([held, capped]), right)
+    found = _solved(free, np.vstack([held, capped]), np.append(sides.right, np.zeros(n)))
     return None if found is None else float(found.fun)
 
 
 def _meets(oracle: WeightOracle, parity: Parity, epsilon: float) -> bool:
-    members = []
-    for member in parity.members:
-        assert isinstance(member.bound, WithTotal)
-        inner = member.bound.inner
-        widths = np.where(np.isfinite(inner.epsilon), epsilon, np.inf)
-        members.append(replace(member, bound=WithTotal.around(inner.at(widths))))
-    missed = least_missed(oracle, replace(parity, members=tuple(members)))
+    missed = least_missed(oracle, with_totals(without_totals(parity).at(epsilon)))
     return missed is not None and missed.by <= FEASIBLE
 
 
 def sides_of(oracle: WeightOracle, parity: Parity) -> LinearSides:
     """Write the bounds of a problem as linear inequalities."""
-    means, lefts, rights, entries = oracle.matrix(parity), [], [], []
-    for place, member in enumerate(parity.members):
-        share = parity.share[member.groups]
-        sides, level = member.sides(share), member.bound.level
-        mine = means[member.groups]
-        if level == "mean":
-            mine = mine - np.einsum("g,gki->ki", share / share.sum(), mine)
-        n_outcomes = mine.shape[1]
-        group, outcome = np.nonzero(sides.bounded & (np.arange(n_outcomes) < n_outcomes - 1))
-        slopes = np.zeros((2, len(group), len(parity.members) * n_outcomes))
-        if level == "free":
-            column = place * n_outcomes + outcome
-            slopes[0, np.arange(len(group)), column] = sides.high_slope[group, outcome]
-            slopes[1, np.arange(len(group)), column] = sides.low_slope[group, outcome]
-        counted = mine[group, outcome]
-        lefts.append([np.hstack([counted, -slopes[0]]), np.hstack([-counted, slopes[1]])])
-        rights.append([sides.high[group, outcome], -sides.low[group, outcome]])
-        entries.append(np.column_stack([group + member.groups.start, outcome]))
-    left = np.vstack([pair[0] for pair in lefts] + [pair[1] for pair in lefts])
-    right = np.concatenate([pair[0] for pair in rights] + [pair[1] for pair in rights])
-    levels = np.array([member.bound.lowest_level for member in parity.members])
-    n_levels = len(levels) * means.shape[1]
+    entries, means = entries_of(parity), oracle.matrix(parity)
+    for member, averaged in zip(parity.members, entries.averaged, strict=True):
+        part = entries.share[member.groups, 0] / entries.share[member.groups].sum()
+        mean = np.tensordot(part, means[member.groups], 1)
+        means[member.groups] -= np.where(averaged[:, None], mean, 0.0)
+    _, n_outcomes, n = means.shape
+    group, outcome = np.nonzero(entries.bound[:, :-1])  # the last outcome is the total
+    family = entries.family[group]
+    levels = np.zeros((len(group), *entries.leveled.shape))
+    levels[np.arange(len(group)), family, outcome] = entries.leveled[family, outcome]
+    levels = levels.reshape(len(group), entries.leveled.size)
+    at, counted = (group, outcome), means[group, outcome]
+    upper = np.hstack([counted, -entries.high_slope[at][:, None] * levels])
+    lower = np.hstack([counted, -entries.low_slope[at][:, None] * levels])
+    lowest = np.array([member.bound.lowest_level for member in parity.members])
+    n_levels = levels.shape[1]
     return LinearSides(
-        sparse.csr_array(left),
-        right,
-        np.concatenate(entries),
+        np.vstack([upper, -lower]),
+        np.concatenate([entries.high[at], -entries.low[at]]),
+        entries.equal[at],
+        np.column_stack(at),
         np.pad(means[:, -1], ((0, 0), (0, n_levels))),
-        np.append(np.zeros(means.shape[2]), np.repeat(levels, means.shape[1])),
-        np.append(np.full(means.shape[2], oracle.largest), np.full(n_levels, np.inf)),
+        np.append(np.zeros(n), np.repeat(lowest, n_outcomes)),
+        np.append(np.full(n, oracle.largest), np.full(n_levels, np.inf)),
     )
 
 
-def _solved(sides: LinearSides, left: Any, right: Floats) -> Any:
+def _solved(sides: LinearSides, left: Floats, right: Floats) -> Any:
     """Minimise one more unknown, at least 0."""
     found = linprog(
         np.append(np.zeros(len(sides.least)), 1.0),
-        A_ub=left,
+        A_ub=sparse.csr_array(left),
         b_ub=right,
         A_eq=sparse.csr_array(np.pad(sides.totals, ((0, 0), (0, 1)))),
         b_eq=np.ones(len(sides.totals)),

@@ -94,7 +94,7 @@ def _off(means: Floats) -> float:
     return float(np.abs(means[:, -1] - 1.0).max())
 
 
-def with_totals(parity: Parity, totals: Floats) -> Parity:
+def with_totals(parity: Parity, totals: Floats | float = 1.0) -> Parity:
     """Return the constraint on ``u (y, 1)``, where groups have these totals; 1 for what they have.
 
     Means of groups are divided by the totals asked for, so that those of the classes are shares.
@@ -108,9 +108,12 @@ def with_totals(parity: Parity, totals: Floats) -> Parity:
 
 
 def without_totals(parity: Parity) -> Parity:
-    """Return the families with the bounds on shares alone."""
-    inner = [(m, m.bound.inner) for m in parity.members if isinstance(m.bound, WithTotal)]
-    return replace(parity, members=tuple(replace(m, bound=bound) for m, bound in inner))
+    """Return the constraint on shares alone, in groups of the totals asked for."""
+    members = tuple(
+        replace(m, bound=m.bound.inner) for m in parity.members if isinstance(m.bound, WithTotal)
+    )
+    outcomes = None if parity.outcomes is None else parity.outcomes[:-1, :-1]
+    return replace(parity, members=members, outcomes=outcomes)
 
 
 def factors(labels: Array, shifts: Floats, cells: Array, largest: float) -> Floats:
