@@ -209,12 +209,24 @@ def from_plain(stored: dict[str, Any]) -> Array:
         return as_objects(values).astype(dtype)
 
 
+UNREADABLE = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    NotImplementedError,  # of Arrow, for columns of other types
+    SyntaxError,  # of NumPy, for names of types
+)
+"""What Python raises about values that were not stored by r2b, or are damaged."""
+
+
 @contextmanager
 def stored_as(what: str) -> Iterator[None]:
     """Turn the errors of Python about what is stored in a file into one about the file."""
     try:
         yield
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+    except UNREADABLE as error:
         problem = f"The stored {what} cannot be read: {type(error).__name__} ({error})."
         raise FileFormatError(problem, remedy="Save the object again with this release.") from error
 

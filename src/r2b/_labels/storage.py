@@ -17,7 +17,7 @@ import numpy as np
 from r2b._constraints.families import Families
 from r2b._data import Schema
 from r2b._data.arrays import Floats
-from r2b._data.values import json_value
+from r2b._data.values import UNREADABLE, json_value
 from r2b._labels.labels import FairLabels
 from r2b._labels.result import PriceRule, Result
 from r2b._labels.rule import Rule
@@ -172,7 +172,7 @@ def stored_result(
         )
     try:
         return restore(content)
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as cause:
+    except UNREADABLE as cause:
         raise _refusal(path, f"is damaged: {in_words(cause)}") from cause
 
 
@@ -248,7 +248,7 @@ def rule_of(
     sound = {
         "lam": 0 <= lam < math.inf,
         "unchanged": isinstance(unchanged, bool),
-        "table": lam > 0 or unchanged is True or table is not None,
+        "table": (table is None) == (lam > 0 or unchanged is True),
     }
     wrong = next((name for name, right in sound.items() if not right), None)
     if wrong is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
@@ -17,12 +17,11 @@ from r2b._constraints.families.request import MissingValues, SmallGroups
 from r2b._constraints.families.resolve import resolve
 from r2b._constraints.parity import Parity
 from r2b._data import Cells
-from r2b._data.arrays import Floats
 from r2b._data.cells import Layout
 from r2b._data.compute import work_ahead
 from r2b._data.outcomes import OutcomeChoice
 from r2b._data.probabilities import TOLERANCE
-from r2b._data.values import json_value, written
+from r2b._data.values import UNREADABLE, json_value, written
 from r2b._files.formats import as_text, format_of
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import request_and_settings
@@ -32,17 +31,9 @@ from r2b._labels.storage import in_words
 from r2b._labels.summary import MEASURES
 from r2b._solve.certificate import PROVEN
 from r2b._solve.settings import SETTINGS
-from r2b._verify.claim import (
-    CALLED,
-    COMPARED,
-    Check,
-    Counted,
-    claim_lines,
-    claim_of,
-    required_checks,
-)
+from r2b._verify.claim import CALLED, COMPARED, Check, claim_lines, claim_of, required_checks
 from r2b._verify.output import ROWS, Fingerprints, Output, RowSums, spelled_schema
-from r2b._verify.record import UNREADABLE, Record, beside, read_records
+from r2b._verify.record import Record, beside, read_records
 from r2b._verify.table import ColumnMarks, column_marks
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.files.delimited import DelimitedStored
@@ -76,6 +67,8 @@ class Verification:
         The disparity of the file if every crossing of values is a group and every row counts once.
     similar : tuple of str
         Columns that look like fair labels and were not verified.
+    tags : dict of str to Verification
+        Of an output of several tags, what was looked at in each.
     """
 
     output: str
@@ -86,19 +79,25 @@ class Verification:
     realised: Realised | None = field(default=None, repr=False)
     plain: float | None = None
     similar: tuple[str, ...] = ()
+    tags: dict[Any, Verification] = field(default_factory=dict)
+
+    @property
+    def _failed(self) -> list[str]:
+        """Names of the checks that do not hold, those of every tag among them."""
+        own = [check.name for check in self.checks if not check.ok]
+        return own + [name for each in self.tags.values() for name in each._failed]
 
     @property
     def ok(self) -> bool:
         """Whether every check holds."""
-        return all(check.ok for check in self.checks)
+        return not self._failed
 
     @property
     def verdict(self) -> str:
         """Return "verified", "not verified", or "not proven" where only nothing is compared."""
-        failed = [check.name for check in self.checks if not check.ok]
-        if not failed:
+        if self.ok:
             return "verified"
-        return "not proven" if failed == [COMPARED] else "not verified"
+        return "not proven" if {*self._failed} == {COMPARED} else "not verified"
 
     @property
     def disparity_in_file(self) -> float | None:
@@ -114,105 +113,79 @@ class Verification:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values that strict JSON can hold."""
-        facts = {
+        facts: dict[str, Any] = {
             "verified": self.ok,
             "verdict": self.verdict,
-            "form": None if self.claim is None else self.claim["form"],
-            "claim": self.claim,
-            "disparity": {
-                "before": self.disparity_before,
-                "probabilities": self.disparity,
-                "file": self.disparity_in_file,
-                "plain": self.plain,
-            },
-            "realised": None if self.realised is None else self.realised.to_json(),
             "checks": self.checks,
             "similar_columns": self.similar,
-            "not_checked": NOT_CHECKED,
         }
+        if self.tags:
+            facts["tags"] = {str(tag): each.to_json() for tag, each in self.tags.items()}
+        else:
+            facts |= {
+                "form": None if self.claim is None else self.claim["form"],
+                "claim": self.claim,
+                "disparity": {
+                    "before": self.disparity_before,
+                    "probabilities": self.disparity,
+                    "file": self.disparity_in_file,
+                    "plain": self.plain,
+                },
+                "realised": None if self.realised is None else self.realised.to_json(),
+                "not_checked": NOT_CHECKED,
+            }
         plain: dict[str, Any] = json_value(facts)
         return plain
 
     def __str__(self) -> str:
-        form = "" if self.claim is None else f", {self.claim['form']}"
-        verdict = "Verified" if self.ok else self.verdict.upper()
-        lines = [f"{verdict}: {written(self.output)}{form}"]
-        if self.claim is not None:
-            lines += [f"  {name:18}{text}" for name, text in claim_lines(self.claim)]
+        lines, claim = list[tuple[str, str]](), self.claim
+        if self.tags:  # what is the same for all
+            every = (each.claim for each in self.tags.values())
+            shared = next((each for each in every if each is not None), None)
+            if shared is not None:
+                told = claim_lines({**shared, "label": list(map(str, self.tags))})
+                lines = [each for each in told if each[0] not in ("label", "columns", "bound")]
+        elif claim is not None:
+            lines = claim_lines(claim)
         if self.disparity is not None:
             soft = "" if self.realised is None else f"; {self.disparity:.4f} as probabilities"
-            lines.append(
-                f"  {'disparity':18}{self.disparity_before:.4f} before, "
-                f"{self.disparity_in_file:.4f} in the file{soft}"
-            )
-            lines += [f"  {'':18}{self.read_plainly}"] if self.read_plainly else []
-        return "\n".join([*lines, *self._notes()])
-
-    def _notes(self) -> list[str]:
-        """Say what was not verified, and what every check found."""
-        lines = [f"  {'not checked':18}{', '.join(NOT_CHECKED)} of the certificate"]
+            now = f"{self.disparity_in_file:.4f} in the file{soft}"
+            lines += [("disparity", f"{self.disparity_before:.4f} before, {now}")]
+            lines += [("", self.read_plainly)] if self.read_plainly else []
+        lines += [("not checked", f"{', '.join(NOT_CHECKED)} of the certificate")]
         if self.similar:
             names = ", ".join(map(written, self.similar))
-            lines.append(f"  {'not verified':18}{names}: they look like fair labels")
-        mark = {True: "ok  ", False: "FAIL"}
-        return lines + [f"  {mark[each.ok]}  {each.name:40} {each.found}" for each in self.checks]
-
-
-@dataclass(frozen=True, eq=False)
-class TagVerification(Verification):
-    """All that was looked at in an output of several tags.
-
-    Attributes
-    ----------
-    tags : dict of str to Verification
-    """
-
-    tags: dict[Any, Verification] = field(default_factory=dict)
-
-    @property
-    def ok(self) -> bool:
-        """Whether every check of every tag holds."""
-        return super().ok and all(each.ok for each in self.tags.values())
+            lines += [("not verified", f"{names}: they look like fair labels")]
+        form = "" if claim is None else f", {claim['form']}"
+        verdict = "Verified" if self.ok else self.verdict.upper()
+        return "\n".join(
+            [
+                f"{verdict}: {written(self.output)}{form}",
+                *(f"  {name:18}{text}" for name, text in lines),
+                *(f"  {_MARKS[each.ok]}  {each.name:40} {each.found}" for each in self.checks),
+                *(
+                    f"  {_MARKS[each.ok]}  {written(str(tag)):24}{each._in_short}"
+                    for tag, each in self.tags.items()
+                ),
+            ]
+        )
 
     @property
-    def verdict(self) -> str:
-        """Return "verified", or the worst verdict on a tag."""
-        every = {each.verdict for each in self.tags.values()}
-        return "not verified" if not super().ok else max(every, key=_VERDICTS.index)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain values that strict JSON can hold."""
-        tags = {str(tag): each.to_json() for tag, each in self.tags.items()}
-        checks: list[Any] = json_value(list(self.checks))
-        facts = {"verified": self.ok, "verdict": self.verdict, "checks": checks, "tags": tags}
-        return facts | {"similar_columns": list(self.similar)}
-
-    def __str__(self) -> str:
-        claim = next((each.claim for each in self.tags.values() if each.claim is not None), None)
-        lines = [f"{'Verified' if self.ok else self.verdict.upper()}: {written(self.output)}"]
-        if claim is not None:  # what is the same for all tags
-            told = claim_lines({**claim, "label": list(map(str, self.tags))})
-            same = [each for each in told if each[0] not in ("label", "columns", "bound")]
-            lines += [f"  {name:18}{text}" for name, text in same]
-        lines += self._notes()
-        for tag, each in self.tags.items():
-            wrong = next((f"{one.name}: {one.found}" for one in each.checks if not one.ok), "")
-            found = []
-            if each.disparity_before is not None and each.disparity_in_file is not None:
-                found.append(f"disparity {each.disparity_before:.4f} before")
-                found.append(f"{each.disparity_in_file:.4f} in the file")
-            found += [each.read_plainly] if each.read_plainly else []
-            for family in each.claim["families"] if each.claim is not None else ():
-                least = min(map(float, np.atleast_1d(family["epsilon"])))
-                limit = f"{MEASURES[family['bound']]} at most {least:g}"
-                found += [limit] if limit not in found else []
-            mark = "ok  " if each.ok else "FAIL"
-            text = f"{', '.join(found)}{'; ' * bool(found and wrong)}{wrong}"
-            lines.append(f"  {mark}  {written(str(tag)):24}{text}")
-        return "\n".join(lines)
+    def _in_short(self) -> str:
+        """What was found of a tag, on one line."""
+        found = []
+        if self.disparity_before is not None and self.disparity_in_file is not None:
+            found += [f"disparity {self.disparity_before:.4f} before"]
+            found += [f"{self.disparity_in_file:.4f} in the file"]
+        found += [self.read_plainly] if self.read_plainly else []
+        for family in self.claim["families"] if self.claim is not None else ():
+            least = min(map(float, np.atleast_1d(family["epsilon"])))
+            found += [f"{MEASURES[family['bound']]} at most {least:g}"]
+        wrong = next((f"{each.name}: {each.found}" for each in self.checks if not each.ok), "")
+        return "; ".join(filter(None, [", ".join(dict.fromkeys(found)), wrong]))
 
 
-_VERDICTS = ("verified", "not proven", "not verified")
+_MARKS = {True: "ok  ", False: "FAIL"}
 
 
 def verify(
@@ -334,10 +307,10 @@ def verify(
         if not error.facts.get("damaged"):
             raise
         return Verification(path, [Check(FOLLOWED, False, error.problem)])
-    names = {"label": label, "columns": columns}
-    names |= {"sensitive": sensitive_features, "control": control_features}
-    required = {
-        **{part: None if each is None else names_of(each, part) for part, each in names.items()},
+    named = {"label": label, "columns": columns}
+    named |= {"sensitive": sensitive_features, "control": control_features}
+    asked: dict[str, Any] = {
+        **{part: None if each is None else names_of(each, part) for part, each in named.items()},
         "weight": sample_weight,
         "families": families,
         "bound": bound,
@@ -347,69 +320,59 @@ def verify(
         "small_groups": small_groups,
         "min_rows": min_group_size,
         "form": form,
-        "reading": reading,
     }
-    other = None if data is None else os.fspath(data)
+    required = {part: wanted for part, wanted in asked.items() if wanted is not None}
+
+    def verified(tag: Any, asked: dict[str, Any]) -> Verification:
+        """Check the label, or one tag."""
+        fair, record = records[tag]
+        try:
+            own, table = _opened(path, data, record, reading)
+            checking = _Checking(own, table, fair, record)
+            return checking.verification(path, asked, reading, tag=tag, strict=strict)
+        except R2BError:
+            raise
+        except (*UNREADABLE, AssertionError) as error:
+            # What is asked for cannot be followed to its end: a certificate that nobody here wrote,
+            # and so no proof.
+            return Verification(path, [Check(FOLLOWED, False, in_words(error))])
+
     if None in records:
-        return _verified(path, other, *records[None], required, reading, strict=strict)
-    tags, new = list(records), [name for _, record in records.values() for name in record.new]
-    named = []
-    for part, found in (("label", tags), ("columns", new)):
-        wanted: Any = required[part]
-        if wanted is not None:
-            name, same = f"{CALLED.get(part, part)} as required", sorted(wanted) == sorted(found)
-            named.append(Check(name, same, ", ".join(map(written, found))))
-    limits = epsilon_per_class(1.0 if epsilon is None else epsilon, tags, largest=1.0)
-    each = {}
+        return verified(None, required)
+    new = tuple(name for _, record in records.values() for name in record.new)
+    checks = []
+    for part, found in (("label", tuple(records)), ("columns", new)):
+        if part in required:
+            same, names = sorted(required[part]) == sorted(found), ", ".join(map(written, found))
+            checks.append(Check(f"{CALLED.get(part, part)} as required", same, names))
+    each, limits = {}, epsilon_per_class(required.get("epsilon", 1.0), [*records], largest=1.0)
     for (tag, (fair, record)), limit in zip(records.items(), limits.tolist(), strict=True):
-        # the share of rows that have the tag is bounded
-        own = {**required, "label": None, "tag": tag}
-        own["columns"] = None if columns is None else record.new
-        own["epsilon"] = (
-            {fair.classes.tolist()[-1]: limit} if epsilon is not None or strict else None
-        )
-        each[tag] = _verified(path, other, fair, record, own, {**reading}, strict=strict)
+        own = {part: wanted for part, wanted in required.items() if part != "label"}
+        if "columns" in required:
+            own["columns"] = record.new
+        if "epsilon" in required or strict:  # the share of rows that have the tag is bounded
+            own["epsilon"] = {fair.classes.tolist()[-1]: limit}
+        each[tag] = verified(tag, own)
     similar = {name for one in each.values() for name in one.similar} - {*new}
-    return TagVerification(path, named, tags=each, similar=tuple(sorted(similar)))
-
-
-def _verified(
-    path: str,
-    data: str | None,
-    fair: FairLabels,
-    record: Record,
-    required: dict[str, Any],
-    reading: dict[str, Any],
-    *,
-    strict: bool,
-) -> Verification:
-    """Check one label."""
-    try:
-        checking = _opened(path, data, fair, record, reading)
-        return checking.verification(path, required, strict=strict)
-    except R2BError:
-        raise
-    except (*UNREADABLE, AssertionError) as error:
-        # What is asked for cannot be followed to its end: a certificate that nobody here wrote, and
-        # so no proof.
-        return Verification(path, [Check(FOLLOWED, False, in_words(error))])
+    return Verification(path, checks, similar=tuple(sorted(similar)), tags=each)
 
 
 def _opened(
-    path: str, data: str | None, fair: FairLabels, record: Record, reading: dict[str, Any]
-) -> _Checking:
-    """Open the files, and refuse columns that are not there."""
-    watch, sheet = reading.pop("watch", None), reading.pop("sheet", None)
-    asked = {"na": record.na, **{name: each for name, each in reading.items() if each}}
-    sheets = {"sheet": sheet} if data is None else {}
-    own = table = _source(path, watch, **{**record.reading, **asked, **sheets})
-    if data is not None:
-        asked.pop("format", None)
-        table = _source(data, watch, **asked, sheet=sheet)
-    kinds = {each.listing.format.kind for each in (own, table)}
-    if reading.get("na") and not kinds & {"csv", "tsv"}:
+    path: str, data: str | PathLike[str] | None, record: Record, asked: Mapping[str, Any]
+) -> tuple[FileSource, FileSource]:
+    """Open the output and the table with its data; refuse columns that are not there."""
+    typed = {name: each for name, each in asked.items() if each and name not in ("sheet", "watch")}
+    sheet = {"sheet": asked.get("sheet"), "progress": asked.get("watch")}
+    reading = {**record.reading, "na": record.na, **typed}
+    if data is None:
+        own = table = _source(path, **reading, **sheet)
+    else:
+        own = _source(path, **reading, progress=sheet["progress"])
+        typed.pop("format", None)
+        table = _source(data, **{"na": record.na, **typed}, **sheet)
+    if "na" in typed and not {each.listing.format.kind for each in (own, table)} & {"csv", "tsv"}:
         problem = f"`na` is for CSV and TSV, and {own.name} is {own.listing.format}."
-        raise ParameterError(problem, remedy="Leave `na` out.", na=reading["na"])
+        raise ParameterError(problem, remedy="Leave `na` out.", na=typed["na"])
     old = (*record.columns.used, *record.columns.key)
     gone = next((name for name in old if name not in table.names), None)
     if data is None and gone is not None:
@@ -418,10 +381,10 @@ def _opened(
         raise ParameterError(problem, remedy=remedy, column=gone)
     own.check([("the certificate", record.new)])
     table.check([("the certificate", old)])
-    return _Checking(own, table, fair, record)
+    return own, table
 
 
-def _source(path: str, watch: Any, **reading: Any) -> FileSource:
+def _source(path: str | PathLike[str], **reading: Any) -> FileSource:
     try:
         found = FileSource.open(path, **reading)
     except ParameterError as error:
@@ -429,7 +392,7 @@ def _source(path: str, watch: Any, **reading: Any) -> FileSource:
             raise
         # written from text, in a format that says itself what is missing
         found = FileSource.open(path, **{**reading, "na": EMPTY})
-    return replace(found, watch=watch, spelled=True)  # text is read as numbers in every format
+    return replace(found, spelled=True)  # text is read as numbers in every format
 
 
 class _Checking:
@@ -441,33 +404,38 @@ class _Checking:
         self.output, self.table, self.fair, self.record = output, table, fair, record
         self.checks: list[Check] = []
         self.schema = spelled_schema(fair.schema, table, record.columns)
-        self.counted = Counted()
-        self.similar: tuple[str, ...] = ()
+        self.cells: Cells | None = None
+        self.counted: dict[str, Any] = {}
+        self.measured: dict[str, Any] = {}
 
-    def verification(self, path: str, required: dict[str, Any], *, strict: bool) -> Verification:
+    def verification(
+        self,
+        path: str,
+        required: Mapping[str, Any],
+        reading: Mapping[str, Any],
+        *,
+        tag: Any,
+        strict: bool,
+    ) -> Verification:
         """Run all checks."""
-        measured: dict[str, Any] = {}
         try:
             with np.errstate(invalid="ignore", over="ignore"):
-                measured = self._measured()
+                self._measure(strict)
         except R2BError as error:
             new = error.facts.get("column") in self.record.new
             name = "labels are probabilities" if new else "data can be read as they were"
             self._check(str(error.facts.get("check", name)), False, error.problem)
-        claim = claim_of(self.fair, self.record, self.counted)
-        named = required_checks(
-            self.fair, self.record, claim, self.counted, required, strict=strict
-        )
+        fair, record = self.fair, self.record
+        claim = claim_of(fair, record, self.cells, self.counted)
         groups = sum(len(each["groups"]) for each in claim["families"])
         self._check(COMPARED, bool(claim["compared"]), f"{groups:,}", "nothing is compared")
-        checks = [*named, *self.checks]
-        more: dict[str, Any] = {"plain": self.counted.plain, "similar": self.similar}
-        return Verification(path, checks, claim, **measured, **more)
+        named = required_checks(fair, record, claim, required, reading, tag=tag, strict=strict)
+        return Verification(path, [*named, *self.checks], claim, **self.measured)
 
-    def _check(self, name: str, ok: bool, found: str, wrong: str = "") -> None:
+    def _check(self, name: str, ok: bool, found: str, wrong: str | None = "") -> None:
         self.checks.append(Check(name, bool(ok), found if ok else wrong or found))
 
-    def _measured(self) -> dict[str, Any]:
+    def _measure(self, strict: bool) -> None:
         fair, record = self.fair, self.record
         sums, marks, groups = self._added()
         n_rows = int(sums.sums["rows"])
@@ -476,10 +444,9 @@ class _Checking:
             raise InputError(f"{n_rows:,}, not {record.n_rows:,}", remedy=remedy, check=ROWS)
         self._check(ROWS, True, f"{n_rows:,}")
         for part, name in {"data": "that were debiased", "labels": "that were written"}.items():
-            mark, wanted = marks[part], record.fingerprints[part]
-            found = f"sha256 {mark[:12]}"
-            differ = f"{found}, not {wanted[:12]}"
-            self._check(f"{part} are those {name}", mark == wanted, found, differ)
+            mark, wanted = marks[part][:12], record.fingerprints[part][:12]
+            same, found = marks[part] == record.fingerprints[part], f"sha256 {mark}"
+            self._check(f"{part} are those {name}", same, found, f"{found}, not {wanted}")
         columns = self._columns()
         request, settings = request_and_settings(record.options)
         lam = float(settings.lam)
@@ -487,7 +454,7 @@ class _Checking:
             lam = SETTINGS.agreement_lam if fair.table is None and not fair.unchanged else 0.0
         families, parity, cells = self._settled(sums, groups, request)
         proof = sums.certificate(fair, parity, lam)
-        self.counted = self._counted(sums, cells, families, parity, columns)
+        self._count(sums, cells, columns, families)
         wrong = (
             difference(fair.lam, lam, "lam")
             or difference(fair.certificate.to_json(), proof.to_json(), "certificate")
@@ -495,20 +462,24 @@ class _Checking:
             or difference(fair.status.ok, proof.holds, "status")
         )
         found = "every number and name, from the data"
-        self._check("the certificate states what holds", not wrong, found, wrong or "")
+        self._check("the certificate states what holds", not wrong, found, wrong)
         self._labels(sums)
         drawn = None
         if sums.whole:
             drawn = realised(families, proof, cells, sums.sums["after"], sums.sums["mass"])
+            wrong = difference(record.realised, drawn.to_json(), "")
             found = f"disparity {drawn.disparity:.6f}"
             name = "the labels in the file have this disparity"
-            wrong = difference(record.realised, drawn.to_json(), "")
-            self._check(name, not wrong, found, wrong or "")
+            self._check(name, not wrong, found, wrong)
         if record.form == "round":
             weighted = record.columns.weight is not None
             away, beyond = sums.beyond_promise(cells, families, parity, weighted=weighted)
             near, far = f"at most {away:.2e} away", f"{beyond:.0e} too far"
             self._check("group means are as near as promised", beyond <= PROVEN, near, far)
+        if strict and record.form == "sample" and record.columns.categorical:
+            beyond = sums.beyond_chance(cells, families, parity)
+            found = f"{beyond:.4f} farther than chance explains"
+            self._check("the draw is by chance", beyond <= 0, "within chance", found)
         kind = "probabilities" if sums.whole else "labels"
         epsilon = max(float(each.bound.epsilon.max()) for each in parity.members)
         asked = f"disparity {proof.disparity:.6f}, epsilon {epsilon:g}"
@@ -519,11 +490,8 @@ class _Checking:
         )
         gap = abs(proof.relative_gap)
         self._check(f"no {kind} in parity are closer", gap <= PROVEN, f"duality gap {gap:.0e}")
-        return {
-            "disparity_before": proof.disparity_before,
-            "disparity": proof.disparity,
-            "realised": drawn,
-        }
+        self.measured |= {"disparity_before": proof.disparity_before, "disparity": proof.disparity}
+        self.measured["realised"] = drawn
 
     def _added(self) -> tuple[RowSums, dict[str, str], Cells | None]:
         """Read all rows: what they add up to, their fingerprints and their groups."""
@@ -546,8 +514,7 @@ class _Checking:
         decode = Decode(record.columns, self.schema)
         repeated = record.new[2] if record.form == "expand" else None
         found = own = column_marks(self.output, decode, record.new, repeated=repeated)
-        marks: Sequence[Any] = own.marks
-        stated: Sequence[Any] = record.table
+        marks, stated = list(own.marks), list(record.table)
         if self.table is not self.output:
             found = column_marks(self.table, decode, record.new)
             # a number is spelled in another way by every format
@@ -565,34 +532,24 @@ class _Checking:
         if repeated is not None:
             differ = f"copies differ in {', '.join(map(written, own.differing[:5]))}"
             self._check("repeated rows are copies", not own.differing, "every row", differ)
-        self.similar = tuple(sorted({*own.similar, *found.similar}))
+        self.measured["similar"] = tuple(sorted({*own.similar, *found.similar}))
         return found
 
-    def _counted(
-        self, sums: RowSums, cells: Cells, families: Families, parity: Parity, found: ColumnMarks
-    ) -> Counted:
-        """Return what the claim says of rows, beside what the certificate says."""
-        rows = np.asarray(cells.repeats, np.float64)
-        weights, plain, chance = None, None, 0.0
-        if self.record.columns.weight is not None:
-            weights = (-sums.most["lightest"], sums.most["weight"])
-        if self.record.columns.categorical:
+    def _count(self, sums: RowSums, cells: Cells, columns: ColumnMarks, families: Families) -> None:
+        """Count what the claim says of rows, beside what the certificate says."""
+        roles, self.cells = self.record.columns, cells
+        self.counted = {"missing": columns.missing, "reading": self._reading()}
+        self.counted["divided"] = self._divided()
+        if roles.weight is not None:
+            self.counted["weights"] = (-sums.most["lightest"], sums.most["weight"])
+        if roles.categorical:
             codes, keys = crossings_of(cells, tuple(range(cells.n_sensitive)))
-            after = sums.sums["after" if weights is None else "plain"]
-            total = np.zeros((len(keys), after.shape[1]))
-            np.add.at(total, codes, after)
-            means = families.compared(total / np.bincount(codes, rows, len(keys))[:, None])
-            plain = float((means.max(axis=0) - means.min(axis=0)).max())
-        if self.record.form == "sample" and plain is not None:
-            heaviest = 1.0 if weights is None else weights[1]
-            of_group = families.cells_of_groups(cells, sums.sums["mass"])[1][:, None] / heaviest
-            chance = _beyond_chance(
-                parity.means(sums.cell_means("after")),
-                parity.means(sums.cell_means("expected")),
-                of_group,
+            total = np.zeros((len(keys), len(self.schema.classes)))
+            np.add.at(total, codes, sums.sums["plain"])
+            n_rows = np.bincount(codes, cells.counts, len(keys))
+            self.measured["plain"] = float(
+                np.ptp(families.compared(total / n_rows[:, None]), axis=0).max()
             )
-        read = self._reading()
-        return Counted(cells, rows, weights, found.missing, plain, read, chance, self._divided())
 
     def _divided(self) -> bool:
         """Return whether rows of probabilities were divided by sums other than 1."""
@@ -633,33 +590,28 @@ class _Checking:
         self, sums: RowSums, groups: Cells, request: Request
     ) -> tuple[Families, Parity, Cells]:
         """Settle on the table what was asked for, if all that the certificate names occurs."""
-        sums.finish()
-        roles, schema = self.record.columns, self.fair.schema
-        count = sums.sums["count"].reshape(groups.n_cells, -1)
+        roles, schema, count = self.record.columns, self.fair.schema, sums.sums["count"]
         # Of a table that was solved where it lives one typical row is kept for each cell of
         # categories: the cells are those of the data.
         kept = not roles.categorical and len(schema.table) < groups.n_cells
         named = [*map(str, range(len(schema.classes)))] if roles.listed else list(roles.label)
+        codes = zip(schema.vocabularies, schema.table.T, strict=True)
         known = {
-            "columns": schema.columns == (*roles.names, *roles.control),
-            "controls": schema.n_control == len(roles.control),
-            "cells": count.sum(axis=1).all()
+            "columns": schema.columns == (*roles.names, *roles.control)
+            and schema.n_control == len(roles.control),
+            "cells": count.all()
             and (kept or difference(_layout(self.schema), _layout(groups), "") is None),
             "classes": as_text(schema.classes.values, "classes") == named
             if roles.soft
-            else count.sum(axis=0).all(),
-            "values": kept
-            or all(
-                len(np.unique(codes)) == each.n_codes
-                for each, codes in zip(schema.vocabularies, schema.table.T, strict=True)
-            ),
+            else sums.sums["classes"].all(),
+            "values": kept or all(len(np.unique(own)) == each.n_codes for each, own in codes),
             "missing values": request.missing != "error"
             or not any(each.has_missing for each in schema.vocabularies),
         }
         wrong = next((name for name, right in known.items() if not right), None)
         if wrong is None:
-            codes, repeats = np.arange(groups.n_cells), count.sum(axis=1)
-            cells = Cells(*(groups if kept else schema).parts, codes=codes, repeats=repeats)
+            layout = groups if kept else schema
+            cells = Cells(*layout.parts, codes=np.arange(groups.n_cells), repeats=count)
             asked = replace(request, outcomes=self.fair.families.outcomes)
             asked = asked.of_classes(schema.classes)
             families, parity = resolve(asked, cells, sums.sums["mass"], sums.cell_means("before"))
@@ -674,24 +626,20 @@ class _Checking:
 
     def _labels(self, sums: RowSums) -> None:
         """Check labels one by one: classes or distributions that follow from the prices."""
-        form, wrong = self.record.form, int(sums.sums["wrong"])
-        if form != "soft":
-            unknown = int(sums.sums["unknown"])
-            self._check("labels are classes", not unknown, "all of them", f"{unknown:,} are none")
-        if form == "expand":
-            apart = sums.most["apart"]
-            name = "weights of a row add up to its own"
-            self._check(name, apart <= PROVEN, f"off by {apart:.0e}")
+        wrong = int(sums.sums["wrong"])
+        rows = f"{wrong:,} row{'' if wrong == 1 else 's'}, the first is row {sums.first}"
+        found = f"off by {sums.most['away']:.0e}"
+        differ = f"{found} in {rows}"
         if sums.whole:
-            many = f"{wrong:,} {'row differs' if wrong == 1 else 'rows differ'}"
-            found, differ = "every row, drawn again", f"{many}, the first is row {sums.first}"
+            found, differ = "every row, drawn again", f"drawn in another way in {rows}"
         else:
             limit = max(TOLERANCE.values()) if self.fair.unchanged else PROVEN
             off = sums.most["off"]
             self._check("labels are on the simplex", off <= limit, f"off by {off:.0e}")
-            many = f"{wrong:,} row{'s' if wrong > 1 else ''}"
-            found = f"off by {sums.most['away']:.0e}"
-            differ = f"{found} in {many}, the first is row {sums.first}"
+        if self.record.form == "expand":
+            apart = sums.most["apart"]
+            name = "weights of a row add up to its own"
+            self._check(name, apart <= PROVEN, f"off by {apart:.0e}")
         self._check("labels follow from the prices", not wrong, found, differ)
 
 
@@ -699,28 +647,28 @@ def _layout(groups: Layout) -> dict[str, Any]:
     return Layout(*groups.parts).to_json()
 
 
-def _beyond_chance(means: Floats, expected: Floats, rows: Floats) -> float:
-    """Return how much farther means are from those expected than chance explains; at least 0.
-
-    By Bernstein's inequality one mean is that far off with a chance below 1e-10.
-    """
-    most, spread = 24.0, np.clip(expected * (1.0 - expected), 0.0, None)
-    allowed = np.sqrt(2.0 * most * spread / rows) + 2.0 * most / (3.0 * rows)
-    return max(0.0, float((np.abs(means - expected) - allowed).max()))
-
-
 def difference(said: Any, found: Any, where: str) -> str | None:
-    """Name the first place where two trees of plain values differ by more than rounding."""
-    both, places = (said, found), list[Any]()
-    if all(isinstance(each, (int, float)) and not isinstance(each, bool) for each in both):
-        near = abs(said - found) <= PROVEN * (1.0 + abs(found))
-        return None if near else f"{where} is {found:.9g}, not {said:.9g}"
-    if all(isinstance(each, dict) for each in both) and said.keys() == found.keys():
-        places = [(said[key], found[key], f"{where} {key}".strip()) for key in found]
-    elif all(isinstance(each, (list, tuple)) for each in both) and len(said) == len(found):
-        pairs = zip(said, found, strict=True)
-        places = [(one, other, f"{where}[{n}]") for n, (one, other) in enumerate(pairs)]
-    elif said != found:
-        return f"{where} is {found!r}, not {said!r}"[:200]
-    differences = (difference(*each) for each in places)
-    return next((each for each in differences if each is not None), None)
+    """Name the first place where two trees of plain values differ by more than rounding.
+
+    Examples
+    --------
+    >>> difference({"a": [1.0, 2.0]}, {"a": [1.0, 3.0]}, "table")
+    'table a 1 is 3.0, not 2.0'
+    """
+    one, other = (dict(_leaves(tree, where)) for tree in (said, found))
+    for place in {**other, **one}:
+        both = one.get(place), other.get(place)
+        numbers = [each for each in both if isinstance(each, (int, float))]
+        near = len(numbers) == 2 and abs(numbers[0] - numbers[1]) <= PROVEN * (1 + abs(numbers[1]))
+        if both[0] != both[1] and not near:
+            return f"{place} is {both[1]!r}, not {both[0]!r}"[:200]
+    return None
+
+
+def _leaves(tree: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Yield the values of a tree with their places; an empty part is a value."""
+    if not isinstance(tree, (dict, list, tuple)) or not tree:
+        yield place, tree
+        return
+    for key, each in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        yield from _leaves(each, f"{place} {key}".strip())

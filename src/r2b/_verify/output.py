@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,22 +19,30 @@ from r2b._constraints.parity import Parity
 from r2b._data import Dataset, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats
 from r2b._data.cells import Layout
-from r2b._data.compute import matrix_parts, work_ahead
+from r2b._data.compute import work_ahead
+from r2b._data.dataset import Labels
 from r2b._data.merge import cell_sums, joint_codes
 from r2b._data.probabilities import TOLERANCE
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import as_text
 from r2b._labels import FairLabels
+from r2b._labels.forms import FairRows
 from r2b._labels.realised import rounding_bound
 from r2b._labels.rows import Form
 from r2b._solve.certificate import PROVEN, Certificate, stated_as
-from r2b.engines.batch import PIECE_ENTRIES, Batch, numbers_of, plain_type, taken_rows
+from r2b.engines.batch import (
+    PIECE_ENTRIES,
+    Batch,
+    numbers_of,
+    one_record,
+    plain_type,
+    taken_rows,
+)
 from r2b.engines.files import FileSource
 from r2b.engines.roles import ColumnRoles, Decode
 from r2b.engines.source import Relabel
 from r2b.errors import InputError
 
-_DEBIASED = "Pass the table that was debiased."
 ROWS = "rows are as many as were debiased"
 Seen = tuple[dict[str, Any], dict[str, float], int | None]
 _TERMS = ("slack", "squared_norm", "agreement", "distance", "moved")
@@ -53,10 +61,9 @@ class WrittenRows:
     weight : ndarray or None
         Of each row.
     made : list of ndarray
-        The new columns as they stand: numbers, and classes as codes; -1 is no class.
-    labels : ndarray
-        Distributions of shape (n, n_classes) for "soft" and "expand", codes of shape (n,) for
-        "round" and "sample".
+        The new columns as they stand: numbers, and classes as codes.
+    labels : Labels
+        Distributions for "soft" and "expand", classes for "round" and "sample".
     total : ndarray or None
         For "expand": what the weights of each row add up to.
     """
@@ -65,13 +72,14 @@ class WrittenRows:
     data: Dataset
     weight: Array | None
     made: list[Array]
-    labels: Array
+    labels: Labels
     total: Floats | None = None
 
     @property
-    def old(self) -> list[Array | None]:
+    def old(self) -> list[Array]:
         """The data as they stand: labels, cells and weights."""
-        return [self.data.labels.array, self.data.cells.codes, self.weight]
+        weight = np.empty(0) if self.weight is None else self.weight
+        return [self.data.labels.array, self.data.cells.codes, weight]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,26 +107,40 @@ class Output:
         """Iterate over batches of the output, with the same rows of another table if given."""
         roles = self.decode.roles
         old = tuple(dict.fromkeys([*roles.used, *roles.key]))
-        own = self.source if self.data is not None else self.source.with_numbers(roles.numbers)
-        beside = (
-            None
-            if self.data is None
-            else _Ahead(self.data.with_numbers(roles.numbers).batches(old), self.data.name)
-        )
+        if self.data is None:
+            own, columns = self.source.with_numbers(roles.numbers), [*old, *self.names]
+            yield from ((batch, None) for batch in self._batches(own, columns))
+            return
+        name, n_rows = self.data.name, 0
+        table = pyarrow().table(self.data.with_numbers(roles.numbers).columns(old))
+        for batch in self._batches(self.source, self.names):
+            rows = table.slice(batch.first, self._n_rows(batch))
+            n_rows = batch.first + self._n_rows(batch)
+            if n_rows > len(table):
+                break
+            yield batch, Batch(one_record(rows), batch.first, name, batch.first)
+        if n_rows != len(table):
+            problem = f"{name} has {len(table):,} rows, and the output others"
+            raise InputError(problem, remedy="Pass the table that was debiased.", check=ROWS)
+
+    def _batches(self, source: FileSource, columns: Sequence[str]) -> Iterator[Batch]:
+        """Iterate over batches, each with all copies of its rows and the number of the first."""
         most = max(1024, PIECE_ENTRIES // len(self.decode.schema.classes))
-        batches = own.run(
-            [*(() if beside else old), *self.names],
-            lambda batch: batch,
-            coded=False,
-            most_rows=most,
-        )
-        if not roles.categorical:  # the cells of a batch are not those of the table
-            records = [batch.record for batch in batches]
-            batches = iter([Batch(pyarrow().concat_batches(records))] if records else [])
-        for batch in self._whole_rows(batches) if self.form == "expand" else batches:
-            yield batch, None if beside is None else beside.take(self._n_rows(batch))
-        if beside is not None:
-            beside.refuse_more()
+        batches = source.run(columns, lambda batch: batch, coded=False, most_rows=most)
+        if self.form == "expand":
+            records = whole_rows((batch.record for batch in batches), self.names[2])
+            batches = map(Batch, records)
+        if not self.decode.roles.categorical:  # the cells of a batch are not those of the table
+            every = [batch.record for batch in batches]
+            batches = iter([Batch(pyarrow().concat_batches(every))] if every else [])
+        first = 0
+        for batch in batches:
+            yield replace(batch, first=first)
+            first += self._n_rows(batch)
+
+    def _n_rows(self, batch: Batch) -> int:
+        """Count the rows that were debiased in a batch, in which they may be repeated."""
+        return len(batch) if self.form != "expand" else len(copies(batch.record, self.names[2])[0])
 
     def read(self, piece: tuple[Batch, Batch | None]) -> WrittenRows:
         """Read a piece; it may be done in any thread.
@@ -128,128 +150,91 @@ class Output:
         InputError
             A value cannot be read, or rows are not where they should be.
         """
-        batch, data = piece
-        made = made_columns(batch.columns, self.form, self.names, self.decode.schema.classes.values)
-        if self.form == "expand":
-            return self._gathered(batch, data, made)
-        data, labels = (
-            batch if data is None else data,
-            np.column_stack(made) if self.form == "soft" else made[0],
-        )
-        return WrittenRows(data, self.decode.read(data), self.decode.weight(data), made, labels)
+        (batch, beside), classes, total = piece, self.decode.schema.classes, None
+        made = made_columns(batch.columns, self.form, self.names, classes.values)
+        if self.form == "soft":
+            labels = Labels(classes, matrix=np.column_stack(made))
+        elif self.form == "expand":
+            labels, total = self._gathered(batch, made)
+            if beside is None:
+                starts = pyarrow().array(copies(batch.record, self.names[2])[0])
+                beside = Batch(taken_rows(batch.record, starts), batch.first)
+        else:
+            labels = Labels(classes, codes=made[0])
+        data = batch if beside is None else beside
+        read, weight = self.decode.read(data), self.decode.weight(data)
+        return WrittenRows(data, read, weight, made, labels, total)
 
-    def _n_rows(self, batch: Batch) -> int:
-        """Count the rows that were debiased in a batch, in which they may be repeated."""
-        return (
-            len(batch)
-            if self.form != "expand"
-            else 1 + int(np.count_nonzero(np.diff(self._row_numbers(batch.record))))
-        )
-
-    def _row_numbers(self, record: Any) -> Floats:
-        return _numbers(record.column(self.names[2]), self.names[2])
-
-    def _gathered(self, batch: Batch, beside: Batch | None, made: list[Array]) -> WrittenRows:
+    def _gathered(self, batch: Batch, made: list[Array]) -> tuple[Labels, Floats]:
         """Put the copies of rows together: the weights of a row are its probabilities."""
-        codes, part, number = made
-        new = np.append(True, number[1:] != number[:-1])
-        starts, row = np.flatnonzero(new), np.cumsum(new) - 1
-        wrong = np.flatnonzero(number[starts] != batch.first + np.arange(len(starts)))
+        codes, weight, number = made
+        starts, row, _ = copies(batch.record, self.names[2])
+        wrong = np.flatnonzero(number != batch.first + row)
         if len(wrong):
-            should = batch.first + wrong[0]
-            after = f"row {number[starts[wrong[0]]]:.0f} comes where row {should} should be"
+            place = wrong[0]
+            after = f"row {number[place]:.0f} comes where row {batch.first + row[place]} should be"
             raise InputError(after, remedy="Repeated rows come in their order.", check=ROWS)
-        n_classes, there = len(self.decode.schema.classes), codes >= 0
-        place = row[there] * n_classes + codes[there]
-        sums = np.bincount(place, part[there], len(starts) * n_classes).reshape(
-            len(starts), n_classes
-        )
+        shape = len(starts), len(self.decode.schema.classes)
+        sums = np.bincount(row * shape[1] + codes, weight, shape[0] * shape[1]).reshape(shape)
         total = sums.sum(axis=1)
-        labels = np.divide(sums, total[:, None], out=np.zeros_like(sums), where=total[:, None] > 0)
-        first = (
-            Batch(taken_rows(batch.record, pyarrow().array(starts)), batch.first)
-            if beside is None
-            else beside
-        )
-        return WrittenRows(
-            first, self.decode.read(first), self.decode.weight(first), made, labels, total
-        )
-
-    def _whole_rows(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Iterate over batches that hold all copies of each row, with the number of the first."""
-        held, first = None, 0
-        for batch in batches:
-            record = (
-                batch.record if held is None else pyarrow().concat_batches([held, batch.record])
-            )
-            others = np.flatnonzero(np.diff(self._row_numbers(record)))
-            cut = int(others[-1]) + 1 if len(others) and self.decode.roles.categorical else 0
-            if cut:
-                yield (whole := Batch(record.slice(0, cut), first, batch.place))
-                first += self._n_rows(whole)
-            held = record.slice(cut)
-        if held is not None:
-            yield Batch(held, first)
+        shares = np.divide(sums, total[:, None], out=np.zeros_like(sums), where=total[:, None] > 0)
+        return Labels(self.decode.schema.classes, matrix=shares), total
 
 
-class _Ahead:
-    """Rows of a table that are taken some at a time.
+def copies(record: Any, name: str) -> tuple[Array, Array, Floats]:
+    """Tell repeated rows apart by the column of their numbers.
 
-    Parameters
-    ----------
-    batches : iterator of Batch
-    name : str
-        Of the table.
+    Returns
+    -------
+    starts : ndarray
+        Places of the first copies.
+    row, number : ndarray
+        For each copy which of these rows it repeats, and the number that stands there.
     """
+    number = _numbers(record.column(name), name)
+    new = np.append(True, number[1:] != number[:-1])
+    return np.flatnonzero(new), np.cumsum(new) - 1, number
 
-    def __init__(self, batches: Iterator[Batch], name: str) -> None:
-        self.batches, self.name, self.first = batches, name, 0
-        self.held: list[Any] = []
 
-    def take(self, n_rows: int) -> Batch:
-        """Return the next rows."""
-        while (there := sum(each.num_rows for each in self.held)) < n_rows:
-            batch = next(self.batches, None)
-            if batch is None:
-                raise InputError(
-                    f"{self.name} has only {self.first + there:,} rows",
-                    remedy=_DEBIASED,
-                    check=ROWS,
-                )
-            self.held.append(batch.record)
-        record = pyarrow().concat_batches(self.held) if len(self.held) > 1 else self.held[0]
-        self.held = [record.slice(n_rows)]
-        self.first += n_rows
-        return Batch(record.slice(0, n_rows), self.first - n_rows, self.name, self.first - n_rows)
-
-    def refuse_more(self) -> None:
-        """Refuse rows that the output does not have."""
-        if any(each.num_rows for each in self.held) or next(self.batches, None) is not None:
-            raise InputError(
-                f"{self.name} has more than {self.first:,} rows", remedy=_DEBIASED, check=ROWS
-            )
+def whole_rows(records: Iterable[Any], name: str) -> Iterator[Any]:
+    """Cut records of repeated rows anew, so that all copies of a row are in one."""
+    held = None
+    for record in records:
+        record = record if held is None else pyarrow().concat_batches([held, record])
+        last = int(copies(record, name)[0][-1])
+        if last:
+            yield record.slice(0, last)
+        held = record.slice(last)
+    if held is not None:
+        yield held
 
 
 def made_columns(
     columns: Mapping[str, Any], form: Form, names: Sequence[str], classes: Any
 ) -> list[Array]:
-    """Read new columns: numbers as such, classes as codes."""
+    """Read new columns: numbers as such, classes as codes.
+
+    Raises
+    ------
+    InputError
+        A number cannot be read, or a label is no class.
+    """
     if form == "soft":
         found = [_numbers(columns[name], name) for name in names]
         return found if len(found) > 1 else [1.0 - found[0], *found]  # a tag
-    code = {text: place for place, text in enumerate(as_text(classes, "classes"))}
-    coded = columns[names[0]].dictionary_encode()
-    known = np.array([*(code.get(text, -1) for text in as_text(coded.dictionary, names[0])), -1])
+    place = {text: number for number, text in enumerate(as_text(classes, "classes"))}
+    coded, name = columns[names[0]].dictionary_encode(), names[0]
+    known = np.array([*(place.get(text, -1) for text in as_text(coded.dictionary, name)), -1])
     codes = known[coded.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False)]
+    if (codes < 0).any():
+        problem = f"{int((codes < 0).sum()):,} are none"
+        raise InputError(problem, remedy="Name labels by classes.", check="labels are classes")
     return [codes, *(_numbers(columns[name], name) for name in names[1:])]
 
 
 def _numbers(column: Any, name: str) -> Floats:
-    numbers = (
-        numbers_of(column, name)
-        if "string" in str(column.type)
-        else column.cast(pyarrow().float64())
-    )
+    spelled = "string" in str(column.type)
+    numbers = numbers_of(column, name) if spelled else column.cast(pyarrow().float64())
     return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
 
 
@@ -264,13 +249,8 @@ class Fingerprints:
         for name, columns in (("data", rows.old), ("labels", rows.made)):
             seen = self._seen.setdefault(name, [hashlib.sha256() for _ in columns])
             for each, column in zip(seen, columns, strict=True):
-                each.update(
-                    b""
-                    if column is None
-                    else np.ascontiguousarray(
-                        column, "<f8" if column.dtype.kind == "f" else "<i8"
-                    ).tobytes()
-                )
+                kind = "<f8" if column.dtype.kind == "f" else "<i8"
+                each.update(np.ascontiguousarray(column, kind).tobytes())
 
     def marks(self) -> dict[str, str]:
         """Return one checksum of the data and one of the new columns."""
@@ -284,11 +264,8 @@ def fingerprints(
     source: FileSource, decode: Decode, form: Form, names: tuple[str, ...]
 ) -> dict[str, str]:
     """Return the fingerprints of an output: of the debiased rows, and of the new columns."""
-    found, spelled = (
-        Fingerprints(),
-        replace(decode, schema=spelled_schema(decode.schema, source, decode.roles)),
-    )
-    output = Output(source, spelled, form, names)
+    found, schema = Fingerprints(), spelled_schema(decode.schema, source, decode.roles)
+    output = Output(source, replace(decode, schema=schema), form, names)
     for rows in work_ahead(output.read, output.pieces()):
         found.take(rows)
     return found.marks()
@@ -299,13 +276,11 @@ def spelled_schema(schema: Schema, source: FileSource, roles: ColumnRoles) -> Sc
 
     def spelled(vocabulary: Any, name: str) -> Any:
         values = vocabulary.values.tolist()
-        if "string" not in str(plain_type(source.kind_of(name))) or any(
-            isinstance(each, str) for each in values
-        ):
+        text = "string" in str(plain_type(source.kind_of(name)))
+        if not text or any(isinstance(each, str) for each in values):
             return vocabulary
-        return Vocabulary(
-            np.array(as_text(values, name), dtype=np.str_), has_missing=vocabulary.has_missing
-        )
+        texts = np.array(as_text(values, name), dtype=np.str_)
+        return Vocabulary(texts, has_missing=vocabulary.has_missing)
 
     known = dict(zip(schema.columns, schema.vocabularies, strict=True))
     known |= {name: spelled(known[name], name) for name in roles.attributes}
@@ -323,8 +298,8 @@ class RowSums:
 
     Attributes
     ----------
-    response : Response
-        What the prices make of old labels.
+    shifts : ndarray of shape (n_cells, n_classes)
+        What the prices add to each class in each cell.
     sums : dict
         Arrays and numbers that are added up: of labels before and after by cell, of rows, and the
         terms of the gap.
@@ -336,7 +311,7 @@ class RowSums:
 
     def __init__(self, relabel: Relabel) -> None:
         self.relabel, self.whole = relabel, relabel.form in ("round", "sample")
-        self.response = relabel.response
+        self.shifts = relabel.response.shifts
         self.sums: dict[str, Any] = defaultdict(float)
         self.most: dict[str, float] = defaultdict(lambda: -np.inf)
         self.first: int | None = None
@@ -349,58 +324,31 @@ class RowSums:
 
     def _look(self, rows: WrittenRows) -> Seen:
         data, fair = rows.data, self.relabel.rows(rows.data)
-        self.response = fair.response
-        n_cells, n_classes = self.response.shifts.shape
-        cells, weight = (
-            data.cells.codes.astype(np.int64),
-            np.ones(len(rows.batch)) if rows.weight is None else rows.weight,
-        )
-        expected = (
-            np.asarray(fair.matrix(np.float64)) if data.labels.is_soft or not self.whole else None
-        )
-        sums: dict[str, Any] = {
-            "rows": len(rows.batch),
-            "unknown": int((rows.made[0] < 0).sum()),
-        }
+        self.shifts = fair.response.shifts
+        weight = np.ones(len(rows.batch)) if rows.weight is None else rows.weight
+        old, cells, mass, x, place = _alike(fair, weight)
+        sums: dict[str, Any] = {"rows": len(rows.batch), **self._terms(old, cells, mass, x)}
+        sums["mass"], sums["before"] = cell_sums(data.labels, data.cells, rows.weight)
+        sums["count"] = np.bincount(data.cells.codes, minlength=data.n_cells)
+        if not data.labels.is_soft:
+            sums["classes"] = np.bincount(data.labels.array, minlength=data.n_classes)
         most = {"weight": float(weight.max()), "lightest": float(-weight.min())}
-        mass, sums["before"] = cell_sums(data.labels, data.cells, rows.weight)
-        if data.labels.is_soft:
-            assert expected is not None
-            sums |= {"count": np.bincount(cells, minlength=n_cells), "mass": mass}
-            terms, most["simplex"] = self._terms(
-                np.asarray(data.labels.array, np.float64), cells, weight, expected
-            )
-            sums |= terms
+        most["simplex"], labels = _off_simplex(x), rows.labels
+        if labels.matrix is None:
+            away = (labels.array != self.relabel.codes(rows.batch, data)).astype(np.float64)
         else:
-            sums["count"] = np.bincount(joint_codes(data), minlength=n_cells * n_classes).reshape(
-                n_cells, n_classes
-            )
-        if not self.whole:
-            assert expected is not None
-            x = (
-                rows.labels
-                if rows.total is None
-                else np.where(rows.total[:, None] > 0, rows.labels, expected)
-            )
-            sums["after"] = _by_cell(cells, weight, x, n_cells)
-            if rows.weight is not None:
-                sums["plain"] = _by_cell(cells, np.ones(len(cells)), x, n_cells)
-            away, most["off"] = np.abs(x - expected).max(axis=1), _off_simplex(x)
-        else:
-            there = rows.labels >= 0
-            pairs = cells[there] * n_classes + rows.labels[there]
-            sums["after"] = np.bincount(pairs, weight[there], n_cells * n_classes).reshape(
-                n_cells, n_classes
-            )
-            if rows.weight is not None:
-                plain = np.bincount(pairs, minlength=n_cells * n_classes)
-                sums["plain"] = plain.reshape(n_cells, n_classes)
-            away = (rows.labels != self.relabel.codes(rows.batch, data)).astype(np.float64)
+            expected = x[place]
+            if rows.total is not None:  # a row without weight has no copy that says its label
+                there = rows.total[:, None] > 0
+                labels = replace(labels, matrix=np.where(there, labels.matrix, expected))
+                apart = np.abs(rows.total - weight) / np.maximum(1.0, rows.total)
+                most["apart"] = float(apart.max()) if np.isfinite(apart).all() else np.inf
+            away = np.abs(labels.array - expected).max(axis=1)
+            most["off"] = _off_simplex(labels.array)
+        _, sums["after"] = cell_sums(labels, data.cells, rows.weight)
+        _, sums["plain"] = cell_sums(labels, data.cells, None)
         wrong = np.flatnonzero(~(away <= PROVEN))
         sums["wrong"], most["away"] = len(wrong), float(away.max())
-        if rows.total is not None:
-            apart = np.abs(rows.total - weight) / np.maximum(1.0, rows.total)
-            most["apart"] = float(apart.max()) if np.isfinite(apart).all() else np.inf
         return sums, most, rows.batch.first + int(wrong[0]) if len(wrong) else None
 
     def add(self, sums: dict[str, Any], most: dict[str, float], first: int | None) -> None:
@@ -411,32 +359,11 @@ class RowSums:
             self.most[name] = value if np.isnan(value) else max(self.most[name], value)
         self.first = first if self.first is None else self.first
 
-    def finish(self) -> None:
-        """Add the terms of class labels, which are the same for all rows of a cell and a class."""
-        if "slack" in self.sums:
-            return
-        n_classes, before = self.response.shifts.shape[1], self.sums["before"]
-        self.sums["mass"] = before.sum(axis=1)
-        places = np.flatnonzero(self.sums["count"])
-        for part in matrix_parts(len(places), n_classes):
-            cells, classes = np.divmod(places[part], n_classes)
-            labels = np.zeros((len(cells), n_classes))
-            labels[np.arange(len(cells)), classes] = 1.0
-            table = self.response.table
-            x = (
-                self.response.of_rows(labels, cells)
-                if table is None or self.response.unchanged
-                else table[cells, classes]
-            )
-            terms, simplex = self._terms(labels, cells, before.ravel()[places[part]], x)
-            self.add(terms, {"simplex": simplex}, None)
-
-    def _terms(
-        self, labels: Floats, cells: Array, weight: Floats, x: Floats
-    ) -> tuple[dict[str, Any], float]:
-        response = self.response
-        worth = labels if response.costs is None else labels @ -response.costs
-        slope, apart = response.lam * x - worth + response.shifts[cells], x - labels
+    def _terms(self, old: Floats, cells: Array, weight: Floats, x: Floats) -> dict[str, Any]:
+        """Add up the terms of the objective and of the gap, and the expected labels by cell."""
+        rule = self.relabel.rule
+        worth = old if rule.costs is None else old @ -rule.costs
+        slope, apart = rule.lam * x - worth + self.shifts[cells], x - old
         each = [
             (x * slope).sum(axis=1) - slope.min(axis=1),
             (x * x).sum(axis=1),
@@ -444,12 +371,9 @@ class RowSums:
             (apart * apart).sum(axis=1),
             0.5 * np.abs(apart).sum(axis=1),
         ]
-        found: dict[str, Any] = {
-            name: float(weight @ term) for name, term in zip(_TERMS, each, strict=True)
-        }
-        return found | {"expected": _by_cell(cells, weight, x, len(response.shifts))}, _off_simplex(
-            x
-        )
+        found = {name: float(weight @ term) for name, term in zip(_TERMS, each, strict=True)}
+        columns = [np.bincount(cells, weight * column, len(self.shifts)) for column in x.T]
+        return {**found, "expected": np.column_stack(columns)}
 
     def cell_means(self, name: str) -> Floats:
         """Return means of cells from the sums of this name; a cell without weight has none."""
@@ -471,7 +395,7 @@ class RowSums:
         settled, size = parity.settle(fair.prices), 0.5 * lam * squared_norm
         # The slack of a row changes by at most twice what its prices do.
         beyond = parity.largest_shift(settled - fair.prices) + float(
-            np.abs(parity.shifts(fair.prices) - self.response.shifts).max()
+            np.abs(parity.shifts(fair.prices) - self.shifts).max()
         )
         gap = slack + 2.0 * beyond + parity.support(settled) - parity.product(settled, means)
         # Labels that go out as they came in may be farther off the simplex, by the type in which
@@ -479,10 +403,6 @@ class RowSums:
         stated = fair.certificate.simplex_allowance
         allowance = stated if stated in TOLERANCE.values() else TOLERANCE[np.dtype(np.float64)]
         costliest = 0.0 if fair.costs is None else float(fair.costs.max())
-        off_simplex = {
-            "simplex_violation": self.most["simplex"],
-            "simplex_allowance": allowance if fair.unchanged else PROVEN,
-        }
         return stated_as(
             parity,
             means,
@@ -493,33 +413,52 @@ class RowSums:
             costliest,
             distance=distance,
             expected_changes=moved,
-            **off_simplex,
+            simplex_violation=self.most["simplex"],
+            simplex_allowance=allowance if fair.unchanged else PROVEN,
         )
+
+    def _moved(self, parity: Parity) -> Floats:
+        """Return how far the group means of the labels are from those expected."""
+        return np.abs(parity.means(self.cell_means("after") - self.cell_means("expected")))
 
     def beyond_promise(
         self, cells: Layout, families: Families, parity: Parity, *, weighted: bool
     ) -> tuple[float, float]:
         """Return how far group means of rounded labels are from the optimum, and beyond promise."""
-        count = (
-            self.sums["count"].reshape(len(self.sums["mass"]), -1).sum(axis=1).astype(np.float64)
-        )
-        heaviest = self.most["weight"] if weighted else None
-        allowed = rounding_bound(
-            families, cells, count, self.sums["mass"], heaviest, self.response.shifts.shape[1]
-        )
-        away = np.abs(parity.means(self.cell_means("after") - self.cell_means("expected"))).max(
-            axis=1
-        )
+        heaviest, count = self.most["weight"] if weighted else None, self.sums["count"] * 1.0
+        n_classes, away = self.shifts.shape[1], self._moved(parity).max(axis=1)
+        allowed = rounding_bound(families, cells, count, self.sums["mass"], heaviest, n_classes)
         return float(away.max()), float((away - allowed).max())
 
+    def beyond_chance(self, cells: Layout, families: Families, parity: Parity) -> float:
+        """Return how much farther group means of drawn labels are from those expected than chance.
 
-def _by_cell(cells: Array, weight: Floats, values: Array, n_cells: int) -> Floats:
-    return np.column_stack([np.bincount(cells, weight * column, n_cells) for column in values.T])
+        By Bernstein's inequality one mean is as far off as that with a chance below 1e-10.
+        """
+        most, expected = 24.0, parity.means(self.cell_means("expected"))
+        rows = families.cells_of_groups(cells, self.sums["mass"])[1] / self.most["weight"]
+        spread = np.clip(expected * (1.0 - expected), 0.0, None) / rows[:, None]
+        allowed = np.sqrt(2.0 * most * spread) + 2.0 * most / (3.0 * rows[:, None])
+        return float((self._moved(parity) - allowed).max())
+
+
+def _alike(fair: FairRows, weight: Floats) -> tuple[Floats, Array, Floats, Floats, Array | slice]:
+    """Return old labels, cells, weights and new labels of rows, and the place of each row there.
+
+    Rows of one cell and class are alike: they are looked at once, with their weight together.
+    """
+    data = fair.dataset
+    if data.labels.is_soft:
+        x = np.asarray(fair.matrix(np.float64))
+        return np.asarray(data.labels.array, np.float64), data.cells.codes, weight, x, slice(None)
+    pairs, place = np.unique(joint_codes(data), return_inverse=True)
+    cells, classes = np.divmod(pairs.astype(np.intp), data.n_classes)
+    x = np.asarray(fair.answers(cells, classes))
+    mass = np.bincount(place, weight).astype(np.float64)
+    return np.eye(data.n_classes)[classes], cells, mass, x, place
 
 
 def _off_simplex(x: Array) -> float:
-    return (
-        float(max(0.0, -x.min(), np.abs(x.sum(axis=1) - 1.0).max()))
-        if np.isfinite(x).all()
-        else np.inf
-    )
+    if not np.isfinite(x).all():
+        return np.inf
+    return float(max(0.0, -x.min(), np.abs(x.sum(axis=1) - 1.0).max()))

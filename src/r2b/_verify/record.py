@@ -7,12 +7,11 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import NoneType
 from typing import Any, get_args
 
 import r2b
 from r2b._constraints.bounds import PARAMETERS
-from r2b._data.values import json_value
+from r2b._data.values import UNREADABLE, json_value
 from r2b._files.formats import Format
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import DEFAULTS
@@ -37,15 +36,7 @@ from r2b.errors import FileFormatError
 
 VERSION = 1
 _NOT_RECORDED = ("tol", "max_iter", "time_limit", "threads", "costs", "outcomes", "progress")
-# raised by damaged files
-UNREADABLE = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    ArithmeticError,
-    NotImplementedError,  # of Arrow, for columns of other types
-)
+_READING = ("format", "encoding", "decimal", "delimiter")
 _LISTS = ("label", "sensitive", "control", "key", "continuous")
 
 
@@ -116,9 +107,7 @@ class Record:
             name: list(value.items()) if isinstance(value, dict) else value
             for name, value in self.options.items()
         }
-        plain: dict[str, Any] = json_value(
-            {name: getattr(self, name) for name in self.__dataclass_fields__} | {"options": options}
-        )
+        plain: dict[str, Any] = json_value({**vars(self), "options": options})
         return plain
 
 
@@ -140,7 +129,7 @@ def reads_again(
     """
     same = shape.kind == source.listing.format.kind
     dialect = getattr(source.files[0], "dialect", None) if same else None
-    gaps = tuple(na) if shape.kind in ("csv", "tsv") and na else EMPTY
+    gaps = tuple(dict.fromkeys(na)) if shape.kind in ("csv", "tsv") and na else EMPTY
     reading = {"format": str(shape), "encoding": encoding if same else "utf-8"}
     reading["decimal"] = source.decimal
     return {**reading, "delimiter": None if dialect is None else dialect.delimiter, "na": gaps}
@@ -235,84 +224,69 @@ def _read_record(path: str, content: Any) -> tuple[FairLabels, Record]:
 
 def _refuse_other(said: dict[str, Any], read: dict[str, Any]) -> None:
     """Refuse what is not spelled as it would be written."""
-    for name in {**said, **read}:
-        written = [json.dumps(each.get(name), sort_keys=True) for each in (said, read)]
-        if written[0] != written[1] or (name in said) != (name in read):
-            raise ValueError(f"{name} is not as it would be written")
+    both = ({(n, json.dumps(each[n], sort_keys=True)) for n in each} for each in (said, read))
+    wrong = set.symmetric_difference(*both)
+    if wrong:
+        raise ValueError(f"{min(wrong)[0]} is not as it would be written")
 
 
 def _record_of(stored: dict[str, Any], fair: FairLabels) -> Record:
-    """Read a record; every field is looked at, since anyone may have written it."""
-    columns, new, form = (
-        _columns_of(stored["columns"]),
-        _texts_of("new", stored["new"]),
-        stored["form"],
+    """Read a record, which anyone may have written.
+
+    What is of another type than it should be is refused later, since it would be written as what is
+    made of it here.
+    """
+    columns, n_classes = stored["columns"], len(fair.classes)
+    roles = ColumnRoles(
+        **{name: _texts(columns[name]) for name in _LISTS},  # type: ignore[arg-type]
+        soft=bool(columns["soft"]),
+        weight=_text(columns["weight"]),
+        membership=tuple((str(name), _texts(of)) for name, of in columns["membership"]),
     )
-    reading, marks, table = stored["reading"], stored["fingerprints"], stored["table"]
+    record = Record(
+        columns=roles,
+        na=_texts(stored["na"]),
+        options=_options_of(stored["options"]),
+        form=stored["form"],
+        new=_texts(stored["new"]),
+        random_state=int(stored["random_state"]),
+        reading={name: _text(stored["reading"][name]) for name in _READING},
+        fingerprints={name: str(stored["fingerprints"][name]) for name in ("data", "labels")},
+        table=tuple((str(name), str(mark)) for name, mark in stored["table"]),
+        n_rows=int(stored["n_rows"]),
+        command=str(stored["command"]),
+        realised=stored["realised"],
+    )
+    # of two classes one column tells both
+    soft = (1, 2) if n_classes == 2 else (n_classes,)
+    n_new = {"soft": soft, "expand": (3,)}.get(record.form, (1,))
     sound = {
-        "command": isinstance(stored["command"], str),
-        "n_rows": type(stored["n_rows"]) is int and 0 < stored["n_rows"] < 2**63,
-        "random_state": type(stored["random_state"]) is int and 0 <= stored["random_state"] < 2**63,
-        "reading": reading.keys() == {"format", "encoding", "decimal", "delimiter"}
-        and all(isinstance(each, (str, NoneType)) for each in reading.values()),
-        "fingerprints": marks.keys() == {"data", "labels"}
-        and all(isinstance(each, str) for each in marks.values()),
-        "table": all([type(text) for text in each] == [str, str] for each in table),
-        "columns": columns.soft == fair.schema.is_soft,
-        "form": form in get_args(Form),
-        "new": len(new) == len(set(new)) and len(new) in _new_columns(form, len(fair.classes)),
-        "realised": type(stored["realised"]) is (dict if form in ("round", "sample") else NoneType),
+        "form": record.form in get_args(Form),
+        "new": len(record.new) in n_new,
+        "columns": roles.soft == fair.schema.is_soft,
+        "random_state": 0 <= record.random_state < 2**63,
+        "n_rows": 0 < record.n_rows < 2**63,
+        "realised": (record.realised is None) == (record.form in ("soft", "expand")),
     }
     wrong = next((name for name, right in sound.items() if not right), None)
     if wrong is not None:
         raise ValueError(f"{wrong} is {json.dumps(stored[wrong])}"[:200])
-    read = {
-        "columns": columns,
-        "new": new,
-        "na": _texts_of("na", stored["na"]),
-        "options": _options_of(stored["options"]),
-        "table": tuple(map(tuple, table)),
-    }
-    return Record(**{**{name: stored[name] for name in Record.__dataclass_fields__}, **read})
+    return record
 
 
-def _new_columns(form: str, n_classes: int) -> tuple[int, ...]:
-    """Return how many new columns there may be; of two classes one column tells both."""
-    if form == "soft":
-        return (1, 2) if n_classes == 2 else (n_classes,)
-    return (3,) if form == "expand" else (1,)
+def _texts(stored: Any) -> tuple[str, ...]:
+    texts = tuple(map(str, stored))
+    if len({*texts}) < len(texts):
+        raise ValueError(f"{texts} holds a text twice"[:200])
+    return texts
 
 
-def _columns_of(stored: Any) -> ColumnRoles:
-    lists = {name: _texts_of(name, stored[name]) for name in _LISTS}
-    membership = tuple(
-        (str(name), _texts_of(name, columns)) for name, columns in stored["membership"]
-    )
-    if (
-        type(stored["soft"]) is not bool
-        or not isinstance(stored["weight"], (str, NoneType))
-        or not lists["label"]
-    ):
-        raise ValueError(f"columns is {stored!r}")
-    if stored["settings"]:
-        raise ValueError("settings of continuous attributes are not written by the command line")
-    return ColumnRoles(
-        soft=stored["soft"],
-        weight=stored["weight"],
-        membership=membership,
-        **lists,  # type: ignore[arg-type]
-    )
+def _text(stored: Any) -> str | None:
+    return None if stored is None else str(stored)
 
 
-def _texts_of(name: str, stored: Any) -> tuple[str, ...]:
-    texts = isinstance(stored, list) and all(isinstance(each, str) for each in stored)
-    if not texts or len(set(stored)) < len(stored):
-        raise ValueError(f"{name} is {stored!r}"[:200])
-    return tuple(stored)
-
-
-def _options_of(stored: Any) -> dict[str, Any]:
-    if not isinstance(stored, dict) or not set(stored) <= {*DEFAULTS} - {*_NOT_RECORDED}:
+def _options_of(stored: dict[str, Any]) -> dict[str, Any]:
+    if not {*stored} <= {*DEFAULTS} - {*_NOT_RECORDED}:
         raise ValueError(f"options is {stored!r}")
     found = dict(stored)
     for name in ("epsilon", *PARAMETERS):

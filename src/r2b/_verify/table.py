@@ -17,7 +17,8 @@ import numpy as np
 from r2b._data.compute import work_ahead
 from r2b._files.arrow import pyarrow, pyarrow_compute
 from r2b._files.formats import as_text
-from r2b.engines.batch import numbers_of, taken_rows
+from r2b._verify.output import copies, whole_rows
+from r2b.engines.batch import plain_type, taken_rows
 from r2b.engines.files import FileSource
 from r2b.engines.files.reading import ReadJob
 from r2b.engines.roles import Decode
@@ -61,22 +62,19 @@ def column_marks(
         The column of row numbers, where rows are repeated: each is then taken once.
     """
     delimited = source.listing.format.kind in ("csv", "tsv")
-    roles, schema = decode.roles, decode.schema
-    gaps = {
-        name
-        for name, each in zip(schema.columns, schema.vocabularies, strict=True)
-        if each.has_missing
-    }
+    roles, schema, arrow, compute = decode.roles, decode.schema, pyarrow(), pyarrow_compute()
+    vocabularies = zip(schema.columns, schema.vocabularies, strict=True)
+    gaps = {name for name, each in vocabularies if each.has_missing}
     markers = source.files[0].na if delimited else ()  # type: ignore[attr-defined]
     kept = [place for place, name in enumerate(source.names) if name not in made]
     hashes: list[Any] = [defaultdict(hashlib.sha256) for _ in kept]
-    missing, differing, held = Counter[str](), set[str](), None
+    missing, alike, differing = Counter[str](), Counter[str](), set[str]()
     others = {*source.names} - {*made, *roles.used, *roles.key}
     named = {name for name in others if re.search("(?<![a-z])fair|debias", name, re.IGNORECASE)}
-    classes = [*map(str, schema.classes.values.tolist())]
+    classes = as_text(schema.classes.values, "classes")
     # many columns hold 0 and 1, or a few small numbers
     others = set() if all(re.fullmatch(r"[\d.-]+|True|False", each) for each in classes) else others
-    alike, texts = Counter[str](), pyarrow().array(as_text(schema.classes.values, "classes"))
+    known = arrow.array([*classes, ""], arrow.large_string())
 
     def read(item: tuple[int, ReadJob]) -> list[Any]:
         number, job = item
@@ -84,23 +82,27 @@ def column_marks(
         batches = job.read(spelled=True) if delimited else job.read()
         return [source.completed(each, None, number).record for each in batches]
 
-    records = work_ahead(read, source.jobs(None), source.threads)
-    for record in (record for several in records for record in several if len(record)):
+    several = work_ahead(read, source.jobs(None), source.threads)
+    records = (record for each in several for record in each if len(record))
+    for record in records if repeated is None else whole_rows(records, repeated):
         if repeated is not None:
-            record, odd, held = _first_copies(record, source.names.index(repeated), held)
+            record, odd = _first_copies(record, repeated)
             differing |= {source.names[place] for place in kept if place in odd}
         for place, own in zip(kept, hashes, strict=True):
             name, column = source.names[place], record.column(place)
             for part, content in _parts(column, empty_is_missing=delimited):
                 own[part].update(content)
             if name in gaps and delimited:
-                missing.update({text: _count(column, text) for text in markers})
+                missing.update({each: compute.equal(column, each).true_count for each in markers})
             elif name in gaps:
-                missing[""] += len(column) - _count(column, None)
-            if name in others:
-                known = _among(column, texts)
-                others -= {name} if known is None else set()
-                alike[name] += known or 0
+                missing[""] += column.is_null(nan_is_null=True).true_count
+            if name in others and not str(plain_type(column.type)).endswith("string"):
+                others.discard(name)
+            elif name in others:
+                values = column.cast(arrow.large_string()).drop_null()
+                alike[name] += compute.not_equal(values, "").true_count
+                if compute.is_in(values, value_set=known).true_count < len(values):
+                    others.discard(name)
     marks = [
         hashlib.sha256(
             b"".join(part.encode() + own[part].digest() for part in sorted(own))
@@ -115,61 +117,24 @@ def column_marks(
     )
 
 
-def _count(column: Any, text: str | None) -> int:
-    """Count the values that are a text; None for all that are there."""
-    compute = pyarrow_compute()
-    found = column.is_valid() if text is None else compute.equal(column, text)
-    if text is None and pyarrow().types.is_floating(column.type):
-        found = compute.invert(column.is_null(nan_is_null=True))
-    return int(compute.sum(found).as_py() or 0)
-
-
-def _among(column: Any, texts: Any) -> int | None:
-    """Count the values of a column that are among some texts; None if another value is there."""
-    compute, types = pyarrow_compute(), pyarrow().types
-    plain = column.dictionary_decode() if types.is_dictionary(column.type) else column
-    if not (types.is_string(plain.type) or types.is_large_string(plain.type)):
-        return None
-    plain = plain.filter(compute.not_equal(plain, ""))
-    known = int(compute.sum(compute.is_in(plain, value_set=texts.cast(plain.type))).as_py() or 0)
-    return known if known == len(plain) else None
-
-
-def _first_copies(record: Any, place: int, held: Any) -> tuple[Any, set[int], Any]:
-    """Return the first copy of each row, the columns in which another differs, and the last row."""
-    arrow, n_held = pyarrow(), 0 if held is None else 1
-    whole = arrow.concat_batches([held, record]) if n_held else record
-    column = whole.column(place)
-    numbers = np.asarray(numbers_of(column, whole.schema.names[place]), np.float64)
-    first = np.append(True, numbers[1:] != numbers[:-1])
-    starts = np.flatnonzero(first)
-    copies = np.flatnonzero(~first)
-    ours = taken_rows(whole, arrow.array(starts[np.cumsum(first) - 1][copies]))
-    theirs = taken_rows(whole, arrow.array(copies))
-    odd = {
-        number
-        for number, (one, other) in enumerate(zip(ours.columns, theirs.columns, strict=True))
-        if list(_parts(one)) != list(_parts(other))
-    }
-    return taken_rows(whole, arrow.array(starts[n_held:])), odd, whole.slice(starts[-1], 1)
+def _first_copies(record: Any, name: str) -> tuple[Any, set[int]]:
+    """Return the first copy of each row, and the columns in which another differs."""
+    arrow, (starts, row, _) = pyarrow(), copies(record, name)
+    others = np.delete(np.arange(len(row)), starts)
+    one, other = (
+        taken_rows(record, arrow.array(places)).columns for places in (starts[row[others]], others)
+    )
+    pairs = enumerate(zip(one, other, strict=True))
+    odd = {place for place, pair in pairs if len({tuple(_parts(column)) for column in pair}) > 1}
+    return taken_rows(record, arrow.array(starts)), odd
 
 
 def _parts(
     column: Any, path: str = "", *, empty_is_missing: bool = False
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the lengths of the values of a column as text, and their bytes; of lists both apart."""
-    arrow, compute, types, kind = pyarrow(), pyarrow_compute(), pyarrow().types, column.type
-    if types.is_dictionary(kind):
-        column = column.dictionary_decode()
-    elif types.is_run_end_encoded(kind):
-        column = compute.run_end_decode(column)
-    kind = column.type
-    if types.is_struct(kind):
-        yield f"{path}?", np.asarray(column.is_valid()).tobytes()
-        for number, child in enumerate(column.flatten()):
-            yield from _parts(child, f"{path}.{number}")
-        return
-    if any(test(kind) for test in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
+    arrow, compute, kind = pyarrow(), pyarrow_compute(), column.type
+    if hasattr(kind, "value_field"):
         lengths = compute.list_value_length(column).cast(arrow.int64()).fill_null(-1)
         yield f"{path}#", np.asarray(lengths, "<i8").tobytes()
         yield from _parts(column.flatten(), f"{path}[]")
@@ -177,9 +142,9 @@ def _parts(
     raw = any(word in str(kind) for word in ("string", "binary"))
     try:
         texts = column.cast(arrow.large_binary() if raw else arrow.large_string())
-    except arrow.ArrowNotImplementedError:  # such as maps
+    except arrow.ArrowNotImplementedError:  # such as structs
         values = [each if each is None else str(each) for each in column.to_pylist()]
-        texts = arrow.array(values, arrow.large_string())
+        texts, raw = arrow.array(values, arrow.large_string()), False
     missing = np.asarray(texts.is_null())
     texts = texts.fill_null(b"" if raw else "")
     _, offsets, content = texts.buffers()
