@@ -17,23 +17,20 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 import numpy as np
-from click.core import ParameterSource
 
 import r2b
 from r2b import Audit, FairLabels, Scan
 from r2b._constraints.bounds import PARAMETERS
 from r2b._data.vocabulary import Vocabulary
-from r2b._files import AtomicWriter, did_you_mean, table_of
+from r2b._files import AtomicWriter, table_of
 from r2b._files.formats import format_for
 from r2b._files.paths import is_device
 from r2b._files.text import compress
 from r2b._labels.debiasing import request_and_settings
-from r2b._labels.forms import refuse_large_round
 from r2b._labels.realised import Realised
 from r2b._labels.storage import tags_content
 from r2b._labels.summary import summarize
@@ -50,6 +47,7 @@ from r2b.cli.reading import (
     families_of,
     named,
     named_in,
+    no_sensitive,
     on_lines,
     open_table,
     options_by_tag,
@@ -60,7 +58,7 @@ from r2b.cli.reading import (
     rows_of_tags,
     shares_of,
     tags_of,
-    taken,
+    typed_reading,
 )
 from r2b.engines.files import FileSource
 from r2b.engines.files.writing import kept_files, shape_of, write_into
@@ -73,14 +71,8 @@ DATASETS = {
     "adult": "48,842 people of the 1994 census of the United States: "
     "education, income, sex, race, age (UCI, CC BY 4.0)."
 }
-_NUMBERS = (
-    "disparity_before",
-    "disparity",
-    "distance",
-    "expected_changes",
-    "relative_gap",
-    "excess",
-)
+_HELD = ("disparity", "excess")
+_NUMBERS = ("disparity_before", *_HELD, "distance", "expected_changes", "relative_gap")
 
 
 class Command(click.Command):
@@ -122,19 +114,9 @@ def _notes(*, quiet: bool) -> Iterator[None]:
 
 
 class Commands(click.Group):
-    """A group that suggests a command if none has the name that was typed."""
+    """A group of such commands."""
 
     command_class = Command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or name one that is spelled like it."""
-        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            known = self.list_commands(ctx)
-            hint = did_you_mean(args[0], known) or f"The commands are {', '.join(known)}."
-            raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
-        return super().resolve_command(ctx, args)
 
 
 @click.group(
@@ -166,9 +148,16 @@ def group() -> None:
 @argument("data")
 @takes(*options.ROLES, *options.TAGS, "normalize", *options.GROUPS, "clusters", "outcomes")
 @takes(*options.DRAWS)
-@takes("largest", "max_disparity", *options.REPORTS, "report_epsilon", "force", *options.READING)
-@takes("max_unpacked", *options.PRINTING)
-def audit_command(data: str, **given: Any) -> Done:
+@takes("n_largest", "max_disparity", *options.REPORTS, "audit.epsilon", "force", *options.READING)
+@takes(*options.PRINTING)
+def audit_command(
+    data: str,
+    epsilon: float,
+    n_largest: int,
+    max_disparity: float | None,
+    suppress_below: int,
+    **given: Any,
+) -> Done:
     """Measure how far the labels in DATA are from parity, for every family of groups.
 
     DATA is a CSV, TSV, JSON Lines, Parquet, Arrow or Excel file, compressed or not; a folder or a
@@ -187,46 +176,51 @@ def audit_command(data: str, **given: Any) -> Done:
       r2b audit images.csv --labels 'tag_*' --multilabel --sensitive gender
       r2b audit adult.csv --label risk --sensitive sex --outcomes ordinal=low,middle,high
     """  # noqa: D301
-    wanted, below = _reports(given, "epsilon")
-    names = "epsilon", "largest", "max_disparity", "clusters", "outcomes"
-    epsilon, largest, limit, clusters, outcomes = taken(given, names).values()
-    draws = {**_draws(given), "clusters": clusters}
+    wanted, draws = _reports(given, "epsilon"), _draws(given)
     with _opened(data, given, wanted) as (writer, meter, source):
-        tags = tags_of(source.names, given)
+        scan, tags = Scan(source), tags_of(source.names, given)
         columns = columns_of(source, given)
         given["families"] = families_of(source.names, given)
-        source.check([("--clusters", [clusters] if clusters else [])])
-        scan = Scan(source)
+        outcomes = given.pop("outcomes")
         if outcomes:
-            classes = _classes(source, columns, given)
-            given["outcomes"] = outcomes_of(outcomes, classes)
+            given["outcomes"] = outcomes_of(outcomes, _classes(source, columns, given))
         if not tags:
-            found = scan.audit(**columns, **given, **draws, n_largest=largest)
-        elif wanted or clusters:
+            found = scan.audit(**columns, **given, **draws, n_largest=n_largest)
+        elif wanted or draws["clusters"]:
             problem = "An audit of tags has no report, and takes no clusters."
             remedy = "Use r2b debias, whose report has a part for each tag."
             raise ParameterError(problem, remedy=remedy)
         else:
-            each = {**given, **draws, "n_largest": largest}
-            for name in ("normalize", "clusters"):
-                del each[name]
-            found = r2b.audit(**rows_of_tags(source, columns, tags), **each)
+            del given["normalize"], draws["clusters"]
+            rows = rows_of_tags(source, columns, tags)
+            found = r2b.audit(**rows, **given, **draws, n_largest=n_largest)
         if wanted:
-            solving = {**given, "epsilon": epsilon, "progress": meter}
-            _write_reports(writer, wanted, [_facts(scan, columns, solving, draws, found, below)])
+            asked = {**given, "epsilon": epsilon, "progress": meter}
+            facts = _facts(scan, columns, asked, draws, found, suppress_below)
+            _write_reports(writer, wanted, [facts])
         writer.commit()
-    disparity = max((each.disparity for each in found.families), default=0.0)
-    within = limit is None or disparity <= limit
+    within = _within(max_disparity, [each.disparity for each in found.families])
     return Done(found.to_json() | {"data": source.name}, str(found), wanted, within)
 
 
 @group.command("debias", short_help="Make the closest labels in parity.")
 @argument("data")
 @takes(*options.ROLES, *options.TAGS, "epsilon", *options.BOUNDS, *options.GROUPS)
-@takes("new_table", "output_format")
+@takes("table.output", "output_format")
 @takes("form", "random_state", "key", "new_column", "certificate", *options.REPORTS, "force")
-@takes(*options.SOLVER, *options.READING, "max_unpacked", *options.PRINTING)
-def debias_command(data: str, output: str, **given: Any) -> Done:
+@takes(*options.SOLVER, *options.READING, *options.PRINTING)
+def debias_command(
+    data: str,
+    output: str,
+    output_format: str | None,
+    form: Any,
+    random_state: int,
+    key: tuple[str, ...],
+    new_column: str | None,
+    certificate: str | None,
+    suppress_below: int,
+    **given: Any,
+) -> Done:
     """Make the closest labels in parity, and write DATA with them in new columns.
 
     Rows keep their order and all other columns stay as they are. The certificate goes beside the
@@ -251,23 +245,18 @@ def debias_command(data: str, output: str, **given: Any) -> Done:
     """  # noqa: D301
     _refuse_two_on_output(output)
     piped = output == "-" or is_device(Path(output))
-    wanted, below = _reports(given)
-    names = "form", "output_format", "new_column", "random_state", "key", "certificate"
-    form, shape_name, new_column, random_state, keys, proof = taken(given, names).values()
-    drawn = form in ("round", "sample")
+    wanted, drawn = _reports(given), form in ("round", "sample")
     undrawn = not drawn and f"labels of the form {form!r} are not drawn"
     refuse_idle({"key": undrawn, "random_state": not wanted and undrawn})
-    reading = {"encoding": given["encoding"], "na": given["na"]}
-    proof = beside(output) if proof is None and not piped else proof
+    proof = beside(output) if certificate is None and not piped else certificate
     files = {"output": output, **({} if proof is None else {"certificate": proof}), **wanted}
     with ExitStack() as stack:
         opened = _opened(data, given, files, table=True, pipe=True)
         writer, meter, source = stack.enter_context(opened)
-        shape = shape_of(source, output, shape_name)
-        scan = Scan(source)
-        tags = tags_of(source.names, given)
+        shape = shape_of(source, output, output_format)
+        scan, tags = Scan(source), tags_of(source.names, given)
         columns = columns_of(source, given)
-        keys = tuple(named(source.names, keys))
+        keys = tuple(named(source.names, key))
         source.check([("--key", keys)])
         made = _made(scan, columns, given, tags, form, new_column, random_state, keys, meter)
         relabels = [each.relabel for each in made]
@@ -278,43 +267,31 @@ def debias_command(data: str, output: str, **given: Any) -> Done:
             target = f"{stack.enter_context(TemporaryDirectory())}/output.{shape}"
             aside = stack.enter_context(AtomicWriter())
         written = write_into(aside, source, relabel, target, str(shape))
-        meter.now("Measuring")
-        if drawn:
-            made = [replace(each, found=each.measured()) for each in made]
-        traces: list[dict[str, Any]] = [{}] * len(made)
-        if proof is not None:
-            meter.now("Checking")
-            how = reads_again(source, shape, reading["encoding"], reading["na"])
-            again = open_table(written, {**how, "sheet": None, "threads": given["threads"]})
-            asked = [(each.asked, command_line(), each.found) for each in made]
-            records = [
-                record_of(source, each.relabel, again, how, *told)
-                for each, told in zip(made, asked, strict=True)
-            ]
-            contents = [
-                record.content(each.fair) for record, each in zip(records, made, strict=True)
-            ]
-            writer.write(proof, encoded(tags_content(tags, contents) if tags else contents[0]))
-            traces = [_trace(each.fingerprints["labels"], output, proof) for each in records]
-        if wanted:
-            meter.now("Reporting")
-            facts = [
-                _facts(
-                    scan,
-                    each.columns,
-                    {**each.asked, "progress": meter},
-                    {"random_state": random_state},
-                    None,
-                    below,
-                    leaving=None if each.found is None else (form, each.found),
-                    form=form,
-                    trace=trace,
+        meter.now("Checking")
+        typed, threads, contents, facts = typed_reading(), given["threads"], [], []
+        how = reads_again(source, shape, typed.get("encoding", "utf-8"), typed.get("na", ()))
+        again = replace(FileSource.open(written, threads=threads, **how), spelled=True)
+        for each in made:
+            trace = {}
+            if proof is not None:
+                told = (each.asked, command_line(), each.found)
+                record = record_of(source, each.relabel, again, how, *told)
+                contents.append(record.content(each.fair))
+                trace = _trace(record.fingerprints["labels"], output, proof)
+            if wanted:
+                left = None if each.found is None else (form, each.found)
+                asked, draws = {**each.asked, "progress": meter}, {"random_state": random_state}
+                shown = {"leaving": left, "form": form, "trace": trace}
+                facts.append(
+                    _facts(scan, each.columns, asked, draws, None, suppress_below, **shown)
                 )
-                for each, trace in zip(made, traces, strict=True)
-            ]
+        if proof is not None:
+            writer.write(proof, encoded(tags_content(tags, contents) if tags else contents[0]))
+        if wanted:
             _write_reports(writer, wanted, facts, tags)
         if piped:
-            _copy(Path(written.root), output)
+            with open(written.root, "rb") as table, click.open_file(output, "wb") as pipe:
+                shutil.copyfileobj(table, pipe)
         writer.commit()
     return _debiased(made, tags, form, files)
 
@@ -337,52 +314,44 @@ class _Made:
     asked: dict[str, Any]
     fair: FairLabels
     relabel: Relabel
-    found: Realised | None = None
-
-    def measured(self) -> Realised:
-        """Measure the classes that are written."""
-        rows = self.fair.rows
-        assert isinstance(rows, TableRows)
-        return rows.measured(self.relabel, self.fair.certificate)
+    found: Realised | None
 
     def facts(self) -> dict[str, Any]:
         """Return what was found, for ``--json``."""
-        fair, proof, found = self.fair, self.fair.certificate, self.found
-        held = {"disparity": proof.disparity, "excess": proof.excess}
+        fair, proof = self.fair, self.fair.certificate
         # The disparity is that of the labels in the file; that of their probabilities is beside it.
-        numbers = {name: getattr(proof, name) for name in _NUMBERS}
-        if found is not None:
-            numbers |= {"disparity": found.disparity, "excess": found.excess}
+        held = proof if self.found is None else self.found
         return {
+            **_outcome(fair, self.relabel.form, self.relabel.names),
             "classes": fair.classes,
             "groups": fair.groups,
-            **numbers,
-            "probabilities": held,
-            "realised": None if found is None else found.to_json(),
+            **{name: getattr(proof, name) for name in _NUMBERS},
+            **{name: getattr(held, name) for name in _HELD},
+            "probabilities": {name: getattr(proof, name) for name in _HELD},
+            "realised": None if self.found is None else self.found.to_json(),
             "certificate": proof.to_json(),
         }
+
+
+def _outcome(fair: FairLabels | FairTags, form: str, columns: Sequence[str]) -> dict[str, Any]:
+    status = fair.status
+    said = {"status": status.value, "ok": status.ok, "advice": status.advice}
+    return {**said, "form": form, "columns": list(columns)}
 
 
 def _debiased(
     made: Sequence[_Made], tags: Sequence[str], form: str, files: Mapping[str, str]
 ) -> Done:
     """Say what a debiasing found: of tags, the worst of all, and what was found of each."""
-
-    def shared(fair: FairLabels | FairTags, columns: Sequence[str]) -> dict[str, Any]:
-        status = fair.status
-        said = {"status": status.value, "ok": status.ok, "advice": status.advice}
-        return {**said, "form": form, "columns": list(columns)}
-
-    each = [{**shared(one.fair, one.relabel.names), **one.facts()} for one in made]
-    fair, facts = made[0].fair, each[0]
-    text = summarize(fair, None if made[0].found is None else (form, made[0].found))
+    each, found = [one.facts() for one in made], made[0].found
     new = [name for one in made for name in one.relabel.names]
-    whole: FairLabels | FairTags = fair
+    whole: FairLabels | FairTags = made[0].fair
+    facts, text = each[0], summarize(made[0].fair, None if found is None else (form, found))
     if tags:
         whole = FairTags(np.array(tags), tuple(one.fair for one in made))
-        numbers = ("disparity_before", "disparity")
-        text, facts = str(whole), {name: max(one[name] for one in each) for name in numbers}
-        facts |= {**shared(whole, new), "tags": dict(zip(tags, each, strict=True))}
+        worst = {name: max(one[name] for one in each) for name in ("disparity_before", "disparity")}
+        tagged = dict(zip(tags, each, strict=True))
+        facts, text = {**_outcome(whole, form, new), **worst, "tags": tagged}, str(whole)
     status, advice = whole.status, as_typed(whole.status.advice)
     names = ", ".join(map(one_line, new[:4])) + (", ..." if len(new) > 4 else "")
     text = f"{text.replace(status.advice, advice)}\n  form              {form}: {names}"
@@ -403,44 +372,49 @@ def _made(
     meter: Meter,
 ) -> list[_Made]:
     """Solve for the label, or for each tag, and prepare new columns."""
-    source, seeds = scan.source, [random_state]
+    source, made = scan.source, list[_Made]()
     several = [{**columns, "label": tag} for tag in tags] or [columns]
     roles = [roles_of(source, **each) for each in several]
     classes = [read_classes(source, each, given["missing"]) for each in roles]
-    names: list[tuple[str, ...]]
-    if tags:
-        if form == "expand":
-            problem = "Rows are repeated for the classes of one label, and tags are several."
-            raise ParameterError(problem, remedy="Use `form=soft`, `form=round` or `form=sample`.")
+    if not tags:
+        asked, seeds = [options_of(source.names, given, classes[0])], [random_state]
+        names = [new_names(form, stem, roles[0], classes[0].values.tolist(), ordered=True)]
+    elif form == "expand":
+        problem = "Rows are repeated for the classes of one label, and tags are several."
+        raise ParameterError(problem, remedy="Use `form=soft`, `form=round` or `form=sample`.")
+    else:
         asked = options_by_tag(source.names, given, tags, classes)
         seeds = seeds_of(random_state, tags)
         names = [(f"{tag}_fair" if stem is None else f"{stem}_{tag}",) for tag in tags]
-    else:
-        asked = [options_of(source.names, given, classes[0])]
-        known = classes[0].values.tolist()
-        names = [new_names(form, stem, roles[0], known, ordered=True)]
     refuse_taken(tuple(name for each in names for name in each), source)
-    for own_roles, known_classes in zip(roles, classes, strict=True):
-        if form == "round" and own_roles.counted and len(known_classes) > 1000:  # else it is small
-            cells = len(source.tally(own_roles.attributes).count)
-            refuse_large_round(cells, len(known_classes))
-    found = []
     for each, own, new, seed in zip(several, asked, names, seeds, strict=True):
-        fair = scan.debias(**each, **own, progress=meter)
+        fair, found = scan.debias(**each, **own, progress=meter), None
         rows = fair.rows
         assert isinstance(rows, TableRows)
         meter.now("Preparing")
         relabel = rows.relabelled(fair.rule, form, new, seed, keys)
-        found.append(_Made(each, own, fair, relabel))
-    return found
+        if form in ("round", "sample"):
+            meter.now("Measuring")
+            found = rows.measured(relabel, fair.certificate)
+        made.append(_Made(each, own, fair, relabel, found))
+    return made
 
 
 @group.command("reweigh", short_help="Weigh rows so that groups are in parity.")
 @argument("data")
 @takes(*options.ROLES, "epsilon", "bound", *PARAMETERS, "max_weight", "representation")
-@takes(*options.GROUPS, "outcomes", "normalize", "new_table", "output_format", "weight_column")
-@takes("saved", "force", *options.SOLVER, *options.READING, "max_unpacked", *options.PRINTING)
-def reweigh_command(data: str, output: str, **given: Any) -> Done:
+@takes(*options.GROUPS, "outcomes", "normalize", "table.output", "output_format")
+@takes("weight.new_column", "save", "force", *options.SOLVER, *options.READING, *options.PRINTING)
+def reweigh_command(
+    data: str,
+    output: str,
+    output_format: str | None,
+    new_column: str,
+    save: str | None,
+    max_weight: float | None,
+    representation: tuple[str, ...],
+    **given: Any,
+) -> Done:
     """Find the row weights closest to 1 under which groups agree, and write DATA with them.
 
     Labels stay as they are. Every group keeps its total weight, or gets the share that
@@ -452,30 +426,38 @@ def reweigh_command(data: str, output: str, **given: Any) -> Done:
       r2b reweigh adult.csv --label income --sensitive sex --max-weight 3 -o weighted.parquet
       r2b reweigh adult.csv --label income --sensitive sex --representation equal -o w.csv.gz
     """  # noqa: D301
-    names = "output_format", "new_column", "save", "max_weight", "representation"
-    shape_name, new_column, saved, largest, shares = taken(given, names).values()
-    files = {name: path for name, path in (("output", output), ("rule", saved)) if path}
+    files = {"output": output, **({} if save is None else {"rule": save})}
     with _opened(data, given, files, table=True) as (writer, meter, source):
-        shape = shape_of(source, output, shape_name)
+        shape = shape_of(source, output, output_format)
         columns = columns_of(source, given)
         asked = options_of(source.names, given, _classes(source, columns, given))
-        asked |= {"max_weight": largest, "representation": shares_of(shares)}
+        asked |= {"max_weight": max_weight, "representation": shares_of(representation)}
         refuse_taken((new_column,), source)
         found = Scan(source).reweigh(**columns, **asked, progress=meter)
         meter.now("Writing")
         write_into(writer, source, found.rows.weigh(found.rule, new_column), output, str(shape))
-        if saved is not None:
-            writer.write(saved, json.dumps(found.to_json(), allow_nan=False).encode())
+        if save is not None:
+            writer.write(save, json.dumps(found.to_json(), allow_nan=False).encode())
         writer.commit()
     return Done(found.to_json() | {"files": files}, str(found), files, found.status.ok)
 
 
 @group.command("report", short_help="Report on the decisions of a model.")
 @argument("data")
-@takes("prediction", "true_label", "plain", "sensitive", "control", "weight", "asked_epsilon")
-@takes("confidence", *options.DRAWS, "max_disparity", "report_file", "purpose", "owner")
-@takes("suppress_below", "force", *options.READING, "max_unpacked", *options.PRINTING)
-def report_command(data: str, output: str, **given: Any) -> Done:
+@takes("prediction", "report.label", "plain", "sensitive_features", "control_features")
+@takes("sample_weight", "report.epsilon", "confidence", *options.DRAWS, "max_disparity")
+@takes("report.output", "purpose", "owner", "suppress_below", "force", *options.READING)
+@takes(*options.PRINTING)
+def report_command(
+    data: str,
+    output: str,
+    prediction: str,
+    label: str | None,
+    plain: str | None,
+    sample_weight: str | None,
+    max_disparity: float | None,
+    **given: Any,
+) -> Done:
     """Report on decisions about held-out rows, which DATA has in a column.
 
     The report shows who gets which decision, every criterion with what chance explains, accuracy by
@@ -491,55 +473,62 @@ def report_command(data: str, output: str, **given: Any) -> Done:
     from r2b.report import predictions_report, words
     from r2b.report.results import encoded as encoded_report
 
-    limit = given.pop("max_disparity")
+    draws = _draws(given)
     with _opened(data, given, {"report": output}) as (writer, meter, source):
-        taking = taken(given, ("prediction", "label", "plain", "weight"))
         attributes, controls = (
-            named(source.names, given.pop(each)) for each in ("sensitive", "control")
+            named(source.names, given.pop(each))
+            for each in ("sensitive_features", "control_features")
         )
         if not attributes:
-            raise ParameterError(
-                "No sensitive column is named.", remedy="Pass `sensitive=...`.", code="no-sensitive"
-            )
-        single = {f"--{name}": [each] for name, each in taking.items() if each is not None}
-        source.check([*single.items(), ("--sensitive", attributes), ("--control", controls)])
-        if taking["weight"] is not None:
-            source = source.with_numbers([taking["weight"]])
-        columns = {
-            name: None if each is None else source.columns([each])[each]
-            for name, each in taking.items()
+            raise no_sensitive("Pass `sensitive_features=...`.")
+        single = {
+            "--prediction": prediction,
+            "--label": label,
+            "--plain": plain,
+            "--weight": sample_weight,
         }
-        draws = _draws(given)
+        chosen = {typed: [name] for typed, name in single.items() if name is not None}
+        chosen |= {"--sensitive": attributes, "--control": controls}
+        source.check([*chosen.items()])
+        weights = [] if sample_weight is None else [sample_weight]
+        wanted = [name for names in chosen.values() for name in names]
+        found = source.with_numbers(weights).columns(wanted)
+        decisions, true, other, weight = (name and found[name] for name in single.values())
         meter.now("Reporting")
         report = predictions_report(
-            columns["prediction"],
-            columns["label"],
-            sensitive_features=source.columns(attributes),
-            control_features=source.columns(controls) if controls else None,
-            sample_weight=columns["weight"],
-            plain=columns["plain"],
-            label_name=taking["label"] or taking["prediction"],
+            decisions,
+            true,
+            sensitive_features={name: found[name] for name in attributes},
+            control_features={name: found[name] for name in controls} or None,
+            sample_weight=weight,
+            plain=other,
+            label_name=label or prediction,
             files=_files(source),
             command=command_line(),
             verify=command_line(),
-            of_model={"plain_name": f"the column {taking['plain']}"},
+            of_model={"plain_name": f"the column {plain}"},
             **draws,
             **given,
         )
         writer.write(output, encoded_report(report, output))
         writer.commit()
     facts = report.facts
-    disparity = max((each["disparity"] for each in facts["audit"]["families"]), default=0.0)
-    within = limit is None or disparity <= limit
-    return Done(facts, words.title(facts), {"report": output}, bool(within))
+    within = _within(max_disparity, [each["disparity"] for each in facts["audit"]["families"]])
+    return Done(facts, words.title(facts), {"report": output}, within)
 
 
 @group.command("frontier", short_help="Show what parity costs, epsilon by epsilon.")
 @argument("data")
 @takes(*options.ROLES, *options.TAGS, "epsilons", "points", *options.GROUPS, *options.BOUNDS)
-@takes(*options.SOLVER)
-@takes("output", "output_format", "force", *options.READING, "max_unpacked", *options.PRINTING)
-def frontier_command(data: str, output: str | None, **given: Any) -> Done:
+@takes(*options.SOLVER, "output", "output_format", "force", *options.READING, *options.PRINTING)
+def frontier_command(
+    data: str,
+    output: str | None,
+    output_format: str | None,
+    epsilons: tuple[str, ...],
+    points: int | None,
+    **given: Any,
+) -> Done:
     """Solve for several epsilons and show what each costs: squared distance and expected changes.
 
     \b
@@ -549,11 +538,10 @@ def frontier_command(data: str, output: str | None, **given: Any) -> Done:
       r2b frontier adult.csv --label education --sensitive sex,race --output cost.csv
       r2b frontier 'people/*.parquet' --label job --sensitive sex
     """  # noqa: D301
-    path = _path(given.pop("epsilons"), given.pop("points"))
-    shape_name = given.pop("output_format")
+    path = _path(epsilons, points)
     refuse_idle({"output_format": output is None and "no table is written"})
     with _opened(data, given, {"output": output}) as (writer, meter, source):
-        shape = None if output is None else format_for(output, shape_name)
+        shape = None if output is None else format_for(output, output_format)
         tags = tags_of(source.names, given)
         refuse_idle({"costs": bool(tags) and "changes of tags have no costs here"})
         columns = columns_of(source, given)
@@ -565,20 +553,19 @@ def frontier_command(data: str, output: str | None, **given: Any) -> Done:
             found = r2b.frontier(**rows_of_tags(source, columns, tags), **asked)
         else:
             found = Scan(source).frontier(**columns, **asked)
-        points = [asdict(point) for point in found]
+        each = [asdict(point) for point in found]
         if output is not None and shape is not None:
-            table = {name: [point[name] for point in points] for name in points[0]}
+            table = {name: [point[name] for point in each] for name in each[0]}
             writer.write(output, compress(table_of(table, shape), shape.compression))
             writer.commit()
     solved = all(point.solved for point in found)
-    return Done({"data": source.name, "points": points}, str(found), ok=solved)
+    return Done({"data": source.name, "points": each}, str(found), ok=solved)
 
 
 @group.command("verify", short_help="Check fair labels from the data alone.")
 @argument("output")
-@takes("certificate", "debiased", *options.CLAIMS, *options.READING, "max_unpacked")
-@takes(*options.PRINTING)
-def verify_command(output: str, **given: Any) -> Done:
+@takes("certificate", *options.CLAIMS, *options.READING, *options.PRINTING)
+def verify_command(output: str, certificate: str | None, **given: Any) -> Done:
     """Check the fair labels in OUTPUT from the data: the bounds, and that no labels are closer.
 
     No number in the certificate is trusted: it says what was asked for, and holds the prices, from
@@ -592,38 +579,26 @@ def verify_command(output: str, **given: Any) -> Done:
       r2b verify fair.csv --label education --sensitive sex --epsilon 0.01 --strict
       r2b verify labels.parquet --data adult.parquet --certificate labels.parquet.r2b.json
     """  # noqa: D301
-    certificate, label, epsilon = (given[name] for name in ("certificate", "label", "epsilon"))
-    typed = click.get_current_context().get_parameter_source
-    reading = {  # what is not typed is as the certificate says
-        name: value
-        for name, value in taken(given, options.READING).items()
-        if typed(name) is not ParameterSource.DEFAULT
+    families = families_of(named_in(given["sensitive_features"]), given, None)
+    lists = ("label", "sensitive_features", "control_features", "columns")
+    required: dict[str, Any] = {
+        name: named_in(each) if name in lists else each
+        for name, each in given.items()
+        if each not in (None, ())
     }
-    sensitive, control, columns = (given[name] for name in ("sensitive", "control", "columns"))
-    if epsilon or given["outcomes"]:
+    if given["epsilon"] or given["outcomes"]:
         fair: Any = r2b.load(certificate or beside(output))
         if isinstance(fair, FairTags):
             refuse_idle({"outcomes": "every tag is compared on its own"})
             compared = fair.names.tolist()
         else:
-            reading["outcomes"] = outcomes = outcomes_of(given["outcomes"], fair.schema.classes)
-            compared = fair.outcomes.tolist() if outcomes is None else list(outcomes.names)
-        reading["epsilon"] = per_class("--epsilon", epsilon, compared)
-    same = ("data", "bound", "missing", "small_groups", "min_group_size", "form", "strict")
+            required["outcomes"] = outcomes_of(given["outcomes"], fair.schema.classes)
+            asked = required["outcomes"]
+            compared = fair.outcomes.tolist() if asked is None else list(asked.names)
+        required["epsilon"] = per_class("--epsilon", given["epsilon"], compared)
+    required |= {"families": families, **typed_reading()}
     with Meter() as meter:
-        found = r2b.verify(
-            output,
-            certificate,
-            label=None if label is None else named_in([label]),
-            sensitive_features=named_in(sensitive) if sensitive else None,
-            control_features=named_in(control) if control else None,
-            sample_weight=given["weight"],
-            columns=named_in(columns) if columns else None,
-            families=families_of(named_in(sensitive), given, None),
-            watch=meter,
-            **{name: given[name] for name in same},
-            **reading,
-        )
+        found = r2b.verify(output, certificate, watch=meter, **required)
     return Done(found.to_json(), str(found), ok=found.ok, loud=not found.ok)
 
 
@@ -655,7 +630,7 @@ def list_command() -> Done:
 @click.argument("name", type=click.Choice(list(DATASETS)), metavar="NAME")
 @argument("output")
 @takes("output_format", "force", *options.PRINTING)
-def export_command(name: str, output: str, output_format: str | None, force: bool) -> Done | None:
+def export_command(name: str, output: str, output_format: str | None) -> Done | None:
     """Write the data set NAME to the file OUTPUT; - is standard output.
 
     \b
@@ -668,9 +643,10 @@ def export_command(name: str, output: str, output_format: str | None, force: boo
     table = r2b.datasets.load_adult()
     content = compress(table_of(table.columns, shape), shape.compression)
     if output == "-":
-        sys.stdout.buffer.write(content)
+        with click.open_file(output, "wb") as pipe:
+            pipe.write(content)
         return None
-    with AtomicWriter(force=force) as writer:
+    with AtomicWriter(force=click.get_current_context().meta["force"]) as writer:
         writer.write(output, content)
         writer.commit()
     columns = list(table.columns)
@@ -737,7 +713,7 @@ def serve_command(
 @contextlib.contextmanager
 def _opened(
     data: str,
-    given: dict[str, Any],
+    given: Mapping[str, Any],
     paths: Mapping[str, str | None],
     *,
     table: bool = False,
@@ -749,22 +725,23 @@ def _opened(
     where the data are one, and a ``pipe``.
     """
     with (
-        AtomicWriter(force=given.pop("force")) as writer,
+        AtomicWriter(force=click.get_current_context().meta["force"]) as writer,
         Meter() as meter,
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", NotSolvedWarning)  # the exit code and the status say it
-        source = open_table(data, given, meter)
+        source = open_table(data, meter, given.get("threads"))
         writer.keep = (*kept_files(source), *cost_files(given.get("costs")))
-        targets = [os.path.realpath(path) for path in paths.values() if path and path != "-"]
-        for name, path in paths.items():
-            if path is None or (path == "-" and pipe and name == "output"):
-                continue
+        written = {name: path for name, path in paths.items() if path is not None}
+        places = [os.path.realpath(path) for path in written.values() if path != "-"]
+        for name, path in written.items():
             if path == "-":
+                if pipe and name == "output":
+                    continue
                 problem = f"`{name}` names no file, and only tables of r2b debias go to a pipe."
                 raise ParameterError(problem, remedy="Pass the name of a file.", path=path)
             writer.check(path, folder=table and name == "output" and source.listing.many)
-            if targets.count(os.path.realpath(path)) > 1:
+            if places.count(os.path.realpath(path)) > 1:
                 problem = f"Two files would be written to {os.path.realpath(path)}."
                 raise ParameterError(problem, remedy="Give each a name of its own.", path=path)
         with on_lines(source):
@@ -773,6 +750,10 @@ def _opened(
 
 def _classes(source: FileSource, columns: dict[str, Any], given: dict[str, Any]) -> Vocabulary:
     return read_classes(source, roles_of(source, **columns), given["missing"])
+
+
+def _within(limit: float | None, disparities: Sequence[float]) -> bool:
+    return limit is None or max(disparities, default=0.0) <= limit
 
 
 def _files(source: Any) -> list[str]:
@@ -807,51 +788,27 @@ def _path(epsilons: tuple[str, ...], points: int | None) -> int | list[float]:
     )
 
 
-def _copy(written: Path, output: str) -> None:
-    """Send a table that is complete to standard output or to a device."""
-    with open(written, "rb") as table:
-        if output != "-":
-            with open(output, "wb") as device:
-                shutil.copyfileobj(table, device)
-            return
-        if sys.stdout.isatty() and b"\0" in table.read(4096):
-            raise ParameterError(
-                "The output is binary, and standard output is a terminal.",
-                remedy="Pass `output=...`, or send it to a pipe.",
-            )
-        table.seek(0)
-        shutil.copyfileobj(table, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
-
-
-def _reports(given: dict[str, Any], *only: str) -> tuple[dict[str, str], int]:
-    """Take the options of reports: where each goes, and which cells are hidden.
+def _reports(given: dict[str, Any], *only: str) -> dict[str, str]:
+    """Take the options that say where reports go.
 
     Raises
     ------
     ParameterError
         No report is asked for, but an option that only reports have.
     """
-    asked = taken(given, ("html", "markdown"))
+    asked = {name: given.pop(name) for name in ("html", "markdown")}
     wanted = {name: path for name, path in asked.items() if path}
     none = not wanted and "neither `html` nor `markdown` asks for a report"
     refuse_idle(dict.fromkeys(("suppress_below", *only), none))
-    return wanted, given.pop("suppress_below")
+    return wanted
 
 
 def _draws(given: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of draws, as :func:`r2b.audit` calls them."""
-    names = ("permutations", "bootstrap", "level", "random_state")
-    permutations, bootstrap, level, seed = taken(given, names).values()
-    nothing = not permutations and "nothing is drawn"
-    refuse_idle(
-        {
-            "level": not bootstrap and "there are no intervals",
-            "random_state": not bootstrap and nothing,
-        }
-    )
-    counts = {"n_permutations": permutations, "n_boot": bootstrap}
-    return {**counts, "level": level, "random_state": seed}
+    """Take the options of draws."""
+    nothing = not given["n_permutations"] and not given["n_boot"] and "nothing is drawn"
+    alone = not given["n_boot"] and "there are no intervals"
+    refuse_idle({"level": alone, "random_state": nothing})
+    return {name: given.pop(name) for name in (*options.DRAWS, "clusters") if name in given}
 
 
 def _facts(
@@ -930,8 +887,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     typed = list(sys.argv[1:] if arguments is None else arguments)
     main_thread = threading.current_thread() is threading.main_thread()
-    # SIGTERM cleans up like Ctrl-C; by default it would leave files half written.
-    before = signal.signal(signal.SIGTERM, _terminate) if main_thread else None
+    before = signal.getsignal(signal.SIGTERM)
+    if main_thread:  # cleans up like Ctrl-C; by default it would leave files half written
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.TERMINATED))
     try:
         if sys.stdout is None:
             raise click.UsageError("Standard output is closed. Send it to a file or to /dev/null")
@@ -940,20 +898,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         sys.stdout.flush()
         return code if isinstance(code, int) else Exit.DONE
+    except (SystemExit, click.exceptions.Exit) as ended:
+        return int((ended.code if isinstance(ended, SystemExit) else ended.exit_code) or 0)
     except BrokenPipeError:  # a reader such as head goes away early
         _give_up_output()
         return Exit.DONE
     except BaseException as error:
-        if "--debug" in typed and not isinstance(error, (SystemExit, click.exceptions.Exit)):
+        if "--debug" in typed:
             traceback.print_exc()
         return _failed(error, as_json="--json" in typed)
     finally:
-        if before is not None:
+        if main_thread:
             signal.signal(signal.SIGTERM, before)
-
-
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(Exit.TERMINATED)
 
 
 def _give_up_output() -> None:
@@ -965,10 +921,6 @@ def _give_up_output() -> None:
 def _failed(error: BaseException, *, as_json: bool) -> int:
     """Print an error that is not one of ours, and return the exit code."""
     kind, code, asked = type(error).__name__, Exit.WRONG_USE, None
-    if isinstance(error, click.exceptions.Exit):
-        return int(error.exit_code)
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else Exit.NOT_REACHED
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         click.echo("Stopped. Nothing was left half written.", err=True)
         return Exit.INTERRUPTED
@@ -980,14 +932,16 @@ def _failed(error: BaseException, *, as_json: bool) -> int:
         problem += "" if problem.endswith((".", "?", "?)")) else "."
         kind, asked = "UsageError", error.ctx
         remedy = "" if asked is None else f"See: {asked.command_path} --help"
-    elif isinstance(error, OSError) and error.filename is None:  # files are named, so it is ours
-        _give_up_output()
-        problem = f"Standard output cannot be written: {error.strerror or error}."
-        remedy, as_json = "Write to a file, or make room.", False
     elif isinstance(error, OSError):
-        name = one_line(str(error.filename))
-        problem = f"{name} cannot be used: {error.strerror or error}."
-        remedy = "Check the path and the disk."
+        what, remedy = (
+            f"{one_line(str(error.filename))} cannot be used",
+            "Check the path and the disk.",
+        )
+        if error.filename is None:  # files are named, so it is ours
+            _give_up_output()
+            what, remedy = "Standard output cannot be written", "Write to a file, or make room."
+            as_json = False
+        problem = f"{what}: {error.strerror or error}."
     else:
         problem = f"r2b failed: {kind}: {one_line(str(error))}."
         remedy = "This is a fault of r2b. Please report it, with what --debug prints."

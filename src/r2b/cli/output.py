@@ -32,18 +32,8 @@ class Exit(IntEnum):
     TERMINATED = 143
 
 
-_ALIASES = {
-    "y": "label",
-    "sensitive_features": "sensitive",
-    "control_features": "control",
-    "sample_weight": "weight",
-    "n_permutations": "permutations",
-    "n_boot": "bootstrap",
-    "n_largest": "largest",
-    "r2b.Continuous": "continuous",
-    "r2b.Membership": "membership",
-}
-"""Names of the library whose options have other names here."""
+_ALIASES = {"y": "label", "r2b.Continuous": "continuous", "r2b.Membership": "membership"}
+"""Names of the library that have an option of another name here."""
 
 _ROLES = {
     "y": "the label",

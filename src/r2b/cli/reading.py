@@ -21,10 +21,9 @@ from r2b._data.outcomes import Outcomes, read_outcomes
 from r2b._data.vocabulary import Vocabulary
 from r2b._files import did_you_mean
 from r2b._files.formats import as_text
-from r2b.cli.options import READING, ROLES
 from r2b.cli.output import spelled
 from r2b.engines.batch import numbers_of
-from r2b.engines.files import EMPTY, FileSource, PassProgress
+from r2b.engines.files import FileSource, PassProgress
 from r2b.engines.tables import roles_of
 from r2b.errors import InputError, ParameterError
 
@@ -36,9 +35,9 @@ def command_line() -> str:
     return spelled(shlex.join(["r2b", *click.get_current_context().obj]))
 
 
-def taken(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Take options out of those given."""
-    return {name: given.pop(name) for name in names}
+def typed_reading() -> dict[str, Any]:
+    """Return how files are to be read, as far as it was typed."""
+    return dict(click.get_current_context().meta.get("reading", {}))
 
 
 def refuse_idle(idle: dict[str, str | bool]) -> None:
@@ -50,14 +49,11 @@ def refuse_idle(idle: dict[str, str | bool]) -> None:
 
 
 def open_table(
-    data: Any, given: dict[str, Any], watch: Callable[[PassProgress], object] | None = None
+    data: Any, watch: Callable[[PassProgress], object] | None = None, threads: int | None = None
 ) -> FileSource:
     """Open a file, a folder, a pattern or standard input, with the options for reading."""
-    reading = taken(given, READING)
-    reading["na"] = tuple(reading["na"]) or EMPTY
-    source = FileSource.open(data, threads=given.get("threads"), **reading)
-    # numbers may be spelled as text in every format
-    return replace(source, watch=watch, spelled=True)
+    source = FileSource.open(data, threads=threads, progress=watch, **typed_reading())
+    return replace(source, spelled=True)  # numbers may be spelled as text in every format
 
 
 @contextmanager
@@ -67,13 +63,12 @@ def on_lines(source: FileSource) -> Iterator[None]:
         yield
     except InputError as error:
         row = error.facts.get("row")
-        if not isinstance(row, int) or row < 0:
+        if not isinstance(row, int) or row < 0 or "(line " in error.problem:
             raise
-        try:
+        line = ""
+        with suppress(IndexError, InputError):
             line = source.place(row).partition("(line ")[2].removesuffix(")")
-        except (IndexError, InputError):
-            line = ""
-        if not line or "(line " in error.problem:
+        if not line:
             raise
         problem = f"{error.problem} Row {row} is on line {line}."
         raise error.changed(problem=problem, line=int(line)) from error
@@ -87,36 +82,32 @@ def columns_of(source: FileSource, given: dict[str, Any]) -> dict[str, Any]:
     ParameterError
         A column is not in the table, or has two roles.
     """
-    role = taken(given, ROLES)
-    names, label = source.names, role["label"]
-    labels = [label] if label is not None else named(names, role["label_columns"], patterns=True)
+    names, label, weight = source.names, given.pop("label"), given.pop("sample_weight")
+    several = named(names, given.pop("label_columns"), patterns=True)
     categories, numbers, controls = (
-        named(names, role[each]) for each in ("sensitive", "continuous", "control")
+        named(names, given.pop(each))
+        for each in ("sensitive_features", "continuous", "control_features")
     )
-    members = [_membership(names, each) for each in role["membership"]]
-    if (label is None) == (not role["label_columns"]):
+    members = [_membership(names, each) for each in given.pop("membership")]
+    if (label is None) == (not several):
         raise _no_label("There must be either a label or columns of probabilities.")
-    if label is not None and label not in names and set(named_in([label])) <= set(names):
+    if label is not None and label not in names and {*named_in([label])} <= {*names}:
         problem = f"--label names several columns: {label!r}."
         raise _no_label(problem, f"For probabilities pass `label_columns={label!r}`.")
     if not (categories or numbers or members):
-        raise ParameterError(
-            "No sensitive column is named.",
-            remedy="Pass `sensitive=...`, `continuous=...` or `membership=...`.",
-            code="no-sensitive",
-        )
+        raise no_sensitive("Pass `sensitive_features=...`, `continuous=...` or `membership=...`.")
     source.check(
         [
-            ("--label-columns" if label is None else "--label", labels),
+            ("--label-columns" if label is None else "--label", several or [label]),
             ("--sensitive", categories),
             ("--continuous", numbers),
             *(("--membership", columns) for _, columns in members),
             ("--control", controls),
-            ("--weight", [] if role["weight"] is None else [role["weight"]]),
+            ("--weight", [] if weight is None else [weight]),
         ]
     )
-    if label is None and len(labels) < 2:
-        raise _no_label(f"--label-columns names one column, {labels[0]!r}, and not one per class.")
+    if len(several) == 1:
+        raise _no_label(f"--label-columns names one column, {several[0]!r}, and not one per class.")
     classes = label is not None and "list" not in str(source.kind_of(label))
     refuse_idle(
         {
@@ -125,17 +116,18 @@ def columns_of(source: FileSource, given: dict[str, Any]) -> dict[str, Any]:
             "absent": not controls and "no control column is named",
         }
     )
-    attributes = [
-        *categories,
-        *map(Continuous, numbers),
-        *(Membership(columns, name=name) for name, columns in members),
-    ]
+    uncertain = (Membership(columns, name=name) for name, columns in members)
     return {
-        "label": labels if label is None else label,
-        "sensitive_features": attributes,
+        "label": several or label,
+        "sensitive_features": [*categories, *map(Continuous, numbers), *uncertain],
         "control_features": controls or None,
-        "sample_weight": role["weight"],
+        "sample_weight": weight,
     }
+
+
+def no_sensitive(remedy: str) -> ParameterError:
+    """Return the error for a command that names no sensitive column."""
+    return ParameterError("No sensitive column is named.", remedy=remedy, code="no-sensitive")
 
 
 def _no_label(
@@ -193,14 +185,14 @@ def options_by_tag(
     names: Sequence[str], given: dict[str, Any], tags: Sequence[str], vocabularies: list[Vocabulary]
 ) -> list[dict[str, Any]]:
     """Return the options of each tag; the share of rows that have it is bounded."""
-    epsilons = per_class("--epsilon", given["epsilon"] or ["0"], tags)
-    limits = epsilons if isinstance(epsilons, dict) else dict.fromkeys(tags, epsilons)
+    limits = per_class("--epsilon", given["epsilon"] or ["0"], tags)
     found = []
     for tag, vocabulary in zip(tags, vocabularies, strict=True):
         values = vocabulary.values.tolist()
         _refuse_no_tag(tag, values)
         own = options_of(names, {**given, "epsilon": ()}, vocabulary)
-        found.append({**own, "epsilon": {values[-1]: limits.get(tag, math.inf)}})
+        limit = limits.get(tag, math.inf) if isinstance(limits, dict) else limits
+        found.append({**own, "epsilon": {values[-1]: limit}})
     return found
 
 
@@ -209,10 +201,8 @@ def named(names: Sequence[str], given: Sequence[str], *, patterns: bool = False)
     found: list[str] = []
     for each in given:
         for name in [each] if each in names else named_in([each]):
-            if patterns and name not in names:
-                found += [known for known in names if fnmatchcase(known, name)] or [name]
-            else:
-                found.append(name)
+            alike = [known for known in names if patterns and fnmatchcase(known, name)]
+            found += [name] if name in names else alike or [name]
     return list(dict.fromkeys(found))
 
 
@@ -264,9 +254,7 @@ def per_class(option: str, given: Sequence[str], classes: Sequence[Any] | None) 
     >>> per_class("--epsilon", ["0.1", "a=0.2"], ["a", "b"])
     {'a': 0.2, 'b': 0.1}
     """
-    known = _by_text(classes or (), option)
-    by_class: dict[Any, float] = {}
-    others: list[float] = []
+    known, by_class, others = _by_text(classes or ()), dict[Any, float](), list[float]()
     for text in given:
         name, equals, number = text.rpartition("=")
         value = math.nan
@@ -282,11 +270,10 @@ def per_class(option: str, given: Sequence[str], classes: Sequence[Any] | None) 
         elif classes is None or name in known:
             by_class[known.get(name, name)] = value
         else:
-            listed = ", ".join(map(repr, list(known)[:10]))
-            more = ", ..." if len(known) > 10 else ""
+            listed = ", ".join(map(repr, list(known)[:10])) + ", ..." * (len(known) > 10)
             raise ParameterError(
                 f"{option} names {name!r}, which is not a class.",
-                remedy=did_you_mean(name, list(known)) or f"The classes are {listed}{more}.",
+                remedy=did_you_mean(name, list(known)) or f"The classes are {listed}.",
                 code="unknown-class",
                 class_name=name,
             )
@@ -295,18 +282,17 @@ def per_class(option: str, given: Sequence[str], classes: Sequence[Any] | None) 
     return {name: by_class.get(name, others[0]) for name in classes or by_class}
 
 
-def _by_text(classes: Sequence[Any], what: str) -> dict[str, Any]:
+def _by_text(classes: Sequence[Any]) -> dict[str, Any]:
     """Return classes by the text that names them in a file."""
-    return {as_text([value], what)[0]: value for value in classes}
+    return dict(zip(as_text(list(classes), "classes"), classes, strict=True))
 
 
 def outcomes_of(given: Sequence[str], vocabulary: Vocabulary) -> Outcomes | None:
     """Read ``--outcomes``: an order of the classes, or which of them each outcome counts."""
     labels = vocabulary.values.tolist()
+    known, asked = _by_text(labels), dict[str, Any]()
     if not given or tuple(given) == ("ordinal",):
-        asked: Any = given[0] if given else None
-        return read_outcomes(asked, labels, vocabulary)
-    known, asked = _by_text(labels, "classes"), {}
+        return read_outcomes(given[0] if given else None, labels, vocabulary)
     ways = "'ordinal=low,middle,high', or a name and classes for each outcome, such as "
     for text in given:
         name, classes = _assigned("outcomes", text, f"{ways}'degree=Bachelors,Masters'")
@@ -333,8 +319,8 @@ def options_of(
             words = given[name]
             plain = len(words) == 1 and "=" not in words[0]
             asked[name] = words[0] if plain else per_class(f"--{name}", words, classes)
-    if "costs" in given:
-        asked["costs"] = None if given["costs"] is None else _costs(given["costs"], labels)
+    if given.get("costs") is not None:
+        asked["costs"] = _costs(given["costs"], labels)
     return asked
 
 
@@ -357,7 +343,7 @@ def cost_files(costs: str | None) -> tuple[str, ...]:
 
 def _costs(given: str, classes: Sequence[Any]) -> Any:
     """Read an order of the classes, or a table of costs with a row and a column per class."""
-    known = _by_text(classes, "classes")
+    known = _by_text(classes)
     word, equals, order = given.partition("=")
     if word == "ordinal":
         return {word: [known.get(name, name) for name in named_in([order])]} if equals else word
@@ -365,19 +351,12 @@ def _costs(given: str, classes: Sequence[Any]) -> Any:
     table = source.columns(source.names)
     first, *columns = source.names
     rows = as_text(table[first], first)
-    for where, found in (("columns", columns), ("rows", rows)):
-        odd = sorted(set(names) ^ set(found)) + [name for name in found if found.count(name) > 1]
-        if odd:
-            raise InputError(
-                f"The {where} of {source.name} are not the classes: {odd[0]!r} is only in one of "
-                "them, or there twice.",
-                remedy="Name every class once as a row and as a column: "
-                f"{', '.join(map(repr, names[:10]))}.",
-                path=given,
-                value=odd[0],
-            )
-    costs = [
-        numbers_of(table[name], name).to_numpy(zero_copy_only=False).astype(np.float64)
-        for name in names
-    ]
+    if not sorted(names) == sorted(rows) == sorted(columns):
+        raise InputError(
+            f"The rows and columns of {source.name} are not the classes.",
+            remedy="Name every class once as a row and as a column: "
+            f"{', '.join(map(repr, names[:10]))}.",
+            path=given,
+        )
+    costs = [np.asarray(numbers_of(table[name], name), np.float64) for name in names]
     return np.column_stack(costs)[[rows.index(name) for name in names]]
