@@ -453,7 +453,7 @@ def _alike(fair: FairRows, weight: Floats) -> tuple[Floats, Array, Floats, Float
         return np.asarray(data.labels.array, np.float64), data.cells.codes, weight, x, slice(None)
     pairs, place = np.unique(joint_codes(data), return_inverse=True)
     cells, classes = np.divmod(pairs.astype(np.intp), data.n_classes)
-    x = np.asarray(fair.answers(cells, classes))
+    x = np.asarray(fair.response.of_classes(classes, cells))
     mass = np.bincount(place, weight).astype(np.float64)
     return np.eye(data.n_classes)[classes], cells, mass, x, place
 
