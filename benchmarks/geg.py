@@ -11,7 +11,6 @@ Writes JSON, from which ``scripts/make_models_page.py`` writes a part of docs/mo
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 import warnings
@@ -23,6 +22,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
+from benchmarks.measure import write_rows
 from r2b.sklearn import ParityPostprocessor
 
 RESULTS = Path(__file__).resolve().parent / "results" / "geg.json"
@@ -119,8 +119,7 @@ def main(arguments: list[str] | None = None) -> int:
     rows: list[dict[str, Any]] = []
     for name in options.tables:
         rows += run(options.folder, name)
-        lines = ",\n  ".join(json.dumps(row) for row in rows)
-        options.output.write_text(f'{{"rows": [\n  {lines}\n]}}\n', encoding="utf-8")
+        write_rows(options.output, {}, rows)
     return 0
 
 

@@ -10,18 +10,15 @@ in every way that applies to it, and measured on rows that it has not seen. Writ
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
-from math import sqrt
+from functools import partial
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
-
-import numpy as np
 
 from benchmarks.learners_cases import (
     N_CLASSES,
@@ -32,6 +29,8 @@ from benchmarks.learners_cases import (
     split_of,
     trained,
 )
+from benchmarks.measure import versions, write_rows
+from experiments.tables import cell_of, grouped, markdown
 
 RESULTS = Path(__file__).resolve().parent / "results" / "learners.json"
 BIASES = (0.5, 0.0)
@@ -40,112 +39,50 @@ LIBRARIES = ("r2b", "numpy", "scikit-learn", "lightgbm")
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Task:
-    """One learner on one split, trained in all ways."""
-
-    learner: str
-    p: float
-    seed: int
-
-
-def run(task: Task) -> list[Row]:
-    """Measure one task, on one thread: tasks run beside each other."""
+def run(task: tuple[str, float, int]) -> list[Row]:
+    """Measure one learner on one split in all ways, on one thread: tasks run beside each other."""
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
-    learner = next(one for one in learners() if one.name == task.learner)
-    split = split_of(task.p, task.seed)
+    name, p, seed = task
+    learner = next(one for one in learners() if one.name == name)
+    split = split_of(p, seed)
     rows = []
     with threadpool_limits(1), warnings.catch_warnings():
         # ten epochs are what this benchmark gives the networks
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for way in learner.ways if task.p else learner.few_ways:
-            found = measured(lambda way=way: trained(learner, way, split), split)  # type: ignore[misc]
-            rows.append(
-                {
-                    "learner": learner.name,
-                    "way": way,
-                    "auto": way == learner.own,
-                    "p": task.p,
-                    **asdict(found),
-                }
-            )
+        for way in learner.ways if p else learner.few_ways:
+            found = measured(partial(trained, learner, way, split), split)
+            rows.append({"p": p, "learner": name, "way": way, "auto": way == learner.own, **found})
     return rows
 
 
-def gathered(rows: Iterable[Row]) -> list[Row]:
+def gather(rows: Iterable[Row]) -> list[Row]:
     """Join the splits of one learner, way and bias: a list per measure, in their order."""
-    together: dict[tuple[Any, ...], Row] = {}
-    for row in rows:
-        key = tuple(row[name] for name in ("p", "learner", "way"))
-        if key not in together:
-            together[key] = {
-                "p": row["p"],
-                "learner": row["learner"],
-                "way": row["way"],
-                "auto": row["auto"],
-                **{m: [] for m in MEASURES},
-            }
-        for name in MEASURES:
-            together[key][name].append(round(row[name], 5))
-    return list(together.values())
-
-
-def mean_and_half_width(values: list[float], level: float = 0.99) -> tuple[float, float]:
-    """Return the mean over splits and half of its interval by Student's t.
-
-    Examples
-    --------
-    >>> mean_and_half_width([1.0, 1.0, 1.0])
-    (1.0, 0.0)
-    """
-    from scipy.stats import t
-
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
-    return float(np.mean(values)), float(t.ppf(0.5 + level / 2, len(values) - 1)) * spread / sqrt(
-        len(values)
-    )
-
-
-def table(rows: Iterable[Row], p: float) -> list[str]:
-    """Write the rows of one bias as a table in Markdown, in percent."""
-    lines = [
-        "| learner | trained on | probability parity | by chance "
-        "| hard parity | accuracy | CPU seconds |",
-        "| --- " * 7 + "|",
+    together = grouped(rows, "p", "learner", "way", "auto")
+    return [
+        {
+            **{name: found[0][name] for name in ("p", "learner", "way", "auto")},
+            **{name: [round(row[name], 5) for row in found] for name in MEASURES},
+        }
+        for found in together.values()
     ]
-    before = None
-    for row in rows:
-        if row["p"] != p:
-            continue
+
+
+def table(rows: Iterable[Row], p: float) -> str:
+    """Write the rows of one bias as a table in Markdown, in percent."""
+    body, before = [], None
+    for row in (row for row in rows if row["p"] == p):
         name = row["learner"] if row["learner"] != before else ""
         before = row["learner"]
-        cells = [
-            f"{100 * mean:.1f} ± {100 * half:.1f}"
-            for mean, half in (
-                mean_and_half_width(row[m]) for m in ("probability", "hard", "accuracy")
-            )
-        ]
-        chance, seconds = np.mean(row["chance"]), np.mean(row["fit_seconds"])
         way = f"**{row['way']}**" if row["auto"] else row["way"]
-        lines.append(
-            f"| {name} | {way} | {cells[0]} | {100 * chance:.1f} "
-            f"| {cells[1]} | {cells[2]} | {seconds:.1f} |"
+        parity, hard, accuracy = (
+            cell_of(row[measure]).text() for measure in ("probability", "hard", "accuracy")
         )
-    return lines
-
-
-def write(path: Path, rows: list[Row]) -> None:
-    """Write the figures and the settings, one line per row."""
-    X, y, _ = adult()
-    data = {"rows": len(y), "features": X.shape[1], "classes": N_CLASSES, "test_share": TEST_SHARE}
-    head = {"format": 1, "data": data, "versions": {name: version(name) for name in LIBRARIES}}
-    body = ",\n  ".join(json.dumps(row) for row in rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        json.dumps(head, indent=1)[:-2] + f',\n "rows": [\n  {body}\n ]\n}}\n', encoding="utf-8"
-    )
+        chance, seconds = f"{100 * fmean(row['chance']):.1f}", f"{fmean(row['fit_seconds']):.1f}"
+        body.append([name, way, parity, chance, hard, accuracy, seconds])
+    head = ["learner", "trained on", "probability parity", "by chance", "hard parity", "accuracy"]
+    return markdown([*head, "CPU seconds"], body)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -164,23 +101,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     names = options.only or [one.name for one in learners()]
-    tasks = [
-        Task(name, p, seed) for p in BIASES for name in names for seed in range(options.splits)
-    ]
+    tasks = list(product(names, BIASES, range(options.splits)))
+    X, y, _ = adult()
+    data = {"rows": len(y), "features": X.shape[1], "classes": N_CLASSES, "test_share": TEST_SHARE}
+    head = {"format": 1, "data": data, "versions": versions(*LIBRARIES)}
     begun = time.perf_counter()
     found: list[Row] = []
     with ProcessPoolExecutor(options.workers) as pool:
-        for task, rows in zip(tasks, pool.map(run, tasks), strict=True):
+        for (name, p, seed), rows in zip(tasks, pool.map(run, tasks), strict=True):
             found += rows
-            print(
-                f"{time.perf_counter() - begun:6.0f} s  {task.learner}, "
-                f"p = {task.p:g}, split {task.seed}",
-                flush=True,
-            )
-            write(options.output, gathered(found))
-    rows = gathered(found)
+            taken = time.perf_counter() - begun
+            print(f"{taken:6.0f} s  {name}, p = {p:g}, split {seed}", flush=True)
+            write_rows(options.output, head, gather(found))
     for p in BIASES:
-        print(f"\np = {p:g}", *table(rows, p), sep="\n")
+        print(f"\np = {p:g}", table(gather(found), p), sep="\n")
     return 0
 
 

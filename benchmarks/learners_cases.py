@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -34,14 +34,7 @@ class Split:
 
     def head(self, n_rows: int) -> Split:
         """Keep the first training rows only; they are in random order already."""
-        return Split(
-            self.X[:n_rows],
-            self.y[:n_rows],
-            self.sex[:n_rows],
-            self.X_test,
-            self.y_test,
-            self.sex_test,
-        )
+        return replace(self, X=self.X[:n_rows], y=self.y[:n_rows], sex=self.sex[:n_rows])
 
 
 @cache
@@ -67,23 +60,11 @@ def split_of(p: float, seed: int) -> Split:
     return Split(X[train], y[train], sex[train], X[test], y[test], sex[test])
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What one model shows on the test rows."""
-
-    probability: float
-    hard: float
-    accuracy: float
-    ties_at_random: float
-    chance: float
-    fit_seconds: float
-
-
 Predictor = Callable[[Array], tuple[Array, Array]]
 """From features to probabilities, and the classes of their columns."""
 
 
-def measured(train: Callable[[], Predictor], split: Split) -> Measured:
+def measured(train: Callable[[], Predictor], split: Split) -> dict[str, float]:
     """Train, predict, and compare with the test rows.
 
     Ties go to the first class, as in scikit-learn's kNN; or to any of them.
@@ -97,14 +78,14 @@ def measured(train: Callable[[], Predictor], split: Split) -> Measured:
     scores[:, known] = given
     decided = classes[scores.argmax(axis=1)]  # the decision of a model, not a label to train on
     groups = {"sensitive_features": split.sex_test}
-    return Measured(
-        probability=demographic_parity_difference(scores, **groups),
-        hard=demographic_parity_difference(decided, **groups),
-        accuracy=float((decided == split.y_test).mean()),
-        ties_at_random=top_k_accuracy(split.y_test, scores, classes=classes).value,
-        chance=sampling_level(scores, n_permutations=PERMUTATIONS, **groups).mean,
-        fit_seconds=seconds,
-    )
+    return {
+        "probability": demographic_parity_difference(scores, **groups),
+        "hard": demographic_parity_difference(decided, **groups),
+        "accuracy": float((decided == split.y_test).mean()),
+        "ties_at_random": top_k_accuracy(split.y_test, scores, classes=classes).value,
+        "chance": sampling_level(scores, n_permutations=PERMUTATIONS, **groups).mean,
+        "fit_seconds": seconds,
+    }
 
 
 @dataclass(frozen=True)
@@ -199,56 +180,31 @@ def learners() -> tuple[Learner, ...]:
     from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
     from sklearn.neural_network import MLPClassifier, MLPRegressor
 
-    def regression() -> Any:
-        return LogisticRegression(tol=1e-3, max_iter=300)
-
-    def forest() -> Any:
-        return RandomForestClassifier(50, max_depth=5, max_samples=0.25, random_state=0)
+    trees = {"max_depth": 5, "max_samples": 0.25, "random_state": 0}
+    steps = {"learning_rate": 0.2, "max_leaf_nodes": 15, "max_iter": ROUNDS, "random_state": 0}
+    layers = {"hidden_layer_sizes": (64,), "batch_size": 256, "max_iter": 10}
+    layers |= {"tol": 0, "random_state": 0}
+    light = {"n_estimators": ROUNDS, "n_jobs": 1, "verbosity": -1, **BOOSTING}
 
     def forest_per_class() -> Any:
-        return MultiOutputRegressor(
-            RandomForestRegressor(10, max_depth=5, max_samples=0.25, random_state=0)
-        )
+        return MultiOutputRegressor(RandomForestRegressor(10, **trees))
 
-    def boosting() -> Any:
-        return HistGradientBoostingClassifier(
-            max_iter=ROUNDS, learning_rate=0.2, max_leaf_nodes=15, random_state=0
-        )
+    def on_classes(kind: type, own: str = "expand", **options: Any) -> dict[str, Callable[[], Any]]:
+        return dict.fromkeys((own, "expand", "sample", "round"), partial(kind, **options))
 
-    def boosting_per_class() -> Any:
-        return HistGradientBoostingRegressor(
-            max_iter=ROUNDS, learning_rate=0.2, max_leaf_nodes=15, random_state=0
-        )
-
-    def network() -> Any:
-        return MLPClassifier(
-            hidden_layer_sizes=(64,), batch_size=256, max_iter=10, tol=0, random_state=0
-        )
-
-    def network_on_soft() -> Any:
-        return MLPRegressor(
-            hidden_layer_sizes=(64,), batch_size=256, max_iter=10, tol=0, random_state=0
-        )
-
-    def lightgbm() -> Any:
-        return LGBMClassifier(n_estimators=ROUNDS, n_jobs=1, verbosity=-1, **BOOSTING)
-
-    def any_of(make: Callable[[], Any], own: str = "expand") -> dict[str, Callable[[], Any]]:
-        return dict.fromkeys((own, "expand", "sample", "round"), make)
-
+    boosting = on_classes(HistGradientBoostingClassifier, "round", **steps)
+    neighbours = {"sample": KNeighborsClassifier, "round": KNeighborsClassifier}
     return (
-        Learner("logistic regression", any_of(regression)),
+        Learner("logistic regression", on_classes(LogisticRegression, tol=1e-3, max_iter=300)),
         Learner("random forest, one per class", {"soft": forest_per_class}),
-        Learner("random forest", any_of(forest)),
-        Learner("gradient boosting", {**any_of(boosting, "round"), "soft": boosting_per_class}),
+        Learner("random forest", on_classes(RandomForestClassifier, n_estimators=50, **trees)),
         Learner(
-            "kNN",
-            {
-                "sample": KNeighborsClassifier,
-                "round": KNeighborsClassifier,
-                "soft": KNeighborsRegressor,
-            },
+            "gradient boosting",
+            {**boosting, "soft": partial(HistGradientBoostingRegressor, **steps)},
         ),
-        Learner("MLP", {**any_of(network), "soft": network_on_soft}),
-        Learner("LightGBM", {**any_of(lightgbm, "round"), "soft": boosted}),
+        Learner("kNN", {**neighbours, "soft": KNeighborsRegressor}),
+        Learner(
+            "MLP", {**on_classes(MLPClassifier, **layers), "soft": partial(MLPRegressor, **layers)}
+        ),
+        Learner("LightGBM", {**on_classes(LGBMClassifier, "round", **light), "soft": boosted}),
     )

@@ -1,13 +1,14 @@
-"""How things are measured: least times of interleaved calls, peak memory, versions."""
+"""How things are measured and written: least times of interleaved calls, peak memory, versions, rows."""
 
 from __future__ import annotations
 
 import gc
 import importlib.metadata
+import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,25 @@ def least_times(
     return best
 
 
+def write_rows(path: Path, head: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write figures and settings as JSON, one line per row."""
+    text = json.dumps({**head, "rows": None}, indent=1)
+    body = ",\n  ".join(json.dumps(row) for row in rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.replace("null\n}", f"[\n  {body}\n ]\n}}\n"), encoding="utf-8")
+
+
+def versions(*libraries: str) -> dict[str, str | None]:
+    """Return the versions of libraries; None for one that is not installed."""
+    found: dict[str, str | None] = {}
+    for name in libraries:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
 def high_water() -> int:
     """Return the peak of this process's resident memory in bytes (Linux)."""
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -49,17 +69,11 @@ def high_water() -> int:
 
 def environment() -> dict[str, Any]:
     """Return versions and the number of cores; nothing that names the machine."""
-    found: dict[str, str | None] = {}
-    for name in LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = None
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "python": platform.python_version(),
         "machine": platform.machine(),
         "system": platform.system(),
         "cores": cores,
-        "versions": found,
+        "versions": versions(*LIBRARIES),
     }

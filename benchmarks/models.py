@@ -18,12 +18,14 @@ import warnings
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import versions, write_rows
 from benchmarks.models_cases import (
     TABLES,
     TEST_SHARE,
@@ -35,9 +37,11 @@ from benchmarks.models_cases import (
 )
 from benchmarks.models_judge import Row, extremes, verdicts
 from benchmarks.models_methods import Answer, NoAnswer, methods
+from experiments.tables import grouped
 from r2b.metrics import demographic_parity_difference
 from r2b.metrics.chance import sampling_level
 
+KEYS = ("table", "learner", "method")
 RESULTS = Path(__file__).resolve().parent / "results" / "models.json"
 MEASURES = (
     "probabilities",
@@ -61,7 +65,7 @@ class Task:
     split: int
     rows: int
     paths: dict[str, Any] = field(default_factory=dict)
-    only: tuple[str, ...] = ()
+    only: tuple[str, ...] = ("",)
 
 
 def run(task: Task) -> list[Row]:
@@ -70,14 +74,14 @@ def run(task: Task) -> list[Row]:
 
     split = split_of(TABLES[task.table](), task.rows, task.split)
     learner, found = learners()[task.learner](), []
+    head = {"table": task.table, "learner": task.learner, "split": task.split}
     Remembered.known.clear()
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # convergence of small learners, and what rivals warn of
         for name, method in methods(len(split.classes), **task.paths).items():
-            if task.only and not any(name.startswith(one) for one in task.only):
+            if not name.startswith(task.only):
                 continue
             Remembered.charged, begun = 0.0, processor_seconds()
-            head = {"table": task.table, "learner": task.learner, "split": task.split}
             try:
                 answers = method(learner, split)
             except NoAnswer as reason:
@@ -122,48 +126,39 @@ def chance(predictions: Any, split: Split) -> float:
         ).mean
     _, first, place = np.unique(split.clusters_test, return_index=True, return_inverse=True)
     rng, of_cluster = np.random.default_rng(0), split.groups_test[first]
-    found = [
-        demographic_parity_difference(
-            predictions, sensitive_features=rng.permutation(of_cluster)[place]
-        )
-        for _ in range(PERMUTATIONS)
-    ]
-    return float(np.mean(found))
+    drawn = (rng.permutation(of_cluster)[place] for _ in range(PERMUTATIONS))
+    return fmean(
+        demographic_parity_difference(predictions, sensitive_features=groups) for groups in drawn
+    )
 
 
 def gathered(rows: Iterable[Row]) -> list[Row]:
     """Join the splits of one table, learner and method: a list per measure, in their order."""
-    together: dict[tuple[str, ...], Row] = {}
-    for row in sorted(rows, key=lambda row: row["split"]):
-        key = row["table"], row["learner"], row["method"]
-        into = together.setdefault(
-            key, {"table": key[0], "learner": key[1], "method": key[2], "splits": []}
-        )
-        if "status" in row:
-            into["status"] = row["status"]
-            continue
-        into["splits"].append(row["split"])
-        for name in MEASURES:
-            if name in row:
-                into.setdefault(name, []).append(round(row[name], 5))
-    return list(together.values())
+    joined = []
+    for key, found in grouped(sorted(rows, key=lambda row: row["split"]), *KEYS).items():
+        answered = [row for row in found if "status" not in row]
+        said = [{"status": row["status"]} for row in found if "status" in row]
+        measures = {
+            name: [round(row[name], 5) for row in answered]
+            for name in MEASURES
+            if any(name in row for row in answered)
+        }
+        splits = [row["split"] for row in answered]
+        head = dict(zip(KEYS, key, strict=True))
+        joined.append({**head, "splits": splits, **measures, **(said[-1] if said else {})})
+    return joined
 
 
 def apart(rows: Iterable[Row]) -> list[Row]:
     """Take gathered rows apart again."""
     found = []
     for row in rows:
-        head = {name: row[name] for name in ("table", "learner", "method")}
+        head = {name: row[name] for name in KEYS}
         if not row["splits"]:
             found.append({**head, "split": 0, "status": row["status"]})
         for place, split in enumerate(row["splits"]):
-            found.append(
-                {
-                    **head,
-                    "split": split,
-                    **{name: row[name][place] for name in MEASURES if name in row},
-                }
-            )
+            measures = {name: row[name][place] for name in MEASURES if name in row}
+            found.append({**head, "split": split, **measures})
     return found
 
 
@@ -174,38 +169,27 @@ def write(
     options: argparse.Namespace,
     left_out: dict[str, str],
 ) -> None:
-    """Write the figures and the settings, one line per row."""
-    measured_on = {row["table"] for row in rows}
-    facts = sorted(
-        (one for one in facts if one["name"] in measured_on),
-        key=lambda one: list(TABLES).index(one["name"]),
-    )
+    """Write the figures and the settings, in the order of tables and learners."""
+    tables, names = list(TABLES), list(learners())
+    known = {one["name"]: one for one in facts}
+    measured_on = sorted({row["table"] for row in rows}, key=tables.index)
     setting = {
         "rows": options.rows,
         "test_share": round(TEST_SHARE, 4),
-        "tables": facts,
+        "tables": [known[name] for name in measured_on if name in known],
         "left_out": left_out,
     }
-    head = {
-        "format": 1,
-        "setting": setting,
-        "versions": {name: version(name) for name in LIBRARIES},
-    }
-    order = [list(TABLES), list(learners())]
-    places = {row["method"]: place for place, row in enumerate(reversed(rows))}
+    head = {"format": 1, "setting": setting, "versions": versions(*LIBRARIES)}
+    place = {row["method"]: n for n, row in reversed(list(enumerate(rows)))}
     rows = sorted(
         rows,
         key=lambda row: (
-            order[0].index(row["table"]),
-            order[1].index(row["learner"]),
-            -places[row["method"]],
+            tables.index(row["table"]),
+            names.index(row["learner"]),
+            place[row["method"]],
         ),
     )
-    body = ",\n  ".join(json.dumps(row) for row in rows)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        json.dumps(head, indent=1)[:-2] + f',\n "rows": [\n  {body}\n ]\n}}\n', encoding="utf-8"
-    )
+    write_rows(path, head, rows)
 
 
 def judge(rows: list[Row]) -> bool:
@@ -234,7 +218,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only",
         nargs="+",
-        default=[],
+        default=[""],
         metavar="METHOD",
         help="methods whose name begins like this",
     )
@@ -285,42 +269,26 @@ def main(arguments: list[str] | None = None) -> int:
     if options.resume and options.output.exists():
         kept = json.loads(options.output.read_text(encoding="utf-8"))
         found = apart(kept["rows"])
-        facts += [
-            one
-            for one in kept["setting"]["tables"]
-            if one["name"] not in {fact["name"] for fact in facts}
-        ]
+        facts = [*kept["setting"]["tables"], *facts]
     paths = {"linearpost": options.linearpost, "fairprojection": options.fairprojection}
     paths |= {"python": options.fairprojection_python, "seconds": options.seconds}
-    done = (
-        {(row["table"], row["learner"], row["split"]) for row in found}
-        if not options.only
-        else set()
-    )
-    names = [name for name in options.tables if name not in left_out]
+    done = set() if any(options.only) else set(grouped(found, "split", "table", "learner"))
+    tables = [name for name in options.tables if name not in left_out]
     # Split after split, so that a run that is stopped leaves every table with as many.
     tasks = [
-        Task(name, learner, split, options.rows, paths, tuple(options.only))
-        for split in range(options.splits)
-        for name in names
-        for learner in options.learners
-        if (name, learner, split) not in done
+        Task(table, learner, split, options.rows, paths, tuple(options.only))
+        for split, table, learner in product(range(options.splits), tables, options.learners)
+        if (split, table, learner) not in done
     ]
     begun = time.perf_counter()
     with ProcessPoolExecutor(options.workers) as pool:
         for task, rows in zip(tasks, pool.map(run, tasks), strict=True):
-            new = {(row["table"], row["learner"], row["method"], row["split"]) for row in rows}
-            found = [
-                row
-                for row in found
-                if (row["table"], row["learner"], row["method"], row["split"]) not in new
-            ] + rows
+            # What is measured again takes the place of what was there.
+            known = {tuple(row[name] for name in (*KEYS, "split")): row for row in (*found, *rows)}
+            found = list(known.values())
             write(options.output, gathered(found), facts, options, left_out)
-            print(
-                f"{time.perf_counter() - begun:6.0f} s  {task.table}, "
-                f"{task.learner}, split {task.split}",
-                flush=True,
-            )
+            taken = time.perf_counter() - begun
+            print(f"{taken:6.0f} s  {task.table}, {task.learner}, split {task.split}", flush=True)
     holds = judge(gathered(found))
     return 1 if options.check and not holds else 0
 

@@ -7,17 +7,17 @@ predicted probabilities, one forest per class, drawn labels for kNN.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from experiments.adult_page import figures, section
-from experiments.experiment import Configuration, Experiment, Row
+from experiments.adult_page import figures as figures
+from experiments.adult_page import section as section
+from experiments.experiment import Array, Codes, Configuration, Floats, Row, crossed
 from experiments.labelling import (
     METHODS,
     VISIBLE,
@@ -39,8 +39,8 @@ from experiments.paper_numbers import METHODS as PAPER_METHODS
 from r2b.datasets import load_adult
 from r2b.metrics import demographic_parity_difference
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+TITLE: Final = "Adult"
+
 
 N_CLASSES: Final = 16
 TEST_SHARE: Final = 0.25
@@ -68,7 +68,7 @@ KEPT_TREES: Final = 10
 QUICK_ROWS: Final = 6_000
 QUICK_TREES: Final = 10
 
-Columns = dict[str, NDArray[Any]]
+Columns = dict[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,93 +81,90 @@ class Split:
     columns_test: Columns
     y_test: Codes
     sex_test: Codes
-    missing: str | None = None
 
 
 @lru_cache(maxsize=2)
 def columns_of(missing: str | None = None) -> tuple[Columns, Codes, Codes]:
     """Return columns, education and sex; ``missing="kept"`` takes all 48,842 rows."""
     table = load_adult() if missing == "kept" else load_adult().complete()
-    columns: Columns = {name: table[name].astype(float) for name in NUMBERS} | {
-        name: table[name] for name in TEXTS
-    }
+    columns: Columns = {name: table[name].astype(float) for name in NUMBERS}
+    columns |= {name: table[name] for name in TEXTS}
     place = {name: k for k, name in enumerate(table.education_order)}
     y = np.array([place[name] for name in table["education"].tolist()])
     return columns, y, (table["sex"] == "Male").astype(np.int64)
 
 
-def split_of(configuration: Configuration, seed: int) -> Split:
+@lru_cache(maxsize=2)
+def texts_of(missing: str | None = None) -> Columns:
+    """Return the texts of each text column, in the order of the alphabet."""
+    columns = columns_of(missing)[0]
+    return {name: np.unique(columns[name]) for name in TEXTS}
+
+
+def split_of(
+    p: float,
+    seed: int,
+    *,
+    rows: int | None = None,
+    order: str | None = None,
+    missing: str | None = None,
+) -> Split:
     """Split into 75 and 25 %, and inject bias: with chance p a label becomes the sex, 0 or 1.
 
     The split depends on the seed alone, so that the neighbours of a row are the same with and
     without injected bias.
     """
-    missing = configuration.get("missing")
     columns, y, sex = columns_of(missing)
-    if configuration["order"] == "frequency":
+    if order == "frequency":
         y = np.argsort(np.argsort(-np.bincount(y, minlength=N_CLASSES)))[y]
-    order = np.random.default_rng(seed).permutation(len(y))[: configuration["rows"]]
-    y = np.where(np.random.default_rng([seed, 1]).random(len(y)) < configuration["p"], sex, y)
-    n_test = int(TEST_SHARE * len(order))
-    parts = order[n_test:], order[:n_test]
-    (train, y_train, sex_train), (test, y_test, sex_test) = (
-        ({n: c[part] for n, c in columns.items()}, y[part], sex[part]) for part in parts
+    drawn = np.random.default_rng(seed).permutation(len(y))[:rows]
+    y = np.where(np.random.default_rng([seed, 1]).random(len(y)) < p, sex, y)
+    n_test = int(TEST_SHARE * len(drawn))
+    train, test = (
+        ({name: column[part] for name, column in columns.items()}, y[part], sex[part])
+        for part in (drawn[n_test:], drawn[:n_test])
     )
-    return Split(train, y_train, sex_train, test, y_test, sex_test, missing)
+    return Split(*train, *test)
 
 
-def repaired_columns(split: Split, seed: int, repair: str) -> Split:
+def repaired_columns(split: Split, seed: int, repair: str, missing: str | None) -> Split:
     """Move columns onto the distribution that men and women share.
 
     ``repair`` says which: "columns" are all of them, texts by their place in the alphabet, rounded
     to a text again; "numbers" and "texts" leave the others as they are; "shares" moves texts as
     categories, from those that are too common in a group to those that are too rare.
     """
-    values = {name: np.unique(columns_of(split.missing)[0][name]) for name in TEXTS}
+    values = texts_of(missing)
     # A country with one person may be missing from the training rows, and a category that was not
     # fitted has no share.
     ranked = {"numbers": (), "shares": ("native-country",)}.get(repair, TEXTS)
     moved = {"numbers": NUMBERS, "texts": TEXTS}.get(repair, (*NUMBERS, *TEXTS))
 
     def numbers(columns: Columns) -> Columns:
-        return {
-            name: np.searchsorted(values[name], columns[name]).astype(float)
-            if name in ranked
-            else columns[name]
-            for name in moved
+        ranks = {
+            name: np.searchsorted(values[name], columns[name]).astype(float) for name in ranked
         }
+        return {name: ranks.get(name, columns[name]) for name in moved}
 
-    def columns(before: Columns, after: Columns) -> Columns:
-        return (
-            before
-            | after
-            | {name: values[name][np.rint(after[name]).astype(int)] for name in ranked}
-        )
+    def texts(after: Columns) -> Columns:
+        return {name: values[name][np.rint(after[name]).astype(int)] for name in ranked}
 
-    parts = numbers(split.columns), split.sex, numbers(split.columns_test), split.sex_test
-    train, test = repaired(*parts, np.random.default_rng([seed, 2]))
-    return replace(
-        split, columns=columns(split.columns, train), columns_test=columns(split.columns_test, test)
-    )
+    before = split.columns, split.columns_test
+    parts = numbers(before[0]), split.sex, numbers(before[1]), split.sex_test
+    after = repaired(*parts, np.random.default_rng([seed, 2]))
+    train, test = (old | new | texts(new) for old, new in zip(before, after, strict=True))
+    return replace(split, columns=train, columns_test=test)
 
 
 def encoded(columns: Columns, features: str, missing: str | None = None) -> Floats:
     """Return the columns as numbers."""
-    coded = [np.asarray(columns[name], dtype=float) for name in NUMBERS]
-    values = {
-        name: np.unique(columns_of(missing)[0][name])
-        for name in TEXTS
-        if name != "income" or features != "without income"
-    }
-    for name in values:
+    coded, numbered = [np.asarray(columns[name], dtype=float) for name in NUMBERS], []
+    for name, values in texts_of(missing).items():
         if name in ONE_HOT[features]:
-            coded += [(columns[name] == value).astype(float) for value in values[name]]
-    coded += [
-        np.searchsorted(values[name], columns[name]).astype(float)
-        for name in values
-        if name not in ONE_HOT[features]
-    ]
-    return np.column_stack(coded)
+            coded += [(columns[name] == value).astype(float) for value in values]
+        elif name != "income" or features != "without income":
+            numbered.append(np.searchsorted(values, columns[name]).astype(float))
+    return np.column_stack(coded + numbered)
 
 
 def encoded_columns(features: str) -> int:
@@ -184,18 +181,21 @@ def encoded_columns(features: str) -> int:
 
 @lru_cache(maxsize=2)
 def scaled_features(
-    features: str, n_rows: int | None, seed: int, repair: str | None, missing: str | None = None
+    features: str,
+    rows: int | None,
+    seed: int,
+    repair: str | None = None,
+    missing: str | None = None,
 ) -> tuple[Floats, Floats]:
     """Return training and test features, scaled by the training rows to 0 and 1."""
-    split = split_of({"order": None, "rows": n_rows, "p": 0.0, "missing": missing}, seed)
+    split = split_of(0.0, seed, rows=rows, missing=missing)
     if repair is not None and repair != "codes":
-        split = repaired_columns(split, seed, repair)
+        split = repaired_columns(split, seed, repair, missing)
     X, X_test = (
         encoded(columns, features, missing) for columns in (split.columns, split.columns_test)
     )
     if repair == "codes":
-        parts = X, split.sex, X_test, split.sex_test
-        X, X_test = repaired(*parts, np.random.default_rng([seed, 2]))
+        X, X_test = repaired(X, split.sex, X_test, split.sex_test, np.random.default_rng([seed, 2]))
     low, high = X.min(axis=0), X.max(axis=0)
     X, X_test = ((Z - low) / np.where(high > low, high - low, 1.0) for Z in (X, X_test))
     return X, X_test
@@ -208,47 +208,42 @@ def _neighbours(*which: Any) -> Codes:
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Train one learner on what one method makes of the training rows, and measure it on the test rows."""
-    method, split = configuration["method"], split_of(configuration, seed)
-    which = (
-        configuration["features"],
-        configuration["rows"],
-        seed,
-        configuration["repair"] if method == "DPR" else None,
-        configuration.get("missing"),
-    )
-    asked = (configuration[name] for name in ("features", "order", "rows", "p"))
-    soft = _visible(*asked, seed) if method == VISIBLE else labels_of(method, split.y, split.sex)
-    weight = weights_of(method, split.y, split.sex)
-    rng = np.random.default_rng([seed, 3])
-    learner, trees = configuration["learner"], configuration["trees"]
+    asked = {"missing": None, "labels": "drawn", "ties": "average", **configuration}
+    p, rows, order, method = (asked[name] for name in ("p", "rows", "order", "method"))
+    split = split_of(p, seed, rows=rows, order=order, missing=asked["missing"])
+    repair = asked["repair"] if method == "DPR" else None
+    which = asked["features"], rows, seed, repair, asked["missing"]
+    if method == VISIBLE:
+        soft = _visible(asked["features"], order, rows, p, seed)
+    else:
+        soft = labels_of(method, split.y, split.sex)
+    weight, rng = weights_of(method, split.y, split.sex), np.random.default_rng([seed, 3])
+    learner, trees = asked["learner"], asked["trees"]
     if learner == "rf":
         scores = per_class_forest(*scaled_features(*which), soft, weight, seed, trees)
     elif learner == CLASSIFIER:
         labels = drawn_classes(soft, rng)
         scores = class_forest(*scaled_features(*which), labels, N_CLASSES, weight, seed, trees)
-    elif configuration.get("labels") == "soft":
+    elif asked["labels"] == "soft":
         scores = soft[_neighbours(*which)].mean(axis=1)
     else:
         scores = vote(_neighbours(*which), drawn_classes(soft, rng), N_CLASSES, weight)
     return {
         "data_parity": demographic_parity_difference(split.y, sensitive_features=split.sex),
         "label_parity": demographic_parity_difference(soft, sensitive_features=split.sex),
-        **measures_of(
-            scores, split.y_test, split.sex_test, ties=configuration.get("ties", "average")
-        ),
+        **measures_of(scores, split.y_test, split.sex_test, ties=asked["ties"]),
     }
 
 
 @lru_cache(maxsize=2)
-def _visible(features: str, order: str, n_rows: int | None, p: float, seed: int) -> Floats:
+def _visible(features: str, order: str, rows: int | None, p: float, seed: int) -> Floats:
     """Return labels that are fair to sex as the features show it to boosted trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    split = split_of({"order": order, "rows": n_rows, "p": p}, seed)
-    X, _ = scaled_features(features, n_rows, seed, None)
-    return visible_labels(
-        X, split.y, split.sex, HistGradientBoostingClassifier(random_state=0), seed
-    )
+    split = split_of(p, seed, rows=rows, order=order)
+    learner = HistGradientBoostingClassifier(random_state=0)
+    X, _ = scaled_features(features, rows, seed)
+    return visible_labels(X, split.y, split.sex, learner, seed)
 
 
 def configurations(quick: bool) -> list[Configuration]:
@@ -256,53 +251,22 @@ def configurations(quick: bool) -> list[Configuration]:
 
     The full setting adds scikit-learn's forest as it comes, and the paper's methods on all rows.
     """
-    n_rows, trees = (QUICK_ROWS, QUICK_TREES) if quick else (None, TREES)
-
-    def settings(
-        learners: dict[str, int | None], methods: Sequence[str], **more: Any
-    ) -> list[Configuration]:
-        return [
-            {
-                "learner": learner,
-                "p": p,
-                "method": method,
-                "features": "mixed",
-                "order": "education-num",
-                "repair": "columns",
-                "rows": n_rows,
-                "trees": n_trees,
-                **more,
-            }
-            for learner, n_trees in learners.items()
-            for p in (0.0, 0.5)
-            for method in methods
-        ]
-
-    listed = settings({"knn": None, "rf": trees}, (*METHODS, VISIBLE))
+    rows, trees = (QUICK_ROWS, QUICK_TREES) if quick else (None, TREES)
+    listed = settings(("knn", None), ("rf", trees), methods=(*METHODS, VISIBLE), rows=rows)
     if not quick:
-        listed += settings({CLASSIFIER: trees}, PAPER_METHODS)
-        listed += settings(
-            {CLASSIFIER: trees, "knn": None, "rf": KEPT_TREES}, PAPER_METHODS, missing="kept"
-        )
+        every = (CLASSIFIER, trees), ("knn", None), ("rf", KEPT_TREES)
+        listed += settings(every[0], methods=PAPER_METHODS)
+        listed += settings(*every, methods=PAPER_METHODS, missing="kept")
     return listed
 
 
-def together(configuration: Configuration, seed: int) -> Hashable:
-    """Name the split and the features: neighbours serve both p, forests are worth a process per p."""
-    return (
-        configuration["learner"],
-        seed,
-        configuration.get("missing"),
-        None if "knn" in configuration["learner"] else configuration["p"],
-    )
-
-
-EXPERIMENT: Final = Experiment(
-    name="adult",
-    title="Adult",
-    configurations=configurations,
-    run=run,
-    section=section,
-    figures=figures,
-    together=together,
-)
+def settings(
+    *learners: tuple[str, int | None], methods: Sequence[str], **more: Any
+) -> list[Configuration]:
+    """List methods for learners and their trees, with and without injected bias."""
+    usual = {"features": "mixed", "order": "education-num", "repair": "columns", "rows": None}
+    return [
+        {**usual, "learner": learner, "trees": trees, **each, **more}
+        for learner, trees in learners
+        for each in crossed(p=(0.0, 0.5), method=methods)
+    ]

@@ -9,49 +9,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from experiments.adult import ONE_HOT, QUICK_ROWS, QUICK_TREES, run, together
+from experiments.adult import ONE_HOT, QUICK_ROWS, QUICK_TREES, settings
+from experiments.adult import run as run
 from experiments.adult_page import LEARNERS, READ_AS, SETTINGS
-from experiments.experiment import Configuration, Experiment, Row
+from experiments.experiment import Configuration, Row, crossed
 from experiments.figures import spoken
 from experiments.labelling import LABEL_METHODS, METHODS, VISIBLE
 from experiments.learners import TREES
 from experiments.paper_numbers import ADULT, ADULT_DATA_PARITY, MEASURES
-from experiments.tables import cell, chosen, markdown
+from experiments.tables import cell, chosen, grouped, markdown
 
-_AS_IT_IS: Final = {"features": "mixed", "order": "education-num", "repair": "columns"}
+TITLE: Final = "Adult under other choices"
+SEEDS: Final = (0, 1, 2)
 
 
 def configurations(quick: bool) -> list[Configuration]:
     """List other codes, numberings and repairs, and kNN on probabilities and with other ties."""
-    n_rows, trees = (QUICK_ROWS, QUICK_TREES) if quick else (None, TREES)
-    both: list[Configuration] = [
-        {"method": "BL", **_AS_IT_IS, "features": features} for features in ONE_HOT
-    ]
-    both += [{"method": method, **_AS_IT_IS, "order": "frequency"} for method in ("BL", "Exact")]
-    both += [
-        {"method": "DPR", **_AS_IT_IS, "repair": repair}
-        for repair in ("codes", "shares", "numbers", "texts")
-    ]
+    rows, trees = (QUICK_ROWS, QUICK_TREES) if quick else (None, TREES)
     # on class labels R2B_0 is HTO
     kept = [method for method in (*LABEL_METHODS, VISIBLE) if method != "R2B0"]
-    soft: list[Configuration] = [
-        {"method": method, **_AS_IT_IS, "labels": "soft"} for method in kept
+    both = [
+        *crossed(method=["BL"], features=ONE_HOT),
+        *crossed(method=["BL", "Exact"], order=["frequency"]),
+        *crossed(method=["DPR"], repair=["codes", "shares", "numbers", "texts"]),
     ]
-    lowest: list[Configuration] = [
-        {"method": method, **_AS_IT_IS, "ties": "lowest"} for method in ("BL", *kept)
+    for_neighbours = [
+        *crossed(method=kept, labels=["soft"]),
+        *crossed(method=["BL", *kept], ties=["lowest"]),
+        *crossed(method=kept, labels=["soft"], ties=["lowest"]),
     ]
-    lowest += [{**each, "ties": "lowest"} for each in soft]
+    tried = (("knn", None), [*both, *for_neighbours]), (("rf", trees), both)
     return [
-        {
-            "learner": learner,
-            "p": p,
-            "rows": n_rows,
-            "trees": trees if learner == "rf" else None,
-            **choice,
-        }
-        for learner in ("knn", "rf")
-        for p in (0.0, 0.5)
-        for choice in (both + soft + lowest if learner == "knn" else both)
+        configuration
+        for learner, choices in tried
+        for choice in choices
+        for configuration in settings(learner, methods=[choice["method"]], rows=rows, **choice)
     ]
 
 
@@ -82,66 +74,26 @@ def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
     body = []
     for p, learner in SETTINGS:
-        mine, last = chosen(rows, p=p, learner=learner), ""
+        last = ""
         for method in (*METHODS, VISIBLE):
-            found = chosen(mine, method=method)
+            found = chosen(rows, p=p, learner=learner, method=method)
             known = {**READ_AS, "Exact": "R2B", VISIBLE: "R2B"}.get(method, method)
             if found and known != last:
                 last = known
-                paper = [
-                    ADULT_DATA_PARITY[p],
-                    *(ADULT[measure, p, learner, known] for measure in MEASURES),
-                ]
-                numbers = [f"{value.mean:.1f}" for value in paper]
-                body.append(
-                    [
-                        f"{p:g}",
-                        LEARNERS[learner],
-                        spoken(known),
-                        "*paper*",
-                        "",
-                        "",
-                        "",
-                        "",
-                        *numbers,
-                    ]
-                )
-            choices = dict.fromkeys(tuple(row.get(name) for name in _CHOICES) for row in found)
-            body += [
-                _line(chosen(found, **dict(zip(_CHOICES, choice, strict=True))))
-                for choice in choices
-            ]
+                theirs = [ADULT[measure, p, learner, known] for measure in MEASURES]
+                numbers = [f"{value.mean:.1f}" for value in (ADULT_DATA_PARITY[p], *theirs)]
+                named = [f"{p:g}", LEARNERS[learner], spoken(known), "*paper*"]
+                body.append([*named, *[""] * (len(_CHOICES) - 1), *numbers])
+            body += [_line(some) for some in grouped(found, *_CHOICES).values()]
     return f"{_WORDS}\n\n{markdown(_HEAD, body)}"
 
 
 def _line(rows: Sequence[Row]) -> list[str]:
     first = rows[0]
-    knn = first["learner"] == "knn"
-    labels, ties = (
-        ((first.get("labels") or "drawn"), (first.get("ties") or "at random")) if knn else ("", "")
-    )
+    named = [f"{first['p']:g}", LEARNERS[first["learner"]], spoken(first["method"])]
+    coded = [first["features"], first["order"]]
     repair = first["repair"] if first["method"] == "DPR" else ""
+    draws = [first.get("labels") or "drawn", first.get("ties") or "at random"]
+    draws = draws if first["learner"] == "knn" else ["", ""]
     numbers = [f"{cell(rows, measure).mean:.1f}" for measure in ("data_parity", *MEASURES)]
-    named = spoken(first["method"])
-    return [
-        f"{first['p']:g}",
-        LEARNERS[first["learner"]],
-        named,
-        first["features"],
-        first["order"],
-        repair,
-        labels,
-        ties,
-        *numbers,
-    ]
-
-
-EXPERIMENT: Final = Experiment(
-    name="adult_choices",
-    title="Adult under other choices",
-    configurations=configurations,
-    run=run,
-    section=section,
-    together=together,
-    seeds=(0, 1, 2),
-)
+    return [*named, *coded, repair, *draws, *numbers]

@@ -9,9 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from experiments.experiment import Configuration, Experiment, Row
-from experiments.figures import Axis, Panel, Picture, Series, points
-from experiments.tables import cell, chosen, markdown
+from experiments.experiment import Configuration, Row, crossed
+from experiments.figures import Axis, Panel, Picture, Series, along
+from experiments.tables import cell, chosen, grouped, markdown
+
+TITLE: Final = "Appendix C: balance of the classes"
 
 CLASSES: Final = (4, 16, 64, 256)
 SIZES: Final = (1_000, 4_000, 16_000, 64_000)
@@ -45,11 +47,8 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 
 def configurations(quick: bool) -> list[Configuration]:
     """By classes and rows."""
-    return [
-        {"classes": c, "size": n}
-        for n in (SIZES[:2] if quick else SIZES)
-        for c in (CLASSES[::2] if quick else CLASSES)
-    ]
+    sizes, classes = (SIZES[:2], CLASSES[::2]) if quick else (SIZES, CLASSES)
+    return crossed(size=sizes, classes=classes)
 
 
 def constant(rows: Sequence[Row], classes: int, size: int) -> float:
@@ -65,15 +64,12 @@ than L for classes to be balanced, and "the estimate of epsilon might be less re
 the mean difference between two classes over sqrt(n / L), which for many rows is 2 / sqrt(pi) = {2 / sqrt(pi):.2f}; then the same
 difference and the rarest class, over n / L; then how far a known difference of one class between two groups (half of its probability) is
 measured off, on average, in % of it."""
+    measures = ("relative_gap", "rarest", "relative_error")
     body = []
-    for size in sorted({row["size"] for row in rows}):
-        for classes in CLASSES:
-            found = chosen(rows, size=size, classes=classes)
-            measures = ("relative_gap", "rarest", "relative_error")
-            numbers = [f"{cell(found, name).mean:.0f} %" for name in measures]
-            body.append(
-                [f"{size:,}", str(classes), f"{constant(rows, classes, size):.2f}", *numbers]
-            )
+    for (size, classes), found in grouped(rows, "size", "classes").items():
+        numbers = [f"{cell(found, name).mean:.0f} %" for name in measures]
+        of_paper = f"{constant(rows, classes, size):.2f}"
+        body.append([f"{size:,}", str(classes), of_paper, *numbers])
     head = [
         "rows",
         "classes",
@@ -92,26 +88,13 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
         "relative_error": ("a known disparity is off by", "mean error over the disparity (%, log)"),
     }
     panels = []
-    for measure, (title, axis) in shown.items():
-        series = []
-        for classes in sorted({row["classes"] for row in rows}):
-            sizes = sorted({row["size"] for row in rows})
-            found = [
-                (size, cell(chosen(rows, classes=classes, size=size), measure)) for size in sizes
-            ]
-            series.append(Series(f"{classes} classes", points(found)))
-        panels.append(Panel(title, tuple(series), Axis(axis, "log")))
+    for measure, (title, name) in shown.items():
+        series = tuple(
+            Series(f"{classes} classes", along(found, "size", measure))
+            for (classes,), found in grouped(rows, "classes").items()
+        )
+        panels.append(Panel(title, series, Axis(name, "log")))
     words = "Equally probable classes; mean over seeds with 99 % intervals."
-    along = Axis("rows (logarithmic)", "log", (1_000.0, 4_000.0, 16_000.0, 64_000.0))
+    axis = Axis("rows (logarithmic)", "log", (1_000.0, 4_000.0, 16_000.0, 64_000.0))
     title = "Balance of classes and the disparity measured, by rows"
-    return {"rows": Picture(title, words, (tuple(panels),), along)}
-
-
-EXPERIMENT: Final = Experiment(
-    name="appendix_balance",
-    title="Appendix C: balance of the classes",
-    configurations=configurations,
-    run=run,
-    section=section,
-    figures=figures,
-)
+    return {"rows": Picture(title, words, (tuple(panels),), axis)}

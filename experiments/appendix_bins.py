@@ -10,24 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from experiments.experiment import Configuration, Experiment, Row
+from experiments.experiment import Array, Configuration, Floats, Row, crossed
 from experiments.figures import Axis, Panel, Picture, Series, points
-from experiments.tables import cell, chosen, markdown
-from r2b._data.arrays import Floats
+from experiments.tables import cell, chosen, grouped, markdown
 from r2b.methods import DPRemover
 from r2b.methods.quantiles import RankCdf
+
+TITLE: Final = "Appendix B: bins of equal mass and of equal width"
 
 SPREADS: Final = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
 SIZES: Final = (500, 4_000)
 BINS: Final = {"equal_mass": "equal mass", "equal_width": "equal width"}
 
 
-def distance(one: NDArray[Any], other: NDArray[Any]) -> float:
+def distance(one: Array, other: Array) -> float:
     """Return the largest difference between two distribution functions (Kolmogorov and Smirnov), ties included.
 
     Examples
@@ -108,8 +108,8 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     rng = np.random.default_rng([seed, 31])
     groups = np.repeat([0, 1], size)
 
-    def drawn() -> NDArray[Any]:
-        x: NDArray[Any] = spread * rng.standard_normal(2 * size)
+    def drawn() -> Array:
+        x: Array = spread * rng.standard_normal(2 * size)
         x[size:] += rng.random(size) < 0.5
         return x[:, None]
 
@@ -133,13 +133,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 
 def configurations(quick: bool) -> list[Configuration]:
     """Both ways to bin, by spread and sample size."""
-    sizes = SIZES[:1] if quick else SIZES
-    return [
-        {"bins": bins, "spread": spread, "size": size}
-        for size in sizes
-        for spread in SPREADS
-        for bins in BINS
-    ]
+    return crossed(size=SIZES[:1] if quick else SIZES, spread=SPREADS, bins=BINS)
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -149,19 +143,13 @@ repaired feature, and (1 + distance) / 2 is how often the better of two guesses 
 distinct values that the group of two modes is left with. The paper argues that equal widths leave it three at most once the spread is small
 enough for the sample, and shows no number."""
     body = []
-    for size in sorted({row["size"] for row in rows}):
-        for spread in SPREADS:
-            line = [f"{size:,}", f"{spread:g}"]
-            for bins in BINS:
-                found = chosen(rows, size=size, spread=spread, bins=bins)
-                if bins == "equal_mass":
-                    line.append(cell(found, "distance_before").text())
-                line += [
-                    cell(found, "distance_after").text(),
-                    cell(found, "distance_new_rows").text(),
-                    cell(found, "values_two_modes", 1.0).text(0),
-                ]
-            body.append(line)
+    for (size, spread), both in grouped(rows, "size", "spread").items():
+        before = cell(chosen(both, bins="equal_mass"), "distance_before")
+        line = [f"{size:,}", f"{spread:g}", before.text()]
+        for (_,), found in grouped(both, "bins").items():
+            shares = [cell(found, name).text() for name in ("distance_after", "distance_new_rows")]
+            line += [*shares, cell(found, "values_two_modes", 1.0).text(0)]
+        body.append(line)
     head = ["rows per group", "spread", "before, %"]
     head += [
         f"{spoken}: {name}"
@@ -195,13 +183,3 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     along = Axis("spread of a mode (logarithmic)", "log", (0.001, 0.01, 0.1, 1.0))
     title = "DP remover: how far groups lie apart, by bins"
     return {"distance": Picture(title, words, (tuple(panels),), along)}
-
-
-EXPERIMENT: Final = Experiment(
-    name="appendix_bins",
-    title="Appendix B: bins of equal mass and of equal width",
-    configurations=configurations,
-    run=run,
-    section=section,
-    figures=figures,
-)

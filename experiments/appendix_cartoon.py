@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from experiments.experiment import Configuration, Experiment, Row
+from experiments.experiment import Configuration, Floats, Row, crossed
 from experiments.figures import spoken
 from experiments.labelling import LABEL_METHODS
 from experiments.tables import chosen, markdown
+
+TITLE: Final = "Figure 1: three rows"
+SEEDS: Final = (0,)
 
 GROUPS: Final = np.array([0, 1, 0])
 LABELS: Final = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
@@ -23,7 +25,7 @@ PAPER: Final = {"data": 0.75, "figure": 0.1}
 CASES: Final = ("data", "figure", *LABEL_METHODS)
 
 
-def parity_of(matrix: NDArray[np.float64]) -> float:
+def parity_of(matrix: Floats) -> float:
     """Return the disparity of rows that need not be distributions.
 
     Examples
@@ -60,7 +62,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 
 def configurations(quick: bool) -> list[Configuration]:
     """List the data, the figure's own matrix, and all methods on labels."""
-    return [{"case": case} for case in CASES]
+    return crossed(case=CASES)
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -93,13 +95,3 @@ nothing here, as Z has no entry below 0 left that shows."""
         "the paper's disparity",
     ]
     return f"{words}\n\n{markdown(head, body)}"
-
-
-EXPERIMENT: Final = Experiment(
-    name="appendix_cartoon",
-    title="Figure 1: three rows",
-    configurations=configurations,
-    run=run,
-    section=section,
-    seeds=(0,),
-)

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from experiments.experiment import Configuration, Experiment, Row
-from experiments.figures import Axis, Panel, Picture, Series, points
-from experiments.tables import cell, chosen, markdown
+from experiments.experiment import Codes, Configuration, Row, crossed
+from experiments.figures import Axis, Panel, Picture, Series, along
+from experiments.tables import cell, chosen, grouped, markdown
 from r2b.metrics.chance import sampling_level
 
-Codes = NDArray[np.integer]
+TITLE: Final = "Appendix C: the measure and the number of classes"
+
 CLASSES: Final = (2, 4, 8, 16, 32, 64, 128, 256)
 SIZES: Final = (1_000, 4_000, 16_000)
 KINDS: Final = {"even": "classes equally frequent", "skewed": "the k-th class in proportion to 1/k"}
@@ -83,12 +83,8 @@ def bounds_on_the_mean(y: Codes, groups: Codes) -> tuple[float, float]:
 
 def configurations(quick: bool) -> list[Configuration]:
     """By the number of classes, the number of rows, and how frequent classes are."""
-    return [
-        {"kind": kind, "size": size, "classes": classes}
-        for kind in KINDS
-        for size in (SIZES[:1] if quick else SIZES)
-        for classes in (CLASSES[::3] if quick else CLASSES)
-    ]
+    sizes, classes = (SIZES[:1], CLASSES[::3]) if quick else (SIZES, CLASSES)
+    return crossed(kind=KINDS, size=sizes, classes=classes)
 
 
 def section(rows: Sequence[Row]) -> str:
@@ -101,25 +97,17 @@ even, which is the paper's second effect, and with the number of rows, which it 
     head = ["rows", "classes", "measured, %", "permuted, %", "sqrt(2 V log 2L), %"]
     head += ["sharper bound, %", "standardised", "sqrt(2 log 2L)"]
     parts = [words]
-    for kind, spoken in KINDS.items():
-        body = [
-            _line(chosen(rows, kind=kind, size=size, classes=classes), size, classes)
-            for size in sorted({row["size"] for row in rows})
-            for classes in CLASSES
-        ]
-        parts.append(f"### {spoken[0].upper()}{spoken[1:]}\n\n{markdown(head, body)}")
+    for (kind,), of_kind in grouped(rows, "kind").items():
+        body = []
+        for (size, classes), found in grouped(of_kind, "size", "classes").items():
+            measures = ("parity", "chance", "approximation", "sharper")
+            numbers = [cell(found, measure).text(2) for measure in measures]
+            standardised = cell(found, "standardised", 1.0).text(2)
+            line = [f"{size:,}", str(classes), *numbers, standardised]
+            body.append([*line, f"{sqrt(2 * log(2 * classes)):.2f}"])
+        title = KINDS[kind][0].upper() + KINDS[kind][1:]
+        parts.append(f"### {title}\n\n{markdown(head, body)}")
     return "\n\n".join([*parts, _growth(rows)])
-
-
-def _line(rows: Sequence[Row], size: int, classes: int) -> list[str]:
-    measures = ("parity", "chance", "approximation", "sharper")
-    return [
-        f"{size:,}",
-        str(classes),
-        *(cell(rows, measure).text(2) for measure in measures),
-        cell(rows, "standardised", 1.0).text(2),
-        f"{sqrt(2 * log(2 * classes)):.2f}",
-    ]
 
 
 def order(rows: Sequence[Row], kind: str) -> tuple[float, float]:
@@ -157,32 +145,16 @@ def _growth(rows: Sequence[Row]) -> str:
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw measured disparity and the bounds by the number of classes."""
     grid = []
-    for kind in KINDS:
+    for (kind,), of_kind in grouped(rows, "kind").items():
         panels = []
-        for size in sorted({row["size"] for row in rows}):
-            found = [
-                (classes, chosen(rows, kind=kind, size=size, classes=classes))
-                for classes in CLASSES
-            ]
+        for (size,), found in grouped(of_kind, "size").items():
             series = [
-                Series(spoken, points((n, cell(some, measure)) for n, some in found))
-                for measure, spoken in LINES.items()
+                Series(name, along(found, "classes", measure)) for measure, name in LINES.items()
             ]
-            panels.append(
-                Panel(f"{kind} classes, {size:,} rows", tuple(series), Axis("disparity (%)", "log"))
-            )
+            axis = Axis("disparity (%)", "log")
+            panels.append(Panel(f"{kind} classes, {size:,} rows", tuple(series), axis))
         grid.append(tuple(panels))
     words = "The true disparity is 0. Mean over seeds with 99 % intervals; both axes logarithmic."
-    along = Axis("classes", "log", tuple(map(float, CLASSES[::2])))
+    axis = Axis("classes", "log", tuple(map(float, CLASSES[::2])))
     title = "Disparity that fair samples show, by the number of classes"
-    return {"parity": Picture(title, words, tuple(grid), along)}
-
-
-EXPERIMENT: Final = Experiment(
-    name="appendix_classes",
-    title="Appendix C: the measure and the number of classes",
-    configurations=configurations,
-    run=run,
-    section=section,
-    figures=figures,
-)
+    return {"parity": Picture(title, words, tuple(grid), axis)}

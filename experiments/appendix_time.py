@@ -7,19 +7,22 @@ time of one fit, which does not count what other programs take, ten times over.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 import numpy as np
 
-from experiments.experiment import Configuration, Experiment, Row
+from experiments.experiment import Configuration, Row
 from experiments.figures import Axis, Panel, Picture, Series
-from experiments.tables import chosen, markdown
+from experiments.tables import chosen, grouped, markdown
 from r2b._data.compute import one_blas_thread
 from r2b.methods import R2B, Exact, LabelMethod
 from r2b.metrics import demographic_parity_difference
+
+TITLE: Final = "Running time"
+REVISION: Final = 2
 
 PAPER_SECONDS: Final = 5.0
 CLASSES: Final = 16
@@ -27,11 +30,13 @@ ROUNDS: Final = 100
 STEPS: Final = 100_000
 QUICK_STEPS: Final = 2_000
 
-SOLVERS: Final[dict[str, str]] = {
+SOLVERS: Final = {
     "sgd": "one round, 100,000 steps of the paper's descent",
     "rounds": "100 rounds, exact binary steps",
     "exact": "the optimum",
 }
+ROUNDS_OF: Final = {"sgd": 1, "rounds": ROUNDS}
+SHAPE: Final = ("labels", "size", "classes", "groups")
 CASES: Final = (
     ("class", 10_000, CLASSES, 2),
     ("class", 1_000_000, CLASSES, 2),
@@ -45,10 +50,14 @@ CASES: Final = (
 )
 """Kind of labels, rows, classes and groups. Every configuration is timed once."""
 SGD_CASE: Final = ("soft", 10_000, CLASSES, 2)
-VARIED: Final = {"rows": (3_000, 30_000), "classes": (4, 64), "groups": (2, 32)}
-"""From the least to the most of each, the others being 3,000 rows, 16 classes and 2 groups."""
-_USUAL: Final = {"labels": "soft", "size": 3_000, "classes": CLASSES, "groups": 2}
-_COLUMN: Final = {"rows": "size", "classes": "classes", "groups": "groups"}
+USUAL: Final = {"size": 3_000, "classes": CLASSES, "groups": 2}
+"""What is held while another size grows."""
+VARIED: Final = {
+    "rows": ("size", 3_000, 30_000),
+    "classes": ("classes", 4, 64),
+    "groups": ("groups", 2, 32),
+}
+"""Sizes by name: their column, the least and the most of each."""
 
 
 def sample_labels(
@@ -66,36 +75,27 @@ def sample_labels(
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Time one fit on one core, by the time that this process was at work."""
-    labels, groups = sample_labels(
-        configuration["labels"],
-        configuration["size"],
-        seed,
-        configuration["classes"],
-        configuration["groups"],
-    )
-    make: dict[str, Callable[[], LabelMethod]] = {
-        "sgd": lambda: R2B(
-            max_rounds=1, binary="sgd", steps=configuration["steps"], epochs=0, random_state=seed
-        ),
-        "rounds": lambda: R2B(max_rounds=ROUNDS),
-        "exact": Exact,
-    }
+    kind, size, classes, n_groups = (configuration[name] for name in SHAPE)
+    labels, groups = sample_labels(kind, size, seed, classes, n_groups)
+    known, solver = {"sensitive_features": groups}, configuration["solver"]
+    method: LabelMethod = Exact()
+    if solver == "rounds":
+        method = R2B(max_rounds=ROUNDS)
+    elif solver == "sgd":
+        descent: dict[str, Any] = {"binary": "sgd", "steps": configuration["steps"], "epochs": 0}
+        method = R2B(max_rounds=1, **descent, random_state=seed)
     with one_blas_thread():
         # Once on few rows, so that compiling is not timed.
         Exact().fit(labels[:200], sensitive_features=groups[:200])
-        method = make[configuration["solver"]]()
         begun = time.process_time()
-        method.fit(labels, sensitive_features=groups)
+        method.fit(labels, **known)
         taken = time.process_time() - begun
-    rounds = {"sgd": 1, "rounds": ROUNDS, "exact": None}[configuration["solver"]]
-    fair = method.transform(labels, sensitive_features=groups)
+    rounds, fair = ROUNDS_OF.get(solver), method.transform(labels, **known)
     return {
         "time": taken,
-        "time_per_label_and_round": None
-        if rounds is None
-        else taken / configuration["classes"] / rounds,
-        "data_parity": demographic_parity_difference(labels, sensitive_features=groups),
-        "label_parity": demographic_parity_difference(fair, sensitive_features=groups),
+        "time_per_label_and_round": None if rounds is None else taken / classes / rounds,
+        "data_parity": demographic_parity_difference(labels, **known),
+        "label_parity": demographic_parity_difference(fair, **known),
     }
 
 
@@ -103,16 +103,13 @@ def configurations(quick: bool) -> list[Configuration]:
     """List every case with the solvers that it is timed with."""
     return [
         {
-            "labels": labels,
-            "size": size,
-            "classes": classes,
-            "groups": groups,
+            **dict(zip(SHAPE, case, strict=True)),
             "solver": solver,
             "steps": None if solver != "sgd" else QUICK_STEPS if quick else STEPS,
         }
-        for labels, size, classes, groups in (CASES[:1] if quick else CASES)
+        for case in (CASES[:1] if quick else CASES)
         for solver in SOLVERS
-        if solver != "sgd" or (labels, size, classes, groups) == SGD_CASE
+        if solver != "sgd" or case == SGD_CASE
     ]
 
 
@@ -131,27 +128,22 @@ shared: process time leaves out what other programs take, but not that they empt
 {PAPER_SECONDS * CLASSES * ROUNDS:,.0f} s. The descent here takes its steps for all classes at once. Class labels are merged into one row per
 group and class; distributions cannot be merged."""
     body = []
-    for labels, size, classes, groups in CASES:
-        for solver, spoken in SOLVERS.items():
-            if solver == "sgd" and (labels, size, classes, groups) != SGD_CASE:
-                continue
-            wanted = {"labels": labels, "size": size, "classes": classes, "groups": groups}
-            taken = median_time(rows, **wanted, solver=solver)
-            rounds = {"sgd": 1, "rounds": ROUNDS}.get(solver)
-            pace = "" if rounds is None else f"{taken / classes / rounds:.2g} s"
-            shape = [labels, f"{size:,}", str(classes), str(groups), spoken]
-            body.append([*shape, f"{taken:.2g} s", pace])
+    for (kind, *sizes, solver), found in grouped(rows, *SHAPE, "solver").items():
+        taken, rounds = median(row["time"] for row in found), ROUNDS_OF.get(solver)
+        pace = "" if rounds is None else f"{taken / sizes[1] / rounds:.2g} s"
+        shape = [kind, f"{sizes[0]:,}", *map(str, sizes[1:]), SOLVERS[solver]]
+        body.append([*shape, f"{taken:.2g} s", pace])
     head = ["labels", "rows", "classes", "groups", "solver", "time", "per label and round"]
     return f"{words}\n\n{markdown(head, body)}\n\n{_growth(rows)}"
 
 
 def exponent(rows: Sequence[Row], varied: str, solver: str) -> float:
     """Return the power of what is varied that time grows with."""
+    column, few, many = VARIED[varied]
     least, most = (
-        median_time(rows, **{**_USUAL, _COLUMN[varied]: value}, solver=solver)
-        for value in VARIED[varied]
+        median_time(rows, labels="soft", **{**USUAL, column: value}, solver=solver)
+        for value in (few, many)
     )
-    few, many = VARIED[varied]
     return float(np.log(most / least) / np.log(many / few))
 
 
@@ -160,50 +152,28 @@ def _growth(rows: Sequence[Row]) -> str:
 as labels: 1 is proportional, 0 is not at all. All groups of a class are solved at once here, and a group has fewer rows the more groups
 there are, so that groups cost little."""
     body = []
-    for varied, ends in VARIED.items():
-        powers = [exponent(rows, varied, solver) for solver in ("rounds", "exact")]
-        body.append(
-            [
-                f"{varied}, {ends[0]:,} to {ends[1]:,}",
-                *(f"{power:.1f}" for power in powers),
-            ]
-        )
+    for varied, (_, few, many) in VARIED.items():
+        powers = [f"{exponent(rows, varied, solver):.1f}" for solver in ("rounds", "exact")]
+        body.append([f"{varied}, {few:,} to {many:,}", *powers])
     return f"{words}\n\n{markdown(['varied', SOLVERS['rounds'], SOLVERS['exact']], body)}"
 
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw the time of a fit by rows, by classes and by groups, the others held at their least."""
-    solvers = {"rounds": "100 rounds", "exact": "the optimum"}
-    names = {"size": "rows", "classes": "classes", "groups": "groups"}
-    grown = chosen(rows, labels="soft")
-    # The shape that all three series share.
-    usual = {"size": 3_000, "classes": 16, "groups": 2}
+    names = {column: name for name, (column, *_) in VARIED.items()}
     panels = []
     for varied, name in names.items():
-        fixed = {each: value for each, value in usual.items() if each != varied}
-        series = []
-        for solver, words in solvers.items():
-            some = chosen(grown, solver=solver, **fixed)
-            sizes = sorted({row[varied] for row in some})
-            times = [median(row["time"] for row in some if row[varied] == size) for size in sizes]
-            series.append(
-                Series(words, tuple((*each, None) for each in zip(sizes, times, strict=True)))
-            )
-        along = Axis(f"{name} (log)", "log", tuple(map(float, sizes)))
+        fixed = {each: value for each, value in USUAL.items() if each != varied}
+        series, sizes = [], set[float]()
+        for solver, words in {"rounds": "100 rounds", "exact": "the optimum"}.items():
+            grown = grouped(chosen(rows, labels="soft", solver=solver, **fixed), varied)
+            times = {size: median(row["time"] for row in some) for (size,), some in grown.items()}
+            series.append(Series(words, tuple((*each, None) for each in sorted(times.items()))))
+            sizes |= set(times)
+        along = Axis(f"{name} (log)", "log", tuple(sorted(map(float, sizes))))
         others = ", ".join(f"{value:,.0f} {names[each]}" for each, value in fixed.items())
         axis = Axis("seconds (log)", "log", floor=1e-6)
         panels.append(Panel(others, tuple(series), axis, along=along))
     words = "One fit on one core, probabilities as labels; process time, median of ten; both axes logarithmic."
     title = "Running time by rows, classes and groups"
     return {"growth": Picture(title, words, (tuple(panels),), Axis("size", "log"))}
-
-
-EXPERIMENT: Final = Experiment(
-    name="appendix_time",
-    title="Running time",
-    configurations=configurations,
-    run=run,
-    section=section,
-    figures=figures,
-    revision=2,
-)

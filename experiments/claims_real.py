@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from scipy.stats import entropy
 
-from experiments.adult import N_CLASSES, encoded_columns, split_of
+from experiments.adult import encoded_columns, split_of
 from experiments.appendix_time import exponent, median_time
 from experiments.claims import (
     OTHERS,
@@ -68,15 +69,9 @@ def _injected(results: Results) -> Finding:
 
 
 def _imbalance(results: Results) -> Finding:
-    shares = [
-        np.bincount(
-            split_of({"order": "education-num", "rows": None, "p": p}, 0).y, minlength=N_CLASSES
-        )
-        for p in (0.0, 0.5)
-    ]
-    entropy = [float(-(n[n > 0] / n.sum() * np.log(n[n > 0] / n.sum())).sum()) for n in shares]
-    words = f"as many classes as {np.exp(entropy[0]):.1f} equally frequent ones before, {np.exp(entropy[1]):.1f} after (by entropy)"
-    return judged(entropy[1] < entropy[0], words)
+    before, after = (np.exp(entropy(np.bincount(split_of(p, 0).y))) for p in (0.0, 0.5))
+    words = f"as many classes as {before:.1f} equally frequent ones before, {after:.1f} after (by entropy)"
+    return judged(after < before, words)
 
 
 def _ignored(results: Results) -> Finding:

@@ -6,18 +6,23 @@ place of objects, and features of a smaller network that of ResNet-50's; ``sourc
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from experiments.coco_data import Codes, Floats, Split, images_of, split_of
-from experiments.coco_softmax import PAPER_SCHEDULE, linear_softmax
-from experiments.experiment import Configuration, Experiment, Row
-from experiments.figures import PAIRED, Axis, Panel, Picture, Series, paired_points, spoken
+from experiments.coco_data import images_of, split_of
+from experiments.coco_softmax import (
+    PAPER_SCHEDULE,
+    Schedule,
+    SoftmaxClassifier,
+    by_epochs,
+    linear_softmax,
+)
+from experiments.experiment import Codes, Configuration, Floats, Row, crossed
+from experiments.figures import Axis, Picture, paired_picture, spoken
 from experiments.labelling import (
     FAIR_MODEL,
     LABEL_METHODS,
@@ -26,13 +31,18 @@ from experiments.labelling import (
     repaired,
     visible_labels,
 )
-from experiments.learners import measures_of
+from experiments.learners import Sample, measures_of
 from experiments.paper_numbers import Value, read_numbers
-from experiments.tables import Cell, cell, chosen, markdown, paired, signed
+from experiments.tables import Cell, cell, chosen, grouped, markdown, paired, signed
 from r2b.methods import Reweighing, Unchanged
 from r2b.metrics.performance import error_parity, tv_accuracy
 
-QUICK_SCHEDULE: Final = ((1e-3, 20), (1e-4, 10), (1e-5, 10))
+TITLE: Final = "COCO"
+NEEDS_DATA: Final = True
+
+SCHEDULES: Final = by_epochs(PAPER_SCHEDULE, ((1e-3, 20), (1e-4, 10), (1e-5, 10)))
+"""The paper's, and that of the small setting."""
+SHOWN: Final = (*METHODS, VISIBLE, FAIR_MODEL)
 GROUP_PENALTY: Final = 0.01
 """C of the logistic regression that predicts gender: 256 features, 1,650 rows."""
 
@@ -63,40 +73,34 @@ def target_parity(targets: Floats, groups: Codes) -> float:
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Train on what one method makes of the training rows, and measure on the test rows."""
-    split = _split(data, configuration["p"], seed)
-    method, rng = configuration["method"], np.random.default_rng([seed, 14])
-    schedule = (
-        QUICK_SCHEDULE
-        if configuration["epochs"] == sum(epochs for _, epochs in QUICK_SCHEDULE)
-        else PAPER_SCHEDULE
-    )
-    if method == "DPR":
-        parts = split.X, split.groups, split.X_test, split.groups_test
-        X, X_test = repaired(*parts, np.random.default_rng([seed, 13]))
-        split = replace(split, X=X, X_test=X_test)
+    source, split = _split(data, configuration["p"], seed)
+    X, X_test, groups, groups_test = split.X, split.X_test, split.groups, split.groups_test
+    method, schedule = configuration["method"], SCHEDULES[configuration["epochs"]]
     label_parity: float | None = None
     if method == FAIR_MODEL:
         scores = _fair_model(split, schedule, seed)
     else:
-        targets = (
-            visible_labels(split.X, split.Y, split.groups, _gender(), seed)
-            if method == VISIBLE
-            else targets_of(method, split.Y, split.groups)
-        )
-        label_parity = target_parity(targets, split.groups)
-        scores = linear_softmax(split.X, targets, split.X_test, rng=rng, schedule=schedule)
-    accuracy = tv_accuracy(split.Y_test, scores)
+        if method == VISIBLE:
+            targets = visible_labels(X, split.y, groups, _gender(), seed)
+        else:
+            targets = targets_of(method, split.y, groups)
+        if method == "DPR":
+            X, X_test = repaired(X, groups, X_test, groups_test, np.random.default_rng([seed, 13]))
+        label_parity = target_parity(targets, groups)
+        rng = np.random.default_rng([seed, 14])
+        scores = linear_softmax(X, targets, X_test, rng=rng, schedule=schedule)
+    accuracy = tv_accuracy(split.y_test, scores)
     return {
-        "source": split.source,
-        "n_train": len(split.Y),
-        "n_test": len(split.Y_test),
+        "source": source,
+        "n_train": len(split.y),
+        "n_test": len(split.y_test),
         "n_features": split.X.shape[1],
-        "n_classes": split.Y.shape[1],
-        "data_parity": target_parity(split.Y, split.groups),
+        "n_classes": split.y.shape[1],
+        "data_parity": target_parity(split.y, groups),
         "label_parity": label_parity,
-        **measures_of(scores, split.Y_test, split.groups_test),
+        **measures_of(scores, split.y_test, groups_test),
         "tv_accuracy": accuracy.value,
-        "error_parity": error_parity(accuracy, sensitive_features=split.groups_test).value,
+        "error_parity": error_parity(accuracy, sensitive_features=groups_test).value,
     }
 
 
@@ -106,26 +110,21 @@ def _gender() -> Any:
     return LogisticRegression(C=GROUP_PENALTY, max_iter=1_000)
 
 
-def _fair_model(split: Split, schedule: tuple[tuple[float, int], ...], seed: int) -> Floats:
+def _fair_model(split: Sample, schedule: Schedule, seed: int) -> Floats:
     """Return the fair probabilities of a ParityClassifier around the same learner."""
-    from experiments.coco_softmax import SoftmaxClassifier
     from r2b.sklearn import ParityClassifier
 
-    model = ParityClassifier(
-        SoftmaxClassifier(schedule, seed),
-        group_estimator=_gender(),
-        form="soft",
-        cv=5,
-        frontier=0,
-        random_state=seed,
-    )
-    model.fit(split.X, split.Y, sensitive_features=split.groups)
+    learner = SoftmaxClassifier(schedule, seed)
+    options: dict[str, Any] = {"form": "soft", "cv": 5, "frontier": 0, "random_state": seed}
+    model = ParityClassifier(learner, group_estimator=_gender(), **options)
+    model.fit(split.X, split.y, sensitive_features=split.groups)
     return np.asarray(model.predict_proba(split.X_test))
 
 
 @lru_cache(maxsize=1)
-def _split(data: Path | None, p: float, seed: int) -> Split:
-    return split_of(images_of(data), p, seed)
+def _split(data: Path | None, p: float, seed: int) -> tuple[str, Sample]:
+    images = images_of(data)
+    return images.source, split_of(images, p, seed)
 
 
 def configurations(quick: bool) -> list[Configuration]:
@@ -133,20 +132,10 @@ def configurations(quick: bool) -> list[Configuration]:
 
     The small setting takes a tenth of the epochs, and leaves our own models out.
     """
-    epochs = sum(epochs for _, epochs in (QUICK_SCHEDULE if quick else PAPER_SCHEDULE))
-    return [
-        {"p": p, "method": method, "epochs": epochs}
-        for p in (0.0, 0.5)
-        for method in (METHODS if quick else (*METHODS, VISIBLE, FAIR_MODEL))
-    ]
+    methods = METHODS if quick else SHOWN
+    return crossed(p=(0.0, 0.5), method=methods, epochs=[list(SCHEDULES)[quick]])
 
 
-def together(configuration: Configuration, seed: int) -> Hashable:
-    """Name the split."""
-    return configuration["p"], seed
-
-
-SHOWN: Final = (*METHODS, VISIBLE, FAIR_MODEL)
 TITLES: Final = {
     "parity": "disparity",
     "tv_accuracy": "accuracy",
@@ -211,16 +200,15 @@ def words(rows: Sequence[Row], p: float) -> str:
 def table(rows: Sequence[Row], p: float, measures: Sequence[str] = tuple(TITLES)) -> str:
     """Write one table: methods by measures, in percent, with the paper's numbers in brackets."""
     body = []
+    base = chosen(rows, p=p, method="R2B")
     for method in _methods(rows):
-        line = [spoken(method)]
+        found, line = chosen(rows, p=p, method=method), [spoken(method)]
         for measure in measures:
-            value = _cell(rows, measure, p, method)
             paper = PAPER.get((measure, p, method))
             theirs = "" if paper is None else f" ({paper.mean:g})"
-            line.append(f"{value.text()}{theirs}")
-        gap = paired(chosen(rows, p=p, method=method), chosen(rows, p=p, method="R2B"), "parity")
-        line.append("" if method == "R2B" else signed(gap))
-        body.append(line)
+            line.append(f"{cell(found, measure).text()}{theirs}")
+        gap = paired(found, base, "parity")
+        body.append([*line, "" if method == "R2B" else signed(gap)])
     head = ["method", *(TITLES[measure] for measure in measures), "disparity minus R2B's"]
     return markdown(head, body)
 
@@ -237,30 +225,14 @@ def _cell(rows: Sequence[Row], measure: str, p: float, method: str) -> Cell:
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw disparity, accuracy and error parity by method."""
-    grid = []
-    for measure, axis in (
-        ("parity", Axis("disparity (%)", zero=True)),
-        ("tv_accuracy", Axis("accuracy in total variation (%)")),
-        ("error_parity", Axis("error parity (%)", zero=True)),
-    ):
-        panels = []
-        for p in (0.0, 0.5):
-            found = chosen(rows, p=p)
-            ours = Series("", paired_points(found, measure, _methods(found)))
-            chance = cell(found, "chance").mean if measure == "parity" else None
-            panels.append(Panel(f"p = {p:g}", (ours,), axis, chance))
-        grid.append(tuple(panels))
+    axes = {
+        "parity": Axis("disparity (%)", zero=True),
+        "tv_accuracy": Axis("accuracy in total variation (%)"),
+        "error_parity": Axis("error parity (%)", zero=True),
+    }
+    panels = {
+        f"p = {p:g}": (found, _methods(found), cell(found, "chance").mean)
+        for (p,), found in grouped(rows, "p").items()
+    }
     title = "COCO: disparity, accuracy and error parity by method"
-    return {"methods": Picture(title, PAIRED, tuple(grid))}
-
-
-EXPERIMENT: Final = Experiment(
-    name="coco",
-    title="COCO",
-    configurations=configurations,
-    run=run,
-    section=section,
-    figures=figures,
-    together=together,
-    needs_data=True,
-)
+    return {"methods": paired_picture(title, axes, panels)}

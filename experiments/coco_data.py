@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.coco_features import features_of
+from experiments.experiment import Array, Codes, Floats
+from experiments.learners import Sample
 from experiments.read_coco import read_coco, shares_of
 from r2b.errors import FileFormatError, ParameterError, require
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 PLACE: Final = "R2B_DATA"
 TEST_SHARE: Final = 0.25
@@ -49,19 +47,6 @@ class Images:
     features: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """Features, labels and groups of training and test rows."""
-
-    source: str
-    X: Floats
-    Y: Floats
-    groups: Codes
-    X_test: Floats
-    Y_test: Floats
-    groups_test: Codes
-
-
 def folder_of(data: Path | None, name: str) -> Path:
     """Return the folder of one data set.
 
@@ -72,26 +57,17 @@ def folder_of(data: Path | None, name: str) -> Path:
     ParameterError
         Neither is given, or the folder is not there.
     """
-    root = (
-        data if data is not None else (Path(os.environ[PLACE]) if os.environ.get(PLACE) else None)
-    )
-    if root is None:
+    root = data or Path(os.environ.get(PLACE, ""))
+    if root == Path() or not root.is_dir():
+        problem = (
+            f"There is no folder {str(root)!r}, and the data of {name} is not part of the package."
+        )
         remedy = f"Pass data=, or set {PLACE} to the folder that holds {name}."
-        raise ParameterError(
-            f"The data of {name} is not part of the package, and no folder is named.",
-            remedy=remedy,
-            name=name,
-        )
-    if not root.is_dir():
-        raise ParameterError(
-            f"There is no folder {str(root)!r}.",
-            remedy="Pass data= with the folder of the data.",
-            folder=str(root),
-        )
+        raise ParameterError(problem, remedy=remedy, name=name, folder=str(root))
     return root / name if (root / name).is_dir() else root
 
 
-def table_of(path: Path) -> dict[str, NDArray[Any]]:
+def table_of(path: Path) -> dict[str, Array]:
     """Read the columns of a Parquet or CSV file (compressed or not) with pyarrow.
 
     Raises
@@ -118,35 +94,34 @@ def images_of(data: Path | None) -> Images:
     """Read the images of the paper's two groups, with features."""
     official = folder_of(data, "coco")
     if any((official / "annotations").glob("instances_*.json")):
-        return _images(official.resolve(), True)
-    return _images(folder_of(data, "coco_images").resolve(), False)
+        return _official(official.resolve())
+    return _photographs(folder_of(data, "coco_images").resolve())
 
 
 @lru_cache(maxsize=1)
-def _images(folder: Path, official: bool) -> Images:
-    return _official(folder) if official else _photographs(folder)
-
-
 def _official(folder: Path) -> Images:
-    parts, features = [], []
+    parts = {}
     for instances in sorted((folder / "annotations").glob("instances_*.json")):
         split = instances.stem.removeprefix("instances_")
         captions = instances.with_name(f"captions_{split}.json")
         if not captions.is_file():
-            raise FileFormatError(
-                f"There is no {captions.name} beside {instances.name}.",
-                remedy="Add the captions.",
-                file=captions.name,
-            )
-        chosen = read_coco(instances, captions).of_the_paper()
-        parts.append((split, chosen))
-        features.append(features_of(folder, split, chosen.image_id, chosen.file_name))
-    source = "official " + " + ".join(split for split, _ in parts)
-    shares = np.concatenate([chosen.soft_labels for _, chosen in parts])
-    groups = np.concatenate([_coded(chosen.gender) for _, chosen in parts])
-    return Images(source, shares, groups, np.concatenate(features))
+            problem = f"There is no {captions.name} beside {instances.name}."
+            raise FileFormatError(problem, remedy="Add the captions.", file=captions.name)
+        parts[split] = read_coco(instances, captions).of_the_paper()
+    return Images(
+        f"official {' + '.join(parts)}",
+        np.concatenate([shares_of(images.counts) for images in parts.values()]),
+        np.concatenate([_coded(images.gender) for images in parts.values()]),
+        np.concatenate(
+            [
+                features_of(folder, split, images.image_id, images.file_name)
+                for split, images in parts.items()
+            ]
+        ),
+    )
 
 
+@lru_cache(maxsize=1)
 def _photographs(folder: Path) -> Images:
     """Read the photographs that have a tag other than person."""
     table = table_of(folder / PHOTOGRAPHS)
@@ -162,33 +137,24 @@ def _photographs(folder: Path) -> Images:
     )
 
 
-def _coded(gender: NDArray[Any]) -> Codes:
+def _coded(gender: Array) -> Codes:
     codes: Codes = (gender.astype(str) == "woman").astype(np.int64)
     return codes
 
 
-def split_of(images: Images, p: float, seed: int) -> Split:
+def split_of(images: Images, p: float, seed: int) -> Sample:
     """Split into 75 and 25 %, and inject bias.
 
     With chance p a row becomes the class whose number is its group's. Features are scaled by the
     training rows alone: unit variance gives rows the length that features of a network have, which
     the paper's learning rate is made for.
     """
-    rng = np.random.default_rng([seed, 11])
-    order = rng.permutation(len(images.shares))
+    order = np.random.default_rng([seed, 11]).permutation(len(images.shares))
     cut = round(len(order) * (1 - TEST_SHARE))
     train, test = np.sort(order[:cut]), np.sort(order[cut:])
-    labels = injected(images.shares, images.groups, p, seed)
+    labels, groups = injected(images.shares, images.groups, p, seed), images.groups
     X = scaled(images.features, train)
-    return Split(
-        images.source,
-        X[train],
-        labels[train],
-        images.groups[train],
-        X[test],
-        labels[test],
-        images.groups[test],
-    )
+    return Sample(X[train], labels[train], groups[train], X[test], labels[test], groups[test])
 
 
 def injected(shares: Floats, groups: Codes, p: float, seed: int) -> Floats:

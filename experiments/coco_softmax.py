@@ -8,15 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from experiments.experiment import Array, Floats
 from r2b._data.compute import one_blas_thread
 
-Floats = NDArray[np.float64]
+Schedule = tuple[tuple[float, int], ...]
+"""Learning rates and for how many epochs."""
 
 MOMENTUM: Final = 0.9
 PAPER_SCHEDULE: Final = ((1e-3, 200), (1e-4, 100), (1e-5, 100))
-"""Learning rates and for how many epochs."""
 BATCH: Final = 32
 """Rows per step, of which the paper says nothing."""
+
+
+def by_epochs(*schedules: Schedule) -> dict[int, Schedule]:
+    """Return schedules by the number of their epochs, which names them in a configuration."""
+    return {sum(epochs for _, epochs in schedule): schedule for schedule in schedules}
 
 
 def linear_softmax(
@@ -25,7 +31,7 @@ def linear_softmax(
     X_test: Floats,
     *,
     rng: np.random.Generator,
-    schedule: tuple[tuple[float, int], ...] = PAPER_SCHEDULE,
+    schedule: Schedule = PAPER_SCHEDULE,
     batch: int = BATCH,
 ) -> Floats:
     """Train on soft targets from weights 0, and return the class probabilities of test rows.
@@ -60,7 +66,7 @@ def linear_weights(
     targets: Floats,
     *,
     rng: np.random.Generator,
-    schedule: tuple[tuple[float, int], ...],
+    schedule: Schedule,
     batch: int = BATCH,
 ) -> NDArray[np.float32]:
     """Return the weights (d + 1, n_classes) after training; the last row is the intercept."""
@@ -92,9 +98,9 @@ def softmax(X: Floats, weights: NDArray[np.float32]) -> Floats:
     return np.asarray(_normalised(logits.astype(np.float64)))
 
 
-def _normalised(logits: NDArray[Any]) -> NDArray[Any]:
+def _normalised(logits: Array) -> Array:
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    shares: NDArray[Any] = powers / powers.sum(axis=1, keepdims=True)
+    shares: Array = powers / powers.sum(axis=1, keepdims=True)
     return shares
 
 
@@ -109,9 +115,7 @@ class SoftmaxClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Orders the rows.
     """
 
-    def __init__(
-        self, schedule: tuple[tuple[float, int], ...] = PAPER_SCHEDULE, seed: int = 0
-    ) -> None:
+    def __init__(self, schedule: Schedule = PAPER_SCHEDULE, seed: int = 0) -> None:
         self.schedule, self.seed = schedule, seed
 
     def fit(self, X: Floats, y: Any) -> Self:

@@ -14,12 +14,15 @@ from typing import Any, Final
 import numpy as np
 
 import r2b
-from experiments.experiment import Configuration, Experiment, Row
+from experiments.experiment import Configuration, Row, crossed
 from experiments.figures import Axis, Panel, Picture, Point, Series
 from experiments.tables import chosen, markdown
 from r2b.datasets import load_adult
 from r2b.methods import R2B
 from r2b.metrics import demographic_parity_difference
+
+TITLE: Final = "Algorithm 1 and the optimum"
+SEEDS: Final = (0,)
 
 TABLES: Final = (
     "Adult, sex",
@@ -112,13 +115,8 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 
 def configurations(quick: bool) -> list[Configuration]:
     """All tables, tolerances, targets and step sizes; the small setting has one table."""
-    return [
-        {"table": table, "target": target, "epsilon": epsilon, "tau": tau}
-        for table in (TABLES[-1:] if quick else TABLES)
-        for target in TARGETS
-        for epsilon in EPSILONS
-        for tau in (TAUS[::4] if quick else TAUS)
-    ]
+    tables, taus = (TABLES[-1:], TAUS[::4]) if quick else (TABLES, TAUS)
+    return crossed(table=tables, target=TARGETS, epsilon=EPSILONS, tau=taus)
 
 
 ROUNDS: Final = (1, 10, 20, 50, 100)
@@ -239,14 +237,3 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     along = Axis("ADMM rounds", "log", tuple(map(float, rounds)))
     title = "How far the rounds of Algorithm 1 are from the optimum"
     return {"rounds": Picture(title, words, (tuple(panels),), along)}
-
-
-EXPERIMENT: Final = Experiment(
-    name="convergence",
-    title="Algorithm 1 and the optimum",
-    configurations=configurations,
-    run=run,
-    section=section,
-    figures=figures,
-    seeds=(0,),
-)

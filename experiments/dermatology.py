@@ -6,9 +6,8 @@ The paper's cases are private. The code takes any table (:func:`debias_scores` a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,21 +16,34 @@ import numpy as np
 from experiments.adult_page import READ_AS
 from experiments.coco import target_parity, targets_of
 from experiments.coco_data import folder_of, scaled
-from experiments.coco_softmax import linear_softmax
-from experiments.dermatology_data import SHARES, Floats, Rows, cases_of, split_rows
-from experiments.experiment import Configuration, Experiment, Row
-from experiments.figures import PAIRED, Axis, Panel, Picture, Series, paired_points, spoken
+from experiments.coco_softmax import Schedule, by_epochs, linear_softmax
+from experiments.dermatology_data import SHARES, Rows, cases_of, split_rows
+from experiments.experiment import Configuration, Floats, Row, crossed
+from experiments.figures import Axis, Picture, paired_picture, spoken
 from experiments.labelling import LABEL_METHODS, METHODS, repaired
 from experiments.learners import measures_of
 from experiments.paper_numbers import Value, read_numbers
 from experiments.read_dermatology import Cases
-from experiments.tables import Cell, beside, cell, chosen, markdown, paired, signed
+from experiments.tables import (
+    Cell,
+    beside,
+    cell,
+    chosen,
+    grouped,
+    markdown,
+    paired,
+    signed,
+)
 from r2b.errors import ParameterError
 from r2b.methods import DPRemover
 from r2b.metrics import demographic_parity_difference
+from r2b.sklearn import LabelDebiaser
 
-SCHEDULE: Final = ((1e-3, 30), (1e-4, 15))
-QUICK_SCHEDULE: Final = ((1e-3, 5), (1e-4, 2))
+TITLE: Final = "Dermatology"
+NEEDS_DATA: Final = True
+
+SCHEDULES: Final = by_epochs(((1e-3, 30), (1e-4, 15)), ((1e-3, 5), (1e-4, 2)))
+"""That of the page, and that of the small setting."""
 
 
 def debias_scores(
@@ -62,58 +74,41 @@ def debias_scores(
     """
     if method == "BL":
         return scores
-    if method == "DPR":
-        remover = DPRemover(random_state=np.random.default_rng([seed, 23])).fit(
-            tuning, sensitive_features=tuning_groups
-        )
-        moved = np.clip(remover.transform(scores, sensitive_features=groups), 1e-12, None)
-        return np.asarray(moved / moved.sum(axis=1, keepdims=True))
-    if method == "Exact":
-        from r2b.sklearn import LabelDebiaser
-
-        fair = (
-            LabelDebiaser()
-            .fit(tuning, sensitive_features=tuning_groups)
-            .transform(scores, sensitive_features=groups)
-        )
-        return np.asarray(fair)
-    if method not in LABEL_METHODS:
+    made: dict[str, Any] = {
+        **LABEL_METHODS,
+        "DPR": lambda: DPRemover(random_state=np.random.default_rng([seed, 23])),
+        "Exact": LabelDebiaser,
+    }
+    if method not in made:
         remedy = f"Choose one of {', '.join(METHODS_BY_USE['scores'])}."
         raise ParameterError(f"{method!r} does not change scores.", remedy=remedy, method=method)
-    return (
-        LABEL_METHODS[method]()
-        .fit(tuning, sensitive_features=tuning_groups)
-        .transform(scores, sensitive_features=groups)
-    )
+    fitted = made[method]().fit(tuning, sensitive_features=tuning_groups)
+    fair = np.asarray(fitted.transform(scores, sensitive_features=groups))
+    if method == "DPR":
+        fair = np.clip(fair, 1e-12, None)
+        fair /= fair.sum(axis=1, keepdims=True)
+    return fair
 
 
-def train_and_measure(
-    cases: Cases,
-    rows: Rows,
-    method: str,
-    seed: int,
-    schedule: tuple[tuple[float, int], ...] = SCHEDULE,
-) -> Row:
+def train_and_measure(cases: Cases, rows: Rows, method: str, seed: int, schedule: Schedule) -> Row:
     """Train on what a method makes of the training labels (or, DPR, of the features), and measure on the test rows."""
     features, groups = scaled(cases.features, rows.train), cases.groups
-    train, test = features[rows.train], features[rows.test]
+    train, test, groups_train = features[rows.train], features[rows.test], groups[rows.train]
     if method == "DPR":
-        parts = train, groups[rows.train], test, groups[rows.test]
-        train, test = repaired(*parts, np.random.default_rng([seed, 23]))
-    targets = targets_of(method, cases.labels[rows.train], groups[rows.train])
-    scores = linear_softmax(
-        train, targets, test, rng=np.random.default_rng([seed, 22]), schedule=schedule
-    )
-    fitted = target_parity(targets, groups[rows.train])
+        ranks = np.random.default_rng([seed, 23])
+        train, test = repaired(train, groups_train, test, groups[rows.test], ranks)
+    targets = targets_of(method, cases.labels[rows.train], groups_train)
+    rng = np.random.default_rng([seed, 22])
+    scores = linear_softmax(train, targets, test, rng=rng, schedule=schedule)
     return {
-        "fitted_parity": fitted,
+        "fitted_parity": target_parity(targets, groups_train),
         **measures_of(scores, cases.labels[rows.test], groups[rows.test]),
     }
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Do one method in one use on one split."""
-    name, method = configuration["table"], configuration["method"]
+    name, method, epochs = (configuration[key] for key in ("table", "method", "epochs"))
     folder = folder_of(data, name).resolve()
     cases, rows = cases_of(name, folder), _rows(name, folder, seed)
     known: Row = {
@@ -125,23 +120,16 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
         "smallest_group": int(np.unique(cases.groups[rows.test], return_counts=True)[1].min()),
         "data_parity": demographic_parity_difference(cases.labels, sensitive_features=cases.groups),
     }
-    schedule = _schedule(configuration["epochs"])
     if configuration["use"] == "training":
-        return known | train_and_measure(cases, rows, method, seed, schedule)
-    tuning, scores = _scores(name, folder, seed, configuration["epochs"])
+        return known | train_and_measure(cases, rows, method, seed, SCHEDULES[epochs])
+    tuning, scores = _scores(name, folder, seed, epochs)
     groups, groups_test = cases.groups[rows.tune], cases.groups[rows.test]
+    fitted = debias_scores(method, tuning, groups, tuning, groups, seed)
     fair = debias_scores(method, tuning, groups, scores, groups_test, seed)
-    fitted = demographic_parity_difference(
-        debias_scores(method, tuning, groups, tuning, groups, seed), sensitive_features=groups
-    )
     return known | {
-        "fitted_parity": fitted,
+        "fitted_parity": demographic_parity_difference(fitted, sensitive_features=groups),
         **measures_of(fair, cases.labels[rows.test], groups_test),
     }
-
-
-def _schedule(epochs: int) -> tuple[tuple[float, int], ...]:
-    return QUICK_SCHEDULE if epochs == sum(each for _, each in QUICK_SCHEDULE) else SCHEDULE
 
 
 @lru_cache(maxsize=1)
@@ -153,32 +141,21 @@ def _rows(name: str, folder: Path, seed: int) -> Rows:
 def _scores(name: str, folder: Path, seed: int, epochs: int) -> tuple[Floats, Floats]:
     """Return the scores of the model that was trained on labels as they are, for the tuning and the test rows."""
     cases, rows = cases_of(name, folder), _rows(name, folder, seed)
-    features = scaled(cases.features, rows.train)
-    wanted = np.concatenate([rows.tune, rows.test])
-    train, labels, rng = (
-        features[rows.train],
-        cases.labels[rows.train],
-        np.random.default_rng([seed, 22]),
-    )
-    scores = linear_softmax(train, labels, features[wanted], rng=rng, schedule=_schedule(epochs))
+    features, rng = scaled(cases.features, rows.train), np.random.default_rng([seed, 22])
+    asked = features[np.concatenate([rows.tune, rows.test])]
+    train = features[rows.train], cases.labels[rows.train]
+    scores = linear_softmax(*train, asked, rng=rng, schedule=SCHEDULES[epochs])
     return scores[: len(rows.tune)], scores[len(rows.tune) :]
 
 
 def configurations(quick: bool) -> list[Configuration]:
     """Both tables, both uses, all methods that have a meaning there."""
-    epochs = sum(each for _, each in (QUICK_SCHEDULE if quick else SCHEDULE))
     return [
-        {"table": table, "use": use, "method": method, "epochs": epochs}
+        {"table": table, **each}
         for table in SHARES
         for use, methods in METHODS_BY_USE.items()
-        for method in METHODS
-        if method in methods
+        for each in crossed(use=[use], method=methods, epochs=[list(SCHEDULES)[quick]])
     ]
-
-
-def together(configuration: Configuration, seed: int) -> Hashable:
-    """Name the table and the split."""
-    return configuration["table"], seed
 
 
 METHODS_BY_USE: Final = {
@@ -255,17 +232,11 @@ def _table(rows: Sequence[Row], use: str) -> str:
     columns = {"fitted_parity": "fitted, %", **MEASURES, "chance": "by chance, %"}
     body = []
     for method in METHODS_BY_USE[use]:
-        cells = {measure: _cell(rows, measure, method) for measure in columns}
-        papers = {
-            measure: PAPER.get((measure, READ_AS.get(method, method))) if use == "scores" else None
-            for measure in columns
-        }
-        body.append(
-            [
-                spoken(method),
-                *(beside(value, papers[measure], marked=False) for measure, value in cells.items()),
-            ]
-        )
+        known = READ_AS.get(method, method)
+        papers = [PAPER.get((measure, known)) if use == "scores" else None for measure in columns]
+        cells = [_cell(rows, measure, method) for measure in columns]
+        texts = [beside(*pair, marked=False) for pair in zip(cells, papers, strict=True)]
+        body.append([spoken(method), *texts])
     return markdown(["method", *columns.values()], body)
 
 
@@ -297,14 +268,14 @@ def _findings(rows: Sequence[Row]) -> str:
     ]
     body = []
     for words, measure, one, other in claims:
-        line = [words]
+        paper = PAPER[measure, one], PAPER[measure, other]
+        here = []
         for table in TABLES:
             found = chosen(rows, table=table, use="scores")
-            paper = PAPER[measure, one], PAPER[measure, other]
             gap = paired(chosen(found, method=one), chosen(found, method=other), measure)
-            said, here = compared(gap, paper)
-            line += [said, here] if len(line) == 1 else [here]
-        body.append(line)
+            theirs, ours = compared(gap, paper)
+            here.append(ours)
+        body.append([words, theirs, *here])
     head = ["finding, scores debiased", "paper", *TABLES.values()]
     return "### What the paper's table shows, and whether it shows here\n\n" + markdown(head, body)
 
@@ -328,31 +299,14 @@ def _account(rows: Sequence[Row]) -> str:
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw disparity, top-1 and error parity by method, table and use."""
-    grid = []
-    for measure, axis in (
-        ("parity", Axis("disparity (%)", zero=True)),
-        ("top_1", Axis("accuracy (%)")),
-        ("error_parity", Axis("error parity (%)", zero=True)),
-    ):
-        panels = []
-        for table, use in product(TABLES, USES):
-            found = chosen(rows, table=table, use=use)
-            ours = Series("", paired_points(found, measure, METHODS_BY_USE[use]))
-            level = _cell(found, "chance", "Exact").mean if measure == "parity" else None
-            title = f"{TABLES[table]}, fair {'labels' if use == 'training' else 'scores'}"
-            panels.append(Panel(title, (ours,), axis, level))
-        grid.append(tuple(panels))
+    axes = {
+        "parity": Axis("disparity (%)", zero=True),
+        "top_1": Axis("accuracy (%)"),
+        "error_parity": Axis("error parity (%)", zero=True),
+    }
+    panels = {}
+    for (table, use), found in grouped(rows, "table", "use").items():
+        title = f"{TABLES[table]}, fair {'labels' if use == 'training' else 'scores'}"
+        panels[title] = found, METHODS_BY_USE[use], _cell(found, "chance", "Exact").mean
     title = "Dermatology: disparity, accuracy and error parity by method"
-    return {"methods": Picture(title, PAIRED, tuple(grid))}
-
-
-EXPERIMENT: Final = Experiment(
-    name="dermatology",
-    title="Dermatology",
-    configurations=configurations,
-    run=run,
-    section=section,
-    figures=figures,
-    together=together,
-    needs_data=True,
-)
+    return {"methods": paired_picture(title, axes, panels)}

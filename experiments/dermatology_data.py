@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.coco_data import folder_of, table_of
+from experiments.experiment import Codes
 from experiments.read_dermatology import Cases, ham10000_cases, scin_cases
 from r2b.errors import ParameterError
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 SHARES: Final = {"ham10000": (0.76, 0.12, 0.12), "scin": (0.5, 0.25, 0.25)}
 """Training, tuning and test: the paper's shares, and larger tuning and test splits for the small table."""

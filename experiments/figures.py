@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 from experiments.experiment import Row
 from experiments.labelling import METHODS, SPOKEN
 from experiments.paper_numbers import Value
-from experiments.tables import Cell, cell, chosen, paired
+from experiments.tables import Cell, cell, chosen, grouped, paired
+from r2b.errors import ParameterError
 
 Point = tuple[Any, float, float | None]
 """A place (a number, or the name of a row of dots), a value, and half the width of its interval."""
@@ -193,6 +194,27 @@ def update(wanted: Mapping[Path, str | Picture], arguments: Sequence[str] | None
     return int(check and stale)
 
 
+def fill_marks(page: str, parts: Mapping[str, str]) -> str:
+    r"""Put texts between the marks of a page, each of which must be there once.
+
+    Examples
+    --------
+    >>> print(fill_marks("<!-- figures: time -->\n<!-- end -->", {"time": "1 s"}))
+    <!-- figures: time -->
+    <BLANKLINE>
+    1 s
+    <BLANKLINE>
+    <!-- end -->
+    """
+    for name, text in parts.items():
+        head, mark, rest = page.partition(f"<!-- figures: {name} -->\n")
+        _, end, tail = rest.partition("<!-- end -->")
+        if not end:
+            raise ParameterError(f"There is no place for {name!r}.", remedy="Add its marks.")
+        page = f"{head}{mark}\n{text}\n\n{end}{tail}"
+    return page
+
+
 def _said(point: Point) -> str:
     place, value, half = point
     where = (
@@ -204,6 +226,11 @@ def _said(point: Point) -> str:
 def points(cells: Iterable[tuple[Any, Cell | Value]]) -> tuple[Point, ...]:
     """Return the points of cells by place."""
     return tuple((place, value.mean, value.half_width) for place, value in cells)
+
+
+def along(rows: Sequence[Row], column: str, measure: str) -> tuple[Point, ...]:
+    """Return the points of a measure along a column."""
+    return points((at, cell(found, measure)) for (at,), found in grouped(rows, column).items())
 
 
 def paired_points(
@@ -223,6 +250,31 @@ def paired_points(
 
 
 PAIRED: Final = "Test rows, mean over splits. Intervals (99 %) are of the difference from R2B within a split; R2B itself has none."
+
+
+def paired_picture(
+    title: str,
+    axes: Mapping[str, Axis],
+    panels: Mapping[str, tuple[Sequence[Row], Sequence[str], float]],
+) -> Picture:
+    """Draw measures, a row of panels each.
+
+    Parameters
+    ----------
+    title : str
+    axes : mapping
+        By measure.
+    panels : mapping
+        By title: rows, their methods, and the disparity that chance gives their predictions.
+    """
+    grid = []
+    for measure, axis in axes.items():
+        row = []
+        for name, (rows, methods, chance) in panels.items():
+            ours = Series("", paired_points(rows, measure, methods))
+            row.append(Panel(name, (ours,), axis, chance if measure == "parity" else None))
+        grid.append(tuple(row))
+    return Picture(title, PAIRED, tuple(grid))
 
 
 def methods_in(rows: Sequence[Row]) -> list[str]:

@@ -16,88 +16,77 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments import adult, synthetic
-from experiments.experiment import Configuration, Experiment, Row
+from experiments.experiment import Codes, Configuration, Floats, Row
 from experiments.figures import Axis, Panel, Picture, Series
 from experiments.labelling import drawn_classes, labels_of
 from experiments.learners import TREES, class_forest, nearest, per_class_forest, vote
-from experiments.tables import cell, chosen, markdown
+from experiments.tables import cell, chosen, grouped, markdown
 from r2b.metrics import demographic_parity_difference
 from r2b.metrics.theory import generalization_bound, rademacher_complexity
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+TITLE: Final = "Proposition 2"
+SEEDS: Final = (0, 1, 2)
+
 
 SHAPES: Final = ((4, 10, 1_000), (16, 10, 1_000), (16, 100, 1_000))
 DRAWS: Final = 4
 QUICK_TREES: Final = 10
+PER_CLASS: Final = "rf per class"
+"""A regression forest for each class on its probabilities: what a forest is on Adult."""
 
 
 @lru_cache(maxsize=1)
 def _table(
-    data_name: str,
+    name: str,
     classes: int | None,
-    features: int | None,
-    per_class: int | None,
+    features: int,
+    per_class: int,
     rows: int | None,
     seed: int,
 ) -> Any:
     """Return features, classes and groups of training and test rows, and the number of classes."""
-    if classes is not None and features is not None and per_class is not None:
+    if classes is not None:
         sample = synthetic.sample_of(classes, features, per_class, synthetic.TEST_ROWS, seed)
         return sample.X, sample.y, sample.groups, sample.X_test, sample.groups_test, classes
-    split = adult.split_of(
-        {"order": "education-num", "rows": rows, "p": 0.5 if "injected" in data_name else 0.0}, seed
-    )
-    X, X_test = adult.scaled_features("mixed", rows, seed, None)
+    split = adult.split_of(0.5 if "injected" in name else 0.0, seed, rows=rows)
+    X, X_test = adult.scaled_features("mixed", rows, seed)
     return X, split.y, split.sex, X_test, split.sex_test, adult.N_CLASSES
 
 
-def _predict(
-    learner: str,
-    X: Floats,
-    asked: Floats,
-    labels: Codes,
-    soft: Floats | None,
-    n_classes: int,
-    trees: int,
-) -> Floats:
-    """Train on labels (a forest of Adult: on probabilities) and give the scores of the rows that are asked for."""
+def _predict(learner: str, X: Floats, targets: Floats, asked: Floats, trees: int) -> Floats:
+    """Train on probabilities, or on classes as rows of 0 and 1, and give the scores of the rows that are asked for."""
+    if learner == PER_CLASS:
+        return per_class_forest(X, asked, targets, None, 4, trees)
+    classes, n_classes = targets.argmax(axis=1), targets.shape[1]
     if learner == "knn":
-        return vote(nearest(X, asked), labels, n_classes)
-    if soft is not None:
-        return per_class_forest(X, asked, soft, None, 4, trees)
-    return class_forest(X, asked, labels, n_classes, None, 4, trees)
+        return vote(nearest(X, asked), classes, n_classes)
+    return class_forest(X, asked, classes, n_classes, None, 4, trees)
 
 
 def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
     """Train one learner on fair labels, evaluate every term of the bound on the training rows, and the disparity on the test rows."""
     shape = (configuration[name] for name in ("data", "classes", "features", "per_class", "rows"))
     X, y, groups, X_test, groups_test, n_classes = _table(*shape, seed)
-    learner, trees = configuration["learner"], configuration["trees"] or 0
-    on_adult = configuration["classes"] is None
-    soft = labels_of("R2B", y, groups)
-    cells = None if on_adult else groups * n_classes + y
-    drawn = drawn_classes(soft, np.random.default_rng([seed, 3]), cells)
-    per_class = learner == "rf" and on_adult
-    targets = soft if per_class else np.eye(n_classes)[drawn]
-    given = targets if per_class else None
-    asked = np.concatenate([X, X_test])
-    scores = _predict(learner, X, asked, drawn, given, n_classes, trees)
-    smallest = X[groups == np.argmin(np.bincount(groups))]
+    on_adult, trees = configuration["classes"] is None, configuration["trees"] or 0
+    learner = PER_CLASS if on_adult and trees else configuration["learner"]
+    targets = labels_of("R2B", y, groups)
+    if learner != PER_CLASS:
+        cells = None if on_adult else groups * n_classes + y
+        drawn = drawn_classes(targets, np.random.default_rng([seed, 3]), cells)
+        targets = np.eye(n_classes)[drawn]
+    scores = _predict(learner, X, targets, np.concatenate([X, X_test]), trees)
 
     def fitted(rows: Any, codes: Codes) -> Floats:
-        if not per_class:
-            return _predict(learner, rows, rows, codes, None, n_classes, trees)
+        if learner != PER_CLASS:
+            return _predict(learner, rows, np.eye(n_classes)[codes], rows, trees)
         # The estimate looks at class 0 alone, and so does a forest per class.
         first = (codes == 0).astype(np.float64)
-        scores = _predict(
-            learner, rows, rows, codes, np.column_stack([first, 1.0 - first]), 2, trees
-        )
+        scores = _predict(learner, rows, np.column_stack([first, 1.0 - first]), rows, trees)
         return np.column_stack([scores[:, :1], np.zeros((len(rows), n_classes - 1))])
 
+    smallest = X[groups == np.argmin(np.bincount(groups))]
     complexity = rademacher_complexity(
         fitted, smallest, n_classes, n_draws=DRAWS, random_state=seed
     )
@@ -121,24 +110,13 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 def configurations(quick: bool) -> list[Configuration]:
     """Both Adults and three samples of the synthetic data, both learners."""
     trees, rows = (QUICK_TREES, adult.QUICK_ROWS) if quick else (TREES, None)
-    named: list[tuple[str, int | None, int | None, int | None]] = [
-        ("Adult", None, None, None),
-        ("Adult, injected", None, None, None),
-    ]
-    named += [("synthetic", *shape) for shape in (SHAPES[:1] if quick else SHAPES)]
-    return [
-        {
-            "data": name,
-            "classes": classes,
-            "features": features,
-            "per_class": per_class,
-            "rows": rows if classes is None else None,
-            "learner": learner,
-            "trees": trees if learner == "rf" else None,
-        }
-        for name, classes, features, per_class in named
-        for learner in ("knn", "rf")
-    ]
+    none = {"classes": None, "features": None, "per_class": None}
+    tables = [{"data": name, **none, "rows": rows} for name in ("Adult", "Adult, injected")]
+    for classes, features, per_class in SHAPES[:1] if quick else SHAPES:
+        shape = {"classes": classes, "features": features, "per_class": per_class}
+        tables.append({"data": "synthetic", **shape, "rows": None})
+    learners = {"learner": "knn", "trees": None}, {"learner": "rf", "trees": trees}
+    return [{**table, **learner} for table in tables for learner in learners]
 
 
 LEARNERS: Final = {"rf": "forest", "knn": "kNN"}
@@ -163,24 +141,24 @@ the test rows."""
 def section(rows: Sequence[Row]) -> str:
     """Write the section from result rows."""
     body = []
-    for key in dict.fromkeys(
-        (row["data"], row["classes"], row["features"], row["learner"]) for row in rows
-    ):
-        found = chosen(rows, data=key[0], classes=key[1], features=key[2], learner=key[3])
-        size = "" if key[1] is None else f", L = {key[1]}, d = {key[2]}"
+    for (name, learner), found in _settings(rows).items():
         below = sum(row["parity"] <= row["printed"] for row in found)
-        numbers = [cell(found, name).text() for name in COLUMNS]
-        body.append(
-            [
-                f"{key[0]}{size}",
-                LEARNERS[key[3]],
-                f"{found[0]['smallest_group']:,}",
-                *numbers,
-                f"{below} of {len(found)}",
-            ]
-        )
+        numbers = [cell(found, measure).text() for measure in COLUMNS]
+        smallest = f"{found[0]['smallest_group']:,}"
+        body.append([name, learner, smallest, *numbers, f"{below} of {len(found)}"])
     head = ["data", "learner", "n_0", *COLUMNS.values(), "seen below the printed bound"]
     return f"{_WORDS}\n\n{markdown(head, body)}\n\n{_account(rows)}\n\n{_counterexample()}"
+
+
+def _settings(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    """Sort rows by table and learner, both as they are called."""
+    found = {}
+    for (data, classes, features, learner), some in grouped(
+        rows, "data", "classes", "features", "learner"
+    ).items():
+        size = "" if classes is None else f", L = {classes}, d = {features}"
+        found[f"{data}{size}", LEARNERS[learner]] = some
+    return found
 
 
 def _counterexample() -> str:
@@ -200,23 +178,20 @@ def _account(rows: Sequence[Row]) -> str:
     said = []
     for learner, spoken in LEARNERS.items():
         found = chosen(rows, learner=learner)
+        means = {name: cell(found, name).mean for name in ("fit_gap", "complexity", "confidence")}
         terms = {
-            "2 tau": 2 * _mean(found, "fit_gap"),
-            "2 d": 2 * _mean(found, "complexity"),
-            "the root": _mean(found, "confidence"),
+            "2 tau": 2 * means["fit_gap"],
+            "2 d": 2 * means["complexity"],
+            "the root": means["confidence"],
         }
         most = max(terms, key=lambda name: terms[name])
-        said.append(f"{most} for the {spoken} ({100 * terms[most]:.0f} % on average)")
+        said.append(f"{most} for the {spoken} ({terms[most]:.0f} % on average)")
     return (
         f"The disparity seen is below the printed bound in {below} of {len(rows)} runs; the bound is {ratio[len(ratio) // 2]:.0f} times what "
         f"is seen in the median, and says nothing (the proven one is 100 % or more) in {vacuous}. Its largest term is {', '.join(said)}: "
         "kNN with five neighbours follows random signs, and no learner fits fair labels that depend on a group it cannot see. As a reason "
         "why fair labels help, the bound of the proof stands; as a number, it promises little here."
     )
-
-
-def _mean(rows: Sequence[Row], measure: str) -> float:
-    return float(sum(row[measure] for row in rows)) / max(1, len(rows))
 
 
 @dataclass(frozen=True)
@@ -284,18 +259,11 @@ COUNTEREXAMPLE: Final = Counterexample()
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw the bound of Proposition 2 beside the disparity seen, for every table and learner."""
     kinds = {"parity": "disparity seen", "printed": "bound as printed", "proven": "bound as proven"}
-    keys = dict.fromkeys(
-        (row["data"], row["classes"], row["features"], row["learner"]) for row in rows
-    )
-    series = []
-    for measure, name in kinds.items():
-        found = []
-        for data, classes, features, learner in keys:
-            size = "" if classes is None else f", L = {classes}, d = {features}"
-            where = f"{data}{size}, {'forest' if learner == 'rf' else 'kNN'}"
-            wanted = {"data": data, "classes": classes, "features": features, "learner": learner}
-            found.append((where, cell(chosen(rows, **wanted), measure).mean, None))
-        series.append(Series(name, tuple(found)))
+    settings = {", ".join(names): found for names, found in _settings(rows).items()}
+    series = [
+        Series(name, tuple((at, cell(found, measure).mean, None) for at, found in settings.items()))
+        for measure, name in kinds.items()
+    ]
     panel = Panel(
         "", tuple(series), Axis("disparity of the predictions (%, logarithmic)", "log"), 100.0
     )
@@ -304,14 +272,3 @@ def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     )
     title = "Proposition 2: the bound beside the disparity seen"
     return {"bound": Picture(title, words, ((panel,),), level="where a bound says nothing")}
-
-
-EXPERIMENT: Final = Experiment(
-    name="guarantee",
-    title="Proposition 2",
-    configurations=configurations,
-    run=run,
-    section=section,
-    figures=figures,
-    seeds=(0, 1, 2),
-)

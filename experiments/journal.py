@@ -11,7 +11,6 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from experiments.experiment import IDENTITY, OWN_COLUMNS, Row
 from r2b.errors import FileFormatError, require
@@ -86,35 +85,19 @@ def finished(output: Path, name: str) -> dict[str, Row]:
     return {row[IDENTITY]: row for row in rows}
 
 
-def write_results(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows as one Parquet file: the runner's columns, then the others in the order in which they turn up."""
+def settle(output: Path, name: str, rows: Iterable[Row]) -> None:
+    """Write the results file and, once it stands, drop the journal.
+
+    The runner's columns come first, then the others in the order in which they turn up.
+    """
     parquet = require("pyarrow.parquet", "A results file needs pyarrow", extra="frames")
     import pyarrow
 
     listed = list(rows)
     names = dict.fromkeys([*OWN_COLUMNS, *(name for row in listed for name in row)])
-    columns = {name: [row.get(name) for row in listed] for name in names}
-    table = pyarrow.table({name: _column(values) for name, values in columns.items()})
+    table = pyarrow.table({name: [row.get(name) for row in listed] for name in names})
+    path = results_path(output, name)
     part = path.with_suffix(".part")
     parquet.write_table(table, part, compression="zstd")
     part.replace(path)
-
-
-def settle(output: Path, name: str, rows: Iterable[Row]) -> Path:
-    """Write the results file and, once it stands, drop the journal."""
-    path = results_path(output, name)
-    write_results(path, rows)
     journal_path(output, name).unlink(missing_ok=True)
-    return path
-
-
-def _column(values: list[Any]) -> Any:
-    import pyarrow
-
-    # A measure that is whole in one row and not in another is a float in both.
-    kinds = {type(value) for value in values if value is not None}
-    return pyarrow.array(
-        [None if value is None else float(value) for value in values]
-        if kinds == {int, float}
-        else values
-    )

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from experiments.experiment import Codes, Floats
 from r2b.methods import (
     HTO,
     OST,
@@ -19,9 +19,6 @@ from r2b.methods import (
     Reweighing,
     Unchanged,
 )
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 LABEL_METHODS: Final[dict[str, Callable[[], LabelMethod]]] = {
     "OST": OST,

@@ -6,22 +6,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from experiments.experiment import Array, Codes, Floats
 from r2b.metrics import demographic_parity_difference
 from r2b.metrics.chance import sampling_level
 from r2b.metrics.performance import error_parity, top_k_accuracy
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 NEIGHBOURS: Final = 5
 TREES: Final = 100
 DEPTH: Final = 5
 PERMUTATIONS: Final = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Features, classes or distributions, and groups of training and test rows."""
+
+    X: Floats
+    y: Array
+    groups: Codes
+    X_test: Floats
+    y_test: Array
+    groups_test: Codes
 
 
 def vote(found: Codes, labels: Codes, n_classes: int, weight: Floats | None = None) -> Floats:

@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from experiments.adult import split_of
-from experiments.experiment import Configuration, Experiment, Row
+from experiments.experiment import Codes, Configuration, Floats, Row, crossed
 from experiments.figures import Axis, Panel, Picture, Series, spoken
 from experiments.learners import nearest, vote
 from experiments.synthetic import CLASSES, N_GROUPS, PER_CLASS, biased_groups, sample_of
-from experiments.tables import cell, chosen, markdown
+from experiments.tables import cell, chosen, grouped, markdown
 from r2b.methods import HTO, OST, R2B0
 from r2b.methods.binary import answer, divided_by_sums
 from r2b.methods.ost import transform_scores
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+TITLE: Final = "Appendix A: normalising what was debiased class by class"
+REVISION: Final = 2
+
 
 METHODS: Final = {"OST": OST, "HTO": HTO, "R2B0": R2B0}
 DRAWS: Final = 20
@@ -73,9 +73,7 @@ def _parity(rows: Floats, of: Codes, count: Floats) -> float:
 def _labels(kind: str, classes: int, per_class: int, seed: int) -> tuple[Any, Codes]:
     """Return labels and groups of a kind: see the page."""
     if kind.startswith("Adult"):
-        split = split_of(
-            {"order": "education-num", "rows": None, "p": 0.5 if "injected" in kind else 0.0}, seed
-        )
+        split = split_of(0.5 if "injected" in kind else 0.0, seed)
         return split.y, split.sex
     if kind == "scores":
         sample = sample_of(classes, 10, per_class, classes, seed)
@@ -175,20 +173,12 @@ def _worst_of_drawn(method: str, seed: int) -> tuple[Codes, Codes]:
 
 def configurations(quick: bool) -> list[Configuration]:
     """Both Adults, the paper's synthetic labels, stronger bias, scores in place of labels, and drawn tables; three methods."""
-    shapes: list[tuple[str, int | None, int | None]] = [
-        ("Adult", None, None),
-        ("Adult, injected", None, None),
-    ]
-    sizes = [(c, n) for c in CLASSES for n in PER_CLASS]
-    shapes += [("labels", *size) for size in (sizes[:1] if quick else sizes)]
-    shapes += [("stronger", *size) for size in (sizes[:1] if quick else sizes)]
-    shapes += [("scores", c, PER_CLASS[0]) for c in (CLASSES[:1] if quick else CLASSES[:2])]
-    shapes += [] if quick else [("drawn", None, None)]
-    return [
-        {"kind": kind, "classes": c, "per_class": n, "method": method}
-        for kind, c, n in shapes
-        for method in METHODS
-    ]
+    classes, sizes = (CLASSES[:1], PER_CLASS[:1]) if quick else (CLASSES, PER_CLASS)
+    none = {"classes": [None], "per_class": [None]}
+    listed = crossed(kind=["Adult", "Adult, injected"], **none, method=METHODS)
+    listed += crossed(kind=["labels", "stronger"], classes=classes, per_class=sizes, method=METHODS)
+    listed += crossed(kind=["scores"], classes=classes[:2], per_class=sizes[:1], method=METHODS)
+    return listed + crossed(kind=[] if quick else ["drawn"], **none, method=METHODS)
 
 
 PAPER_BEFORE: Final = 0.01
@@ -246,46 +236,31 @@ def _found(rows: Sequence[Row]) -> str:
 
 def _table(rows: Sequence[Row]) -> str:
     body = []
-    for kind, said in KINDS.items():
-        for method in ("OST", "HTO", "R2B0"):
-            found = [
-                largest(rows, measure, kind=kind, method=method)
-                for measure in ("data_parity", "before", "divided", "shifted")
-            ]
-            numbers = [f"{100 * value:.2g}" if value > 1e-9 else "0" for value in found]
-            body.append([said, spoken(method), *numbers])
+    for (kind, method), found in grouped(rows, "kind", "method").items():
+        largest_of = [largest(found, name) for name in ("data_parity", *STEPS, "shifted")]
+        numbers = [f"{100 * value:.2g}" if value > 1e-9 else "0" for value in largest_of]
+        body.append([KINDS[kind], spoken(method), *numbers])
     return markdown(["labels", "method", "data, %", "before, %", "divided, %", "shifted, %"], body)
 
 
 def _bounds(rows: Sequence[Row]) -> str:
+    measures = {
+        "excess": "excess, %",
+        "sampled_excess": "drawn apart, %",
+        "hoeffding": "bound, %",
+        "drawn": "one class drawn, %",
+        "drawn_bound": "its bound, %",
+    }
     body = []
-    for kind, said in KINDS.items():
-        shapes = sorted(
-            {(row["classes"] or 0, row["per_class"] or 0) for row in chosen(rows, kind=kind)}
-        )
-        for classes, per_class in (shapes[0], shapes[-1]) if len(shapes) > 1 else shapes:
+    for (kind,), of_kind in grouped(rows, "kind").items():
+        shapes = list(grouped(of_kind, "classes", "per_class"))
+        for classes, per_class in dict.fromkeys((shapes[0], shapes[-1])):
             for method in ("OST", "R2B0"):
-                found = chosen(
-                    rows,
-                    kind=kind,
-                    classes=classes or None,
-                    per_class=per_class or None,
-                    method=method,
-                )
-                measures = ("excess", "sampled_excess", "hoeffding", "drawn", "drawn_bound")
+                found = chosen(of_kind, classes=classes, per_class=per_class, method=method)
                 size = f", L = {classes}, n = {per_class:,}" if classes else ""
                 numbers = [f"{cell(found, name).mean:.2f}" for name in measures]
-                body.append([said + size, spoken(method), *numbers])
-    head = [
-        "labels",
-        "method",
-        "excess, %",
-        "drawn apart, %",
-        "bound, %",
-        "one class drawn, %",
-        "its bound, %",
-    ]
-    return markdown(head, body)
+                body.append([KINDS[kind] + size, spoken(method), *numbers])
+    return markdown(["labels", "method", *measures.values()], body)
 
 
 def _account(rows: Sequence[Row]) -> str:
@@ -305,6 +280,7 @@ def _account(rows: Sequence[Row]) -> str:
     )
 
 
+STEPS: Final = {"before": "every class by itself", "divided": "rows divided by their sums"}
 NAMES: Final = {
     "labels": "synthetic",
     "stronger": "synthetic, more bias",
@@ -315,41 +291,22 @@ NAMES: Final = {
 
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw the largest disparity before and after rows are divided by their sums, by kind of labels and method."""
-    kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    steps = {
-        "data_parity": "labels as they are",
-        "before": "every class by itself",
-        "divided": "rows divided by their sums",
-    }
     panels = []
-    for method in dict.fromkeys(row["method"] for row in rows):
-        series = []
-        for measure, name in steps.items():
-            worst = tuple(
-                (
-                    NAMES.get(kind, kind),
-                    100 * max(row[measure] for row in chosen(rows, kind=kind, method=method)),
-                    None,
-                )
-                for kind in kinds
+    for (method,), of_method in grouped(rows, "method").items():
+        kinds = grouped(of_method, "kind")
+        series = [
+            Series(
+                name,
+                tuple(
+                    (NAMES.get(kind, kind), 100 * largest(found, measure), None)
+                    for (kind,), found in kinds.items()
+                ),
             )
-            series.append(Series(name, worst))
+            for measure, name in {"data_parity": "labels as they are", **STEPS}.items()
+        ]
         level = 22.0 if method == "OST" else None
         panels.append(Panel(spoken(method), tuple(series), Axis("disparity (%)", "log"), level))
     words = "The largest over seeds and sizes, on logarithmic axes."
-    title, level_name = (
-        "What dividing rows brings back after every class was debiased by itself",
-        "the paper's example, 22 %",
-    )
+    title = "What dividing rows brings back after every class was debiased by itself"
+    level_name = "the paper's example, 22 %"
     return {"parity": Picture(title, words, (tuple(panels),), level=level_name)}
-
-
-EXPERIMENT: Final = Experiment(
-    name="normalising",
-    title="Appendix A: normalising what was debiased class by class",
-    configurations=configurations,
-    run=run,
-    section=section,
-    figures=figures,
-    revision=2,
-)

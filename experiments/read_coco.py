@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from experiments.experiment import Array, Codes, Floats
 from r2b.errors import FileFormatError, ParameterError
 
 GENDERS: Final = ("man", "woman")
@@ -40,37 +42,20 @@ class CocoImages:
         "man", "woman", "both" or "none".
     """
 
-    image_id: npt.NDArray[np.int64]
-    file_name: npt.NDArray[Any]
-    counts: npt.NDArray[np.int64]
+    image_id: Codes
+    file_name: Array
+    counts: Codes
     classes: tuple[str, ...]
-    gender: npt.NDArray[Any]
-
-    def __len__(self) -> int:
-        return len(self.image_id)
-
-    def part(self, keep: npt.NDArray[Any]) -> CocoImages:
-        """Return some of the images, by a mask or by positions."""
-        places = np.arange(len(self))[keep]
-        return CocoImages(
-            self.image_id[places],
-            self.file_name[places],
-            self.counts[places],
-            self.classes,
-            self.gender[places],
-        )
+    gender: Array
 
     def of_the_paper(self) -> CocoImages:
         """Keep the images with an object whose captions say man or woman and not both."""
-        return self.part(np.isin(self.gender, GENDERS) & (self.counts.sum(axis=1) > 0))
-
-    @property
-    def soft_labels(self) -> npt.NDArray[np.float64]:
-        """Share of each class among the objects of an image."""
-        return shares_of(self.counts)
+        kept = np.isin(self.gender, GENDERS) & (self.counts.sum(axis=1) > 0)
+        arrays = {name: getattr(self, name)[kept] for name in ("image_id", "file_name", "gender")}
+        return replace(self, counts=self.counts[kept], **arrays)
 
 
-def shares_of(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def shares_of(counts: ArrayLike) -> Floats:
     """Turn counts of objects into the paper's soft labels.
 
     Raises
@@ -93,7 +78,7 @@ def shares_of(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
             remedy="Leave such images out: CocoImages.of_the_paper() does.",
             row=row,
         )
-    shares: npt.NDArray[np.float64] = numbers / totals
+    shares: Floats = numbers / totals
     return shares
 
 
@@ -133,27 +118,23 @@ def read_coco(instances: str | Path, captions: str | Path) -> CocoImages:
         A file is not of that layout, or an annotation names an image or a category that is not
         listed.
     """
-    objects, texts = (
-        _layout(Path(instances), ("images", "annotations", "categories")),
-        _layout(Path(captions), ("annotations",)),
-    )
+    objects = _layout(Path(instances), ("images", "annotations", "categories"))
+    texts = _layout(Path(captions), ("annotations",))
     images = {int(image["id"]): str(image.get("file_name", "")) for image in objects["images"]}
     categories = sorted(objects["categories"], key=lambda category: int(category["id"]))
     column = {int(category["id"]): k for k, category in enumerate(categories)}
-    order = sorted(images)
-    row = {image: i for i, image in enumerate(order)}
-    counts = np.zeros((len(order), len(column)), dtype=np.int64)
-    for number, found in enumerate(objects["annotations"]):
-        counts[
-            _known(row, found, "image_id", number, instances),
-            _known(column, found, "category_id", number, instances),
-        ] += 1
-    said: list[list[str]] = [[] for _ in order]
-    for number, found in enumerate(texts["annotations"]):
-        said[_known(row, found, "image_id", number, captions)].append(str(found["caption"]))
+    row = {image: i for i, image in enumerate(sorted(images))}
+    counts = np.zeros((len(row), len(column)), dtype=np.int64)
+    said: list[list[str]] = [[] for _ in row]
+    with _places_of(Path(instances)):
+        for found in objects["annotations"]:
+            counts[row[found["image_id"]], column[found["category_id"]]] += 1
+    with _places_of(Path(captions)):
+        for found in texts["annotations"]:
+            said[row[found["image_id"]]].append(str(found["caption"]))
     return CocoImages(
-        image_id=np.array(order, dtype=np.int64),
-        file_name=np.array([images[image] for image in order], dtype=np.str_),
+        image_id=np.array(list(row), dtype=np.int64),
+        file_name=np.array([images[image] for image in row], dtype=np.str_),
         counts=counts,
         classes=tuple(str(category["name"]) for category in categories),
         gender=np.array([gender_of(each) for each in said], dtype=np.str_),
@@ -162,40 +143,31 @@ def read_coco(instances: str | Path, captions: str | Path) -> CocoImages:
 
 def _layout(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        missing = [key for key in keys if not isinstance(found.get(key), list)]
+    except (ValueError, AttributeError) as error:
         raise FileFormatError(
-            f"{path.name} is not JSON: {error}.",
+            f"{path.name} is not a JSON object: {error}.",
             remedy="Pass an annotation file of COCO.",
             file=path.name,
         ) from error
-    missing = [
-        key for key in keys if not isinstance(found, dict) or not isinstance(found.get(key), list)
-    ]
     if missing:
         problem = f"{path.name} has no list {', '.join(map(repr, missing))}."
         raise FileFormatError(
             problem, remedy="Pass an annotation file of COCO.", file=path.name, missing=missing
         )
-    layout: dict[str, Any] = found
-    return layout
+    return found
 
 
-def _known(
-    places: Mapping[int, int],
-    annotation: Mapping[str, Any],
-    key: str,
-    number: int,
-    path: str | Path,
-) -> int:
+@contextmanager
+def _places_of(path: Path) -> Iterator[None]:
+    """Refuse an annotation of an image or a category that is not listed."""
     try:
-        return places[int(annotation[key])]
-    except (KeyError, TypeError, ValueError):
-        value = annotation.get(key)
+        yield
+    except KeyError as error:
         raise FileFormatError(
-            f"In {Path(path).name}, annotation {number} has {key} {value!r}, which is not listed.",
+            f"In {path.name}, an annotation has {error.args[0]!r}, which is not listed.",
             remedy="Take both files from the same split of COCO.",
-            file=Path(path).name,
-            annotation=number,
-            value=value,
-        ) from None
+            file=path.name,
+            value=error.args[0],
+        ) from error

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
+from experiments.experiment import Array, Codes, Floats
 from r2b.errors import FileFormatError, InputError, LengthError
 
 BUCKETS: Final = ((18, 30), (30, 45), (45, 65), (65, 90))
@@ -25,7 +26,7 @@ OTHER: Final = "other"
 _SCIN_FEATURES: Final = ("textures_", "body_parts_", "condition_symptoms_", "other_symptoms_")
 _SCIN_CHOICES: Final = ("condition_duration", "related_category", "fitzpatrick_skin_type")
 
-Columns = Mapping[str, npt.NDArray[Any]]
+Columns = Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +49,10 @@ class Cases:
         or no label.
     """
 
-    features: npt.NDArray[np.float64]
-    labels: npt.NDArray[np.float64]
-    groups: npt.NDArray[Any]
-    units: npt.NDArray[Any]
+    features: Floats
+    labels: Floats
+    groups: Array
+    units: Array
     classes: tuple[str, ...]
     left_out: int = 0
 
@@ -59,7 +60,7 @@ class Cases:
         return len(self.labels)
 
 
-def age_buckets(ages: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def age_buckets(ages: ArrayLike) -> Codes:
     """Return the bucket of each age, 0 to 3, and -1 for ages outside all of them or unknown (NaN).
 
     Examples
@@ -75,7 +76,7 @@ def age_buckets(ages: npt.ArrayLike) -> npt.NDArray[np.int64]:
     ).astype(np.int64)
 
 
-def crossed(ages: npt.ArrayLike, sexes: Iterable[Any]) -> npt.NDArray[Any]:
+def crossed(ages: ArrayLike, sexes: Iterable[Any]) -> Array:
     """Name the group of each row by age bucket and sex, as the paper crosses them.
 
     Raises
@@ -211,7 +212,7 @@ def _weights(text: Any, row: int) -> dict[str, float]:
         ) from error
 
 
-def _band_middles(bands: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _band_middles(bands: Array) -> Floats:
     """Turn ``AGE_30_TO_39`` into 35, unknown into NaN."""
     middles = []
     for band in bands.tolist():
@@ -221,7 +222,7 @@ def _band_middles(bands: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return np.array(middles)
 
 
-def _scin_features(cases: Columns, rows: npt.NDArray[Any]) -> list[npt.NDArray[np.float64]]:
+def _scin_features(cases: Columns, rows: Array) -> list[Floats]:
     ticked = [name for name in cases if name.startswith(_SCIN_FEATURES)]
     found = [(cases[name][rows].astype(str) == "YES").astype(np.float64) for name in ticked]
     for name in _SCIN_CHOICES:

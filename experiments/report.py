@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import tempfile
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments import MODULES, adult_page, coco, find
+from experiments import adult_page, coco
 from experiments.claims import Results
 from experiments.claims import section as claims
-from experiments.experiment import OWN_COLUMNS, Experiment, Row
+from experiments.experiment import NAMES, OWN_COLUMNS, Experiment, Row, find
+from experiments.figures import Picture
 from experiments.journal import read_results, results_path
 from experiments.summary import differences
 from experiments.summary import section as in_short
-from experiments.tables import cell, markdown
+from experiments.tables import cell, grouped, markdown
 
 WIDTH = 140
 # How far a row that is computed again on another machine may be from the stored one: measures of
@@ -53,138 +51,115 @@ paper's. Settings:
 
 def write_files(
     experiment: Experiment, rows: Sequence[Row], folder: Path, *, quick: bool = False
-) -> list[Path]:
+) -> None:
     """Write an experiment's tables as Markdown and its figures as SVG, beside its results file.
 
     The small setting gets one table of its settings and means, and no figure.
-
-    Returns
-    -------
-    list of Path
-        What was written.
     """
-    page = folder / f"{experiment.name}.md"
-    text = _wrapped(_small(experiment, rows) if quick else _grid(experiment, rows))
-    page.write_text(text + "\n", encoding="utf-8")
-    written = [page]
-    for stem, drawing in ({} if quick else experiment.figures(rows)).items():
+    drawn = {} if quick else experiment.figures(rows)
+    text = _small(experiment, rows) if quick else _full(experiment, rows, drawn)
+    (folder / f"{experiment.name}.md").write_text(_wrapped(text) + "\n", encoding="utf-8")
+    for stem, picture in drawn.items():
         path = folder / f"{experiment.name}-{stem}.svg"
-        path.write_text(drawing.svg(), encoding="utf-8")
-        written.append(path)
-    return written
+        path.write_text(picture.svg(), encoding="utf-8")
 
 
 def _small(experiment: Experiment, rows: Sequence[Row]) -> str:
     """Write the means of a small run by configuration, with the settings that all rows share."""
-    settings = [json.loads(row["configuration"]) for row in rows]
-    names = list(dict.fromkeys(name for each in settings for name in each))
-    fixed = {
-        name: settings[0].get(name)
-        for name in names
-        if len({each.get(name) for each in settings}) == 1
-    }
-    varied = [name for name in names if name not in fixed]
+    settings = {text: json.loads(text) for (text,) in grouped(rows, "configuration")}
+    names = list(dict.fromkeys(name for each in settings.values() for name in each))
+    varied = [
+        name for name in names if len({str(each.get(name)) for each in settings.values()}) > 1
+    ]
     measures = [
         name
         for name in dict.fromkeys(name for row in rows for name in row)
         if name not in (*OWN_COLUMNS, *names)
         and any(isinstance(row.get(name), float) for row in rows)
     ]
-    body: dict[str, list[Row]] = {}
-    for row in rows:
-        body.setdefault(row["configuration"], []).append(row)
     lines = []
-    for configuration, found in body.items():
-        known = json.loads(configuration)
-        cells = [
+    for (text,), found in grouped(rows, "configuration").items():
+        known = [settings[text].get(name) for name in varied]
+        means = [
             f"{cell(found, measure, 1.0).mean:.3g}"
             if any(row.get(measure) is not None for row in found)
             else ""
             for measure in measures
         ]
-        lines.append(
-            ["" if known.get(name) is None else str(known[name]) for name in varied] + cells
-        )
-    seeds = sorted({row["seed"] for row in rows})
-    shared = {**{k: v for k, v in fixed.items() if v is not None}, "seeds": len(seeds)}
+        lines.append([*("" if value is None else str(value) for value in known), *means])
+    first = next(iter(settings.values()))
+    shared = {name: first[name] for name in names if name not in varied and first[name] is not None}
+    shared["seeds"] = len(grouped(rows, "seed"))
     said = "\n".join(f"- {name}: {value}" for name, value in shared.items())
-    return "\n".join(
-        [
-            f"## {experiment.title}, small setting",
-            "",
-            _QUICK,
-            said,
-            "",
-            markdown([*varied, *measures], lines),
-        ]
+    table = markdown([*varied, *measures], lines)
+    return f"## {experiment.title}, small setting\n\n{_QUICK}\n{said}\n\n{table}"
+
+
+def _full(experiment: Experiment, rows: Sequence[Row], drawn: Mapping[str, Picture]) -> str:
+    seeds = len(grouped(rows, "seed"))
+    source = (
+        f"Source: `{experiment.name}.parquet`, {len(rows):,} rows, {seeds} seed{'s' * (seeds > 1)}."
     )
+    pictures = _pictures(experiment.name, drawn)
+    parts = [f"## {experiment.title}", source, experiment.section(rows), *pictures]
+    return "\n\n".join(parts)
 
 
-def _grid(experiment: Experiment, rows: Sequence[Row]) -> str:
-    seeds = len({row["seed"] for row in rows})
-    source = f"Source: `{experiment.name}.parquet`, {len(rows):,} rows, {seeds} seed{'s' if seeds > 1 else ''}."
-    drawn = experiment.figures(rows).items()
-    drawings = "\n\n".join(
-        f"![{picture.title}]({experiment.name}-{stem}.svg)" for stem, picture in drawn
-    )
-    return "\n\n".join(
-        part
-        for part in (f"## {experiment.title}", source, experiment.section(rows), drawings)
-        if part
-    )
+def _pictures(name: str, drawn: Mapping[str, Picture], folder: str = "") -> list[str]:
+    return [f"![{picture.title}]({folder}{name}-{stem}.svg)" for stem, picture in drawn.items()]
 
 
-def page_of(results: Path, images: str = "../results/") -> str:
-    """Write the page from the results files of a folder.
+def write_page(results: Path) -> None:
+    """Write the tables and figures of every results file, and docs/reproduction.md where there is such a folder."""
+    for name, rows in results_of(results).items():
+        write_files(find(name), rows, results)
+    if Path("docs").is_dir():
+        Path("docs", "reproduction.md").write_text(page_of(results), encoding="utf-8")
 
-    Parameters
-    ----------
-    results : Path
-    images : str
-        Where figures are, seen from the page.
-    """
-    there = {
-        name: read_results(results_path(results, name))
-        for name in MODULES
-        if results_path(results, name).exists()
-    }
+
+def results_of(folder: Path) -> Results:
+    """Read the results files of a folder."""
+    paths = {name: results_path(folder, name) for name in NAMES}
+    return {name: read_results(path) for name, path in paths.items() if path.exists()}
+
+
+def page_of(folder: Path) -> str:
+    """Write the page from the results files of a folder."""
+    there = results_of(folder)
     parts = [_HEAD, in_short(there), claims(there)]
     if "adult" in there:
         parts.append(_adult(there["adult"]))
     if "coco" in there:
         parts.append(_coco(there["coco"]))
-    parts += [_figures(there, images), _AGAIN]
+    parts += [_figures(there), _AGAIN]
     return "\n".join(f"{_wrapped(part).rstrip()}\n" for part in parts)
 
 
 def _wrapped(text: str) -> str:
     """Fill paragraphs and list items; tables, headings and pictures stay as they are."""
-    lines: list[str] = []
-    paragraph: list[str] = []
-
-    def fill() -> None:
-        if paragraph:
-            indent = "  " if paragraph[0].startswith("- ") else ""
-            lines.extend(
-                textwrap.wrap(
-                    " ".join(line.strip() for line in paragraph),
-                    WIDTH,
-                    subsequent_indent=indent,
-                    break_long_words=False,
-                    break_on_hyphens=False,
-                )
-            )
-            paragraph.clear()
-
+    paragraphs: list[str] = []
+    goes_on = False
     for line in text.splitlines():
-        if not line.strip() or line.startswith(("|", "#", "!", "- ")):
-            fill()
-        if line.strip() and not line.startswith(("|", "#", "!")):
-            paragraph.append(line)
+        is_text = bool(line.strip()) and not line.startswith(_FIXED)
+        if goes_on and is_text and not line.startswith("- "):
+            paragraphs[-1] += f" {line.strip()}"
         else:
-            lines.append(line)
-    fill()
-    return "\n".join(lines)
+            paragraphs.append(line)
+        goes_on = is_text
+    return "\n".join(each if each.startswith(_FIXED) else _filled(each) for each in paragraphs)
+
+
+_FIXED = ("|", "#", "!")
+
+
+def _filled(paragraph: str) -> str:
+    return textwrap.fill(
+        paragraph,
+        WIDTH,
+        subsequent_indent="  " if paragraph.startswith("- ") else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _adult(rows: Sequence[Row]) -> str:
@@ -215,54 +190,12 @@ def _coco(rows: Sequence[Row]) -> str:
     return f"## COCO, on available images\n\n{said}\n\n{tables}\n\n{more}"
 
 
-def _figures(there: Results, images: str) -> str:
+def _figures(there: Results) -> str:
     parts = [
         "## Figures and grids\n\nThe tables of every experiment are in `results/`, written from the Parquet file of the same name. Every figure has its numbers in its description."
     ]
     for name, rows in there.items():
         experiment = find(name)
         parts.append(f"### {experiment.title}\n\nTables: `results/{name}.md`.")
-        parts += [
-            f"![{picture.title}]({images}{name}-{stem}.svg)"
-            for stem, picture in experiment.figures(rows).items()
-        ]
+        parts += _pictures(name, experiment.figures(rows), "../results/")
     return "\n\n".join(parts)
-
-
-def draw_png(drawing: Path) -> Path | None:
-    """Turn an SVG file into a PNG of the same name by a browser without a window.
-
-    Returns
-    -------
-    Path or None
-        None where no Chromium or Chrome is installed.
-    """
-    browser = next(
-        (
-            found
-            for name in ("chromium", "chromium-browser", "google-chrome")
-            if (found := shutil.which(name))
-        ),
-        None,
-    )
-    if browser is None:
-        return None
-    target = drawing.with_suffix(".png").resolve()
-    head = drawing.read_text(encoding="utf-8").split("viewBox=", 1)[1].split('"')[1].split()
-    with tempfile.TemporaryDirectory() as profile:
-        command = [
-            browser,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            f"--user-data-dir={profile}",
-            "--hide-scrollbars",
-        ]
-        command += [
-            "--force-device-scale-factor=2",
-            f"--window-size={head[2]},{head[3]}",
-            f"--screenshot={target}",
-            drawing.resolve().as_uri(),
-        ]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
-    return target

@@ -12,12 +12,14 @@ from typing import Final
 
 import numpy as np
 
-from experiments.experiment import Configuration, Experiment, Row
+from experiments.experiment import Configuration, Row, crossed
 from experiments.figures import Axis, Panel, Picture, Series, points
 from experiments.synthetic import CLASSES, PER_CLASS, biased_groups
-from experiments.tables import cell, chosen, markdown
+from experiments.tables import cell, grouped, markdown
 from r2b.methods import R2B
 from r2b.metrics import demographic_parity_difference
+
+TITLE: Final = "Rounds of Algorithm 1"
 
 EPSILONS: Final = (0.0, 0.025, 0.05, 0.075, 0.10)
 
@@ -40,12 +42,7 @@ def run(configuration: Configuration, seed: int, data: Path | None) -> Row:
 def configurations(quick: bool) -> list[Configuration]:
     """Nine samples and five tolerances; two small samples in the small setting."""
     classes, sizes = ((4, 16), (1_000,)) if quick else (CLASSES, PER_CLASS)
-    free = [
-        {"classes": c, "per_class": n, "epsilon": epsilon}
-        for c in classes
-        for n in sizes
-        for epsilon in EPSILONS
-    ]
+    free = crossed(classes=classes, per_class=sizes, epsilon=EPSILONS)
     return free + [{**each, "target": "population"} for each in free if not quick]
 
 
@@ -92,17 +89,10 @@ def _table(rows: Sequence[Row]) -> str:
         "off after 100",
     ]
     body = []
-    for classes, epsilon in _cases(rows):
-        found = chosen(rows, classes=classes, epsilon=epsilon)
+    for (classes, epsilon), found in sorted(grouped(rows, "classes", "epsilon").items()):
         numbers = [f"{cell(found, f'round_{t}').mean:.2f}" for t in ROUNDS]
-        body.append(
-            [
-                str(classes),
-                f"{epsilon:g}",
-                *numbers,
-                *(f"{100 * max(off_by(row, t) for row in found):.2f}" for t in (50, 100)),
-            ]
-        )
+        off = [f"{100 * max(off_by(row, t) for row in found):.2f}" for t in (50, 100)]
+        body.append([str(classes), f"{epsilon:g}", *numbers, *off])
     return markdown(head, body)
 
 
@@ -114,50 +104,29 @@ def _account(rows: Sequence[Row]) -> str:
 def figures(rows: Sequence[Row]) -> dict[str, Picture]:
     """Draw disparity by round, the mean free and pinned."""
     drawn = {}
-    for target, stem, name in (
-        (None, "parity", "mean free"),
-        ("population", "parity-pinned", "mean pinned"),
-    ):
-        found = [row for row in rows if row.get("target") == target]
-        if found:
-            drawn[stem] = _picture(found, f"Disparity of the training labels by ADMM round, {name}")
+    for (target,), found in grouped(rows, "target").items():
+        stem, name = ("parity-pinned", "pinned") if target else ("parity", "free")
+        title = f"Disparity of the training labels by ADMM round, mean {name}"
+        drawn[stem] = _picture(found, title)
     return drawn
 
 
 def _picture(rows: Sequence[Row], title: str) -> Picture:
     """Return one panel per number of classes and of rows per class, one line per epsilon."""
-    sizes, epsilons = (sorted({row[name] for row in rows}) for name in ("per_class", "epsilon"))
+    axis = Axis("disparity of the labels (%)", "symlog", (0, 1, 2, 5, 10, 20, 50))
     grid = []
-    for classes in sorted({row["classes"] for row in rows}):
+    for (classes,), of_classes in grouped(rows, "classes").items():
         panels = []
-        for size in sizes:
-            series = []
-            for epsilon in epsilons:
-                found = chosen(rows, classes=classes, per_class=size, epsilon=epsilon)
-                series.append(
-                    Series(
-                        f"epsilon {100 * epsilon:g} %",
-                        points((t, cell(found, f"round_{t}")) for t in ROUNDS),
-                    )
+        for (size,), of_size in grouped(of_classes, "per_class").items():
+            series = [
+                Series(
+                    f"epsilon {100 * epsilon:g} %",
+                    points((t, cell(found, f"round_{t}")) for t in ROUNDS),
                 )
-            shape = f"{classes} classes, {size:,} rows each"
-            axis = Axis("disparity of the labels (%)", "symlog", (0, 1, 2, 5, 10, 20, 50))
-            panels.append(Panel(shape, tuple(series), axis))
+                for (epsilon,), found in grouped(of_size, "epsilon").items()
+            ]
+            panels.append(Panel(f"{classes} classes, {size:,} rows each", tuple(series), axis))
         grid.append(tuple(panels))
     words = "One line for each epsilon; round 0 is the data. Mean over seeds with 99 % intervals. Axes are logarithmic above 1."
     along = Axis("ADMM rounds", "symlog", (0.0, 1.0, 10.0, 100.0))
     return Picture(title, words, tuple(grid), along, legend=True)
-
-
-def _cases(rows: Sequence[Row]) -> list[tuple[int, float]]:
-    return sorted({(row["classes"], row["epsilon"]) for row in rows})
-
-
-EXPERIMENT: Final = Experiment(
-    name="rounds",
-    title="Rounds of Algorithm 1",
-    configurations=configurations,
-    run=run,
-    section=section,
-    figures=figures,
-)

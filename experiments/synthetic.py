@@ -17,17 +17,15 @@ spread evenly over rows of the same group and class, since groups are small.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from experiments.experiment import Configuration, Experiment, Row
+from experiments.experiment import Codes, Configuration, Floats, Row
 from experiments.figures import (
     PAIRED,
     Axis,
@@ -47,12 +45,12 @@ from experiments.labelling import (
     visible_labels,
     weights_of,
 )
-from experiments.learners import TREES, class_forest, measures_of, nearest, vote
+from experiments.learners import TREES, Sample, class_forest, measures_of, nearest, vote
 from experiments.tables import at_most, cell, chosen, higher, lower, markdown, paired
 from r2b.metrics import demographic_parity_difference
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+TITLE: Final = "Synthetic data"
+
 
 CLASSES: Final = (4, 16, 64)
 FEATURES: Final = (10, 100)
@@ -61,18 +59,6 @@ N_GROUPS: Final = 5
 TEST_ROWS: Final = 32_000
 ONLY_HIDDEN: Final = ("DPR", VISIBLE)
 """Methods that are the same for learners that see the attribute: DPR takes it away; a group that is a feature is visible as it is."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Features, classes and groups of training and test rows."""
-
-    X: Floats
-    y: Codes
-    groups: Codes
-    X_test: Floats
-    y_test: Codes
-    groups_test: Codes
 
 
 def biased_groups(y: Codes, rng: np.random.Generator) -> Codes:
@@ -190,17 +176,6 @@ def configurations(quick: bool) -> list[Configuration]:
         for method in (*METHODS, VISIBLE)
         if method not in ONLY_HIDDEN or attribute == "hidden"
     ]
-
-
-def together(configuration: Configuration, seed: int) -> Hashable:
-    """Name the sample and what the learner sees of it."""
-    return (
-        *(
-            configuration[name]
-            for name in ("classes", "features", "per_class", "learner", "attribute")
-        ),
-        seed,
-    )
 
 
 LEARNERS: Final = {"knn": "kNN", "rf": "forest"}
@@ -364,14 +339,3 @@ def _picture(grid: Grid, axis: Axis, measure: str, title: str) -> Picture:
             row.append(Panel(name, tuple(series), axis))
         panels.append(tuple(row))
     return Picture(title, PAIRED, tuple(panels), ranked=True)
-
-
-EXPERIMENT: Final = Experiment(
-    name="synthetic",
-    title="Synthetic data",
-    configurations=configurations,
-    run=run,
-    section=section,
-    figures=figures,
-    together=together,
-)

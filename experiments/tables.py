@@ -49,6 +49,21 @@ def chosen(rows: Iterable[Row], **wanted: Any) -> list[Row]:
     return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
 
 
+def grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Sort rows by their values of some columns, in the order in which these first occur.
+
+    Examples
+    --------
+    >>> rows = [{"p": 0, "seed": 0}, {"p": 1, "seed": 0}, {"p": 0, "seed": 1}]
+    >>> {p: len(found) for (p,), found in grouped(rows, "p").items()}
+    {0: 2, 1: 1}
+    """
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row.get(name) for name in names), []).append(row)
+    return found
+
+
 def cell(rows: Sequence[Row], measure: str, scale: float = 100.0) -> Cell:
     """Average one measure over rows, one per seed.
 
@@ -62,17 +77,23 @@ def cell(rows: Sequence[Row], measure: str, scale: float = 100.0) -> Cell:
     >>> cell([{"parity": 0.01}, {"parity": 0.03}], "parity").text()
     '2.0 ± 63.7'
     """
-    values = np.array([row[measure] for row in rows if row.get(measure) is not None]) * scale
-    if not len(values):
+    values = [row[measure] for row in rows if row.get(measure) is not None]
+    if not values:
         problem = f"No row of the results has {measure!r} for a table of the page."
         raise ParameterError(
             problem, remedy="Run what is missing of the experiment.", measure=measure
         )
+    return cell_of(values, scale)
+
+
+def cell_of(values: Sequence[float], scale: float = 100.0) -> Cell:
+    """Average values, with a 99 % interval by Student's t; one value has none."""
+    scaled = np.array(values) * scale
     if len(values) == 1:
-        return Cell(float(values[0]), None, 1)
+        return Cell(float(scaled[0]), None, 1)
     # The paper does not say whether its intervals are Student's or normal (2.58 deviations).
-    half = stdtrit(len(values) - 1, 0.995) * values.std(ddof=1) / np.sqrt(len(values))
-    return Cell(float(values.mean()), float(half), len(values))
+    half = stdtrit(len(values) - 1, 0.995) * scaled.std(ddof=1) / np.sqrt(len(values))
+    return Cell(float(scaled.mean()), float(half), len(values))
 
 
 def paired(one: Sequence[Row], other: Sequence[Row], measure: str, scale: float = 100.0) -> Cell:

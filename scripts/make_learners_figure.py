@@ -7,8 +7,6 @@ would be written. The JSON is made by ``python -m benchmarks.learners``.
 from __future__ import annotations
 
 import json
-import math
-import re
 import sys
 from itertools import product
 from pathlib import Path
@@ -17,12 +15,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from benchmarks.learners import RESULTS, mean_and_half_width, table  # noqa: E402 - after the path
-from experiments.figures import Axis, Panel, Picture, Series, update  # noqa: E402
+from benchmarks.learners import RESULTS, table  # noqa: E402 - after the path
+from experiments.figures import Axis, Panel, Picture, Series, fill_marks, points, update  # noqa: E402
 from experiments.paper_numbers import ADULT  # noqa: E402
+from experiments.tables import Cell, cell_of, markdown  # noqa: E402
 
 PICTURE = ROOT / "docs" / "images" / "learners.svg"
 PAGE = ROOT / "docs" / "learners.md"
+HEADS = ("disparity before", "disparity", "accuracy before", "accuracy")
 BIAS = 0.5
 WANTED = 0.015  # the paper's level for random forest and kNN, and what it rounds to
 ACCEPTS = {
@@ -43,10 +43,10 @@ WAYS = {
 Row = dict[str, Any]
 
 
-def mean(rows: list[Row], learner: str, way: str, measure: str, p: float = BIAS) -> float:
-    """Return the mean over splits of one measure."""
+def cell(rows: list[Row], learner: str, way: str, measure: str, p: float = BIAS) -> Cell:
+    """Return the mean over splits of one measure, in percent."""
     (row,) = [row for row in rows if (row["learner"], row["way"], row["p"]) == (learner, way, p)]
-    return mean_and_half_width(row[measure])[0]
+    return cell_of(row[measure])
 
 
 def lines_of(rows: list[Row]) -> list[tuple[str, str, str]]:
@@ -79,10 +79,10 @@ def trade_off(rows: list[Row]) -> Picture:
     ):
         series = []
         for way, words in WAYS.items():
-            cells = [
-                (name, *_cell(rows, learner, way or own, measure)) for learner, own, name in shown
+            found = [
+                (name, cell(rows, learner, way or own, measure)) for learner, own, name in shown
             ]
-            series.append(Series(words, tuple(cells)))
+            series.append(Series(words, points(found)))
         panels.append(Panel(title, tuple(series), axis, level))
     words = (
         "Adult, education by sex, bias injected with p = 0.5; means over ten test splits with "
@@ -96,63 +96,37 @@ def trade_off(rows: list[Row]) -> Picture:
     )
 
 
-def _cell(rows: list[Row], learner: str, way: str, measure: str) -> tuple[float, float | None]:
-    (row,) = [row for row in rows if (row["learner"], row["way"], row["p"]) == (learner, way, BIAS)]
-    middle, half = mean_and_half_width(row[measure])
-    return 100 * middle, 100 * half if math.isfinite(half) else None
-
-
-def summary(rows: list[Row]) -> list[str]:
+def summary(rows: list[Row]) -> str:
     """Write one line per learner: what it takes, what is chosen, and what that changes."""
-    lines = [
-        "| learner | takes | `auto` chooses | disparity before | disparity | accuracy before | accuracy |",
-        "| --- " * 7 + "|",
-    ]
-    for row in rows:
-        if not row["auto"] or row["p"] != BIAS:
-            continue
+    body = []
+    for row in (row for row in rows if row["auto"] and row["p"] == BIAS):
         name = row["learner"]
-        cells = [
-            mean(rows, name, way, measure)
+        numbers = [
+            f"{cell(rows, name, way, measure).mean:.1f} %"
             for measure in ("probability", "accuracy")
             for way in ("baseline", row["way"])
         ]
-        figures = " | ".join(f"{100 * value:.1f} %" for value in cells)
-        lines.append(f"| {name} | {ACCEPTS[name]} | `{row['way']}` | {figures} |")
-    return lines
+        body.append([name, ACCEPTS[name], f"`{row['way']}`", *numbers])
+    return markdown(["learner", "takes", "`auto` chooses", *HEADS], body)
 
 
-def against_paper(rows: list[Row]) -> list[str]:
+def against_paper(rows: list[Row]) -> str:
     """Write our figures beside those of the paper, for ways measured on both biases."""
-    heads = ("disparity before", "disparity", "accuracy before", "accuracy")
-    lines = [
-        "| p | learner | trained on | " + " | ".join(f"{head} (paper)" for head in heads) + " |",
-        "| --- " * 7 + "|",
-    ]
+    body = []
     for p, (learner, short) in product((0.0, 0.5), IN_THE_PAPER.items()):
-        theirs = [
-            ADULT[measure, p, short, method].mean
-            for measure in ("parity", "top_1")
-            for method in ("BL", "R2B")
-        ]
         own = next(row["way"] for row in rows if row["auto"] and row["learner"] == learner)
         for way in (own, f"{own}, agreement"):
-            ours = [
-                100 * mean(rows, learner, one, measure, p)
-                for measure in ("probability", "accuracy")
-                for one in ("baseline", way)
+            numbers = [
+                f"{cell(rows, learner, one, ours, p).mean:.1f} ({ADULT[theirs, p, short, method].mean})"
+                for ours, theirs in (("probability", "parity"), ("accuracy", "top_1"))
+                for one, method in (("baseline", "BL"), (way, "R2B"))
             ]
-            cells = " | ".join(
-                f"{our:.1f} ({their})" for our, their in zip(ours, theirs, strict=True)
-            )
-            lines.append(f"| {p:g} | {learner} | {way} | {cells} |")
-    return lines
+            body.append([f"{p:g}", learner, way, *numbers])
+    return markdown(["p", "learner", "trained on", *(f"{head} (paper)" for head in HEADS)], body)
 
 
-MEASURED = [
-    "The figures on this page were measured in November 2026, before the solvers were rewritten;",
-    "`make learners` repeats them.",
-]
+MEASURED = """The figures on this page were measured in November 2026, before the solvers were rewritten;
+`make learners` repeats them."""
 
 
 def page(words: str, rows: list[Row]) -> str:
@@ -164,19 +138,7 @@ def page(words: str, rows: list[Row]) -> str:
         "p = 0.5": table(rows, 0.5),
         "p = 0": table(rows, 0.0),
     }
-    for name, lines in parts.items():
-        mark = re.compile(
-            rf"(<!-- figures: {re.escape(name)} -->\n).*?(<!-- end -->)", flags=re.DOTALL
-        )
-        body = "\n" + "\n".join(lines) + "\n\n"
-        words, found = mark.subn(
-            lambda match, body=body: match.group(1) + body + match.group(2), words
-        )  # type: ignore[misc]
-        if found != 1:
-            raise SystemExit(
-                f"{PAGE.name} has {found} places for the table {name!r}; it needs one."
-            )
-    return words
+    return fill_marks(words, parts)
 
 
 def main(arguments: list[str] | None = None) -> int:
