@@ -1,6 +1,6 @@
 """What each option costs on the same table: other labels, weights, or prices on the model's scores.
 
-``python benchmarks/options.py`` prints the tables of docs/options.md: Adult, income and education by
+``python -m benchmarks.options`` prints the tables of docs/options.md: Adult, income and education by
 sex, logistic regression, three splits. Disparity is that of decisions on rows that are new to all.
 """
 
@@ -11,21 +11,13 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
 import r2b
+from benchmarks.weights import FEATURES, learner
+from experiments.tables import markdown
 from r2b.metrics import demographic_parity_difference
 from r2b.sklearn import ParityClassifier, ParityPostprocessor, WeightedClassifier
-
-FEATURES = ["workclass", "marital-status", "occupation", "relationship", "hours-per-week", "age"]
-
-
-def learner() -> Any:
-    """Return a plain model."""
-    return make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression(max_iter=300))
 
 
 def models(seed: int) -> dict[str, tuple[Any, bool]]:
@@ -74,14 +66,13 @@ def main() -> None:
                 apart = demographic_parity_difference(decided, sensitive_features=new["sex"])
                 right = float((decided == new[label]).mean())
                 found.setdefault(name, []).append((100 * apart, 100 * right, what))
-        print(f"\n| {label}: what is changed | how much | disparity | worst | accuracy |")
-        print("| --- | --- | --- | --- | --- |")
+        body = []
         for name, rows in found.items():
             apart, right = np.mean([row[:2] for row in rows], axis=0)
             worst = max(row[0] for row in rows)
-            print(
-                f"| {name} | {rows[0][2]} | {apart:.1f} | {worst:.1f} | {right:.1f} |", flush=True
-            )
+            body.append([name, rows[0][2], f"{apart:.1f}", f"{worst:.1f}", f"{right:.1f}"])
+        head = [f"{label}: what is changed", "how much", "disparity", "worst", "accuracy"]
+        print(f"\n{markdown(head, body)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,21 +74,18 @@ class Case:
     def save(self, folder: Path) -> dict[str, Any]:
         """Write the table for the processes that measure, and say how large it is."""
         labels, groups = self.build()
-        n_classes = labels.shape[1] if labels.ndim == 2 else 0
-        if not n_classes:  # a class without a row would be no class to anyone
-            names, labels = np.unique(labels, return_inverse=True)
-            labels, n_classes = labels.astype(np.int64), len(names)
+        if labels.ndim == 1:  # a class without a row would be no class to anyone
+            labels = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+        n_classes = labels.shape[1] if labels.ndim == 2 else int(labels.max()) + 1
         n_groups = int(groups.max()) + 1
         np.save(folder / "labels.npy", labels)
         np.save(folder / "groups.npy", groups.astype(np.int64))
         np.save(folder / "sizes.npy", np.array([n_classes, n_groups]))
-        kept = {
-            name: value
-            for name, value in asdict(self).items()
-            if name not in ("build", "patience", "all_rows")
-        }
         return {
-            **kept,
+            "name": self.name,
+            "title": self.title,
+            "series": self.series,
+            "epsilon": self.epsilon,
             "soft": labels.ndim == 2,
             "rows": len(groups),
             "classes": n_classes,
@@ -99,12 +97,10 @@ def adult(*attributes: str) -> Columns:
     """Education by the crossing of attributes."""
     data = load_adult()
     crossed = [
-        "|".join(values)
-        for values in zip(*(np.asarray(data[name]).astype(str) for name in attributes), strict=True)
+        "|".join(values) for values in zip(*(data[name] for name in attributes), strict=True)
     ]
-    return np.unique(data["education"], return_inverse=True)[1], np.unique(
-        crossed, return_inverse=True
-    )[1]
+    y, groups = (np.unique(each, return_inverse=True)[1] for each in (data["education"], crossed))
+    return y, groups
 
 
 def mixture(n_classes: int) -> Columns:
@@ -118,79 +114,63 @@ def mixture(n_classes: int) -> Columns:
     return y, biased_groups(y, np.random.default_rng([0, n_classes]))
 
 
-def classes(rows: int, n_classes: int) -> Columns:
-    """Class labels whose distributions differ between two groups."""
-    table = tables.classes(rows, n_classes, n_groups=2)
+def grown(kind: str, rows: int, n_classes: int) -> Columns:
+    """Classes or probabilities whose distributions differ between two groups."""
+    table = tables.build(kind, rows=rows, n_classes=n_classes, n_groups=2)
     return table.labels, table.groups
 
 
-def soft(rows: int, n_classes: int) -> Columns:
-    """Probabilities whose distributions differ between two groups."""
-    table = tables.soft(rows, n_classes, n_groups=2)
-    return table.labels, table.groups
-
-
-def _scaled(kind: str, rows: int, n_classes: int) -> Case:
-    make = classes if kind == "classes" else soft
-    what = "class labels" if kind == "classes" else "probabilities"
-    return Case(
-        f"{kind}-{rows}x{n_classes}",
-        f"{rows:,} rows of {what}, {n_classes} classes",
-        lambda: make(rows, n_classes),
-        kind,
-    )
+# Smaller sizes of a series come first: they tell what is out of reach.
+SIZES = {
+    "classes": (
+        (1_000, 16),
+        (10_000, 16),
+        (100_000, 4),
+        (100_000, 16),
+        (100_000, 100),
+        (1_000_000, 16),
+        (1_000_000, 100),
+    ),
+    "soft": (
+        (1_000, 4),
+        (1_000, 16),
+        (1_000, 100),
+        (10_000, 16),
+        (100_000, 4),
+        (100_000, 16),
+        (100_000, 100),
+        (1_000_000, 16),
+    ),
+}
+QUICK_SIZES = {"classes": ((10_000, 16),), "soft": ((1_000, 16),)}
 
 
 def all_cases(quick: bool) -> list[Case]:
-    """Return the cases, smaller sizes of a series first: they tell what is out of reach."""
-    whole = {"patience": 1.0 if quick else 60.0, "all_rows": not quick, "epsilon": PAPER}
-    by_sex = Case("adult-sex", "Adult, education by sex", lambda: adult("sex"), **whole)
-    by_both = Case(
-        "adult-sex-race",
-        "Adult, education by sex and race",
-        lambda: adult("sex", "race"),
-        epsilon=PAPER,
-    )
-    paper = [
+    """Return the cases."""
+    found = [
         Case(
-            f"mixture-{n}",
-            f"The paper's mixture, {n} classes",
-            lambda n=n: mixture(n),
+            "adult-sex",
+            "Adult, education by sex",
+            partial(adult, "sex"),
+            patience=1.0 if quick else 60.0,
+            all_rows=not quick,
             epsilon=PAPER,
-        )  # type: ignore[misc]
-        for n in (4, 16, 64)
+        )
     ]
-    if quick:
-        sizes = {"classes": [(10_000, 16)], "soft": [(1_000, 16)]}
-        chosen = [by_sex]
-    else:
-        sizes = {
-            "classes": [
-                (1_000, 16),
-                (10_000, 16),
-                (100_000, 4),
-                (100_000, 16),
-                (100_000, 100),
-                (1_000_000, 16),
-                (1_000_000, 100),
-            ],
-            "soft": [
-                (1_000, 4),
-                (1_000, 16),
-                (1_000, 100),
-                (10_000, 16),
-                (100_000, 4),
-                (100_000, 16),
-                (100_000, 100),
-                (1_000_000, 16),
-            ],
-        }
-        chosen = [by_sex, by_both, *paper]
-    return chosen + [
-        _scaled(kind, rows, n_classes)
-        for kind, shapes in sizes.items()
-        for rows, n_classes in shapes
-    ]
+    if not quick:
+        both = partial(adult, "sex", "race")
+        found.append(
+            Case("adult-sex-race", "Adult, education by sex and race", both, epsilon=PAPER)
+        )
+        for n in (4, 16, 64):
+            title = f"The paper's mixture, {n} classes"
+            found.append(Case(f"mixture-{n}", title, partial(mixture, n), epsilon=PAPER))
+    for kind, sizes in (QUICK_SIZES if quick else SIZES).items():
+        what = "class labels" if kind == "classes" else "probabilities"
+        for rows, n in sizes:
+            title = f"{rows:,} rows of {what}, {n} classes"
+            found.append(Case(f"{kind}-{rows}x{n}", title, partial(grown, kind, rows, n), kind))
+    return found
 
 
 @dataclass(frozen=True)
@@ -247,30 +227,21 @@ class Bench:
 
         If it dies or runs out of time, its last report is returned with a ``failure``.
         """
-        request = json.dumps(
-            {
-                "task": task,
-                "folder": str(self.folder),
-                "memory": self.limits.memory,
-                "arguments": arguments,
-            }
-        )
-        command = [interpreter, str(HERE / script), request]
+        request = {"task": task, "folder": str(self.folder), "memory": self.limits.memory}
+        command = [interpreter, str(HERE / script), json.dumps({**request, "arguments": arguments})]
         limit = self.limits.seconds + arguments.get("patience", 0.0)
         try:
             done = subprocess.run(command, capture_output=True, timeout=limit, check=False)
         except subprocess.TimeoutExpired as late:
             return {**_last_report(late.stdout), "failure": f"no answer within {limit:g} s"}
+        report = _last_report(done.stdout)
         if done.returncode < 0:
-            return {
-                **_last_report(done.stdout),
-                "failure": f"killed by {signal.Signals(-done.returncode).name}",
-            }
-        if done.returncode:
+            report["failure"] = f"killed by {signal.Signals(-done.returncode).name}"
+        elif done.returncode:
             words = (done.stderr.decode(errors="replace").strip().splitlines() or ["no output"])[-1]
-            failure = "out of memory" if "MemoryError" in words else f"failed: {words[:120]}"
-            return {**_last_report(done.stdout), "failure": failure}
-        return _last_report(done.stdout)
+            memory = "MemoryError" in words
+            report["failure"] = "out of memory" if memory else f"failed: {words[:120]}"
+        return report
 
     def ours(self, case: Case) -> Iterator[Row]:
         """Run r2b with all threads, and with one."""
@@ -287,47 +258,27 @@ class Bench:
         """Run everyone else; the optimum is known by now."""
         if not facts["soft"]:
             yield self._one("Reweighing", "reweighing", epsilon=case.epsilon)
-        yield self._one(
-            "published procedure",
-            "published",
-            epsilon=case.epsilon,
-            patience=min(case.patience, self.limits.timing * 3),
-        )
-        yield self._original(case)
-        yield self._holisticai(case)
+        patience = min(case.patience, self.limits.timing * 3)
+        known: dict[str, Any] = {"epsilon": case.epsilon}
+        yield self._one("published procedure", "published", **known, patience=patience)
+        known |= {"patience": case.patience, "script": "peers_foreign.py"}
+        for method, option, there in (
+            ("ml_debiaser", "original", {"path": str(self.original)}),
+            ("HolisticAI", "holisticai", {"interpreter": self.holisticai}),
+        ):
+            if getattr(self, option) is None:
+                yield {"method": method, "status": f"not run: no --{option}"}
+            else:
+                yield self._one(method, option, **known, **there)
         yield from self._solvers(case, facts)
 
     def _one(self, method: str, task: str, **arguments: Any) -> Row:
         found = self.run(task, **arguments)
         failure = found.pop("failure", None)
-        # the figure that matters was there before it was stopped
-        if failure and "seconds" in found:
-            return {"method": method, **found, "note": failure}
-        return (
-            {"method": method, **found}
-            if not failure
-            else {"method": method, **found, "status": failure}
-        )
-
-    def _original(self, case: Case) -> Row:
-        method = "ml_debiaser"
-        if self.original is None:
-            return {"method": method, "status": "not run: no --original"}
-        arguments = {"epsilon": case.epsilon, "patience": case.patience, "path": str(self.original)}
-        return self._one(method, "original", script="peers_foreign.py", **arguments)
-
-    def _holisticai(self, case: Case) -> Row:
-        method = "HolisticAI"
-        if self.holisticai is None:
-            return {"method": method, "status": "not run: no --holisticai"}
-        arguments = {"epsilon": case.epsilon, "patience": case.patience}
-        return self._one(
-            method,
-            "holisticai",
-            interpreter=self.holisticai,
-            script="peers_foreign.py",
-            **arguments,
-        )
+        if failure:
+            # where it was stopped, the figure that matters may be there already
+            found["note" if "seconds" in found else "status"] = failure
+        return {"method": method, **found}
 
     def _solvers(self, case: Case, facts: Row) -> Iterator[Row]:
         """Run the QP solvers, on merged rows for class labels; on Adult by sex also on all rows."""
@@ -359,24 +310,15 @@ class Bench:
     ) -> Iterator[Row]:
         """Yield two lines: the defaults, and the first tolerance that is accurate."""
         rungs, failure = found.get("rungs", []), found.get("failure")
-        first = {
-            "method": name,
-            **(rungs[0] if rungs else {"status": failure or "no answer"}),
-            "setting": "default",
-        }
+        first: Row = {"method": name, **(rungs[0] if rungs else {"status": failure or "no answer"})}
+        second: Row = {"method": name}
         good = next((rung for rung in rungs if rung.get("accurate")), None)
-        second: Row = {"method": name, "setting": "accurate"}
         if good is not None:
-            second = {
-                **second,
-                **good,
-                "setting": "accurate",
-                "note": f"tolerance {good['setting']}",
-            }
+            second |= {**good, "note": f"tolerance {good['setting']}"}
         else:
-            second["status"] = (
-                beyond or failure or f"not reached by tolerance {rungs[-1]['setting']}"
-            )
+            missed = f"not reached by tolerance {rungs[-1]['setting']}" if rungs else None
+            second["status"] = beyond or failure or missed
+        first["setting"], second["setting"] = SETTINGS
         for row in (first, second):
             if case.series and facts["soft"] and not (row is second and beyond):
                 seconds = row.get("seconds", self.limits.seconds)
@@ -515,18 +457,16 @@ def _print_case(facts: Row) -> None:
 
 def _shown(row: Row) -> Row:
     name = row["method"] + (f" ({row['setting']})" if "setting" in row else "")
-    keys = ("seconds", "solver_seconds", "peak_bytes", "disparity", "distance")
-    figures = [row.get(key) for key in keys]
-    forms = ("11.4g", "11.4g", "9.0f", "10.1e", "12.8f")
-    figures[2] = None if figures[2] is None else figures[2] / 1e6
+    memory = row.get("peak_bytes")
+    figures = {**row, "peak_bytes": None if memory is None else memory / 1e6}
+    widths = {"seconds": 11, "solver_seconds": 11, "peak_bytes": 9, "disparity": 10, "distance": 12}
+    forms = dict(zip(widths, (".4g", ".4g", ".0f", ".1e", ".8f"), strict=True))
     cells = [
-        f"{value:{form}}" if value is not None else "-".rjust(int(form.split(".")[0]))
-        for value, form in zip(figures, forms, strict=True)
+        ("-" if figures.get(key) is None else f"{figures[key]:{forms[key]}}").rjust(width)
+        for key, width in widths.items()
     ]
-    print(
-        f"  {name:30}{''.join(cells)}  {row.get('status', '')} {row.get('note', '')}".rstrip(),
-        flush=True,
-    )
+    said = f"{row.get('status', '')} {row.get('note', '')}"
+    print(f"  {name:30}{''.join(cells)}  {said}".rstrip(), flush=True)
     return row
 
 

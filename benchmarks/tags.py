@@ -1,6 +1,6 @@
 """Fair decisions on several tags per row: objects in photographs of COCO, by gender.
 
-``R2B_DATA=... python benchmarks/tags.py`` prints the table of docs/tags.md. Three folds take turns:
+``R2B_DATA=... python -m benchmarks.tags`` prints the table of docs/tags.md. Three folds take turns:
 every image is decided by a model that was not trained on it, and all images are measured together;
 ten times with other folds. Thresholds per group know the gender of new images: those of a tag give
 both genders the share that the plain decisions have over all.
@@ -21,6 +21,7 @@ from sklearn.metrics import average_precision_score, f1_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.multiclass import OneVsRestClassifier
 
+from experiments.tables import markdown
 from r2b.sklearn import ParityPostprocessor
 
 
@@ -108,19 +109,17 @@ def main(turns: int) -> None:
     """Print the table."""
     warnings.simplefilter("ignore")
     found = [turn(seed) for seed in range(turns)]
-    print(
-        "| decisions | largest disparity | chance | above chance | mean average precision | "
-        "accuracy | F1 |\n| --- | --- | --- | --- | --- | --- | --- |"
-    )
+    body = []
     for name in found[0]:
         parity = np.array([each[name][0] for each in found])
         quality = 100 * np.mean([each[name][1] for each in found], axis=0)
         largest, chance = 100 * parity[:, :2].mean(axis=0)
         often = int((parity[:, 2] < 0.05).sum())
-        print(
-            f"| {name} | {largest:.2f} | {chance:.2f} | {often} of {turns} | {quality[0]:.1f} | "
-            f"{quality[1]:.2f} | {quality[2]:.1f} |"
-        )
+        shares = [f"{largest:.2f}", f"{chance:.2f}", f"{often} of {turns}"]
+        numbers = [f"{quality[0]:.1f}", f"{quality[1]:.2f}", f"{quality[2]:.1f}"]
+        body.append([name, *shares, *numbers])
+    head = ["decisions", "largest disparity", "chance", "above chance", "mean average precision"]
+    print(markdown([*head, "accuracy", "F1"], body))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
 from experiments.figures import update  # noqa: E402 - after the path
+from experiments.tables import markdown  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "small_groups.json"
 PAGE = ROOT / "docs" / "small-groups.md"
@@ -77,12 +78,6 @@ LIMITS = """## What these figures cannot say
 - Probabilities in parity cannot be calibrated where groups differ: if the truth of two groups differs by d, equal means are d/2 off in
   each. The calibration error of the most probable class shows it.
 """
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def fill_paragraphs(text: str) -> str:
@@ -249,7 +244,7 @@ def cost_lines(rows: Sequence[Row]) -> list[str]:
             found.append([title, learner, f"{median(numbers):.1f}", spread, f"{median(odds):.1f}"])
             title = ""
     head = ["", "learner", "median", "from, to", "median, equalized odds"]
-    return [table(head, [list(each) for each in found])]
+    return [markdown(head, [list(each) for each in found])]
 
 
 def page_of(rows: Sequence[Row]) -> str:
@@ -298,13 +293,13 @@ def page_of(rows: Sequence[Row]) -> str:
                 "## Where it loses",
                 "\n".join(losses(rows)),
                 "## What holds",
-                table(["", *sets], body),
+                markdown(["", *sets], body),
                 f"Probabilities that are 0 where those of the plain model are not: {zeros}.",
                 PLANS.rstrip("\n"),
-                table(["", *(f"{m}, {s}" for s in sets for m in MEASURES)], plans),
+                markdown(["", *(f"{m}, {s}" for s in sets for m in MEASURES)], plans),
                 "## By table",
                 "Accuracy / disparity / spread at epsilon 0, demographic parity, in percent.",
-                table(["table", "plain", "no offsets", "r2b"], by_table),
+                markdown(["table", "plain", "no offsets", "r2b"], by_table),
                 fill_paragraphs(warnings_of(rows)),
                 "## Time, calibration and forecasts",
                 *cost_lines(rows),

@@ -1,6 +1,7 @@
 """Proposition 2 term by term, complexity by random signs, and the parity of chance."""
 
 from math import log, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,15 +16,14 @@ from r2b.metrics import (
 
 H = np.array([[0.5, 0.5], [0.5, 0.5], [1.0, 0.0], [0.0, 1.0], [0.2, 0.8]])
 F = np.array([[0.7, 0.3], [0.5, 0.5], [0.8, 0.2], [0.2, 0.8], [0.2, 0.8]])
-S = ["f", "f", "m", "m", "m"]
+KNOWN: dict[str, Any] = {"sensitive_features": ["f", "f", "m", "m", "m"], "complexity": 0.0}
 
 
 def test_every_term_by_hand():
-    bound = generalization_bound(H, F, sensitive_features=S, complexity=0.1, delta=0.1)
+    bound = generalization_bound(H, F, **{**KNOWN, "complexity": 0.1}, delta=0.1)
     # means of h: f .5, m .4; of f: f .6, m .4
-    assert bound.disparity == pytest.approx(0.1)
-    assert bound.fit_gap == pytest.approx(0.1)
-    assert bound.predicted_disparity == pytest.approx(0.2)
+    terms = bound.disparity, bound.fit_gap, bound.predicted_disparity
+    assert terms == pytest.approx((0.1, 0.1, 0.2))
     assert (bound.n_smallest, bound.n_classes, bound.n_groups) == (2, 2, 2)
     root = sqrt(log(2 * 2 * 2 / 0.1) / (2 * 2))
     assert bound.confidence == pytest.approx(root)
@@ -33,65 +33,42 @@ def test_every_term_by_hand():
     assert bound.vacuous
 
 
-def made(**changes):
-    return GeneralizationBound(
-        **{
-            "disparity": 0.01,
-            "fit_gap": 0.02,
-            "complexity": 0.03,
-            "n_smallest": 500,
-            "n_classes": 4,
-            "n_groups": 3,
-        }
-        | changes
-    )
-
-
 def test_weights_of_the_bound_are_not_repetitions():
-    plain = generalization_bound(H, F, sensitive_features=S, complexity=0.0)
-    scaled = generalization_bound(
-        H, F, sensitive_features=S, complexity=0.0, sample_weight=np.full(5, 7.0)
-    )
+    plain = generalization_bound(H, F, **KNOWN)
+    scaled = generalization_bound(H, F, **KNOWN, sample_weight=np.full(5, 7.0))
     assert scaled.proven == pytest.approx(plain.proven)
-    uneven = generalization_bound(
-        H, F, sensitive_features=S, complexity=0.0, sample_weight=[3, 1, 1, 1, 1]
-    )
+    uneven = generalization_bound(H, F, **KNOWN, sample_weight=[3, 1, 1, 1, 1])
     assert uneven.n_smallest == pytest.approx(16 / 10)
 
 
 def test_predictions_are_read_with_the_classes_of_the_labels():
-    names = {"a": H[:, 0], "b": H[:, 1]}
-    turned = {"b": F[:, 1], "a": F[:, 0]}
-    plain = generalization_bound(H, F, sensitive_features=S, complexity=0.0)
-    assert generalization_bound(names, turned, sensitive_features=S, complexity=0.0) == plain
-    never = generalization_bound(
-        ["a", "b", "a", "b"], ["a"] * 4, sensitive_features=[0, 0, 1, 1], complexity=0.0
-    )
+    names, turned = {"a": H[:, 0], "b": H[:, 1]}, {"b": F[:, 1], "a": F[:, 0]}
+    assert generalization_bound(names, turned, **KNOWN) == generalization_bound(H, F, **KNOWN)
+    y, four = ["a", "b", "a", "b"], {"sensitive_features": [0, 0, 1, 1], "complexity": 0.0}
+    never = generalization_bound(y, ["a"] * 4, **four)
     assert (never.fit_gap, never.predicted_disparity, never.n_classes) == (0.5, 0.0, 2)
-    mixed = generalization_bound(
-        ["a", "b", "a", "b"], [[0.5, 0.5]] * 4, sensitive_features=[0, 0, 1, 1], complexity=0.0
-    )
+    mixed = generalization_bound(y, [[0.5, 0.5]] * 4, **four)
     assert (mixed.fit_gap, mixed.disparity) == (0.0, 0.0)
-
-
-def test_refused_bounds():
-    with pytest.raises(ParameterError):
-        made(delta=0.0)
-    with pytest.raises(ParameterError):
-        made(complexity=-0.1)
-    with pytest.raises(ParameterError, match="sizes above 0"):
-        made(n_smallest=0)
-    with pytest.raises(ParameterError, match="whole numbers"):
-        rademacher_complexity(lambda X, y: np.eye(3)[y], np.zeros((4, 1)), 3, n_draws=2.5)
-    for wrong in ({"complexity": "small"}, {"delta": "0.05"}, {"delta": None}):
-        with pytest.raises(ParameterError, match=next(iter(wrong))):
-            made(**wrong)
     with pytest.raises(UnseenError):
-        generalization_bound(
-            ["a", "b", "a"], ["a", "c", "a"], sensitive_features=[0, 1, 1], complexity=0.0
-        )
+        generalization_bound(y, ["a", "c", "a", "a"], **four)
     with pytest.raises(InputError):
-        generalization_bound(H, F[:4], sensitive_features=S, complexity=0.0)
+        generalization_bound(H, F[:4], **KNOWN)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"delta": value} for value in (0.0, "0.05", None)),
+        *({"complexity": value} for value in (-0.1, "small", np.inf)),
+        {"n_smallest": 0},
+    ],
+)
+def test_refused_bounds(wrong):
+    sizes = {"n_smallest": 500, "n_classes": 4, "n_groups": 3}
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        GeneralizationBound(
+            **{"disparity": 0.01, "fit_gap": 0.02, "complexity": 0.03, **sizes, **wrong}
+        )
 
 
 def test_the_bound_holds_for_a_fixed_function_where_the_sample_alone_does_not():
@@ -108,15 +85,15 @@ def test_the_bound_holds_for_a_fixed_function_where_the_sample_alone_does_not():
     assert all(bound.direct <= bound.proven + 1e-12 for bound in bounds)
 
 
-def constant(X, y):
+def constant(X: Any, y: Any) -> Any:
     return np.tile(np.bincount(y, minlength=3) / len(y), (len(y), 1))
 
 
-def memorising(X, y):
+def memorising(X: Any, y: Any) -> Any:
     return np.eye(3)[y]
 
 
-def linear(X, y):
+def linear(X: Any, y: Any) -> Any:
     A = np.column_stack([np.ones(len(X)), X])
     return np.clip(A @ np.linalg.lstsq(A, np.eye(3)[y], rcond=None)[0], 0, 1)
 
@@ -127,19 +104,19 @@ def test_complexity_of_learners():
     found = rademacher_complexity(memorising, X, 3)
     # The largest correlation of signs with numbers in [0, 1] is the share of positive signs: 1/2,
     # not 1.
-    assert found.mean == pytest.approx(0.5, abs=0.01) and found.relative == pytest.approx(
-        1, abs=0.02
-    )
+    assert found.mean == pytest.approx(0.5, abs=0.01)
+    assert found.relative == pytest.approx(1, abs=0.02)
     assert found.error < 0.01 and len(found.draws) == 20
     sizes = [rademacher_complexity(linear, X[:n], 3).mean for n in (20, 100, 500, 2_000)]
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > 5 * sizes[-1] > 0
+    with pytest.raises(ParameterError, match="whole numbers"):
+        rademacher_complexity(memorising, X, 3, n_draws=2.5)
 
 
-def fair_table(seed, n_rows=600, n_groups=3):
+def fair_table(seed: int, n_rows: int = 600) -> Any:
     rng = np.random.default_rng(seed)
-    return rng.choice(4, n_rows, p=[0.4, 0.3, 0.2, 0.1]), np.concatenate(
-        [np.arange(n_groups), rng.integers(0, n_groups, n_rows - n_groups)]
-    )
+    codes = rng.choice(4, n_rows, p=[0.4, 0.3, 0.2, 0.1])
+    return codes, np.concatenate([np.arange(3), rng.integers(0, 3, n_rows - 3)])
 
 
 def test_tables_and_rows_are_permuted_alike():
@@ -147,7 +124,7 @@ def test_tables_and_rows_are_permuted_alike():
     rng = np.random.default_rng(4)
     many, few = 1 + rng.uniform(0, 1e-9, len(codes)), rng.choice([1.0, 5.0], len(codes))
 
-    def draws(seed, y, weight=None):
+    def draws(seed: int, y: Any, weight: Any = None) -> Any:
         options = {"n_permutations": 4_000, "random_state": seed}
         found = sampling_level(y, sensitive_features=groups, sample_weight=weight, **options)
         return np.sort(found.draws)
@@ -193,11 +170,8 @@ def test_p_values_are_uniform_under_chance(soft):
     for seed in range(150):
         codes, groups = fair_table(seed, n_rows=200)
         y = np.eye(4)[codes] * 0.9 + 0.025 if soft else codes
-        p.append(
-            sampling_level(
-                y, sensitive_features=groups, n_permutations=99, random_state=seed
-            ).p_value
-        )
+        options = {"n_permutations": 99, "random_state": seed}
+        p.append(sampling_level(y, sensitive_features=groups, **options).p_value)
     assert np.mean(p) == pytest.approx(0.5, abs=0.1)
     assert np.mean(np.array(p) <= 0.1) == pytest.approx(0.1, abs=0.08)
     assert np.mean(np.array(p) <= 0.5) == pytest.approx(0.5, abs=0.13)
