@@ -73,10 +73,12 @@ _FIELDS = {
 
 @cache
 def environment() -> Any:
-    """Return the report's environment with the app's templates."""
-    from jinja2 import PackageLoader
+    """Return the report's environment with the app's templates before its own."""
+    from jinja2 import ChoiceLoader, PackageLoader
 
-    return report_environment().overlay(loader=PackageLoader("r2b.app", "templates"))
+    report = report_environment()
+    own = PackageLoader("r2b.app", "templates")
+    return report.overlay(loader=ChoiceLoader([own, report.loader]))
 
 
 def render(name: str, **values: Any) -> str:
@@ -172,7 +174,7 @@ def facts_for(
 def answer(workspace: Workspace, choice: Choice, cell: str | None = None) -> dict[str, Any]:
     """Return what a move changes on the page, and the channel of one cell."""
     fair, facts = workspace.solve(choice), facts_for(workspace, choice, known=True)
-    change, proof, cost = facts["change"], facts["certificate"], views.cost(facts)
+    change, proof = facts["change"], facts["certificate"]
     shown = {**facts, "change": {**change, "flows": change["flows"][: views.TOP_FLOWS]}}
     cells = [str(plain_value(name)) for name in fair.cells]
     # By default the cell whose labels change most, so that the table has something to show.
@@ -180,7 +182,8 @@ def answer(workspace: Workspace, choice: Choice, cell: str | None = None) -> dic
     place = cells.index(cell) if cell in cells else int(moved.argsort(kind="stable")[-1])
     parts: dict[str, dict[str, Any]] = {
         "verdict": {"hero": views.hero(facts), "sentence": words.summary(facts)[-1]},
-        "proof": {"certificate": words.certificate(facts)},
+        "proof": {},
+        "cost": {"cost": views.cost(facts)},
         "flows": {"facts": shown, "flows": views.flows(shown), "groups": len(change["flows"])},
         "channel": {"channel": channel_view(fair, place), "cell": cells[place]},
     }
@@ -199,11 +202,8 @@ def answer(workspace: Workspace, choice: Choice, cell: str | None = None) -> dic
         "cells": cells,
         "cell": cells[place],
         "html": {
-            "cost": "" if cost is None or cost["svg"] is None else str(cost["svg"]),
-            **{
-                name: render(f"{name}.html.j2", **{"facts": facts, **values})
-                for name, values in parts.items()
-            },
+            name: render(f"{name}.html.j2", **{"facts": facts, **values})
+            for name, values in parts.items()
         },
     }
 

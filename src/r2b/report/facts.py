@@ -447,8 +447,7 @@ def _change(fair: FairLabels) -> dict[str, Any]:
         "share": fair.families.share,
         **_flows(fair),
         "largest": changes,
-        # of probabilities the flows hold all means before and after
-        "means": [] if fair.schema.is_soft else means,
+        "means": means,
         "means_of": means_of(fair),
         "costliest": [
             {"class": entry.pop("label"), **entry}

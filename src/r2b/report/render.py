@@ -1,7 +1,7 @@
 """The facts as HTML, as Markdown and as fragments for notebooks: templates, which compute nothing.
 
-A value is escaped by the environment of its template, or by ``svg.tag``. The policy in the head of
-a page lets only the script run whose hash it names, and nothing be loaded.
+A value is escaped by the environment of its template. The policy in the head of a page lets only
+the script run whose hash it names, and nothing be loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from r2b._data.values import directions_kept, directions_shown
 from r2b._labels.summary import SHOWN_FAMILIES, largest_changes, means_of
-from r2b.report import svg, views, words
+from r2b.report import charts, views, words
 
 if TYPE_CHECKING:
     from r2b._audit import Audit, Comparison, Frontier
@@ -268,8 +268,9 @@ def frontier_html(path: Frontier) -> str:
     """
     points = [{"epsilon": p.epsilon, "expected_changes": p.expected_changes} for p in path]
     cost = {"points": points, "chosen": None, "chance": path.chance}
-    curve = svg.frontier(cost, 0.0, "epsilon accepted, times 100") if len(points) > 1 else None
-    return _fragment("frontier", path=list(path), svg=curve)
+    axis = "epsilon accepted, times 100"
+    chart = charts.frontier(cost, 0.0, axis) if len(points) > 1 else None
+    return _fragment("frontier", path=list(path), chart=chart)
 
 
 def comparison_html(found: Comparison) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from r2b._labels.summary import SHOWN_FAMILIES
-from r2b.report import svg, words
+from r2b.report import charts, words
 
 TOP_ROWS, TOP_COLUMNS = 20, 10  # of a table of shares before the rest is folded
 TOP_FLOWS = 4  # groups whose flow is drawn
@@ -240,7 +240,8 @@ def flows(facts: dict[str, Any]) -> dict[str, Any]:
         {
             **entry,
             "family": words.family_name(entry["family"]) if several else "",
-            "svg": svg.flow(entry, classes, place, words.noun(facts)),
+            "chart": charts.flow(entry["summary"], classes),
+            "place": place,
         }
         for place, entry in enumerate(drawn[: TOP_FLOWS + 8])
     ]
@@ -262,25 +263,8 @@ def flows(facts: dict[str, Any]) -> dict[str, Any]:
         "folded": pictures[TOP_FLOWS:],
         "moves": moves[:LISTED_MOVES],
         "more": more + sum(entry["moves_left_out"] for entry in moving),
-        "shifts": [] if moves else _shifts(moving, classes),
         "groups": entries,
     }
-
-
-def _shifts(moving: list[dict[str, Any]], classes: list[Any]) -> list[dict[str, Any]]:
-    """List how the shares of probabilities change, the largest change first."""
-    listed = [
-        {
-            "group": entry["group"],
-            "class": classes[k],
-            "before": before / entry["weight"],
-            "after": after / entry["weight"],
-        }
-        for entry in moving
-        for k, (before, after) in enumerate(zip(entry["before"], entry["after"], strict=True))
-        if not isinstance(before, str)
-    ]
-    return sorted(listed, key=lambda each: -abs(each["after"] - each["before"]))[:LISTED_MOVES]
 
 
 def cost(facts: dict[str, Any]) -> dict[str, Any] | None:
@@ -288,20 +272,17 @@ def cost(facts: dict[str, Any]) -> dict[str, Any] | None:
     asked = facts["cost"]
     if asked is None:
         return None
-    plain = asked["bounds"] == ["range"]
-    axis = "largest difference accepted, in points" if plain else "epsilon accepted, times 100"
-    points, places = asked["points"], svg.frontier_places(asked)
-    epsilons, chosen = [point["epsilon"] for point in points], asked["chosen"] or 0.0
-    curve = len(points) > 1
+    points, chosen, chart = asked["points"], asked["chosen"] or 0.0, None
+    if len(points) > 1:
+        plain = asked["bounds"] == ["range"]
+        axis = "largest difference accepted, in points" if plain else "epsilon accepted, times 100"
+        chart = charts.frontier(asked, facts["change"]["expected_changes"], axis)
     return {
-        "svg": svg.frontier(asked, facts["change"]["expected_changes"], axis) if curve else None,
-        "nothing": not curve and points[0]["expected_changes"] == 0.0,
+        "chart": chart,
+        "nothing": chart is None and points[0]["expected_changes"] == 0.0,
         "points": points,
-        "start": min(range(len(points)), key=lambda place: abs(epsilons[place] - chosen)),
-        "script": {
-            "places": [[round(x, 1), round(y, 1)] for x, y in places],
-            "captions": list(map(_caption, points)),
-        },
+        "start": min(range(len(points)), key=lambda place: abs(points[place]["epsilon"] - chosen)),
+        "script": chart and {"places": chart["points"], "captions": [*map(_caption, points)]},
     }
 
 
@@ -322,38 +303,35 @@ def evidence(found: dict[str, Any]) -> list[dict[str, Any]]:
         interval = each["interval"] and [each["interval"]["low"], each["interval"]["high"]]
         name = words.family_name(each["name"])
         listed.append({**each, "name": name, "kind": kind, "value": value, "interval": interval})
-    end = svg.scale_end(max(map(_reach, listed), default=0.0))
+    end = charts.scale_end(max(map(_reach, listed), default=0.0))
     for each in listed:
-        each["svg"] = svg.strip(
-            each["value"],
-            end,
-            interval=each["interval"],
-            chance=each["chance"]["quantile"] if each["chance"] else None,
-            name=f"{each['name']}: {words.points(each['value'])}",
-        )
+        name, chance = f"{each['name']}: {words.points(each['value'])}", _chance(each)
+        each["line"] = charts.strip(name, end, each["value"], each["interval"], chance)
     return listed
+
+
+def _chance(each: dict[str, Any]) -> float | None:
+    return None if each["chance"] is None else float(each["chance"]["quantile"])
 
 
 def _reach(each: dict[str, Any]) -> float:
     """Return how far to the right a measure, its interval and its chance go."""
-    chance = each["chance"]["quantile"] if each["chance"] else 0.0
-    return float(max(each["value"], *(each["interval"] or ()), chance))
+    return float(max(each["value"], *(each["interval"] or ()), _chance(each) or 0.0))
 
 
-def hero(facts: dict[str, Any]) -> Any:
-    """Draw the headline on a line: found, by chance, afterwards."""
+def hero(facts: dict[str, Any]) -> dict[str, Any] | None:
+    """Place the headline on a line: found, by chance, afterwards."""
     found, change = facts["headline"], facts["change"]
     if found is None:
         return None
-    chance = found["chance"]["quantile"] if found["chance"] else None
+    value, chance = found["difference"], _chance(found)
     by_chance = f", by chance up to {words.points(chance)}" if chance else ""
     unchanged = change is None or change["unchanged"]
-    return svg.strip(
-        found["difference"],
-        svg.scale_end(_reach({**found, "value": found["difference"]})),
-        interval=found["interval"],
-        chance=chance,
-        after=None if unchanged else found["after"],
-        name=f"Largest difference {words.points(found['difference'])}{by_chance}",
-        tall=True,
+    return charts.strip(
+        f"Largest difference {words.points(value)}{by_chance}",
+        charts.scale_end(_reach({**found, "value": value})),
+        value,
+        found["interval"],
+        chance,
+        None if unchanged else found["after"],
     )
