@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from r2b._audit.tradeoff import fair_as_they_are
@@ -360,29 +361,20 @@ def control_of(error: R2BError, choice: dict[str, Any]) -> str:
     return next((control for concerned, control in rules if concerned), "general")
 
 
-def fault(error: R2BError, choice: dict[str, Any] | None = None, status: int = 400) -> Response:
-    """Answer with an error."""
+def fault(
+    error: R2BError, status: int, choice: dict[str, Any] | None = None, *, page: bool = False
+) -> Response:
+    """Answer with an error, to a person who opened an address as a page, to a script as JSON."""
     problem, remedy = rendered(error)
-    control = control_of(error, choice or {})
-    content: dict[str, Any] = {"problem": problem, "remedy": remedy, "control": control}
+    if page:
+        shown = render("refused.html.j2", problem=problem, remedy=remedy)
+        return HTMLResponse(shown, status_code=status)
+    content: dict[str, Any] = {"problem": problem, "remedy": remedy}
+    content["control"] = control_of(error, choice or {})
     content |= {name: fact for name, fact in error.facts.items() if name == "sheets"}
     return JSONResponse(content, status_code=status)
 
 
-def refusal(status: int, problem: str, remedy: str, *, page: bool = False) -> Response:
-    """Answer with a refusal, to a person who opened an address as a page, to a script as JSON."""
-    content = {"problem": problem, "remedy": remedy}
-    if page:
-        return HTMLResponse(render("refused.html.j2", **content), status_code=status)
-    return JSONResponse({**content, "control": "general"}, status_code=status)
-
-
-def reads_pages(method: str, accept: str) -> bool:
-    """Tell whether a request comes from the address line of a browser.
-
-    Examples
-    --------
-    >>> reads_pages("GET", "text/html,application/xhtml+xml"), reads_pages("GET", "*/*")
-    (True, False)
-    """
-    return method == "GET" and "text/html" in accept
+def reads_pages(request: Request) -> bool:
+    """Tell whether a request comes from the address line of a browser."""
+    return request.method == "GET" and "text/html" in request.headers.get("accept", "")

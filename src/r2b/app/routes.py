@@ -8,6 +8,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -26,7 +28,7 @@ from r2b.app import pages
 from r2b.app.choices import TASKS, Choice
 from r2b.app.files import Reading, body_within, open_adult, opened_file, read_again, read_upload
 from r2b.app.making import code_of, file_name, labels_file, measured, prediction_report
-from r2b.app.pages import fault, reads_pages, refusal
+from r2b.app.pages import fault, reads_pages
 from r2b.app.tables import ClosedError, Store, Workspace
 from r2b.errors import FileTooLargeError, ParameterError, R2BError
 from r2b.report import to_html
@@ -35,7 +37,6 @@ from r2b.report.trace import mark_of, stamp
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
-Refused = tuple[int, str, str]
 Result = TypeVar("Result")
 
 _POLICY = {
@@ -56,21 +57,6 @@ _HEADERS = {
 # What holds nothing of a table: the empty page, which asks for its content with the secret, and
 # what it is made of.
 _PUBLIC = re.compile(r"/|/t/[^/]+|/assets/[^/]+")
-_NO_TOKEN = (
-    403,
-    "This page does not have the secret of this run: the program may have been started anew.",
-    "Open the address that r2b serve printed last.",
-)
-
-
-def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
-    if not future.done():
-        future.set_result(outcome)
-
-
-def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(error)
 
 
 class Guard:
@@ -100,46 +86,47 @@ class Guard:
         """Check a request, hand it on, and add what every answer carries."""
         if scope["type"] != "http":
             return
-        headers = {
-            name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
-        }
+        request = Request(scope)
+        token = request.headers.get("x-r2b-token", "").encode()
+        known = secrets.compare_digest(token, self.token.encode())
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                added = [(name.encode(), text.encode()) for name, text in _HEADERS.items()]
-                message["headers"] = [*message.get("headers", []), *added]
+                MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        public = scope["method"] == "GET" and _PUBLIC.fullmatch(scope["path"]) is not None
-        known = secrets.compare_digest(headers.get("x-r2b-token", "").encode(), self.token.encode())
-        refused = self._wrong_host(headers)
-        if refused is None and not public:
-            refused = _wrong_page(headers) or (None if known else _NO_TOKEN)
+        refused = self._refused(request, known)
         if refused is None:
             if known:
                 self.opened.set()
             await self.inner(scope, receive, send_guarded)
         else:
-            page = reads_pages(scope["method"], headers.get("accept", ""))
-            await refusal(*refused, page=page)(scope, receive, send_guarded)
+            status, problem = refused
+            error = R2BError(problem, remedy="Open the address that r2b serve printed last.")
+            answer = fault(error, status, page=reads_pages(request))
+            await answer(scope, receive, send_guarded)
 
-    def _wrong_host(self, headers: dict[str, str]) -> Refused | None:
-        host, name = headers.get("host", ""), None
+    def _refused(self, request: Request, known: bool) -> tuple[int, str] | None:
+        """Return the status and the reason to refuse a request; None if there is none."""
+        headers, name = request.headers, None
+        host = headers.get("host", "")
         with suppress(ValueError):
             name = urlsplit(f"//{host}").hostname
-        problem = f"This app does not answer to the name {host!r}."
-        remedy = "Open the address that r2b serve printed."
-        return None if name in self.names else (421, problem, remedy)
-
-
-def _wrong_page(headers: dict[str, str]) -> Refused | None:
-    own = f"http://{headers.get('host', '')}"
-    origin, site = headers.get("origin", own), headers.get("sec-fetch-site", "same-origin")
-    if origin == own and site in ("same-origin", "none"):
+        if name not in self.names:
+            return 421, f"This app does not answer to the name {host!r}."
+        if request.method == "GET" and _PUBLIC.fullmatch(request.scope["path"]):
+            return None
+        own = f"http://{host}"
+        origin, site = headers.get("origin", own), headers.get("sec-fetch-site", "same-origin")
+        if origin != own or site not in ("same-origin", "none"):
+            sender = "another site" if origin == own else repr(origin)
+            return 403, f"A page of {sender} sent this request."
+        if not known:
+            return 403, (
+                "This page does not have the secret of this run: the program may have been "
+                "started anew."
+            )
         return None
-    sender = "another site" if origin == own else repr(origin)
-    remedy = "Open the address that r2b serve printed, and work there."
-    return 403, f"A page of {sender} sent this request.", remedy
 
 
 class App(Guard):
@@ -156,7 +143,7 @@ class App(Guard):
 
     def __init__(self, token: str, limit: int, host: str = "127.0.0.1") -> None:
         self.limit, self.store = limit, Store()
-        self._waiting: set[asyncio.Future[Any]] = set()
+        self._waiting: set[Future[Any]] = set()
         routes = [
             Route("/", self.shell),
             Route("/page", self.start),
@@ -177,30 +164,29 @@ class App(Guard):
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Do work in a thread, which does not hold up the end of the app."""
-        loop, context = asyncio.get_running_loop(), copy_context()
-        future: asyncio.Future[Result] = loop.create_future()
+        outcome: Future[Result] = Future()
 
         def thread() -> None:
-            try:
-                settle, outcome = _settle, context.run(work)
-            except BaseException as error:
-                settle, outcome = _fail, error  # type: ignore[assignment]
-            with suppress(RuntimeError):  # the app has ended
-                loop.call_soon_threadsafe(settle, future, outcome)
+            with suppress(InvalidStateError):  # the app was stopped meanwhile
+                try:
+                    outcome.set_result(work())
+                except BaseException as error:
+                    outcome.set_exception(error)
 
-        self._waiting.add(future)
-        Thread(target=thread, daemon=True).start()
+        self._waiting.add(outcome)
+        Thread(target=copy_context().run, args=(thread,), daemon=True).start()
         try:
-            return await future
+            return await asyncio.wrap_future(outcome)
         finally:
-            self._waiting.discard(future)
+            self._waiting.discard(outcome)
 
     def stop(self) -> None:
         """Forget all tables, and end what is waited for."""
         self.store.close_all()
         error = ClosedError("The app was stopped.", remedy="Start it again.")
-        for future in [*self._waiting]:
-            future.get_loop().call_soon_threadsafe(_fail, future, error)
+        for outcome in [*self._waiting]:
+            with suppress(InvalidStateError):
+                outcome.set_exception(error)
 
     def open_file(self, path: Path) -> str:
         """Open a file of this machine and give the address of its page."""
@@ -218,7 +204,7 @@ class App(Guard):
         """Return a file that pages load."""
         found = pages.asset(request.path_params["name"])
         if found is None:
-            return refusal(404, "There is no such file.", "Go back.")
+            raise HTTPException(404)
         return Response(found[0], media_type=found[1])
 
     async def work(self, request: Request) -> Response:
@@ -242,7 +228,7 @@ class App(Guard):
             return _opened(await self.run(read))
         except R2BError as error:
             error.facts.setdefault("control", "file")
-            return fault(error, status=413 if isinstance(error, FileTooLargeError) else 400)
+            return fault(error, 413 if isinstance(error, FileTooLargeError) else 400)
 
     async def adult(self, request: Request) -> Response:
         """Open the built-in data."""
@@ -270,9 +256,9 @@ class App(Guard):
                 lambda: act(workspace, Choice.of(asked, workspace.table, tasks), asked)
             )
         except ClosedError as error:
-            return fault(error, status=410)
+            return fault(error, 410)
         except R2BError as error:
-            return fault(error, asked)
+            return fault(error, 400, asked)
 
     def _read_again(self, workspace: Workspace, asked: dict[str, Any]) -> Response:
         self.store.add(*read_again(workspace.table, Reading.of(asked)), id=workspace.id)
@@ -371,8 +357,8 @@ def _http_fault(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     problem = "This address does not take such a request."
     problem = "There is nothing at this address." if status == 404 else problem
-    page = reads_pages(request.method, request.headers.get("accept", ""))
-    return refusal(status, problem, "Go back to the first page.", page=page)
+    error = R2BError(problem, remedy="Go back to the first page.")
+    return fault(error, status, page=reads_pages(request))
 
 
 def _left(request: Request, error: Exception) -> Response:
@@ -385,4 +371,4 @@ def _broken(request: Request, error: Exception) -> Response:
     if isinstance(error, MemoryError):
         problem = "There is not enough memory for this table."
         remedy = "Choose fewer columns, or take a part of the rows."
-    return refusal(500, problem, remedy)
+    return fault(R2BError(problem, remedy=remedy), 500)
