@@ -14,9 +14,9 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 import numpy as np
 
 from r2b import Membership, Scan
-from r2b._data.arrays import Floats, plain_value
+from r2b._data.arrays import Floats
 from r2b._files.arrow import pyarrow, pyarrow_compute
-from r2b._files.formats import Format, as_text
+from r2b._files.formats import Format
 from r2b._labels import FairLabels
 from r2b._verify.record import beside, encoded, reads_again, record_of
 from r2b.app.choices import Choice
@@ -33,7 +33,7 @@ from r2b.report import Report, predictions_report
 if TYPE_CHECKING:
     from r2b.app.tables import Workspace
 
-_SEEN = "seen_"  # begins the names of columns that hold predicted groups
+SEEN = "seen_"  # begins the names of columns that hold predicted groups
 _LAST = {
     "soft": "labels = fair.soft_labels  # one column of probabilities per class of fair.classes",
     "round": "labels = fair.round(random_state=0)  # one class per row",
@@ -133,7 +133,7 @@ def labels_for_model(table: FileSource, choice: Choice) -> Made:
         cv=5,
         random_state=0,
     )
-    names = [f"{_SEEN}{name}" for name in seen.groups or ()]
+    names = [f"{SEEN}{name}" for name in seen.groups or ()]
     source = _extended(table, names, np.asarray(seen.probabilities))
     attribute = " x ".join(choice.sensitive)
     options: dict[str, Any] = {"epsilon": choice.epsilon}
@@ -225,39 +225,24 @@ def measured(table: FileSource, choice: Choice) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``criteria``: each criterion, what was found and what chance explains; ``groups``: weight,
-        share that is right, share of every prediction; ``classes``; ``accuracy``.
+        ``criteria``: each with what was found and what chance explains; ``given``: weight and
+        share of every prediction in each group; ``correct``: the share that is right in each.
     """
-    columns, rows = table.columns([choice.label, choice.prediction]), row_columns(table, choice)
-    both = true, predicted = columns[choice.label], columns[choice.prediction]
+    both, rows = table.columns([choice.label, choice.prediction]), row_columns(table, choice)
+    true, predicted = both[choice.label], both[choice.prediction]
     criteria = [
-        {
-            "criterion": each,
-            "found": 100 * disparity(each.name, *both, **rows),
-            "chance": 100 * disparity_by_chance(each.name, *both, **rows),
-        }
+        (
+            each,
+            disparity(each.name, true, predicted, **rows),
+            disparity_by_chance(each.name, true, predicted, **rows),
+        )
         for each in CRITERIA.values()
     ]
     right = np.asarray(
-        pyarrow_compute().equal(true.cast("string"), predicted.cast("string")), dtype=bool
+        pyarrow_compute().equal(true.cast("string"), predicted.cast("string")), dtype=np.float64
     )
-    given = group_means(predicted, **rows)
-    correct = group_means(np.column_stack([right, ~right]).astype(float), **rows).means[:, 0]
-    groups = [
-        {
-            "name": str(plain_value(name)),
-            "weight": float(given.weights[place]),
-            "right": 100 * float(correct[place]),
-            "shares": [100 * float(share) for share in given.means[place]],
-        }
-        for place, name in enumerate(given.groups)
-    ]
-    return {
-        "criteria": criteria,
-        "groups": groups,
-        "classes": [str(plain_value(each)) for each in given.classes],
-        "accuracy": 100 * float(given.weights @ correct / given.weights.sum()),
-    }
+    correct = group_means(np.column_stack([right, 1 - right]), **rows).means[:, 0]
+    return {"criteria": criteria, "given": group_means(predicted, **rows), "correct": correct}
 
 
 def prediction_report(table: FileSource, choice: Choice, **told: str) -> Report:
@@ -270,16 +255,6 @@ def prediction_report(table: FileSource, choice: Choice, **told: str) -> Report:
         **row_columns(table, choice),
         **told,  # type: ignore[arg-type]
     )
-
-
-def shares(fair: FairLabels) -> list[dict[str, Any]]:
-    """Return the share of every class in every group, before and after, in percent."""
-    before, after = 100 * fair.certificate.means_before, 100 * fair.certificate.means
-    names = [name.rpartition(f"={_SEEN}")[2] for name in as_text(fair.groups, "groups")]
-    return [
-        {"group": name, "cells": list(zip(before[place], after[place], strict=True))}
-        for place, name in enumerate(names)
-    ]
 
 
 def labels_file(workspace: Workspace, choice: Choice) -> bytes:

@@ -18,11 +18,12 @@ from r2b._constraints.bounds import BOUNDS as ALL_BOUNDS
 from r2b._constraints.bounds import CHOICES
 from r2b._data.arrays import plain_value
 from r2b._data.values import directions_kept
+from r2b._files.formats import as_text
 from r2b._files.text import megabytes
 from r2b._labels import FairLabels
 from r2b.app.choices import NEEDED, TASKS, Choice
 from r2b.app.files import DELIMITERS, ENCODINGS, preview
-from r2b.app.making import Made, shares
+from r2b.app.making import SEEN, Made
 from r2b.app.tables import Workspace
 from r2b.errors import MissingValueError, R2BError, WeightError
 from r2b.report import facts_of, views, words
@@ -84,7 +85,8 @@ def environment() -> Any:
 
 def render(name: str, **values: Any) -> str:
     """Render a template."""
-    page: str = environment().get_template(name).render(words=words, **values)
+    most = {"top_classes": TOP_CLASSES, "top_groups": TOP_GROUPS}
+    page: str = environment().get_template(name).render(words=words, **most, **values)
     return page
 
 
@@ -226,43 +228,34 @@ def audit_part(workspace: Workspace, choice: Choice) -> dict[str, str]:
 
 def made_part(choice: Choice, made: Made) -> str:
     """Return what was made of scores, or for a model."""
-    fair, rows = made.fair, shares(made.fair)
-    classes = [str(plain_value(name)) for name in fair.classes]
+    fair, proof = made.fair, made.fair.certificate
+    names = [name.rpartition(f"={SEEN}")[2] for name in as_text(fair.groups, "groups")]
     return render(
         "made.html.j2",
         task=choice.task,
-        proof=fair.certificate,
+        proof=proof,
         status=fair.status,
         advice=rendered(R2BError("", remedy=fair.status.advice))[1],
         likeliest=made.likeliest,
         by=" x ".join(choice.sensitive),
-        classes=classes[:TOP_CLASSES],
-        rows=[{**row, "cells": row["cells"][:TOP_CLASSES]} for row in rows[:TOP_GROUPS]],
-        cut=_cut(len(rows), len(classes)),
+        classes=[*map(plain_value, fair.classes)],
+        rows=list(zip(names, proof.means_before.tolist(), proof.means.tolist(), strict=True)),
     )
-
-
-def _cut(n_groups: int, n_classes: int) -> str:
-    """Say how much of a table is shown; nothing if all of it is."""
-    groups, classes = min(n_groups, TOP_GROUPS), min(n_classes, TOP_CLASSES)
-    if (groups, classes) == (n_groups, n_classes):
-        return ""
-    return f"{groups} of {n_groups} groups, {classes} of {n_classes} classes"
 
 
 def predictions_part(choice: Choice, found: dict[str, Any]) -> str:
     """Return what was measured of predictions."""
-    classes, groups = found["classes"], found["groups"]
+    given, correct = found["given"], found["correct"]
+    rows = zip(map(plain_value, given.groups), given.weights, correct, given.means, strict=True)
     return render(
         "predictions.html.j2",
-        worst=max(found["criteria"], key=lambda each: float(each["found"] - each["chance"])),
+        worst=max(found["criteria"], key=lambda each: float(each[1] - each[2])),
         criteria=found["criteria"],
-        accuracy=found["accuracy"],
-        classes=classes[:TOP_CLASSES],
-        groups=[{**row, "shares": row["shares"][:TOP_CLASSES]} for row in groups[:TOP_GROUPS]],
-        corner=" x ".join(choice.sensitive),
+        accuracy=np.average(correct, weights=given.weights),
+        classes=[*map(plain_value, given.classes)],
+        rows=list(rows),
+        by=" x ".join(choice.sensitive),
         weighted=choice.weight is not None,
-        cut=_cut(len(groups), len(classes)),
     )
 
 
