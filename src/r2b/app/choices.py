@@ -11,6 +11,7 @@ from typing import Any, get_args
 from r2b._constraints.bounds import BOUNDS, CHOICES
 from r2b._constraints.epsilon import refuse_percentages
 from r2b._constraints.families.request import is_a
+from r2b._data.values import one_of
 from r2b._labels.debiasing import CHOICES as WORDS
 from r2b._labels.labels import Form
 from r2b.engines.files import FileSource
@@ -109,7 +110,9 @@ class Choice:
         """
         words: dict[str, Sequence[str]] = {"task": tasks, "form": get_args(Form), "kind": KINDS}
         words |= {name: WORDS[name] for name in ("missing", "families", "bound")}
-        chosen: dict[str, Any] = {name: _one_of(asked, name, words[name]) for name in words}
+        chosen: dict[str, Any] = {name: asked.get(name, words[name][0]) for name in words}
+        for name, value in chosen.items():
+            one_of(name, value, words[name])
         parts: dict[str, Any] = {name: _columns(asked, name) for name in _PARTS[chosen["task"]]}
         for name in parts:
             if not parts[name] and name in _MISSED:
@@ -145,10 +148,22 @@ class Choice:
         """What is asked of the groups, apart from epsilon."""
         return *self.data, self.families, self.bound, self.parameters
 
+    def columns(self) -> dict[str, Any]:
+        """Return what the columns beside the label are, as :meth:`r2b.Scan.debias` takes them."""
+        columns = {
+            "sensitive_features": list(self.sensitive),
+            "control_features": list(self.control),
+            "sample_weight": self.weight,
+        }
+        return {name: value for name, value in columns.items() if value}
+
     def options(self) -> dict[str, Any]:
         """Return the options of :func:`r2b.debias`, those at their defaults left out."""
-        chosen = {name: getattr(self, name) for name in ("bound", "families", "missing")}
+        names = ("bound", "families", "missing", "normalize")
+        chosen = {name: getattr(self, name) for name in names}
         other = {name: value for name, value in chosen.items() if value != getattr(Choice, name)}
+        if self.task == "decisions":
+            other["objective"] = "agreement"
         return {"epsilon": self.epsilon, **other, **dict(self.parameters)}
 
 
@@ -161,17 +176,16 @@ def _parameter(asked: dict[str, Any], name: str, help: str) -> str:
 
 def _refuse_columns(table: FileSource, parts: dict[str, tuple[str, ...]]) -> None:
     """Refuse columns that are not there, or play two parts; a weight may play another."""
+    seen: set[str] = set()
     for part, names in parts.items():
         try:
             table.check([(part, names)])
         except ParameterError as error:
             raise error.changed(control=part) from None
-    seen: set[str] = set()
-    for part, name in [(part, name) for part, names in parts.items() for name in names]:
-        if name in seen and part != "weight":
+        for name in seen.intersection(names) if part != "weight" else ():
             problem, remedy = f"The column {name!r} is chosen twice.", "Give every column one part."
             raise ParameterError(problem, remedy=remedy, control=part, column=name)
-        seen.add(name)
+        seen |= {*names}
 
 
 def _columns(asked: dict[str, Any], name: str) -> tuple[str, ...]:
@@ -181,14 +195,6 @@ def _columns(asked: dict[str, Any], name: str) -> tuple[str, ...]:
     if not texts or (len(names) > 1 and name in (*_SINGLE, "weight")):
         raise ParameterError(f"{name} names no columns.", remedy="Choose columns.", control=name)
     return tuple(names)
-
-
-def _one_of(asked: dict[str, Any], name: str, known: Sequence[str]) -> str:
-    value = asked.get(name, known[0])
-    if value not in known:
-        remedy = f"Choose one of {', '.join(known)}."
-        raise ParameterError(f"The {name} is {value!r}.", remedy=remedy, control=name)
-    return str(value)
 
 
 def _epsilon(value: Any, largest: float) -> float:

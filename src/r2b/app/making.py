@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,17 +14,17 @@ import numpy as np
 
 from r2b import Membership, Scan
 from r2b._data.arrays import Floats
+from r2b._files import Format, table_of
 from r2b._files.arrow import pyarrow, pyarrow_compute
-from r2b._files.formats import Format
 from r2b._labels import FairLabels
 from r2b._verify.record import beside, encoded, reads_again, record_of
 from r2b.app.choices import Choice
+from r2b.app.files import checked
 from r2b.engines.files import FileSource
 from r2b.engines.files.writing import write_stream
 from r2b.engines.table_rows import TableRows
 from r2b.engines.tables import roles_of
 from r2b.errors import InputError, MissingValueError, ParameterError, require
-from r2b.metrics import demographic_parity_difference
 from r2b.metrics.criteria import CRITERIA, disparity, disparity_by_chance
 from r2b.metrics.means import group_means
 from r2b.report import Report, predictions_report
@@ -51,10 +50,8 @@ class Made:
     source : FileSource
         The table, for a model with the predicted groups after its own columns.
     fair : FairLabels
-    options : dict
-        Of :func:`r2b.debias`.
-    command : str
-        What makes the same on the command line.
+    columns : dict
+        What the columns are, as :meth:`r2b.Scan.debias` takes them.
     likeliest : tuple of float, optional
         Of scores, what the most probable class of every row would be: the share that is expected
         to be right, and its disparity.
@@ -62,8 +59,7 @@ class Made:
 
     source: FileSource
     fair: FairLabels
-    options: dict[str, Any]
-    command: str
+    columns: dict[str, Any]
     likeliest: tuple[float, float] | None = None
 
 
@@ -81,36 +77,32 @@ def _numbers_in(table: FileSource, names: Sequence[str]) -> dict[str, Any]:
     return table.with_numbers(names).columns(names)
 
 
+def labelled(table: FileSource, choice: Choice, fair: FairLabels) -> Made:
+    """Give the rows of the table to labels that were solved for its columns."""
+    assert fair.rows is not None
+    roles = roles_of(table, choice.label, **choice.columns())
+    rows = TableRows(table, roles, fair.schema, fair.rows.counts, total=fair.rows.n_rows)
+    return Made(table, replace(fair, rows=rows), choice.columns())
+
+
 def decided(table: FileSource, choice: Choice) -> Made:
     """Turn probabilities into the fair decisions that are expected to be right most often."""
-    scores, names = list(choice.scores), list(choice.sensitive)
-    options: dict[str, Any] = {
-        "epsilon": choice.epsilon,
-        "objective": "agreement",
-        "missing": choice.missing,
-        "normalize": choice.normalize,
-    }
-    fair = Scan(table).debias(
-        scores, sensitive_features=names, sample_weight=choice.weight, **options
-    )
-    words = [word for name in scores for word in ("--label-columns", name)]
-    words += [word for name in names for word in ("--sensitive", name)]
-    words += ["--objective", "agreement", "--missing", choice.missing]
-    words += ["--normalize"] if choice.normalize else []
-    command = _command(table, choice, words, "round")
-    return Made(table, fair, options, command, _likeliest(table, choice))
+    columns = choice.columns()
+    fair = Scan(table).debias(list(choice.scores), **columns, **choice.options())
+    return Made(table, fair, columns, _likeliest(fair))
 
 
-def _likeliest(table: FileSource, choice: Choice) -> tuple[float, float] | None:
+def _likeliest(fair: FairLabels) -> tuple[float, float] | None:
     """Measure the most probable class of every row; None if rows are left out of the comparison."""
-    rows = row_columns(table, choice)
-    if any(column.null_count for column in rows["sensitive_features"].values()):
+    held = fair.in_memory()
+    data = held.dataset
+    assert data is not None
+    if fair.families.left_out:
         return None
-    columns = _numbers_in(table, choice.scores).values()
-    scores = np.column_stack([np.asarray(column, np.float64) for column in columns])
-    weight = np.asarray(rows.get("sample_weight", np.ones(len(scores))), np.float64)
-    best, sure = scores.argmax(axis=1), scores.max(axis=1) / scores.sum(axis=1)
-    return float(weight @ sure / weight.sum()), demographic_parity_difference(best, **rows)
+    shares = data.labels.array
+    best = np.eye(data.n_classes)[shares.argmax(axis=1)]
+    sure = np.average(shares.max(axis=1), weights=data.weight)
+    return float(sure), held.realised(best).disparity
 
 
 def labels_for_model(table: FileSource, choice: Choice) -> Made:
@@ -120,37 +112,22 @@ def labels_for_model(table: FileSource, choice: Choice) -> Made:
 
     from r2b.sklearn import visible_groups
 
-    groups = table.columns(choice.sensitive)
-    for name, column in groups.items():
-        if column.null_count:
-            problem = f"The column {name!r} has no value in {column.null_count:,} rows."
-            remedy = "Choose another column, or fill the values in first."
-            raise MissingValueError(problem, remedy=remedy, control="sensitive", column=name)
-    seen = visible_groups(
-        LogisticRegression(max_iter=1000),
-        features_of(table, choice.features),
-        sensitive_features=groups,
-        cv=5,
-        random_state=0,
-    )
+    try:
+        seen = visible_groups(
+            LogisticRegression(max_iter=1000),
+            features_of(table, choice.features),
+            sensitive_features=table.columns(choice.sensitive),
+            cv=5,
+            random_state=0,
+        )
+    except MissingValueError as error:
+        remedy = "Choose another column, or fill the values in first."
+        raise error.changed(remedy=remedy, control="sensitive") from error
     names = [f"{SEEN}{name}" for name in seen.groups or ()]
     source = _extended(table, names, np.asarray(seen.probabilities))
-    attribute = " x ".join(choice.sensitive)
-    options: dict[str, Any] = {"epsilon": choice.epsilon}
-    fair = Scan(source).debias(
-        choice.label,
-        sensitive_features=[Membership(names, name=attribute)],
-        sample_weight=choice.weight,
-        **options,
-    )
-    words = ["--label", choice.label, "--membership", f"{attribute}={','.join(names)}"]
-    return Made(source, fair, options, _command(table, choice, words, "expand"))
-
-
-def _command(table: FileSource, choice: Choice, words: list[str], form: str) -> str:
-    weight = [] if choice.weight is None else ["--weight", choice.weight]
-    more = ["--epsilon", f"{choice.epsilon:g}", "--form", form, "--output", "fair.csv"]
-    return shlex.join(["r2b", "debias", table.name, *words, *weight, *more])
+    attribute = Membership(names, name=" x ".join(choice.sensitive))
+    columns = {**choice.columns(), "sensitive_features": [attribute]}
+    return Made(source, Scan(source).debias(choice.label, **columns, **choice.options()), columns)
 
 
 def features_of(table: FileSource, names: Sequence[str]) -> Floats:
@@ -208,15 +185,9 @@ def _extended(table: FileSource, names: Sequence[str], probabilities: Floats) ->
     if taken is not None:
         problem = f"The table has a column {taken!r} already."
         raise ParameterError(problem, remedy="Rename it.", control="sensitive", column=taken)
-    arrow, sink = pyarrow(), io.BytesIO()
-    new = {name: arrow.array(each) for name, each in zip(names, probabilities.T, strict=True)}
-    whole = arrow.table({**table.columns(table.names), **new})
-    with arrow.ipc.new_file(sink, whole.schema) as writer:
-        writer.write_table(whole)
-    sink.seek(0)
-    found = replace(FileSource.open(table.name, "arrow", stream=sink), spelled=True)
-    assert sum(found.run([], len)) == table.n_rows
-    return found
+    new = dict(zip(names, probabilities.T, strict=True))
+    content = table_of({**table.columns(table.names), **new}, Format("arrow"))
+    return checked(FileSource.open(table.name, "arrow", stream=io.BytesIO(content)))
 
 
 def measured(table: FileSource, choice: Choice) -> dict[str, Any]:
@@ -265,28 +236,9 @@ def labels_file(workspace: Workspace, choice: Choice) -> bytes:
     ParameterError
         The table has a column of the new one's name.
     """
-    if choice.task != "labels":
-        made = workspace.made(choice)
-        return _packed(workspace, choice, made.source, made.fair, made.options, made.command)
-    table, fair = workspace.table, workspace.solve(choice)
-    assert fair.rows is not None
-    roles = roles_of(
-        table, choice.label, list(choice.sensitive), list(choice.control), choice.weight
-    )
-    rows = TableRows(table, roles, fair.schema, fair.rows.counts, total=fair.rows.n_rows)
-    code = code_of(workspace, choice)
-    return _packed(workspace, choice, table, replace(fair, rows=rows), choice.options(), code)
-
-
-def _packed(
-    workspace: Workspace,
-    choice: Choice,
-    source: FileSource,
-    fair: FairLabels,
-    options: dict[str, Any],
-    command: str,
-) -> bytes:
-    rows, stream, sink = fair.rows, io.BytesIO(), io.BytesIO()
+    task = workspace.made(choice)
+    fair, rows, source = task.fair, task.fair.rows, task.source
+    stream, sink = io.BytesIO(), io.BytesIO()
     assert isinstance(rows, TableRows)
     try:
         relabel = rows.relabel(fair.rule, choice.form)
@@ -299,7 +251,8 @@ def _packed(
     made = replace(FileSource.open(name, stream=io.BytesIO(stream.getvalue()), **how), spelled=True)
     whole = choice.form in ("round", "sample")
     found = rows.measured(relabel, fair.certificate) if whole else None
-    record = record_of(source, relabel, made, how, options, command, found)
+    command = code_of(workspace, choice, task.columns)
+    record = record_of(source, relabel, made, how, choice.options(), command, found)
     with ZipFile(sink, "w") as archive:
         for each, content in (
             (name, stream.getvalue()),
@@ -319,7 +272,7 @@ def file_name(workspace: Workspace, choice: Choice, ending: str) -> str:
     return f"{plain.strip('-') or 'table'}-{named}.{ending}"
 
 
-def code_of(workspace: Workspace, choice: Choice) -> str:
+def code_of(workspace: Workspace, choice: Choice, columns: dict[str, Any] | None = None) -> str:
     r"""Write a program that reads the same table and makes the same labels.
 
     Examples
@@ -345,12 +298,9 @@ def code_of(workspace: Workspace, choice: Choice) -> str:
     if workspace.source == "adult":
         lines += ["from r2b.datasets import load_adult"]
         table = 'load_adult(as_frame="pyarrow")'
-    columns = {
-        "sensitive_features": list(choice.sensitive),
-        "control_features": list(choice.control),
-        "sample_weight": choice.weight,
-    }
-    given = {name: value for name, value in columns.items() if value} | choice.options()
-    lines += ["", f"fair = r2b.scan({table}).debias(", f"    {choice.label!r},"]
+    if choice.task == "training":
+        lines += ["from r2b import Membership"]
+    given = (columns or choice.columns()) | choice.options()
+    lines += ["", f"fair = r2b.scan({table}).debias(", f"    {choice.label or [*choice.scores]!r},"]
     lines += [f"    {name}={value!r}," for name, value in given.items()]
     return "\n".join([*lines, ")", "print(fair)", _LAST[choice.form]]) + "\n"

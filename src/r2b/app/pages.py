@@ -14,8 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from r2b._audit.tradeoff import fair_as_they_are
-from r2b._constraints.bounds import BOUNDS as ALL_BOUNDS
-from r2b._constraints.bounds import CHOICES
+from r2b._constraints.bounds import BOUNDS, CHOICES
 from r2b._data.arrays import plain_value
 from r2b._data.values import directions_kept
 from r2b._files.formats import as_text
@@ -35,21 +34,6 @@ _LEAST = 0.0005  # probability that is shown, since it rounds to 0.1 %
 _ASSETS = ("report.css", "app.css", "app.js", "icon.svg")
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
-BOUNDS = {
-    name: (ALL_BOUNDS[name].title, f"Accepted at most: {ALL_BOUNDS[name].description}")
-    for name in CHOICES
-}
-FAMILIES = {
-    "crossed": ("Crossed", "every combination"),
-    "marginal": ("Each alone", "one column at a time"),
-    "both": ("Both", "crossed and each alone"),
-}
-MISSING = {
-    "error": "Refuse them",
-    "group": "A group of their own",
-    "exclude": "Leave these rows as they are",
-}
-
 _NAMES = {
     "y": "the label",
     "y_true": "what is true",
@@ -58,10 +42,24 @@ _NAMES = {
     "control_features": "the columns to compare within",
     "sample_weight": "the weight",
 }
-_FIELDS = {
-    "missing": ("Missing values of sensitive columns", MISSING),
-    "families": ("Groups", {name: title for name, (title, _) in FAMILIES.items()}),
-    "bound": ("Compared how", {name: title for name, (title, _) in BOUNDS.items()}),
+FIELDS: dict[str, tuple[str, dict[str, str]]] = {
+    "missing": (
+        "Missing values of sensitive columns",
+        {
+            "error": "Refuse them",
+            "group": "A group of their own",
+            "exclude": "Leave these rows as they are",
+        },
+    ),
+    "families": (
+        "Groups",
+        {
+            "crossed": "Crossed: every combination",
+            "marginal": "Each alone: one column at a time",
+            "both": "Both: crossed and each alone",
+        },
+    ),
+    "bound": ("Compared how", {name: BOUNDS[name].title for name in CHOICES}),
     "epsilon": ("Largest difference accepted", {}),
     "encoding": ("Encoding", ENCODINGS),
     "delimiter": ("Fields are separated by a", DELIMITERS),
@@ -70,7 +68,18 @@ _FIELDS = {
     "form": ("Form", {}),
     **{name: (name.capitalize(), {}) for needed in NEEDED.values() for name in needed},
 }
-"""Options of the library that have a field on the page, and the words for their values there."""
+"""Options of the library that have a field on the page: its title, and the words for values."""
+
+_SHOWN = {
+    "words": words,
+    "fields": FIELDS,
+    "bounds": BOUNDS,
+    "needed": NEEDED,
+    "tasks": TASKS,
+    "megabytes": megabytes,
+    "top_classes": TOP_CLASSES,
+    "top_groups": TOP_GROUPS,
+}
 
 
 @cache
@@ -85,8 +94,7 @@ def environment() -> Any:
 
 def render(name: str, **values: Any) -> str:
     """Render a template."""
-    most = {"top_classes": TOP_CLASSES, "top_groups": TOP_GROUPS}
-    page: str = environment().get_template(name).render(words=words, **most, **values)
+    page: str = environment().get_template(name).render(_SHOWN, **values)
     return page
 
 
@@ -101,14 +109,7 @@ def asset(name: str) -> tuple[str, str] | None:
 
 def start_page(limit: int, fault: str = "") -> str:
     """Return the first page, with what went wrong before."""
-    return render(
-        "start.html.j2",
-        limit=limit,
-        megabytes=megabytes(limit),
-        fault=fault,
-        encodings=ENCODINGS,
-        delimiters=DELIMITERS,
-    )
+    return render("start.html.j2", limit=limit, fault=fault)
 
 
 def work_page(workspace: Workspace) -> str:
@@ -122,16 +123,11 @@ def work_page(workspace: Workspace) -> str:
 
     return render(
         "work.html.j2",
-        table=workspace.table,
-        ordered=sorted(workspace.columns, key=unlikely),
-        columns=workspace.columns,
-        chosen={"label": label, "sensitive": sensitive},
         id=workspace.id,
-        bounds=BOUNDS,
-        needed=NEEDED,
-        families=FAMILIES,
-        missing=MISSING,
-        tasks=TASKS,
+        table=workspace.table,
+        columns=workspace.columns,
+        ordered=sorted(workspace.columns, key=unlikely),
+        chosen={"label": label, "sensitive": sensitive},
         preview=preview(workspace.table),
         **_reading_of(workspace),
     )
@@ -142,8 +138,7 @@ def _reading_of(workspace: Workspace) -> dict[str, Any]:
     format, reading = workspace.table.listing.format, workspace.reading
     dialect = getattr(workspace.table.files[0], "dialect", None)
     delimiter = "" if dialect is None else dialect.delimiter
-    encodings = {reading.encoding or "utf-8": reading.encoding or "UTF-8"} | ENCODINGS
-    read_as = f"The file is read as {encodings[reading.encoding or 'utf-8']}"
+    read_as = f"The file is read as {ENCODINGS[reading.encoding or 'utf-8']}"
     how = read_as if format.is_text else "The first rows"
     how += f" of the sheet {reading.sheet}" if reading.sheet else ""
     if format.kind == "csv":
@@ -152,10 +147,7 @@ def _reading_of(workspace: Workspace) -> dict[str, Any]:
         "how_read": how,
         "is_text": workspace.source == "file" and format.is_text and not format.compression,
         "is_csv": format.kind == "csv",
-        "reading": reading,
-        "delimiter": delimiter,
-        "encodings": encodings,
-        "delimiters": DELIMITERS,
+        "read": {"encoding": reading.encoding, "delimiter": delimiter},
     }
 
 
@@ -316,9 +308,9 @@ def phrase(name: str, value: Any) -> str | None:
     column, of, role = name.rpartition(" of ")
     if of and role in _NAMES:
         return column
-    if known not in _FIELDS:
+    if known not in FIELDS:
         return _NAMES.get(known)
-    title, values = _FIELDS[known]
+    title, values = FIELDS[known]
     said = values.get(value, "" if values else value) if isinstance(value, str) else ""
     return f"“{said}” under “{title}”" if said else f"“{title}”"
 
@@ -344,7 +336,7 @@ def control_of(error: R2BError, choice: dict[str, Any]) -> str:
         ),
         (isinstance(error, MissingValueError), "missing"),
         *((column in (choice.get(part) or ()), part) for part in ("sensitive", "control")),
-        *((name in facts, name) for name in _FIELDS),
+        *((name in facts, name) for name in FIELDS),
         (
             not facts.keys().isdisjoint({"family", "groups", "stratum", "control_features"}),
             "families",

@@ -26,7 +26,7 @@ from r2b._labels.debiasing import Settings
 from r2b._labels.task import Task
 from r2b.app.choices import Choice
 from r2b.app.files import Reading
-from r2b.app.making import Made, decided, labels_for_model, row_columns
+from r2b.app.making import Made, decided, labelled, labels_for_model, row_columns
 from r2b.engines.files import FileSource
 from r2b.errors import DataWarning, InputError, NotSolvedWarning
 
@@ -137,7 +137,9 @@ class Workspace:
         return self._kept(key, build)
 
     def made(self, choice: Choice) -> Made:
-        """Make decisions, or labels for a model."""
+        """Make labels of the table's rows, decisions, or labels for a model."""
+        if choice.task == "labels":
+            return labelled(self.table, choice, self.solve(choice))
         make = decided if choice.task == "decisions" else labels_for_model
         return self._kept(choice, lambda: make(self.table, choice))
 
