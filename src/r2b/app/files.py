@@ -172,19 +172,15 @@ def read_upload(
             raise
         grown = f"{name} grows to more than {megabytes(GROWTH * limit)} when it is unpacked"
         raise too_large(grown, limit, size) from error
-    except R2BError as error:
-        if isinstance(error, ParameterError) and "sheets" not in error.facts:
-            raise
-        raise error.changed(control="file") from error
 
 
-def opened_file(path: Path) -> tuple[FileSource, Reading]:
-    """Open a file of this machine; the encoding of plain text is guessed."""
+def opened_file(path: Path, asked: Reading | None = None) -> tuple[FileSource, Reading]:
+    """Open a file of this machine; the encoding of plain text is guessed where nobody said."""
     shape = format_of(path.name)
     if shape is None or not shape.is_text or shape.compression or not path.is_file():
         return checked(FileSource.open(path)), Reading()
     with open(path, "rb") as file:
-        reading = guessed(file.read(_SEEN), shape.kind, Reading())
+        reading = guessed(file.read(_SEEN), shape.kind, asked or Reading())
     return checked(FileSource.open(path, **_text_arguments(reading))), reading
 
 
@@ -196,25 +192,17 @@ def read_again(source: FileSource, asked: Reading) -> tuple[FileSource, Reading]
     InputError
         It cannot be read so.
     """
-    place, format = source.listing.parts[0], source.listing.format
-    with open(place.path, "rb") as file:
-        reading = guessed(file.read(_SEEN), format.kind, asked)
-        file.seek(0)
-        # What was sent is held in memory, and copied there; a file is read where it lies.
-        stream = None if place.held is None else io.BytesIO(file.read())
-    name = place.path if stream is None else place.name
-    found = FileSource.open(name, str(format), stream=stream, **_text_arguments(reading))
+    place, path = source.listing.parts[0], Path(source.listing.parts[0].path)
+    if place.held is None:
+        return opened_file(path, asked)
+    found, reading = _opened_text(place.name, path.read_bytes(), source.listing.format.kind, asked)
     return checked(found), reading
 
 
 def preview(source: FileSource, first: int = 5) -> list[list[str]]:
     """Return the first rows of a table, as text."""
-    record = next(iter(source.batches(None))).record
-    columns = [column.slice(0, first).to_pylist() for column in record.columns]
-    return [
-        ["" if value is None else str(value)[:40] for value in row]
-        for row in zip(*columns, strict=True)
-    ]
+    rows = next(iter(source.batches(None))).record.slice(0, first).to_pylist()
+    return [["" if value is None else str(value)[:40] for value in row.values()] for row in rows]
 
 
 def checked(source: FileSource) -> FileSource:
@@ -234,18 +222,24 @@ def _opened(
 ) -> tuple[FileSource, Reading]:
     """Open text here, and other formats, which may break their reader, in another process."""
     if format is not None and (not format.is_text or format.compression == "zst"):
-        format, content = parsed(content, name, format, most, asked.sheet)
+        content = parsed(content, name, format, most, asked.sheet)
         if not format.is_text:
-            source = FileSource.open(name, str(format), stream=io.BytesIO(content))
+            source = FileSource.open(name, "arrow", stream=io.BytesIO(content))
             return source, Reading(sheet=asked.sheet)
     elif format is None or format.compression:
         format = FileSource.open(name, stream=io.BytesIO(content)).listing.format
         if format.compression:
             # Unpacked as a whole, within the limit: what is read part by part has none.
             content = decompress(content, format.compression, name)
-    reading = guessed(content, format.kind, asked)
+    return _opened_text(name, content, format.kind, asked)
+
+
+def _opened_text(
+    name: str, content: bytes, kind: str, asked: Reading
+) -> tuple[FileSource, Reading]:
+    reading = guessed(content, kind, asked)
     stream, how = io.BytesIO(content), _text_arguments(reading)
-    return FileSource.open(name, format.kind, stream=stream, **how), reading
+    return FileSource.open(name, kind, stream=stream, **how), reading
 
 
 _SEEN = 1 << 26  # bytes of a file of this machine by which its encoding is guessed
@@ -261,10 +255,8 @@ CHILD = "from r2b.app.files import child; child()"
 SECONDS = 60
 
 
-def parsed(
-    content: bytes, name: str, format: Format, most: int, sheet: str = ""
-) -> tuple[Format, bytes]:
-    """Read a file in another process.
+def parsed(content: bytes, name: str, format: Format, most: int, sheet: str = "") -> bytes:
+    """Read a file in another process: compressed text as plain text, all else as Arrow.
 
     Parameters
     ----------
@@ -275,12 +267,6 @@ def parsed(
         Bytes that it may grow to.
     sheet : str
         Of a workbook; empty for the only one.
-
-    Returns
-    -------
-    Format
-        Of the bytes that follow: text without compression, or Arrow.
-    bytes
 
     Raises
     ------
@@ -323,7 +309,7 @@ def parsed(
         kinds = DamagedFileError, FileTooLargeError, ParameterError
         kind = {kind.__name__: kind for kind in kinds}.get(answer["error"], InputError)
         raise kind(answer["problem"], remedy=answer["remedy"], **answer["facts"])
-    return Format(answer["kind"]), rest
+    return rest
 
 
 def child() -> None:
@@ -333,21 +319,15 @@ def child() -> None:
     # Up to four copies of a table are held while it is read.
     _confine((1 << 30) + 4 * (asked["most"] + asked["n_bytes"]))
     format, body = Format(asked["kind"], asked["compression"]), b""
+    answer: dict[str, Any] = {}
     try:
         with unpacked_within(asked["most"]):
-            kind, body = _normal(content, asked["name"], format, asked["sheet"] or None)
-        answer: dict[str, Any] = {"kind": kind}
-    except (R2BError, MemoryError) as error:
-        if isinstance(error, R2BError):
-            found = error
-        else:
-            problem = f"{asked['name']} takes more memory than the app gives to one file."
-            found = FileTooLargeError(problem, remedy="Use r2b on the command line.")
-        facts = {
-            key: fact for key, fact in found.facts.items() if isinstance(fact, str | int | list)
-        }
-        answer = {"error": type(found).__name__, "problem": found.problem, "remedy": found.remedy}
-        answer["facts"] = facts
+            body = _normal(content, asked["name"], format, asked["sheet"] or None)
+    except MemoryError:
+        problem = f"{asked['name']} takes more memory than the app gives to one file."
+        answer = _said(FileTooLargeError(problem, remedy="Use r2b on the command line."))
+    except R2BError as error:
+        answer = _said(error)
     sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
     sys.stdout.buffer.write(body)
     sys.stdout.buffer.flush()
@@ -355,9 +335,16 @@ def child() -> None:
     os._exit(0)
 
 
-def _normal(content: bytes, name: str, format: Format, sheet: str | None) -> tuple[str, Any]:
+def _said(error: R2BError) -> dict[str, Any]:
+    """Return an error as JSON holds it, with the facts that it can hold."""
+    facts = {key: fact for key, fact in error.facts.items() if isinstance(fact, str | int | list)}
+    said = {"problem": error.problem, "remedy": error.remedy, "facts": facts}
+    return {"error": type(error).__name__, **said}
+
+
+def _normal(content: bytes, name: str, format: Format, sheet: str | None) -> Any:
     if format.is_text:
-        return format.kind, decompress(content, format.compression, name)
+        return decompress(content, format.compression, name)
     arrow, sink, total, writer = pyarrow(), io.BytesIO(), 0, None
     stream = io.BytesIO(content)
     source = FileSource.open(name, str(format), sheet=sheet, threads=1, stream=stream)
@@ -367,7 +354,7 @@ def _normal(content: bytes, name: str, format: Format, sheet: str | None) -> tup
         writer = writer or arrow.ipc.new_stream(sink, batch.record.schema)
         writer.write_batch(batch.record)
     (writer or arrow.ipc.new_stream(sink, source.files[0].schema)).close()
-    return "arrow", sink.getbuffer()
+    return sink.getbuffer()
 
 
 def _confine(memory: int) -> None:
