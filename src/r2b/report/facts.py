@@ -25,7 +25,6 @@ from r2b._labels.summary import largest_changes, means_of
 from r2b._labels.task import Task
 from r2b._solve.certificate import Certificate
 from r2b.errors import ParameterError
-from r2b.metrics.intervals import effective_size
 from r2b.metrics.means import means_of as cell_means
 from r2b.report.trace import mark_of, stamp, versions
 from r2b.report.words import limits_of, verdict
@@ -382,12 +381,12 @@ def _data(data: Dataset) -> dict[str, Any]:
 def _weights(weight: Floats, repeats: Array | None) -> dict[str, Any]:
     """Describe the weights of rows; rows that were counted together weigh the same."""
     each = weight if repeats is None else weight / repeats
-    effective = float(weight.sum()) ** 2 / float(weight @ each)
+    part = weight / weight.max()  # the square of a very large weight may not be a number
     return {
         "total": weight.sum(),
         "smallest": each.min(),
         "largest": each.max(),
-        "effective_rows": effective_size(weight) if repeats is None else effective,
+        "effective_rows": part.sum() ** 2 / (part @ (each / weight.max())),
     }
 
 
@@ -484,15 +483,6 @@ def _chosen(proof: Certificate) -> float | None:
     return asked.pop() if len(asked) == 1 else None
 
 
-def channel_of(fair: FairLabels) -> Floats:
-    """Return P(new class | old class, cell) for the cells of the rows."""
-    data = fair.dataset
-    assert data is not None
-    # Labels of a table elsewhere hold one typical row of each cell.
-    whole = len(fair.schema.table) == data.n_cells
-    return fair.channel if whole else fair.rule.response(data.cells).channel()
-
-
 def _groups(families: Any) -> list[tuple[Any, Any]]:
     """Return the families that compare groups, each with how its groups count cells."""
     return [pair for pair in families.pairs() if not isinstance(pair[0].bound, MomentBound)]
@@ -512,19 +502,13 @@ def _flows(fair: FairLabels) -> dict[str, Any]:
     entries: list[dict[str, Any]] = []
     if data.labels.is_soft:
         note = "Labels are probabilities: a row has no one class that it leaves."
-        proof, total = (
-            fair.certificate,
-            float(data.size if data.weight is None else data.weight.sum()),
+        by_class = replace(fair.families, outcomes=None)  # what moves are classes
+        mass, sums = cell_sums(data.labels, data.cells, data.weight)
+        weight = fair.families.share[:, None] * mass.sum()
+        before, after = (
+            by_class.means(data.cells, each, mass) * weight
+            for each in (sums, means_by_cell(data, fair) * mass[:, None])
         )
-        weight = fair.families.share[:, None] * total
-        before, after = proof.means_before * weight, proof.means * weight
-        if fair.families.outcomes is not None:  # what moves are classes
-            by_class = replace(fair.families, outcomes=None)
-            mass, sums = cell_sums(data.labels, data.cells, data.weight)
-            before, after = (
-                by_class.means(data.cells, each, mass) * weight
-                for each in (sums, _cell_sums(data, fair, mass))
-            )
         entries = [
             _flow(member.name, fair.groups[place], before[place], after[place])
             for member, _ in pairs
@@ -533,7 +517,10 @@ def _flows(fair: FairLabels) -> dict[str, Any]:
     elif data.n_cells * data.n_classes**2 > _CHANNEL:
         note = f"There are too many cells ({data.n_cells:,}) to list where labels go."
     else:
-        flow = channel_of(fair) * class_weights(data)[:, :, None]
+        # labels of a table elsewhere hold one typical row of each cell
+        whole = len(fair.schema.table) == data.n_cells
+        channel = fair.channel if whole else fair.rule.response(data.cells).channel()
+        flow = channel * class_weights(data)[:, :, None]
         entries = _entries(flow, fair.families, data, fair.groups)
     return _listed(entries, note)
 
@@ -614,18 +601,16 @@ def _flow(
 
 def _summary(moved: Floats) -> list[tuple[Any, ...]]:
     """Add up the moves between the classes that lose and gain most, and all others (-1)."""
-    sides = []
-    for totals in (moved.sum(axis=1), moved.sum(axis=0)):
+    others = len(moved)
+
+    def sides(totals: Floats) -> Array:
         kept = np.argsort(-totals, kind="stable")[: 8 if np.count_nonzero(totals) <= 8 else 7]
-        side = np.full(len(moved), -1)
-        side[kept] = kept
-        sides.append(side)
-    olds, news = np.nonzero(moved)
-    ends = np.stack([sides[0][olds], sides[1][news]], axis=1)
-    pairs, place = np.unique(ends, axis=0, return_inverse=True)
-    much = np.bincount(place.ravel(), moved[olds, news])
-    there = zip(pairs.tolist(), much.tolist(), strict=True)
-    return [(*pair, weight) for pair, weight in there if weight > 1e-9 * moved.sum()]
+        return np.where(np.isin(np.arange(others), kept), np.arange(others), others)
+
+    few = np.zeros((others + 1, others + 1))
+    np.add.at(few, np.ix_(sides(moved.sum(axis=1)), sides(moved.sum(axis=0))), moved)
+    pairs = np.argwhere(few > 1e-9 * moved.sum())
+    return [(*np.where(pair < others, pair, -1), few[tuple(pair)]) for pair in pairs]
 
 
 def _families_after(
@@ -649,7 +634,7 @@ def _families_after(
     _, weight = cell_means(data)
     sums = None if leaving is None else leaving.sums
     if sums is None:
-        sums = _cell_sums(data, fair, weight)
+        sums = means_by_cell(data, fair) * weight[:, None]
     if leaving is None:
         # prices that were applied to a new table prove nothing about its parity
         means = fair.families.means(data.cells, sums, weight)
@@ -673,10 +658,3 @@ def _measured(family: Any, means: Floats) -> dict[str, Any]:
     overall = family.share @ means
     after = replace(family, means=means, overall=overall, chance=None, interval=None, levels=None)
     return {name: getattr(after, name) for name in AFTERWARDS}
-
-
-def _cell_sums(data: Dataset, fair: FairLabels, weight: Floats) -> Floats:
-    """Add up fair distributions in every cell."""
-    if data.labels.is_soft or data.n_cells * data.n_classes**2 > _CHANNEL:
-        return np.asarray(means_by_cell(data, fair) * weight[:, None])
-    return np.asarray(np.einsum("ck,ckl->cl", class_weights(data), channel_of(fair)))

@@ -140,6 +140,7 @@ def _environment(finalize: Any) -> Any:
     )
     found.filters |= {name: getattr(words, name) for name in _FILTERS}
     found.filters["named"] = named
+    found.tests["short"] = words.is_short
     found.filters["hundred"] = lambda value: (
         value if isinstance(value, str) else words.number(100 * value)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from r2b._data.arrays import SAME
 from r2b._labels.summary import SHOWN_FAMILIES
 from r2b.report import charts, words
 
@@ -20,7 +21,7 @@ def shade(deviation: float) -> str:
     >>> shade(0.03), shade(-0.3), shade(0.005)
     ('u2', 'd5', '')
     """
-    step = sum(abs(deviation) >= edge for edge in (0.01, 0.025, 0.05, 0.1, 0.2))
+    step = sum(abs(deviation) >= edge - SAME for edge in (0.01, 0.025, 0.05, 0.1, 0.2))
     return f"{'u' if deviation > 0 else 'd'}{step}" if step else ""
 
 
@@ -185,7 +186,7 @@ def _ratios(family: dict[str, Any], later: dict[str, Any] | None) -> dict[str, A
     every.sort(key=lambda each: _value(each["ratio"], 2.0))
 
     def below(when: str) -> int:
-        return sum(_value(each[when], 1.0) < 0.8 for each in rows)
+        return sum(words.is_short(each[when]) for each in rows)
 
     return {
         "family": words.family_name(family["name"]),

@@ -157,6 +157,11 @@ def ratio(value: float | str | None) -> str:
     return "none" if value is None else value if isinstance(value, str) else f"{value:.2f}"
 
 
+def is_short(ratio: float | str | None) -> bool:
+    """Tell whether a ratio is below four fifths; labels with this bound may end at it."""
+    return isinstance(ratio, float) and ratio < 0.8 - SAME
+
+
 def p_value(chance: dict[str, Any]) -> str:
     """Write a p-value with two figures; the least of so many permutations is an upper limit.
 
