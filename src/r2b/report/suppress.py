@@ -133,7 +133,6 @@ def _hide_family(family: Facts, mask: Array, below: int) -> None:
     shown = [value for value in family["ratio_by_class"] if isinstance(value, float)]
     family["ratio"] = min(shown, default=f"<{below}")
     del family["to_overall"], family["to_overall_by_class"]
-    family["largest"] = family["worst"] = _largest(family)
 
 
 def _hide_means(family: Facts, mask: Array, below: int) -> None:
@@ -150,29 +149,6 @@ def _hide_means(family: Facts, mask: Array, below: int) -> None:
         family["disparity_by_class"][k], family["ratio_by_class"][k] = difference, ratio
 
 
-def _largest(family: Facts) -> Facts | None:
-    """Return the largest difference between two groups among the cells that are shown."""
-    shown = [
-        (value, k)
-        for k, value in enumerate(family["disparity_by_class"])
-        if isinstance(value, float)
-    ]
-    if not shown:
-        return None
-    value, k = max(shown, key=lambda pair: pair[0])
-    means = [(row[k], -g) for g, row in enumerate(family["means"]) if isinstance(row[k], float)]
-    ends = [-max(means)[1], -min(means)[1]]
-    return {
-        "family": family["name"],
-        "class_name": family["classes"][k],
-        "groups": [family["groups"][g] for g in ends],
-        "means": [family["means"][g][k] for g in ends],
-        "value": value,
-        "rows": [family["rows"][g] for g in ends],
-        "level": None,
-    }
-
-
 def _hide_findings(facts: Facts, masks: Masks, below: int) -> None:
     audit, data, headline = facts["audit"], facts["data"], facts["headline"]
     sizes = {
@@ -182,37 +158,44 @@ def _hide_findings(facts: Facts, masks: Masks, below: int) -> None:
     }
     places = {str(name): place for place, name in enumerate(data["classes"])}
 
-    def is_hidden(each: Facts, group: str, name: str) -> bool:
-        mask = masks.get((each["family"], group))
-        return mask is None or bool(mask[places[str(each[name])]])
+    def is_hidden(family: str, groups: list[str], name: Any) -> bool:
+        cells = [masks.get((family, group)) for group in groups]
+        return any(cell is None or cell[places[str(name)]] for cell in cells)
 
-    ranked = [each for each in audit["ranked"] if not is_hidden(each, each["group"], "class_name")]
-    for each in ranked:
+    def sizes_of(found: Facts) -> list[Any]:
+        return [sizes[found["family"], group] for group in found["groups"]]
+
+    for holder in (audit, *audit["families"]):
+        for name in ("largest", "worst"):
+            found = holder[name]
+            if found and is_hidden(found["family"], found["groups"], found["class_name"]):
+                holder[name] = None
+            elif found:  # what chance explains of a group tells its size
+                found |= {"rows": sizes_of(found), "level": None}
+    audit["ranked"] = [
+        each
+        for each in audit["ranked"]
+        if not is_hidden(each["family"], [each["group"]], each["class_name"])
+    ]
+    for each in audit["ranked"]:
         each["rows"] = sizes[each["family"], each["group"]]
         each["level"] = None if isinstance(each["rows"], str) else each["level"]
-    audit["ranked"] = ranked
     audit["small"] = [
         [family, group, f"<{below}" if rows < below else rows]
         for family, group, rows in audit["small"]
     ]
-    shown = [family["largest"] for family in audit["families"] if family["largest"]]
-    largest = max(shown, key=lambda each: float(each["value"]), default=None)
-    audit["largest"] = audit["worst"] = largest
     # A doubt that counts rows may count those of a small cell.
     facts["doubts"] = [each for each in facts["doubts"] if not re.search(r"\d", each["problem"])]
     if data["class_rows"] is not None:
         _hide_few(data["class_rows"], below)
     if headline is None:
         return
-    if any(is_hidden(headline, group, "class") for group in headline["groups"]):
-        headline |= {"interval": None, "chance": None, "after": None, "verdict": "not tested"}
-        if largest is None:
-            headline["difference"] = max(float(each["disparity"]) for each in audit["families"])
-            headline |= dict.fromkeys(("class", "groups", "means", "rows"))
-            return
-        headline |= {part: largest[part] for part in ("family", "groups", "means")}
-        headline |= {"class": largest["class_name"], "difference": largest["value"]}
-    headline["rows"] = [sizes[headline["family"], group] for group in headline["groups"]]
+    if not is_hidden(headline["family"], headline["groups"], headline["class"]):
+        headline["rows"] = sizes_of(headline)
+        return
+    headline |= {"interval": None, "chance": None, "after": None, "verdict": "not tested"}
+    headline |= dict.fromkeys(("class", "groups", "means", "rows"))
+    headline["difference"] = max(float(each["disparity"]) for each in audit["families"])
 
 
 def _hide_change(facts: Facts, masks: Masks, below: int) -> None:

@@ -629,7 +629,7 @@ def _against_others(facts: dict[str, Any]) -> str:
     family = next(family for family in families if family["name"] == found["family"])
     n_classes = len(family["classes"])
     one, several = ("outcome", "outcomes") if _merged(facts) else ("class", "classes")
-    if family["disparity"] > found["difference"] + SAME:
+    if family["largest"] and family["disparity"] > found["difference"] + SAME:
         (high, low), (more, less) = family["largest"]["groups"], family["largest"]["rows"]
         return (
             f"{quoted(high)} ({rows_of(more)}) and {quoted(low)} ({rows_of(less)}) are "
