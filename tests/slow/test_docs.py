@@ -276,7 +276,7 @@ def test_every_field_of_a_certificate_file_is_documented() -> None:
 def test_every_name_that_a_page_gives_to_the_package_exists() -> None:
     import r2b
     from r2b.report.model import ModelReportOptions
-    from r2b.report.results import _OPTIONS
+    from r2b.report.results import OPTIONS
 
     pytest.importorskip("sklearn")
     from r2b.sklearn import ParityClassifier
@@ -286,7 +286,7 @@ def test_every_name_that_a_page_gives_to_the_package_exists() -> None:
         *ModelReportOptions.__annotations__,
         *inspect.signature(r2b.debias).parameters,
         *inspect.signature(r2b.FairLabels.report).parameters,
-        *_OPTIONS,
+        *OPTIONS,
     }
     text = "".join(
         (ROOT / "docs" / name).read_text(encoding="utf-8")

@@ -27,15 +27,10 @@ from r2b.errors import R2BError
 from r2b.metrics.criteria import CRITERIA, disparity, disparity_by_chance
 from r2b.metrics.promise import parity_promise
 from r2b.report.facts import AFTERWARDS, facts_of_audit, flows_between
-from r2b.report.results import Report, refuse_unknown
+from r2b.report.results import OPTIONS, Report, options_of
 from r2b.report.suppress import suppressed
-from r2b.report.trace import files_of, fingerprint, stamp, versions
+from r2b.report.trace import check_lines, files_of, fingerprint, stamp, versions
 from r2b.report.words import bounded_families, limits_of
-
-_LINES = """from r2b.report import fingerprint
-fingerprint({rows}, sensitive_features=...)  # the checksum of the held-out rows
-fingerprint({decisions})  # the checksum of the decisions
-{again}  # the same figures"""
 
 
 class ModelReportOptions(TypedDict, total=False):
@@ -216,37 +211,33 @@ def predictions_report(
         "control_features": control_features,
         "sample_weight": sample_weight,
     }
-    refuse_unknown(options, ModelReportOptions.__annotations__)
-    below, asked = options.get("suppress_below", 0), dict(of_model or {})
-    plain, epsilon = options.get("plain"), options.get("epsilon")
-    draws = Draws(
-        options.get("n_permutations", 200),
-        options.get("n_boot", 500),
-        options.get("level", 0.95),
-        options.get("random_state", 0),
-    )
+    more = {**dict.fromkeys(ModelReportOptions.__annotations__), **OPTIONS}
+    chosen = options_of(options, {**more, "confidence": 0.95, "random_state": 0})
+    asked = dict(of_model or {})
+    below, plain, epsilon = (chosen[name] for name in ("suppress_below", "plain", "epsilon"))
+    draws = Draws(*(chosen[n] for n in ("n_permutations", "n_boot", "level", "random_state")))
     given = {"y_pred": y_pred, "y": y, "plain": plain}
     given = {name: each for name, each in given.items() if each is not None}
     data = _tables(given, rows)
     decided, true, old = (data.get(name) for name in ("y_pred", "y", "plain"))
     assert decided is not None
     classes = decided.labels.vocabulary
-    outcomes = read_outcomes(options.get("outcomes"), classes.values.tolist(), classes)
+    outcomes = read_outcomes(chosen["outcomes"], classes.values.tolist(), classes)
     request = audit_request("both", outcomes=outcomes)
     undrawn = replace(draws, n_permutations=0, n_boot=0)
     found = audit_dataset(decided, request, draws)
     before = None if old is None else audit_dataset(old, request, undrawn)
-    name = options.get("label_name") or getattr(y if y is not None else y_pred, "name", None)
+    name = chosen["label_name"] or getattr(y if y is not None else y_pred, "name", None)
     facts = facts_of_audit(
         found,
         label_name=name if isinstance(name, str) else None,
-        trace=_trace(y_pred, y, rows, asked, options, files),
+        trace=_trace(y_pred, y, rows, asked, chosen, files),
         bounded=bounded_families(asked.get("asked", ())),
     )
     model: dict[str, Any] = {
         "name": asked.get("name"),
-        "purpose": options.get("purpose"),
-        "owner": options.get("owner"),
+        "purpose": chosen["purpose"],
+        "owner": chosen["owner"],
         "epsilon": epsilon,
         "asked": _asked(asked.get("asked", ()), below) or None,
         "cost": asked.get("cost"),
@@ -256,7 +247,7 @@ def predictions_report(
             rows,
             asked,
             epsilon=epsilon if is_a(Real, epsilon) else None,
-            confidence=options.get("confidence", 0.95),
+            confidence=chosen["confidence"],
             multilabel=outcomes is not None,
         ),
         "accuracy": None,
@@ -373,7 +364,7 @@ def _trace(
     y: Any,
     rows: Mapping[str, Any],
     asked: Mapping[str, Any],
-    options: Any,
+    chosen: Mapping[str, Any],
     files: Sequence[str],
 ) -> dict[str, Any]:
     true = "y" if y is not None else "decisions"
@@ -381,14 +372,18 @@ def _trace(
     if "name" in asked:
         decisions = "model.predict(X)"
         again = f"r2b.model_report(model, X, {true}, sensitive_features=...)"
+    calls = {
+        f"fingerprint({true}, sensitive_features=...)": "the checksum of the held-out rows",
+        f"fingerprint({decisions})": "the checksum of the decisions",
+        again: "the same figures",
+    }
     held = "the columns of the held-out rows as they were read, in their order"
     mark = fingerprint(y_pred if y is None else y, **rows)
     return {
-        "date": stamp(options.get("date")),
+        "date": stamp(chosen["date"]),
         "input": {"sha256": mark, "of": held, "files": files_of(files)},
         "output": {"sha256": fingerprint(y_pred), "of": "the decisions"},
-        "verify": options.get("verify")
-        or _LINES.format(rows=true, decisions=decisions, again=again),
+        "verify": chosen["verify"] or check_lines(calls),
         "versions": versions() | asked.get("versions", {}),
     }
 

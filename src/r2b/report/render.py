@@ -213,31 +213,16 @@ def fair_html(fair: FairLabels) -> str:
     >>> "already fair" in fair_html(r2b.debias(y, sensitive_features=sex, epsilon=0.1))
     True
     """
-    proof, rows = fair.certificate, fair.dataset
-    families = [
-        {
-            "name": words.family_name(each.name),
-            "bound": words.BOUNDS[each.bound]
-            + ("" if each.offsets is None else words.WITH_OFFSETS.rstrip(",")),
-            "before": float(each.measure_before.max()),
-            "after": float(each.measure.max()),
-            "epsilon": words.epsilon(each.epsilon.tolist()),
-        }
-        for each in proof.families[:10]
-    ]
     changes, means = largest_changes(fair, 10)
+    rows = fair.dataset
     return _fragment(
         "fair",
         fair=fair,
-        proof=proof,
-        rows=None if rows is None else rows.n_rows,
-        weighted=rows is not None and rows.weight is not None,
-        families=families,
-        more=len(proof.families) - len(families),
+        proof=fair.certificate,
+        rows=rows,
         changes=[] if rows is None else changes,
         means=means,
         means_of=means_of(fair),
-        absent=[f"{each.group} in {each.stratum}" for each in fair.families.absent],
     )
 
 
@@ -285,18 +270,11 @@ def comparison_html(found: Comparison) -> str:
     >>> "strict" in comparison_html(found)
     True
     """
-    rows = []
-    for name, fair in found.labels.items():
-        also = [other for other in found.names if other != name and found.meets(name, other)]
-        rows.append(
-            {
-                "name": name,
-                "proof": fair.certificate,
-                "proven": fair.status.ok,
-                "also": ", ".join(also) or "none",
-            }
-        )
-    return _fragment("comparison", rows=rows)
+    meets = {
+        name: [other for other in found.names if other != name and found.meets(name, other)]
+        for name in found.names
+    }
+    return _fragment("comparison", labels=found.labels, meets=meets)
 
 
 def _fragment(block: str, **values: Any) -> str:

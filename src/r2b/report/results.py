@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import PurePath
@@ -23,9 +23,17 @@ from r2b.report import words
 from r2b.report.facts import facts_of, facts_of_audit, to_json
 from r2b.report.render import framed, to_html, to_markdown
 from r2b.report.suppress import suppressed
-from r2b.report.trace import Arranged, files_of, fingerprint, mark_of, mark_of_blocks, stamp
+from r2b.report.trace import (
+    Arranged,
+    check_lines,
+    files_of,
+    fingerprint,
+    mark_of,
+    mark_of_blocks,
+    stamp,
+)
 
-_OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "label_name": None,
     "date": None,
     "suppress_below": 0,
@@ -36,8 +44,25 @@ _OPTIONS = {
 }
 
 
+class Saved:
+    """What all reports can do that are rendered as a page, as Markdown and as JSON."""
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the report as ``.html``, ``.md`` or ``.json``, whole or not at all.
+
+        Raises
+        ------
+        ParameterError
+            The name ends in something else.
+        """
+        content = encoded(self, path)
+        with AtomicWriter(force=True) as writer:
+            writer.write(fspath(path), content)
+            writer.commit()
+
+
 @dataclass(frozen=True, eq=False)
-class Report:
+class Report(Saved):
     """A report: its facts, and what renders them. In a notebook it shows itself.
 
     Attributes
@@ -85,16 +110,6 @@ class Report:
         """Return all facts as strict JSON."""
         return to_json(self.facts)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the report as ``.html``, ``.md`` or ``.json``, whole or not at all.
-
-        Raises
-        ------
-        ParameterError
-            The name ends in something else.
-        """
-        write_report(self, path)
-
 
 def encoded(report: Any, path: str | PathLike[str]) -> bytes:
     """Return a report in the form that the ending of the path names.
@@ -113,24 +128,20 @@ def encoded(report: Any, path: str | PathLike[str]) -> bytes:
     return content
 
 
-def write_report(report: Any, path: str | PathLike[str]) -> None:
-    """Write a report in the form that the ending of the path names."""
-    content = encoded(report, path)
-    with AtomicWriter(force=True) as writer:
-        writer.write(fspath(path), content)
-        writer.commit()
-
-
 def report_of_audit(
     found: Any, label_name: str | None, date: Any, suppress_below: int, verify: str | None
 ) -> Report:
     """Make the report of an audit; arguments as for :meth:`r2b.Audit.report`."""
     assert isinstance(found, Audit) and found.data is not None
+    draws = f"n_permutations={found.n_permutations}, n_boot={found.n_boot}"
+    draws += f", random_state={found.random_state}"
+    calls = _input_call(found.data.repeats is not None)
+    calls[f"r2b.audit(y, sensitive_features=..., {draws})"] = "the same figures"
     trace = {
         "date": stamp(date),
         "input": mark_of(found.data),
         "output": None,
-        "verify": verify or _audit_lines(found),
+        "verify": verify or check_lines(calls),
     }
     facts = facts_of_audit(
         found, label_name=label_name or _origin(None, found.data)[2], trace=trace
@@ -154,7 +165,7 @@ def report_of_labels(
         raise ParameterError(
             f"form is {form!r}.", remedy="Pass 'soft', 'round', 'sample' or 'expand'.", form=form
         )
-    asked = _asked(options)
+    asked = options_of(options, OPTIONS)
     held = _held(fair)
     data = held.dataset
     assert data is not None
@@ -168,7 +179,7 @@ def report_of_labels(
         "date": stamp(asked["date"]),
         "input": {**mark_of(data, arranged), "files": files},
         "output": {"sha256": mark, "files": [] if output is None else files_of(output)},
-        "verify": asked["verify"] or _lines(form, random_state, mark, counted=arranged == "counts"),
+        "verify": asked["verify"] or check_lines(_calls(how, mark, arranged == "counts")),
     }
     settings = _settings(fair, form, random_state)
     facts = facts_of(
@@ -184,13 +195,14 @@ def report_of_labels(
     return Report(suppressed(facts, asked["suppress_below"], audit))
 
 
-def _asked(options: Mapping[str, Any]) -> dict[str, Any]:
-    refuse_unknown(options, _OPTIONS)
-    return {**_OPTIONS, **options}
+def options_of(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all options of a report: those given, and the known defaults of the others.
 
-
-def refuse_unknown(given: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Refuse an option that a report does not have."""
+    Raises
+    ------
+    ParameterError
+        One that a report does not have.
+    """
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
         raise ParameterError(
@@ -198,6 +210,7 @@ def refuse_unknown(given: Mapping[str, Any], known: Iterable[str]) -> None:
             remedy=f"Options are {', '.join(known)}.",
             option=unknown,
         )
+    return {**known, **given}
 
 
 def _held(fair: FairLabels) -> FairLabels:
@@ -260,30 +273,18 @@ def _settings(fair: FairLabels, form: str, random_state: Any) -> dict[str, Any]:
     }
 
 
-def _audit_lines(found: Audit) -> str:
-    draws = f"n_permutations={found.n_permutations}, n_boot={found.n_boot}"
-    draws += f", random_state={found.random_state}"
-    counted = found.data is not None and found.data.repeats is not None
-    return "\n".join(
-        [
-            *_input_lines(counted),
-            f"r2b.audit(y, sensitive_features=..., {draws})  # the same figures",
-        ]
-    )
-
-
-def _input_lines(counted: bool) -> list[str]:
+def _input_call(counted: bool) -> dict[str, str]:
     call = f"fingerprint(y, sensitive_features=...{', counted=True' if counted else ''})"
-    return ["from r2b.report import fingerprint", f"{call}  # the checksum of the input"]
+    return {call: "the checksum of the input"}
 
 
-def _lines(form: str, random_state: Any, mark: str | None, *, counted: bool) -> str:
-    again = {"soft": "fair.soft_labels", "expand": "fair.soft_labels"}.get(
-        form, f"fair.{form}(random_state={random_state!r})"
-    )
-    lines = [f"fingerprint({again})  # the checksum of the labels"] if mark else []
-    lines += [
-        f"r2b.audit({again if mark else 'labels'}, sensitive_features=...).largest.value"
-        "  # their disparity"
-    ]
-    return "\n".join([*_input_lines(counted), *lines])
+def _calls(how: tuple[Any, Any, Any], mark: str | None, counted: bool) -> dict[str, str]:
+    """Return the calls that check labels, and what each returns."""
+    form, random_state, _ = how
+    soft = form in ("soft", "expand")
+    again = "fair.soft_labels" if soft else f"fair.{form}(random_state={random_state!r})"
+    calls = _input_call(counted)
+    if mark is not None:
+        calls[f"fingerprint({again})"] = "the checksum of the labels"
+    labels = "labels" if mark is None else again
+    return calls | {f"r2b.audit({labels}, sensitive_features=...).largest.value": "their disparity"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from os import PathLike
 from typing import Any, Unpack
 
 import numpy as np
@@ -17,7 +16,7 @@ from r2b.report import words
 from r2b.report.facts import to_json
 from r2b.report.model import ModelReportOptions
 from r2b.report.render import environment, framed, markdown_text, script_hash, source
-from r2b.report.results import Report, write_report
+from r2b.report.results import Report, Saved
 from r2b.report.trace import stamp
 
 Table = tuple[str, list[str], list[list[str]]]
@@ -25,7 +24,7 @@ Table = tuple[str, list[str], list[list[str]]]
 
 
 @dataclass(frozen=True, eq=False)
-class TableReport:
+class TableReport(Saved):
     """A report of a few tables, with the reports of parts folded below them.
 
     Attributes
@@ -88,10 +87,6 @@ class TableReport:
         """Return all facts as strict JSON."""
         parts = {name: each.facts for name, each in self.reports.items()}
         return to_json({"title": self.title, **self.facts, **({"tags": parts} if parts else {})})
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the report as ``.html``, ``.md`` or ``.json``, whole or not at all."""
-        write_report(self, path)
 
     def _repr_html_(self) -> str:
         return framed(self.to_html(), self.title)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -62,6 +62,12 @@ def stamp(date: Any = None) -> str | None:
         )
     moment = date if date.tzinfo is None else date.astimezone(UTC)
     return f"{moment:%Y-%m-%d %H:%M:%S}{'' if date.tzinfo is None else ' UTC'}"
+
+
+def check_lines(calls: Mapping[str, str]) -> str:
+    """Write the lines of Python that check a report, from calls and what each returns."""
+    lines = [f"{call}  # {what}" for call, what in calls.items()]
+    return "\n".join(["from r2b.report import fingerprint", *lines])
 
 
 def versions() -> dict[str, str]:

@@ -35,16 +35,14 @@ def heat_maps(facts: dict[str, Any]) -> list[dict[str, Any]]:
         n_classes, n_groups = len(family["classes"]), len(family["groups"])
         down = n_classes >= n_groups  # the classes, being more, are the rows
         rows, columns = _order(family, down)
-        size = n_classes * n_groups
+        size = n_classes * n_groups * (1 if later is None else 2)
         more = min(n_classes, n_groups) > TOP_COLUMNS or max(n_classes, n_groups) > TOP_ROWS
-        folded = more and size <= left
-        both = later is not None and 2 * size <= left
-        blocks = []
+        folded, blocks = more and size <= left, []
         if folded:
-            left -= (1 + both) * size
+            left -= size
             wide = sorted(columns) if down else columns
             parts = [wide[at : at + TOP_COLUMNS] for at in range(0, len(wide), TOP_COLUMNS)]
-            blocks = [_pair(family, later if both else None, rows, part, down) for part in parts]
+            blocks = [_pair(family, later, rows, part, down) for part in parts]
         maps.append(
             {
                 "family": words.family_name(family["name"]),
