@@ -336,7 +336,7 @@ def control_of(error: R2BError, choice: dict[str, Any]) -> str:
         ),
         (isinstance(error, MissingValueError), "missing"),
         *((column in (choice.get(part) or ()), part) for part in ("sensitive", "control")),
-        *((name in facts, name) for name in FIELDS),
+        *((name in facts, name) for name in (*FIELDS, "task", "kind")),
         (
             not facts.keys().isdisjoint({"family", "groups", "stratum", "control_features"}),
             "families",
