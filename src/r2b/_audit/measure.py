@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import zip_longest
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
 
-from r2b._audit.resampling import Draws, chance_of, interval_around
+from r2b._audit.resampling import Draws, chance_of
 from r2b._audit.results import Audit, ContinuousAudit, FamilyAudit, RankedGroup
 from r2b._constraints.families import Families, Family, FamilyChoice, Request, resolve
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Counting, Crossings, Mixture, Moments
 from r2b._constraints.families.request import AbsentGroups, SmallGroups
-from r2b._data import Cells, Dataset, Schema
-from r2b._data.arrays import SAME, Array, Floats, plain_value
+from r2b._data import Cells, Dataset
+from r2b._data.arrays import SAME, Array, Floats, frozen, plain_value
 from r2b._data.columns import column_of, refuse_lengths, refuse_other_index
 from r2b._data.dataset import read
 from r2b._data.frames import library_of
@@ -183,15 +185,6 @@ def audit_request(families: Any, **options: Any) -> Request:
     return Request(families=families, **options)
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """What doubts about a table are found from."""
-
-    groups: Cells
-    families: Families
-    schema: Schema
-
-
 def audit_dataset(
     data: Dataset,
     request: Request,
@@ -204,15 +197,8 @@ def audit_dataset(
     means, weight = _cell_means(data)
     request = request.of_classes(data.labels.vocabulary)
     families, _ = resolve(request, data.cells, weight, means)
-    warn_of_doubts(_Table(data.cells, families, data.schema))
-    return _audited(data, families, means, weight, draws, clusters, library)
-
-
-def audit_families(
-    data: Dataset, families: Families, draws: Draws, library: str | None = None
-) -> Audit:
-    """Measure families that were settled when labels of these rows were made."""
-    return _audited(data, families, *_cell_means(data), draws, None, library)
+    warn_of_doubts(SimpleNamespace(groups=data.cells, families=families, schema=data.schema))
+    return audit_families(data, families, draws, clusters, library)
 
 
 def _cell_means(data: Dataset) -> tuple[Floats, Floats]:
@@ -234,21 +220,21 @@ def places_of(cells: Cells, counting: Counting) -> tuple[Array, Floats | None]:
     return place_of_cell, np.asarray(counting.design(cells)[inside][first])
 
 
-def _audited(
+def audit_families(
     data: Dataset,
     families: Families,
-    cell_means: Floats,
-    cell_weight: Floats,
     draws: Draws,
-    clusters: Array | None,
-    library: str | None,
+    clusters: Array | None = None,
+    library: str | None = None,
 ) -> Audit:
-    """Measure families from the means and weight of the cells, and the rows."""
+    """Measure families that are settled on these rows."""
+    cell_means, cell_weight = _cell_means(data)
     means = families.compared(cell_means)
     if not families.by_cell:
         means = families.means(data.cells, cell_means * cell_weight[:, None], cell_weight)
     kinds, asked = kinds_of(data), families.outcomes
-    groups, continuous = list[tuple[FamilyAudit, Floats | None]](), list[ContinuousAudit]()
+    groups, deviations = list[FamilyAudit](), list[Floats]()
+    continuous = list[ContinuousAudit]()
     for member, counting in families.pairs():
         places, parts = places_of(data.cells, counting)
         rows = FamilyRows(data, kinds, places, parts, clusters, families.outcomes)
@@ -262,8 +248,10 @@ def _audited(
             continuous.append(found)
         else:
             share = families.share[member.groups]
-            groups.append(audit_groups(member.name, rows, names, own, share, draws, left_out))
-    measured, ranked = ranking(groups, int(draws.n_largest))
+            family, drawn = audit_groups(member.name, rows, names, own, share, draws, left_out)
+            groups.append(family)
+            deviations += [] if drawn is None else [drawn]
+    measured, ranked = ranking(groups, deviations, int(draws.n_largest))
     return Audit(
         n_rows=data.size,
         classes=data.labels.vocabulary.values if asked is None else np.array(asked.names),
@@ -310,25 +298,23 @@ def audit_continuous(
     """
     basis, by_class = rows.parts, explained_of_moments(moments, overall)
     assert basis is not None
+
+    def explained(sums: PlaceSums) -> Floats:
+        return explained_of_sums(rows.compared(sums), basis)
+
     observed = float(by_class.max())
-    chance = interval = None
-    if draws.n_permutations:
-        blocks = rows.permuted(draws.n_permutations, draws.rng(name))
-        drawn = [explained_of_sums(rows.compared(sums), basis).max(axis=1) for sums in blocks]
-        chance = chance_of(observed, np.concatenate(drawn))
-    if draws.n_boot and rows.n_sums <= MOST_SUMS:
-        changes = rows.resampled(
-            lambda sums: np.abs(explained_of_sums(rows.compared(sums), basis) - by_class).max(
-                axis=1
-            ),
-            draws.n_boot,
-            draws.rng(name),
-        )
-        interval = interval_around(observed, changes, draws.level)
-    by_class.flags.writeable = False
-    classes = rows.names
+    drawn = draws.by_chance(rows, name, lambda sums: explained(sums).max(axis=1))
     return ContinuousAudit(
-        name, classes, by_class, functions, rows.n_rows, chance, interval, left_out
+        name,
+        rows.names,
+        frozen(by_class),
+        functions,
+        rows.n_rows,
+        None if drawn is None else chance_of(observed, drawn),
+        draws.interval(
+            rows, name, observed, lambda sums: np.abs(explained(sums) - by_class).max(axis=1)
+        ),
+        left_out,
     )
 
 
@@ -390,40 +376,36 @@ def audit_groups(
     """
     share = share / share.sum()
     overall = overall_mean(means, share)
-    chance = deviations = None
-    if draws.n_permutations:
-        gaps, blocks = [], []
-        for sums in rows.permuted(draws.n_permutations, draws.rng(name)):
-            drawn = rows.means(sums)
-            gaps.append(ranges(drawn))
-            # A permutation may leave a group with weightless rows alone; it has no deviation then.
-            blocks.append(np.nan_to_num(np.abs(drawn - overall).max(axis=2), nan=0.0))
-        chance = chance_of(float(ranges(means[None])[0]), np.concatenate(gaps))
-        deviations = np.concatenate(blocks)
+
+    def apart(sums: PlaceSums) -> Floats:
+        """Return the disparity by chance, and how far each group is from the mean of all rows."""
+        drawn = rows.means(sums)
+        # A permutation may leave a group with weightless rows alone; it has no deviation then.
+        away = np.nan_to_num(np.abs(drawn - overall).max(axis=2), nan=0.0)
+        return np.column_stack([ranges(drawn), away])
+
+    observed, drawn = float(ranges(means[None])[0]), draws.by_chance(rows, name, apart)
     inside, cells = rows.place_of_cell >= 0, rows.data.cells
-    counted = cells.counts[inside].astype(np.float64)
-    of_place = np.bincount(rows.place_of_cell[inside], counted, rows.n_places)
-    counts = np.asarray(of_place, np.float64)
-    counts = counts if rows.parts is None else counts @ rows.parts
-    for array in (counts, share, means, overall):
-        array.flags.writeable = False
+    counts = np.bincount(rows.place_of_cell[inside], cells.counts[inside] * 1.0, rows.n_places)
     family = FamilyAudit(
         name=name,
         kind="groups" if rows.parts is None else "membership",
         classes=rows.names,
         groups=groups,
-        rows=counts,
-        share=share,
-        means=means,
-        overall=overall,
-        chance=chance,
-        interval=_interval(name, rows, means, draws),
+        rows=frozen(counts if rows.parts is None else counts @ rows.parts),
+        share=frozen(share),
+        means=frozen(means),
+        overall=frozen(overall),
+        chance=None if drawn is None else chance_of(observed, drawn[:, 0]),
+        interval=_interval(name, rows, means, observed, draws),
         left_out=left_out,
     )
-    return family, deviations
+    return family, None if drawn is None else drawn[:, 1:]
 
 
-def _interval(name: str, rows: FamilyRows, means: Floats, draws: Draws) -> Interval | None:
+def _interval(
+    name: str, rows: FamilyRows, means: Floats, observed: float, draws: Draws
+) -> Interval | None:
     if not draws.n_boot or rows.n_sums > MOST_SUMS:
         return None
     variance, sizes = _variances(rows, means)
@@ -432,12 +414,7 @@ def _interval(name: str, rows: FamilyRows, means: Floats, draws: Draws) -> Inter
         shared = rows.parts is not None or rows.clusters_meet
         bounds = difference_bounds(means, variance, sizes, level=draws.level, shared=shared)
         return Interval(*bounds, draws.level, "binomial")
-    changes = rows.resampled(
-        lambda sums: ranges(rows.means(sums) - means),
-        draws.n_boot,
-        draws.rng(name),
-    )
-    return interval_around(float(ranges(means[None])[0]), changes, draws.level)
+    return draws.interval(rows, name, observed, lambda sums: ranges(rows.means(sums) - means))
 
 
 def _variances(rows: FamilyRows, means: Floats) -> tuple[Floats, Floats]:
@@ -462,7 +439,7 @@ def _variances(rows: FamilyRows, means: Floats) -> tuple[Floats, Floats]:
 
 
 def ranking(
-    families: list[tuple[FamilyAudit, Floats | None]], n_largest: int
+    families: Sequence[FamilyAudit], deviations: Sequence[Floats], n_largest: int
 ) -> tuple[tuple[FamilyAudit, ...], tuple[RankedGroup, ...]]:
     """Rank the groups, beyond chance first, and find what chance explains of each.
 
@@ -474,34 +451,27 @@ def ranking(
 
     Parameters
     ----------
-    families : list of (FamilyAudit, ndarray of shape (n_permutations, n_groups) or None)
-        Each with the deviations of its groups by chance.
+    families : sequence of FamilyAudit
+    deviations : sequence of ndarray of shape (n_permutations, n_groups)
+        Those of the groups of each family by chance; none without permutations.
     n_largest : int
     """
-    # A family listed twice has its groups once.
-    once = {family.name: (family, drawn) for family, drawn in families}
-    units = {
-        name: (drawn, _units(family, drawn))
-        for name, (family, drawn) in once.items()
-        if drawn is not None
-    }
-    out = [(drawn / np.where(unit > 0, unit, 1.0)).max(axis=1) for drawn, unit in units.values()]
-    farthest = np.max(out, axis=0) if out else None
-    settled = [family for family, _ in families]
-    if farthest is not None and len(farthest) >= 19:  # fewer say nothing of 1 in 20
+    units = list(map(_units, families, deviations))
+    pairs = zip(deviations, units, strict=True)
+    out = [(drawn / np.where(unit > 0, unit, 1.0)).max(axis=1) for drawn, unit in pairs]
+    farthest = np.max(out, axis=0) if out else np.zeros(0)
+    if len(farthest) >= 19:  # fewer say nothing of 1 in 20
         times = float(critical(farthest))
         # no share is farther than 1 from another
-        levels = {name: np.minimum(times * unit, 1.0) for name, (_, unit) in units.items()}
-        for level in levels.values():
-            level.flags.writeable = False
-        settled = [replace(family, levels=levels[family.name]) for family in settled]
+        levels = [frozen(np.minimum(times * unit, 1.0)) for unit in units]
+        families = [replace(each, levels=own) for each, own in zip(families, levels, strict=True)]
     ranked = [
-        _ranked(family, group, units.get(family.name), farthest)
-        for family in {family.name: family for family in settled}.values()
+        _ranked(family, group, drawn, unit, farthest)
+        for family, drawn, unit in zip_longest(families, deviations, units)
         for group in range(len(family.groups))
     ]
     ranked.sort(key=lambda each: (each.beyond_chance is False, -each.deviation))
-    return tuple(settled), tuple(ranked[:n_largest])
+    return tuple(families), tuple(ranked[:n_largest])
 
 
 def _units(family: FamilyAudit, drawn: Floats) -> Floats:
@@ -517,14 +487,14 @@ def _units(family: FamilyAudit, drawn: Floats) -> Floats:
 
 
 def _ranked(
-    family: FamilyAudit, group: int, units: tuple[Floats, Floats] | None, farthest: Floats | None
+    family: FamilyAudit, group: int, drawn: Floats | None, units: Floats | None, farthest: Floats
 ) -> RankedGroup:
     away = np.abs(family.means[group] - family.overall)
     k = int(away.argmax())
     deviation = float(away[k])
     chance = adjusted = None
-    if units is not None and farthest is not None:
-        chance, unit = chance_of(deviation, units[0][:, group]), float(units[1][group])
+    if drawn is not None and units is not None:
+        chance, unit = chance_of(deviation, drawn[:, group]), float(units[group])
         # If chance never moves a group, any deviation is beyond it.
         out = deviation / unit if unit > 0 else np.inf if deviation > 0 else 0.0
         adjusted = p_value(out, farthest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -15,6 +16,7 @@ from r2b._data.arrays import Floats
 from r2b._data.numbers import refuse_other_number
 from r2b.metrics.chance import critical, p_value
 from r2b.metrics.intervals import Interval
+from r2b.metrics.resampling import MOST_SUMS, FamilyRows, PlaceSums
 
 
 @dataclass(frozen=True)
@@ -46,18 +48,36 @@ class Draws:
         words = [int(self.random_state), crc32(family.encode())]
         return np.random.default_rng(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
 
+    def by_chance(
+        self, rows: FamilyRows, family: str, statistic: Callable[[PlaceSums], Floats]
+    ) -> Floats | None:
+        """Return a statistic of the sums in every permutation; None without permutations."""
+        if not self.n_permutations:
+            return None
+        permuted = rows.permuted(self.n_permutations, self.rng(family))
+        return np.concatenate([statistic(sums) for sums in permuted])
+
+    def interval(
+        self,
+        rows: FamilyRows,
+        family: str,
+        observed: float,
+        changes: Callable[[PlaceSums], Floats],
+    ) -> Interval | None:
+        """Return the interval of a maximum from the largest change of its arguments.
+
+        A maximum never changes by more than its arguments, so the level-quantile of their largest
+        change in resampled rows bounds it on both sides. None where it would cost too much.
+        """
+        if not self.n_boot or rows.n_sums > MOST_SUMS:
+            return None
+        drawn = rows.resampled(changes, self.n_boot, self.rng(family))
+        reach = float(np.quantile(drawn, self.level))
+        ends = max(observed - reach, 0.0), min(observed + reach, 1.0)
+        return Interval(*ends, self.level, "bootstrap")
+
 
 def chance_of(observed: float, drawn: Floats) -> Chance:
     """Compare a measure with what it is by chance."""
     p, n = p_value(observed, drawn), len(drawn)
     return Chance(float(drawn.mean()), float(critical(drawn)), p, n, at_floor=p <= 1 / (1 + n))
-
-
-def interval_around(observed: float, changes: Floats, level: float) -> Interval:
-    """Return the interval of a maximum from the largest change of its arguments in each resample.
-
-    A maximum never changes by more than its arguments, so the level-quantile of their largest
-    change bounds it on both sides.
-    """
-    reach = float(np.quantile(changes, level))
-    return Interval(max(observed - reach, 0.0), min(observed + reach, 1.0), level, "bootstrap")
