@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from r2b._audit.tradeoff import task_of
+from r2b._audit.tradeoff import OUTCOME_HEAD, outcome_columns, outcome_line
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.request import one_of
 from r2b._data import Dataset
-from r2b._data.arrays import Floats
+from r2b._data.arrays import Floats, frozen
 from r2b._data.frames import Backend, frame_of
 from r2b._data.values import written
 from r2b._labels import FairLabels, means_by_cell
+from r2b._labels.task import task_of
 from r2b._plot import Measure, measures, percent, shorten
 from r2b._solve.certificate import PROVEN
 from r2b.errors import ParameterError
@@ -63,15 +64,10 @@ class Comparison:
     def __str__(self) -> str:
         shown = {name: written(name) for name in self.names}
         width = max(map(len, shown.values()))
-        lines = [f"{'':{width}} disparity  squared distance  expected changes  proven  also meets"]
+        lines = [f"{'':{width}}{OUTCOME_HEAD}  also meets"]
         for name, fair in self.labels.items():
-            proof, proven = fair.certificate, "yes" if fair.status.ok else "no"
-            share = f"{100 * proof.expected_changes:.2f} %"
             also = ", ".join(shown[other] for other in self._met_by(name)) or "none"
-            lines.append(
-                f"{shown[name]:{width}}{proof.disparity:10.5f}{proof.distance:18.6f}{share:>18}"
-                f"{proven:>8}  {also}"
-            )
+            lines.append(f"{shown[name]:{width}}{outcome_line(fair)}  {also}")
         return "\n".join(lines)
 
     def to_frame(self, *, backend: Backend | None = None) -> Any:
@@ -94,14 +90,8 @@ class Comparison:
         >>> both.to_frame(backend="pyarrow").select(["choice", "meets loose"]).to_pylist()
         [{'choice': 'strict', 'meets loose': True}, {'choice': 'loose', 'meets loose': True}]
         """
-        each = [fair.certificate for fair in self.labels.values()]
-        columns: dict[str, Any] = {
-            "choice": self.names,
-            "disparity": np.array([proof.disparity for proof in each]),
-            "distance": np.array([proof.distance for proof in each]),
-            "expected_changes": np.array([proof.expected_changes for proof in each]),
-            "solved": np.array([fair.status.ok for fair in self.labels.values()]),
-        }
+        columns: dict[str, Any] = {"choice": self.names, **outcome_columns(self.labels.values())}
+        del columns["relative_gap"]
         columns |= {
             f"meets {other}": np.array([self.meets(name, other) for name in self.names])
             for other in self.names
@@ -199,13 +189,12 @@ def compare(
     labels = {name: task.solve(stacklevel=3) for name, task in tasks.items()}
     violation = np.zeros((len(tasks), len(tasks)))
     for row, (name, task) in enumerate(tasks.items()):
-        own = task.cell_means(labels[name])
+        own = means_by_cell(task.table, labels[name])
         for column, other in enumerate(tasks.values()):
             same = _same_cells(task.table, other.table)
             cells = own if same else means_by_cell(other.table, labels[name])
             violation[row, column] = other.parity.violation(other.parity.means(cells))
-    violation.flags.writeable = False
-    return Comparison(labels, violation)
+    return Comparison(labels, frozen(violation))
 
 
 def _same_cells(one: Dataset, other: Dataset) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -17,20 +17,35 @@ from r2b._constraints.epsilon import refuse_percentages
 from r2b._constraints.families.doubts import warn_of_doubts
 from r2b._constraints.families.fitted import Crossings
 from r2b._constraints.families.request import is_a
-from r2b._data.arrays import Floats
-from r2b._data.frames import Backend, frame_of, records
+from r2b._data.arrays import Array, Floats
+from r2b._data.frames import Backend, frame_of
 from r2b._data.numbers import refuse_other_number
 from r2b._labels import FairLabels
-from r2b._labels.debiasing import request_and_settings
 from r2b._labels.summary import counted
 from r2b._labels.tags import FairTags, put_together, tasks_of
-from r2b._labels.task import Task, open_job
+from r2b._labels.task import ROWS, Task, task_of
 from r2b._plot import COLOURS, curves, percent
 from r2b.errors import ParameterError
 from r2b.metrics.chance import critical
 from r2b.metrics.resampling import FamilyRows, kinds_of
 
-GIVEN = ("sensitive_features", "control_features", "sample_weight")
+OUTCOME = ("disparity", "distance", "expected_changes", "relative_gap")
+OUTCOME_HEAD = " disparity  squared distance  expected changes  proven"
+
+
+def outcome_columns(labels: Iterable[FairLabels | FairTags]) -> dict[str, Array]:
+    """Return what optima reach and cost, and whether they are proven, as columns."""
+    every = list(labels)
+    found = {name: [getattr(fair.certificate, name) for fair in every] for name in OUTCOME}
+    columns = {name: np.array(numbers, np.float64) for name, numbers in found.items()}
+    return columns | {"solved": np.array([fair.status.ok for fair in every], bool)}
+
+
+def outcome_line(fair: FairLabels | FairTags) -> str:
+    """Write what an optimum reaches and costs below :data:`OUTCOME_HEAD`."""
+    proof, proven = fair.certificate, "yes" if fair.status.ok else "no"
+    share = f"{100 * proof.expected_changes:.2f} %"
+    return f"{proof.disparity:10.5f}{proof.distance:18.6f}{share:>18}{proven:>8}"
 
 
 @dataclass(frozen=True)
@@ -80,24 +95,24 @@ class Frontier(Sequence[FrontierPoint]):
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
             return Frontier(self.labels[place], self.epsilon[place])
-        fair, proof = self.labels[place], self.labels[place].certificate
-        measured = (proof.disparity, proof.distance, proof.expected_changes, proof.relative_gap)
-        return FrontierPoint(float(self.epsilon[place]), *measured, fair.status.ok)
+        fair = self.labels[place]
+        measured = {name: getattr(fair.certificate, name) for name in OUTCOME}
+        return FrontierPoint(float(self.epsilon[place]), **measured, solved=fair.status.ok)
 
     @property
     def distance(self) -> Floats:
         """Mean squared distance at each epsilon."""
-        return np.array([fair.certificate.distance for fair in self.labels])
+        return outcome_columns(self.labels)["distance"]
 
     @property
     def expected_changes(self) -> Floats:
         """Share of the weight whose label changes, at each epsilon."""
-        return np.array([fair.certificate.expected_changes for fair in self.labels])
+        return outcome_columns(self.labels)["expected_changes"]
 
     @property
     def disparity(self) -> Floats:
         """Parity reached at each epsilon."""
-        return np.array([fair.certificate.disparity for fair in self.labels])
+        return outcome_columns(self.labels)["disparity"]
 
     @cached_property
     def chance(self) -> float | None:
@@ -122,16 +137,12 @@ class Frontier(Sequence[FrontierPoint]):
         return frontier_html(self)
 
     def __str__(self) -> str:
-        lines = ["   epsilon disparity  squared distance  expected changes  proven"]
+        lines = [f"   epsilon{OUTCOME_HEAD}"]
         n_shown = min(len(self), 11)
         for place in np.linspace(0, len(self) - 1, n_shown).round().astype(int):
-            point = self[place]
-            share, proven = f"{100 * point.expected_changes:.2f} %", "yes" if point.solved else "no"
-            within = self.chance is not None and point.epsilon < self.chance
-            lines.append(
-                f"{point.epsilon:10.5f}{point.disparity:10.5f}{point.distance:18.6f}"
-                f"{share:>18}{proven:>8}{'  within chance' if within else ''}"
-            )
+            epsilon, line = float(self.epsilon[place]), outcome_line(self.labels[place])
+            within = self.chance is not None and epsilon < self.chance
+            lines.append(f"{epsilon:10.5f}{line}{'  within chance' * within}")
         if self.chance is not None:
             lines.append(f"Chance alone shows up to {self.chance:.4f}.")
         if len(self) > n_shown:
@@ -156,7 +167,8 @@ class Frontier(Sequence[FrontierPoint]):
         array([0.3333, 0.2333, 0.1333])
         """
         rows = self.labels[0].rows if self.labels else None
-        return frame_of(records(FrontierPoint, self), backend, "" if rows is None else rows.came_as)
+        columns = {"epsilon": self.epsilon, **outcome_columns(self.labels)}
+        return frame_of(columns, backend, "" if rows is None else rows.came_as)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the share of labels that change against epsilon, and what chance alone shows.
@@ -183,7 +195,7 @@ class Frontier(Sequence[FrontierPoint]):
         changes = 100 * self.expected_changes
         look = {"marker": "o", "color": COLOURS[0], "markersize": 5}
         found = [("", self.epsilon, changes, look)]
-        unproven = np.array([not point.solved for point in self], bool)
+        unproven = ~outcome_columns(self.labels)["solved"]
         hollow = {**look, "markerfacecolor": "white", "linestyle": ""}
         if unproven.any():
             found.append(("not proven", self.epsilon[unproven], changes[unproven], hollow))
@@ -218,40 +230,6 @@ def chance_along(fair: FairLabels | FairTags) -> float | None:
         return None
     draws = Draws()
     return float(critical(rows.disparities_by_chance(draws.n_permutations, draws.rng(proof.name))))
-
-
-def task_of(y: Any, options: dict[str, Any], *, decided: tuple[str, ...] = ()) -> Task:
-    """Open a task from the keyword arguments of ``debias``.
-
-    Parameters
-    ----------
-    y : array-like
-    options : dict
-        As ``debias`` takes them.
-    decided : tuple of str
-        Options that the question itself decides.
-
-    Raises
-    ------
-    ParameterError
-        An option that ``debias`` does not have, or that the question decides.
-    """
-    data, options = data_and_options(options)
-    for name in set(decided) & set(options):
-        raise ParameterError(
-            f"The option {name!r} is what this question answers.",
-            remedy="Leave it out.",
-            option=name,
-        )
-    request, settings = request_and_settings(options)
-    normalize, costs = options.get("normalize", False), options.get("costs")
-    return open_job(y, **data, normalize=normalize, request=request, settings=settings, costs=costs)
-
-
-def data_and_options(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tell what describes the rows from the options of ``debias``."""
-    data = {name: given[name] for name in GIVEN if name in given}
-    return data, {name: value for name, value in given.items() if name not in data}
 
 
 def frontier(
@@ -300,13 +278,14 @@ def frontier(
     array([0.2667, 0.1307, 0.0427])
     """
     number = 50 if epsilons is None else epsilons
-    data, options = data_and_options({"sensitive_features": sensitive_features, **options})
+    given = {"sensitive_features": sensitive_features, **options}
     if multilabel:
-        tags, tasks = tasks_of(y, {**dict.fromkeys(GIVEN), **data}, options)
+        rows = {name: given.pop(name, None) for name in ROWS}
+        tags, tasks = tasks_of(y, rows, given)
         path = path_of(max(tasks, key=fair_as_they_are), number)
         along = zip(*(solved_along(task, path) for task in tasks), strict=True)
         return Frontier(tuple(put_together(tags, each) for each in along), path)
-    task = task_of(y, {**data, **options})
+    task = task_of(y, given)
     warn_of_doubts(task)
     path = path_of(task, number)
     return Frontier(tuple(solved_along(task, path)), path)
@@ -348,15 +327,15 @@ def _extended(found: list[FairLabels], epsilons: Floats, place: int) -> Floats |
 
 def path_of(task: Task, epsilons: int | ArrayLike) -> Floats:
     """Return the epsilons of a frontier in rising order; a number means evenly spaced ones."""
-    remedy = "Pass numbers of at least 0, such as [0.0, 0.01, 0.05], or how many."
-    number = isinstance(epsilons, (int, np.integer))
     if is_a(Integral, epsilons) and epsilons >= 1:  # type: ignore[operator]
         return np.linspace(0.0, fair_as_they_are(task), int(epsilons))  # type: ignore[arg-type]
     try:
-        path = np.sort(np.array([] if number else epsilons, dtype=np.float64).ravel())
+        path = np.sort(np.array(epsilons, dtype=np.float64).ravel())
     except (TypeError, ValueError, OverflowError):
         path = np.zeros(0)
-    if not len(path) or not (np.isfinite(path) & (path >= 0)).all():
+    sound = len(path) and (np.isfinite(path) & (path >= 0)).all()
+    if isinstance(epsilons, (int, np.integer)) or not sound:
+        remedy = "Pass numbers of at least 0, such as [0.0, 0.01, 0.05], or how many."
         raise ParameterError(f"epsilons is {epsilons!r}.", remedy=remedy, epsilons=epsilons)
     largest = max(member.bound.largest for member in task.parity.members)
     refuse_percentages("epsilons", path, largest)
@@ -423,7 +402,10 @@ def smallest_epsilon(
     name, budget = ("distance", distance) if distance is not None else ("changes", changes)
     remedy = "Pass a budget of at least 0."
     refuse_other_number(name, budget, remedy, lambda value: 0 <= value < np.inf)
-    task = task_of(y, {"sensitive_features": sensitive_features, **options}, decided=("epsilon",))
+    if "epsilon" in options:
+        problem = "The option 'epsilon' is what this question answers."
+        raise ParameterError(problem, remedy="Leave it out.", option="epsilon")
+    task = task_of(y, {"sensitive_features": sensitive_features, **options})
     warn_of_doubts(task)
     return _search(task, name, float(budget))  # type: ignore[arg-type]
 
@@ -436,16 +418,19 @@ class _Tried(NamedTuple):
 
 def _search(task: Task, name: str, budget: float) -> FairLabels:
     """Close in on the budget from both sides; the side that keeps it is the answer."""
-
-    def spent(fair: FairLabels) -> float:
-        return (
-            fair.certificate.distance if name == "distance" else fair.certificate.expected_changes
-        )
+    cost = {"distance": "distance", "changes": "expected_changes"}[name]
 
     def tried(epsilon: float, start: Floats | None = None) -> _Tried:
         fair = task.solve(task.parity.at(epsilon), start, stacklevel=5)
         # Labels that are not proven, as where bounds contradict each other, keep no budget.
-        return _Tried(epsilon, fair, spent(fair) - budget if fair.status.ok else np.inf)
+        over = getattr(fair.certificate, cost) - budget if fair.status.ok else np.inf
+        return _Tried(epsilon, fair, over)
+
+    def between(part: float) -> Floats | None:
+        """Return prices between those of both sides; None where prices do not tell the answer."""
+        if dear.fair.table is not None:
+            return None
+        return np.asarray((1 - part) * dear.fair.prices + part * cheap.fair.prices)
 
     dear = tried(0.0)
     if dear.over <= 0:
@@ -453,18 +438,19 @@ def _search(task: Task, name: str, budget: float) -> FairLabels:
     cheap = tried(fair_as_they_are(task))
     # If the cost may fall and rise again, a grid finds where it first keeps the budget.
     for epsilon in [] if _monotone(task, name) else np.linspace(0.0, cheap.epsilon, 33)[1:-1]:
-        found = tried(float(epsilon), None if dear.fair.table is not None else dear.fair.prices)
+        found = tried(float(epsilon), between(0.0))
         if found.over <= 0:
             cheap = found
             break
         dear = found
     if cheap.over > 0:
+        least = getattr(cheap.fair.certificate, cost)
         raise ParameterError(
-            f"Even without any parity the labels cost {spent(cheap.fair):.6g} in {name}, more than "
+            f"Even without any parity the labels cost {least:.6g} in {name}, more than "
             f"the budget of {budget:.6g}.",
             remedy="Raise the budget, or pass `lam=1`, which leaves fair labels as they are.",
             budget=budget,
-            least=spent(cheap.fair),
+            least=least,
         )
     for attempt in range(80):
         bracket, proven = cheap.epsilon - dear.epsilon, np.isfinite(dear.over)
@@ -474,17 +460,10 @@ def _search(task: Task, name: str, budget: float) -> FairLabels:
             break
         # A line between the ends, kept off them; every third time the middle, which no shape of
         # curve can slow down.
-        part = (
-            0.5
-            if attempt % 3 == 2 or not proven
-            else min(max(dear.over / (dear.over - cheap.over), 0.02), 0.98)
-        )
-        start = (
-            None
-            if dear.fair.table is not None
-            else (1 - part) * dear.fair.prices + part * cheap.fair.prices
-        )
-        found = tried(dear.epsilon + part * bracket, start)
+        part = 0.5
+        if attempt % 3 < 2 and proven:
+            part = min(max(dear.over / (dear.over - cheap.over), 0.02), 0.98)
+        found = tried(dear.epsilon + part * bracket, between(part))
         dear, cheap = (dear, found) if found.over <= 0 else (found, cheap)
     return cheap.fair
 

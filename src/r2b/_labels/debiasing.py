@@ -415,13 +415,11 @@ def debias(
         return debias_tags(y, data, options)
     if lives_on_a_device(y):
         return _on_device(y, data, {**options})
-    from r2b._labels.task import open_job
+    from r2b._labels.task import task_of
 
-    request, settings = request_and_settings(options)
-    normalize, costs = options.get("normalize", False), options.get("costs")
-    job = open_job(y, **data, normalize=normalize, request=request, settings=settings, costs=costs)
-    warn_of_doubts(job)
-    return job.solve()
+    task = task_of(y, {**data, **options})
+    warn_of_doubts(task)
+    return task.solve()
 
 
 def _on_device(y: Any, data: dict[str, Any], options: dict[str, Any]) -> FairLabels:

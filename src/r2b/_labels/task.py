@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +19,8 @@ from r2b._data.by_class import read_costs
 from r2b._data.cells import Layout
 from r2b._data.compute import one_blas_thread, workers
 from r2b._data.merge import Extent, Rows, merge
-from r2b._labels.debiasing import Settings
+from r2b._labels.debiasing import Settings, request_and_settings
 from r2b._labels.labels import FairLabels
-from r2b._labels.realised import means_by_cell
 from r2b._labels.rows import MemoryRows
 from r2b._labels.rule import Rule
 from r2b._solve.certificate import Problem, certify
@@ -236,17 +236,6 @@ class Task:
         """Group means of the old labels."""
         return group_means(self.oracle, self.parity, self.before)
 
-    def cell_means(self, fair: FairLabels) -> Floats:
-        """Return the means of fair labels by cell."""
-        if self.oracle.by_group:
-            return means_by_cell(self.table, fair)
-        if fair.unchanged:
-            return self.before
-        response, answers = fair.rule.response(self.groups), None
-        if fair.table is not None:
-            answers = np.einsum("ik,ikl->il", self.oracle.labels, fair.table[self.merged.cells])
-        return self.oracle.inspect(response.shifts, response.lam, answers=answers).means
-
     def _agree(self, problem: Problem, limits: Limits) -> tuple[Outcome, Floats, Floats]:
         """Solve the linear programme of class labels.
 
@@ -287,12 +276,28 @@ def by_row(cells: Layout, n_rows: int) -> bool:
     return set(cells.kinds) != {CATEGORICAL} and n_rows <= 16 * cells.n_cells
 
 
-def open_job(
-    y: Any, *, request: Request, settings: Settings, costs: Any = None, **data: Any
-) -> Task:
-    """Read a table, merge it and settle what is asked of it."""
-    dataset = read(y, **data, missing=request.missing)
-    return Task.of(dataset, request, settings, costs)
+ROWS = ("sensitive_features", "control_features", "sample_weight")
+
+
+def task_of(y: Any, given: Mapping[str, Any]) -> Task:
+    """Read a table, merge it and settle what is asked of it.
+
+    Parameters
+    ----------
+    y : array-like
+    given : mapping
+        The keyword arguments of ``debias``.
+
+    Raises
+    ------
+    ParameterError
+        An option that ``debias`` does not have.
+    """
+    rows = {name: given[name] for name in ROWS if name in given}
+    options = {name: value for name, value in given.items() if name not in ROWS}
+    request, settings = request_and_settings(options)
+    data = read(y, **rows, normalize=options.get("normalize", False), missing=request.missing)
+    return Task.of(data, request, settings, options.get("costs"))
 
 
 def refuse_scores(dataset: Dataset) -> None:

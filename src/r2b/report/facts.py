@@ -12,7 +12,7 @@ import numpy as np
 from r2b._audit import Audit, Frontier
 from r2b._audit.measure import audit_dataset, audit_request, cluster_codes
 from r2b._audit.resampling import Draws
-from r2b._audit.tradeoff import path_of, solved_along, task_of
+from r2b._audit.tradeoff import path_of, solved_along
 from r2b._constraints.bounds import PARAMETERS, MomentBound
 from r2b._constraints.families.doubts import FEWEST, doubts_of
 from r2b._data import Dataset
@@ -22,7 +22,7 @@ from r2b._data.values import json_value
 from r2b._labels import FairLabels, means_by_cell
 from r2b._labels.realised import Realised
 from r2b._labels.summary import largest_changes, means_of
-from r2b._labels.task import Task
+from r2b._labels.task import Task, task_of
 from r2b._solve.certificate import Certificate
 from r2b.errors import ParameterError
 from r2b.metrics.means import means_of as cell_means

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from r2b._constraints.families.doubts import warn_of_doubts
-from r2b._data import Dataset
+from r2b._data import Dataset, read
 from r2b._data.arrays import smallest_unsigned
 from r2b._data.cells import read_cells, read_known_cells
 from r2b._data.columns import refuse_lengths, refuse_other_index, row_labels
@@ -22,7 +22,7 @@ from r2b._labels import FairLabels
 from r2b._labels.debiasing import Options, request_and_settings, takes_options
 from r2b._labels.rows import LabelRows, MemoryRows, floating
 from r2b._labels.rule import Rule
-from r2b._labels.task import Task, by_row, open_job
+from r2b._labels.task import Task, by_row
 from r2b.engines.torch import reading
 from r2b.engines.torch.oracle import DeviceBlocks
 from r2b.errors import ParameterError
@@ -259,15 +259,10 @@ def debias(
     job: Task
     if labels.ndim == 1:
         # Classes are counted: the table of counts is all that is solved, and is small.
-        counted = open_job(
-            labels.cpu().numpy(),
-            **given,
-            sample_weight=weight,
-            request=request,
-            settings=settings,
-            costs=costs,
-        )
-        rows, job = TensorRows(labels, counted.table, library, place), counted
+        host, missing = labels.cpu().numpy(), request.missing
+        table = read(host, **given, sample_weight=weight, missing=missing)
+        counted = Task.of(table, request, settings, costs)
+        rows, job = TensorRows(labels, table, library, place), counted
     else:
         if costs is not None:
             problem = "costs are given, but the labels are probabilities on a device."
