@@ -31,7 +31,7 @@ def report(chromium: browser.Browser) -> Path:
     people = r2b.datasets.load_adult(as_frame="pandas").iloc[::3]
     X = pd.get_dummies(people[["education-num", "relationship", "workclass"]], dtype=float)
     y, who, train = people["income"], people[["sex"]], people["split"] == "train"
-    model = ParityPostprocessor(LogisticRegression(max_iter=200), epsilon=0.05, cv=3, frontier=0)
+    model = ParityPostprocessor(LogisticRegression(max_iter=200), epsilon=0.05, frontier=0)
     model.fit(X[train], y[train], sensitive_features=who[train])
     about = {"purpose": "Predicts who earns more than 50,000 dollars.", "owner": "Data team"}
     with tempfile.TemporaryDirectory() as folder:

@@ -43,7 +43,7 @@ groups = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-3))
 # ``prefit=True`` leaves the model as it is. With ``frontier`` the price of every epsilon is found
 # on the way.
 
-fair = ParityPostprocessor(finished, prefit=True, group_estimator=groups, cv=3, frontier=5)
+fair = ParityPostprocessor(finished, prefit=True, group_estimator=groups, frontier=5)
 fair.fit(X[part == 1], y[part == 1], sensitive_features=sex[part == 1])
 for name, model in {"finished": finished, "made fair": fair}.items():
     decided = model.predict(X[part == 2])

@@ -229,7 +229,7 @@ class ParityClassifier(FairPredictor):
         multilabel: bool = False,
         decisions: Decisions = "fair",
         form: str = "auto",
-        cv: int = 4,
+        cv: int = 3,
         ensemble: bool = False,
         confidence: float | None = None,
         held_back: float = 0.25,

@@ -137,7 +137,7 @@ class ParityPostprocessor(FairPredictor):
         multilabel: bool = False,
         prefit: bool = False,
         group_estimator: Any = None,
-        cv: int = 4,
+        cv: int = 3,
         ensemble: bool = False,
         confidence: float | None = None,
         held_back: float = 0.25,

@@ -29,7 +29,7 @@ LAMBDAS = (0.05, 0.015, 0.005)
 EXACT = 1e-4
 """Error of group means, weighted by the groups, at which prices are good enough."""
 
-PRECISE, ROUGH = 1e-6, 3e-5
+PRECISE, ROUGH = 1e-6, 1e-4
 """Gains in accuracy at which the search ends: for prices to keep, and for those of folds."""
 
 
