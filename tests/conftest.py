@@ -1,6 +1,7 @@
 """Settings that must be made before NumPy is imported, and what the whole suite shares."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,3 +30,34 @@ def spark() -> Any:
     from spark_sessions import spark_session
 
     return spark_session()
+
+
+@pytest.fixture
+def shell(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """Return what runs the command line in a folder of its own, with a table in people.csv."""
+    from cli_calls import Shell, csv_of, people
+
+    monkeypatch.chdir(tmp_path)
+    made = Shell(capsys, tmp_path)
+    made.write("people.csv", csv_of(people()))
+    return made
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """Start a browser for the tests of a module."""
+    import browser
+
+    with browser.launch() as started:
+        yield started
+
+
+@pytest.fixture
+def routing() -> Iterator[None]:
+    """Turn scikit-learn's metadata routing on."""
+    from sklearn import config_context
+
+    with config_context(enable_metadata_routing=True):
+        yield

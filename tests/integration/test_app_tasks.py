@@ -15,7 +15,6 @@ from test_app import rows_of, verified
 import r2b
 from r2b import metrics
 from r2b._files import Format, table_of
-from r2b.app import create_app
 from r2b.metrics import (
     demographic_parity_difference,
 )
@@ -72,11 +71,9 @@ def test_scores_leave_as_the_decisions_that_agree_most_with_them_and_verify(
         assert [row["label_fair"] for row in rows_of(content)] == wanted.tolist()
         parity = demographic_parity_difference(wanted, sensitive_features=SEX)
         assert parity <= 0.02 + 2 / min((SEX == "f").sum(), (SEX == "m").sum())
-    assert (
-        "Proven" in shown
-        and f"{100 * fair.certificate.disparity:.1f}" in shown
-        and "right most often" in shown
-    )
+    assert "Proven" in shown
+    assert f"{100 * fair.certificate.disparity:.1f}" in shown
+    assert "right most often" in shown
     plain = demographic_parity_difference(SCORES.argmax(axis=1), sensitive_features=SEX)
     assert (
         f"right in {100 * SCORES.max(axis=1).mean():.1f} % and differ by {100 * plain:.1f} points"
@@ -215,23 +212,10 @@ def test_of_a_workbook_with_several_sheets_one_is_chosen(app: Served) -> None:
             sheet.append(row)
     book.save(file)
     answer = app.post("/tables?name=book.xlsx", file.getvalue())
-    assert (
-        answer.status == 400
-        and answer.json["sheets"] == ["one", "two"]
-        and answer.json["control"] == "file"
-    )
+    assert answer.status == 400
+    assert answer.json["sheets"] == ["one", "two"]
+    assert answer.json["control"] == "file"
     assert answer.json["remedy"].startswith("Say which")
     opened = app.post("/tables?name=book.xlsx&sheet=two", file.getvalue())
-    assert (
-        opened.status == 201
-        and b'<th scope="col">two</th>' in app.get(f"{opened.json['page']}/page").body
-    )
-
-
-def test_thirty_thousand_columns_are_looked_at_in_one_pass(tmp_path: Path) -> None:
-    names = ["job", "sex", *(f"c{number}" for number in range(30_000))]
-    row = ",".join(["a", "f", *["1"] * 30_000])
-    (tmp_path / "wide.csv").write_text("\n".join([",".join(names), row, row]) + "\n")
-    app = create_app("a secret that nobody guesses")
-    page = app.open_file(tmp_path / "wide.csv")
-    assert len(app.store.get(page.rpartition("/")[2]).columns) == 30_002
+    assert opened.status == 201
+    assert b'<th scope="col">two</th>' in app.get(f"{opened.json['page']}/page").body

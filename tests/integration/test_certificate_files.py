@@ -12,21 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_calls import ENVIRONMENT, Shell, csv_of, people
+from cli_calls import ENVIRONMENT, Shell
 
 HUGE = 10**400
 
 
 @pytest.fixture
-def shell(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Shell:
-    monkeypatch.chdir(tmp_path)
-    made = Shell(capsys, tmp_path)
-    made.write("people.csv", csv_of(people()))
+def shell(shell: Shell) -> Shell:
     words = "--label job --sensitive sex --epsilon 0.05 --form round"
-    assert made(f"debias people.csv -o fair.csv -q {words}").code == 0
-    return made
+    assert shell(f"debias people.csv -o fair.csv -q {words}").code == 0
+    return shell
 
 
 def at(*places: Any) -> Callable[[Any, Any], None]:

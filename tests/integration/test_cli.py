@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
-from cli_calls import Shell, csv_of, people
+from cli_calls import Shell, people
 from click.testing import CliRunner
 
 import r2b
@@ -16,16 +16,6 @@ from r2b.cli.commands import group as command
 
 ASK = ("--label", "job", "--sensitive", "sex")
 JOB_BY_SEX = " ".join(ASK)
-
-
-@pytest.fixture
-def shell(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Shell:
-    monkeypatch.chdir(tmp_path)
-    made = Shell(capsys, tmp_path)
-    made.write("people.csv", csv_of(people()))
-    return made
 
 
 def test_help_lists_the_commands_and_the_version_is_the_packages() -> None:
@@ -386,18 +376,6 @@ def test_control_characters_in_the_data_are_shown_and_not_obeyed(shell: Shell) -
         "\x1b"
         not in shell("audit", "evil.csv", "--label", "job", "--sensitive", "\x1b]0;x\x07").err
     )
-
-
-def test_an_app_whose_library_is_not_there_names_it(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "starlette", None)
-    done = shell("serve")
-    assert done.code == 2
-    assert "The app needs starlette, which is not installed" in done.err
-    assert "pip install 'starlette>=" in done.err and "'uvicorn>=" in done.err
 
 
 def test_a_library_that_is_not_installed_is_named_with_what_to_install(

@@ -21,16 +21,6 @@ ASK = ("--label", "job", "--sensitive", "sex", "--epsilon", "0.05")
 FORMS = ["soft", "round", "sample", "expand"]
 
 
-@pytest.fixture
-def shell(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Shell:
-    monkeypatch.chdir(tmp_path)
-    made = Shell(capsys, tmp_path)
-    made.write("people.csv", csv_of(people()))
-    return made
-
-
 def debiased(shell: Shell, form: str) -> None:
     assert shell(f"debias people.csv --form {form} -o fair.csv -q", *ASK).code == 0
 

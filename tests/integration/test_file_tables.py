@@ -300,11 +300,9 @@ def test_formats_are_told_from_names_and_streams_from_their_bytes() -> None:
     }
     for content, wanted in streams.items():
         source = of(content, "-")
-        assert (
-            str(source.listing.format) == wanted
-            and source.name == "standard input"
-            and len(column(source, "a")) == 1
-        )
+        assert str(source.listing.format) == wanted
+        assert source.name == "standard input"
+        assert len(column(source, "a")) == 1
     for said in ("excel", "csv.rar", "a.csv.gz"):
         with pytest.raises(ParameterError, match="There is no format"):
             of("a\n1\n", "-", format=said)

@@ -51,12 +51,6 @@ def test_the_step_passes_the_checks_of_imbalanced_learn(check, request):
     check(Supplied())
 
 
-@pytest.fixture
-def routing():
-    with config_context(enable_metadata_routing=True):
-        yield
-
-
 def forest():
     return RandomForestClassifier(30, min_samples_leaf=20, random_state=0)
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-
 import numpy as np
 import pytest
-from learner_tables import fair_adult, small
+from learner_tables import small
 
 import r2b
 from r2b.errors import (
     InputError,
     LengthError,
-    MissingExtraError,
     ParameterError,
     RowsUnavailableError,
     ShapeError,
@@ -21,29 +17,6 @@ from r2b.errors import (
     WeightError,
 )
 from r2b.models.targets import SoftTargets, refuse_other_rows
-
-
-@pytest.mark.parametrize("soft", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_rows_and_mean_are_those_of_the_matrix(soft, weighted):
-    fair = small(soft, weighted)
-    targets = SoftTargets.of(fair)
-    np.testing.assert_array_equal(targets.rows(slice(0, 60)), fair.soft_labels)
-    np.testing.assert_array_equal(targets.rows(np.array([7, 3, 3])), fair.soft_labels[[7, 3, 3]])
-    np.testing.assert_allclose(
-        targets.mean(),
-        np.average(fair.soft_labels, axis=0, weights=fair.dataset.weight),
-        atol=1e-14,
-    )
-    assert targets.classes.tolist() == fair.classes.tolist()
-
-
-def test_class_labels_are_kept_as_a_table_and_codes():
-    targets = SoftTargets.of(fair_adult())
-    n_classes = len(targets.classes)
-    assert targets.table.shape == (2 * n_classes, n_classes)
-    assert targets.codes is not None
-    assert targets.codes.itemsize == 1
 
 
 def test_weights_beside_fair_labels_are_refused():
@@ -96,33 +69,3 @@ def test_features_of_other_rows_are_refused():
         refuse_other_rows(pd.DataFrame({"x": [1, 2, 3]}, index=[12, 11, 10]), targets)
     with pytest.raises(LengthError, match=r"`X` has 2 rows, but `y` has 3"):
         refuse_other_rows([[1], [2]], targets)
-
-
-PACKAGES = {"imblearn": "imbalanced-learn"}
-
-
-@pytest.mark.parametrize(
-    ("library", "extra"),
-    [
-        ("lightgbm", "lightgbm"),
-        ("xgboost", "xgboost"),
-        ("torch", "torch"),
-        ("imblearn", "imblearn"),
-    ],
-)
-def test_a_library_that_is_not_there_is_named_with_how_to_install_it(monkeypatch, library, extra):
-    names = [name for name in sys.modules if name.split(".")[0] == library]
-    for name in [*names, f"r2b.models.{library}"]:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(
-        MissingExtraError, match=rf"pip install .*'{PACKAGES.get(extra, extra)}>="
-    ) as caught:
-        if library in ("lightgbm", "xgboost"):
-            getattr(import_module("r2b.models.boosting"), f"train_{library}")(
-                ["a", "b"], [[1], [2]]
-            )
-        else:
-            import_module(f"r2b.models.{library}")
-    assert caught.value.facts["extra"] == extra
-    assert isinstance(caught.value, ImportError)

@@ -343,14 +343,6 @@ def shuffled(name: str) -> dict[str, Any]:
     }
 
 
-@pytest.fixture
-def shell(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Shell:
-    monkeypatch.chdir(tmp_path)
-    return Shell(capsys, tmp_path)
-
-
 def test_the_command_line_verifies_what_it_solved(tmp_path: Path, shell: Shell) -> None:
     data, out = tmp_path / "people.parquet", tmp_path / "fair.parquet"
     pq.write_table(table(), data)

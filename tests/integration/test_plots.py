@@ -56,12 +56,10 @@ def assert_inside(ax: Any) -> None:
     """Nothing that is drawn leaves the figure, by more than the rounding of a letter's width."""
     ax.figure.draw_without_rendering()
     found, page = ax.get_tightbbox(), ax.figure.bbox
-    assert (
-        found.x0 >= page.x0 - 2
-        and found.x1 <= page.x1 + 2
-        and found.y0 >= page.y0 - 2
-        and found.y1 <= page.y1 + 2
-    )
+    assert found.x0 >= page.x0 - 2
+    assert found.x1 <= page.x1 + 2
+    assert found.y0 >= page.y0 - 2
+    assert found.y1 <= page.y1 + 2
 
 
 def test_labels_draw_their_group_means_before_and_after() -> None:
@@ -76,10 +74,8 @@ def test_labels_draw_their_group_means_before_and_after() -> None:
     np.testing.assert_allclose(
         female, [100 * proof.means_before[0, order], 100 * proof.means[0, order]]
     )
-    assert (
-        ax.lines[0].get_markerfacecolor() == "white"
-        and ax.lines[2].get_markerfacecolor() == COLOURS[0]
-    )
+    assert ax.lines[0].get_markerfacecolor() == "white"
+    assert ax.lines[2].get_markerfacecolor() == COLOURS[0]
     said = f"disparity {100 * proof.disparity_before:.2f} % before, 2.00 % after; {100 * proof.expected_changes:.2f} % of labels change"
     assert title(ax) == f"Group means by sex, before and after {said}"
     assert keys(ax) == ["f", "m", "before", "after"]
@@ -137,11 +133,9 @@ def test_many_classes_and_groups_of_hostile_names_are_reduced_and_stay_inside() 
         n_boot=0,
         n_permutations=0,
     ).plot()
-    assert (
-        keys(many) == ["$a$ $b", " _c"]
-        and "two\\nlines" in names(many)
-        and "a\\u202eb" in names(many)
-    )
+    assert keys(many) == ["$a$ $b", " _c"]
+    assert "two\\nlines" in names(many)
+    assert "a\\u202eb" in names(many)
     assert not many.get_yticklabels()[0].get_parse_math()
     assert_inside(many)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,6 @@ from r2b.report import gather, to_html
 # Pictures to be looked at are kept here, over those of the run before.
 PICTURES = Path(__file__).resolve().parents[1] / "artefacts"
 IMAGE, END = "<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[browser.Browser]:
-    with browser.launch() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +60,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_names_no_address_and_stays_small(adult: dict[str, Any]) -> None:
     page = to_html(adult)
-    assert (
-        "http:" not in page and "https:" not in page and "//" not in page.replace("// The page", "")
-    )
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "//" not in page.replace("// The page", "")
     assert "url(" not in page.replace("url(#fade", "") and "@import" not in page
     assert len(page.encode()) < 200_000
 

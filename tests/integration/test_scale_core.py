@@ -7,14 +7,12 @@ refused.
 from __future__ import annotations
 
 import datetime
-import pickle
-from collections import Counter as Plain
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scale_cases import cases
 
@@ -23,7 +21,7 @@ from r2b._data.arrays import as_float, exact_sums
 from r2b._labels.draws import draws_of, key_words, row_numbers, uniforms_of
 from r2b._solve.oracle import merged as folded
 from r2b.engines import tally as tallying
-from r2b.engines.batch import Batch, in_batches
+from r2b.engines.batch import Batch
 from r2b.engines.lazy import HeldSource
 from r2b.engines.tally import Count
 from r2b.errors import (
@@ -35,34 +33,6 @@ from r2b.errors import (
 )
 
 pa = pytest.importorskip("pyarrow")
-
-VALUES = st.one_of(st.none(), st.sampled_from(["a", "b", "", "ä"]))
-
-
-@settings(deadline=None)  # the first call imports what Arrow computes with
-@given(
-    st.lists(st.tuples(VALUES, st.one_of(st.none(), st.integers(-2, 2))), min_size=1, max_size=60),
-    st.integers(1, 9),
-)
-def test_a_tally_is_a_count_of_tuples_however_rows_are_cut(
-    rows: list[tuple[Any, Any]], size: int
-) -> None:
-    table = pa.table(
-        {
-            "a": pa.array([row[0] for row in rows], pa.string()),
-            "b": pa.array([row[1] for row in rows], pa.int8()),
-        }
-    )
-    count = Count(("a", "b"))
-    found = count.tally(
-        folded(
-            count,
-            (pickle.loads(pickle.dumps(count.make(batch))) for batch in in_batches(table, size)),
-        )
-    )
-    keys = zip(*(found.columns[name].to_pylist() for name in "ab"), strict=True)
-    assert dict(zip(keys, found.count.tolist(), strict=True)) == Plain(rows)
-    assert found.columns["b"].type == pa.int8() and found.n_rows == len(rows)
 
 
 def test_a_part_without_values_does_not_know_the_type_and_another_type_is_refused() -> None:
@@ -308,19 +278,4 @@ def test_a_wrong_row_is_named_in_the_table(
     with pytest.raises(kind, match=message):
         r2b.scan(HeldSource(table, 50)).debias(
             "level", sensitive_features="sex", sample_weight="weight"
-        )
-
-
-def test_what_fails_in_a_callback_is_not_blamed_on_the_scratch_folder(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("r2b.engines.source.Source.most_held", 0)
-    case = cases()["probabilities in columns"]
-
-    def closed(_: Any) -> None:
-        raise BrokenPipeError("closed")
-
-    with pytest.raises(BrokenPipeError, match="closed"):
-        r2b.scan(HeldSource(case.table, 100)).debias(
-            case.label, **case.asked, **{**case.settings, "progress": closed}, sample_entries=90
         )

@@ -13,7 +13,7 @@ from scale_cases import SEED, cases, check_columns, check_solved
 
 import r2b
 from r2b.engines.duckdb import DuckDBSource
-from r2b.engines.lazy import HeldSource, in_rows
+from r2b.engines.lazy import HeldSource
 from r2b.engines.polars import PolarsSource
 from r2b.errors import DataWarning, MissingValueError, ParameterError, UnseenError
 
@@ -105,16 +105,6 @@ def test_types_are_kept_and_every_plan_after_it_agrees(form: Any, kind: str) -> 
     women = new.filter(pl.col("sex") == "f").select(some).collect()
     assert women.equals(found.filter(pl.col("sex") == "f").select(some))
     assert new.slice(5, 9).collect().equals(found.slice(5, 9))
-
-
-def test_batches_have_a_fixed_size_however_the_engine_cuts_rows() -> None:
-    table = people(100)
-    for size in (1, 7, 33, 100):
-        batches = list(in_rows(table.to_batches(max_chunksize=size), 30))
-        assert [len(batch) for batch in batches] == [30, 30, 30, 10]
-        assert [batch.first for batch in batches] == [0, 30, 60, 90]
-        assert pa.Table.from_batches([batch.record for batch in batches]).equals(table)
-    assert list(in_rows([], 30)) == []
 
 
 @pytest.mark.parametrize("name", ["polars", "duckdb"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import narwhals as nw
 import numpy as np
 import pandas as pd
@@ -11,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Ridge, SGDClassifier
@@ -24,7 +22,7 @@ from sklearn.svm import SVC, SVR
 from sklearn.tree import DecisionTreeClassifier
 
 import r2b
-from r2b.errors import InputError, LengthError, ParameterError, RowsUnavailableError
+from r2b.errors import InputError, LengthError, ParameterError
 from r2b.metrics import demographic_parity_difference
 from r2b.sklearn import ParityClassifier
 from r2b.sklearn.learners import probabilities_of
@@ -270,25 +268,6 @@ def test_the_same_random_state_gives_the_same_model(form):
     ]
     np.testing.assert_array_equal(models[0], models[1])
     assert (models[0] != models[2]).any() == (form != "expand")
-
-
-def test_a_clone_is_unfitted_and_a_pickle_predicts_the_same():
-    model = fitted(LogisticRegression(), epsilon=0.05)
-    assert clone(model).get_params()["epsilon"] == 0.05
-    assert not hasattr(clone(model), "labels_")
-    assert model.get_params()["estimator__C"] == 1.0
-    np.testing.assert_array_equal(
-        pickle.loads(pickle.dumps(model)).predict_proba(X), model.predict_proba(X)
-    )
-
-
-def test_a_stored_model_holds_prices_and_nobodys_group():
-    model = fitted(LogisticRegression(), epsilon=0.05)
-    assert model.labels_.dataset is None
-    assert model.certificate_.disparity == pytest.approx(0.05, abs=1e-9)
-    assert model.prices_.shape == (2, 3)
-    with pytest.raises(RowsUnavailableError):
-        _ = model.labels_.soft_labels
 
 
 def test_parity_within_the_values_of_a_control_feature_reaches_the_learner():

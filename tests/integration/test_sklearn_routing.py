@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn import config_context
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.naive_bayes import GaussianNB
@@ -25,12 +24,6 @@ GROUPS = RNG.choice(["f", "m"], N)
 X = RNG.normal(size=(N, 3)) + np.outer(GROUPS == "m", [0, 0, 4.0])
 LABELS = np.where(X[:, 0] + (GROUPS == "m") + RNG.normal(size=N) > 0.5, "yes", "no")
 WEIGHTS = RNG.uniform(0.5, 2, N)
-
-
-@pytest.fixture
-def routing():
-    with config_context(enable_metadata_routing=True):
-        yield
 
 
 def requesting(learner=None, **settings):

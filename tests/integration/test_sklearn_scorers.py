@@ -6,7 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
@@ -38,12 +37,6 @@ LABELS = np.array(["low", "mid", "high"])[
 ]
 WEIGHTS = RNG.uniform(0.5, 2, N)
 MEASURES = {name: getattr(metrics, f"{name}_difference") for name in CRITERIA}
-
-
-@pytest.fixture
-def routing():
-    with config_context(enable_metadata_routing=True):
-        yield
 
 
 def take(X, columns=(0, 1, 2)):

@@ -44,25 +44,19 @@ def test_a_loaded_solution_is_the_saved_one(case, tmp_path):
     again = stored(tmp_path, fair)
     # to the last bit
     assert np.array_equal(again.prices, fair.prices) and again.prices.dtype == np.float64
-    assert (
-        again.lam == fair.lam
-        and again.status is fair.status
-        and again.unchanged == fair.unchanged
-        and again.residual == fair.residual
-    )
+    assert again.lam == fair.lam
+    assert again.status is fair.status
+    assert again.unchanged == fair.unchanged
+    assert again.residual == fair.residual
     assert again.history == fair.history
-    assert (
-        again.certificate.to_json() == fair.certificate.to_json()
-        and again.certificate.holds == fair.certificate.holds
-    )
+    assert again.certificate.to_json() == fair.certificate.to_json()
+    assert again.certificate.holds == fair.certificate.holds
     assert np.array_equal(again.channel, fair.channel)
     before = fair.transform(case.y, sensitive_features=case.groups)
     after = again.transform(case.y, sensitive_features=case.groups)
-    assert (
-        after.dtype == before.dtype
-        and np.array_equal(after, before)
-        and np.array_equal(after, fair.soft_labels)
-    )
+    assert after.dtype == before.dtype
+    assert np.array_equal(after, before)
+    assert np.array_equal(after, fair.soft_labels)
     assert str(again).splitlines()[1] == str(fair).splitlines()[1]
 
 
@@ -94,10 +88,8 @@ def test_names_of_every_type_survive(names, tmp_path):
     codes[: len(names)] = groups[: len(names)] = np.arange(len(names))
     fair = r2b.debias(names[codes], sensitive_features=names[groups])
     again = stored(tmp_path, fair)
-    assert (
-        again.classes.dtype == fair.classes.dtype
-        and again.classes.tolist() == fair.classes.tolist()
-    )
+    assert again.classes.dtype == fair.classes.dtype
+    assert again.classes.tolist() == fair.classes.tolist()
     assert again.groups.dtype == fair.groups.dtype and again.groups.tolist() == fair.groups.tolist()
     assert np.array_equal(
         again.transform(names[codes], sensitive_features=names[groups]), fair.soft_labels

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
-import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -35,27 +34,6 @@ def test_threads_are_set_before_numpy_is_imported() -> None:
         each["num_threads"] for each in threadpool_info() if each["internal_api"] == "openblas"
     ]
     assert set(found) <= {min(asked, os.cpu_count() or 1)}
-
-
-# Speed is for benchmarks: a test that asks for it fails on a machine that others use too.
-CLOCKS = re.compile(r"perf_counter\(\)|process_time\(\)|\btimeit\b|seconds\b[^\n]*[^-]<=? *\d")
-
-
-@pytest.mark.parametrize(
-    "line", ["begun = time.perf_counter()", "assert fair.history[-1].seconds < 20", "import timeit"]
-)
-def test_a_test_that_asks_for_speed_is_seen(line: str) -> None:
-    assert CLOCKS.search(line)
-
-
-def test_no_test_asks_for_speed() -> None:
-    files = [path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__).resolve()]
-    assert len(files) > 100
-    assert not [
-        (path.name, found.group())
-        for path in files
-        if (found := CLOCKS.search(path.read_text(encoding="utf-8")))
-    ]
 
 
 def test_an_unknown_core_type_is_refused(

@@ -212,23 +212,20 @@ def test_a_verification_tells_what_it_found(place: Path) -> None:
     found = r2b.verify(debiased(*CLASSES, "--form", "round"))
     assert str(found).startswith("Verified: fair.parquet, round\n  label             job\n")
     facts = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert (
-        facts["verified"]
-        and facts["form"] == "round"
-        and facts["claim"]["families"][0]["epsilon"] == 0.05
-    )
-    assert found.realised is not None and facts["disparity"] == {
+    assert facts["verified"]
+    assert facts["form"] == "round"
+    assert facts["claim"]["families"][0]["epsilon"] == 0.05
+    assert found.realised is not None
+    assert facts["disparity"] == {
         "before": found.disparity_before,
         "probabilities": found.disparity,
         "file": found.realised.disparity,
         "plain": found.plain,
     }
     seen: list[Any] = []
-    assert (
-        r2b.verify("fair.parquet", watch=seen.append).ok
-        and seen[-1].rows == 300
-        and seen[-1].share == 1.0
-    )
+    assert r2b.verify("fair.parquet", watch=seen.append).ok
+    assert seen[-1].rows == 300
+    assert seen[-1].share == 1.0
 
 
 def test_files_that_are_not_there_are_named(place: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,14 +17,6 @@ from r2b.errors import DamagedFileError, EmptyError, InputError, ParameterError
 openpyxl = pytest.importorskip("openpyxl")
 pa = pytest.importorskip("pyarrow")
 ASK = ("--label", "job", "--sensitive", "sex")
-
-
-@pytest.fixture
-def shell(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Shell:
-    monkeypatch.chdir(tmp_path)
-    return Shell(capsys, tmp_path)
 
 
 def book(*sheets: list[list[Any]], names: tuple[str, ...] = ("one", "two", "three")) -> io.BytesIO:
@@ -122,10 +113,8 @@ def test_labels_leave_in_a_workbook_and_verify(shell: Shell) -> None:
     fair = r2b.scan("people.csv").debias("job", sensitive_features="sex")
     with open("fair.xlsx", "rb") as file:
         _, table = read_sheet(file, "fair.xlsx")
-    assert (
-        table["job_fair"].to_pylist() == fair.round(0).to_pylist()
-        and table["age"].to_pylist() == columns["age"]
-    )
+    assert table["job_fair"].to_pylist() == fair.round(0).to_pylist()
+    assert table["age"].to_pylist() == columns["age"]
 
 
 def test_the_sheet_is_asked_for_by_its_option_and_has_none_elsewhere(shell: Shell) -> None:

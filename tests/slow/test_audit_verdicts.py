@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 import r2b
 from r2b._audit import audit
 from r2b.errors import LengthError, MissingValueError, RowLabelError
-from r2b.metrics.binomial import difference_bounds, largest_difference, variance_of_means
-from r2b.metrics.chance import critical, p_value
+from r2b.metrics.binomial import difference_bounds, variance_of_means
 from r2b.report import gather, to_html, to_markdown
 from r2b.report.render import audit_html
 
@@ -82,19 +81,15 @@ def test_where_p_value_and_verdict_differ_the_text_says_what_each_is_of() -> Non
     found = audit(y, sensitive_features=people, n_boot=0)
     by_name = {family.name: family for family in found.families}
     family = by_name["sex x site"]
-    assert (
-        family.chance is not None
-        and family.chance.p_value > 0.05
-        and family.worst is not None
-        and family.verdicts_differ
-    )
+    assert family.chance is not None
+    assert family.chance.p_value > 0.05
+    assert family.worst is not None
+    assert family.verdicts_differ
     assert not by_name["sex"].verdicts_differ
     lines = [line for line in str(found).splitlines() if "p and verdict" in line]
-    assert (
-        len(lines) == 1
-        and "largest difference between any two groups" in lines[0]
-        and "sizes of its own groups" in lines[0]
-    )
+    assert len(lines) == 1
+    assert "largest difference between any two groups" in lines[0]
+    assert "sizes of its own groups" in lines[0]
     facts = gather(y, sensitive_features=people, epsilon=0.1, n_boot=0, frontier_points=0)
     for page in (to_html(facts), to_markdown(facts), audit_html(found)):
         assert "The p-value of sex x site is of the largest difference" in page
@@ -113,31 +108,23 @@ def test_too_few_permutations_give_no_verdict() -> None:
 def test_the_worst_is_beyond_chance_and_the_same_in_text_json_and_report() -> None:
     y, sex = table()
     found = audit(y, sensitive_features={"sex": sex})
-    assert (
-        found.largest is not None
-        and "x" in " ".join(found.largest.groups)
-        and found.largest.value > 0.6
-    )
+    assert found.largest is not None
+    assert "x" in " ".join(found.largest.groups)
+    assert found.largest.value > 0.6
     assert found.worst is not None and found.worst.beyond_chance
     assert found.worst.groups in (("sex=f", "sex=m"), ("sex=m", "sex=f"), ("f", "m"), ("m", "f"))
     assert found.worst.value < found.largest.value
     first = str(found).splitlines()[1]
-    assert (
-        first.startswith("  worst ")
-        and f"difference {found.worst.value:.4f}" in first
-        and f"{found.worst.level:.4f}" in first
-    )
+    assert first.startswith("  worst ")
+    assert f"difference {found.worst.value:.4f}" in first
+    assert f"{found.worst.level:.4f}" in first
     facts = gather(y, sensitive_features={"sex": sex}, epsilon=0.1, frontier_points=0)
     assert facts["headline"]["difference"] == found.worst.value == found.to_json()["worst"]["value"]
-    assert (
-        facts["headline"]["groups"] == list(found.worst.groups)
-        and facts["headline"]["verdict"] == "beyond chance"
-    )
+    assert facts["headline"]["groups"] == list(found.worst.groups)
+    assert facts["headline"]["verdict"] == "beyond chance"
     assert facts["headline"]["interval"] is None  # that of the family is of another difference
-    assert (
-        "chance explains more of it for groups of these sizes" in to_markdown(facts)
-        and "by up to" not in to_markdown(facts).splitlines()[0]
-    )
+    assert "chance explains more of it for groups of these sizes" in to_markdown(facts)
+    assert "by up to" not in to_markdown(facts).splitlines()[0]
 
 
 def test_where_nothing_is_beyond_chance_nothing_is_the_worst() -> None:
@@ -168,35 +155,12 @@ def test_the_least_p_value_is_an_upper_limit_wherever_it_is_shown() -> None:
     for shown in (audit_html(found), to_html(facts), to_markdown(facts)):
         assert "at most 0.005" in shown
     stored = found.to_json()
-    assert (
-        stored["p_value_floor"] == 1 / 201 and stored["families"][0]["chance"]["at_floor"] is True
-    )
+    assert stored["p_value_floor"] == 1 / 201
+    assert stored["families"][0]["chance"]["at_floor"] is True
     fair = audit(np.random.default_rng(0).permutation(y[3:]), sensitive_features=sex[3:])
-    assert (
-        fair.families[0].chance is not None
-        and not fair.families[0].chance.at_floor
-        and "p = 0." in str(fair)
-    )
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_the_ends_of_the_largest_difference_are_those_of_all_pairs(shared: bool) -> None:
-    rng = np.random.default_rng(2)
-    for n_groups in (2, 3, 17):
-        means = rng.random((n_groups, 3))
-        low, high = means - 0.3 * rng.random(means.shape), means + 0.3 * rng.random(means.shape)
-        together = (lambda one, two: one + two) if shared else np.hypot
-        pairs = [(s, t) for s in range(n_groups) for t in range(n_groups) if s != t]
-        lowest = max(
-            (means[s] - means[t] - together(means[s] - low[s], high[t] - means[t])).max()
-            for s, t in pairs
-        )
-        highest = max(
-            (means[s] - means[t] + together(high[s] - means[s], means[t] - low[t])).max()
-            for s, t in pairs
-        )
-        found = largest_difference(means, low, high, shared=shared)
-        assert found == pytest.approx((max(lowest, 0.0), min(highest, 1.0)))
+    assert fair.families[0].chance is not None
+    assert not fair.families[0].chance.at_floor
+    assert "p = 0." in str(fair)
 
 
 def drawn(
@@ -334,12 +298,10 @@ def test_an_unfair_table_is_unfair_with_clusters_too_for_every_kind_of_attribute
         )
         assert found.worst is not None
         for each in (*found.families, *found.continuous):
-            assert (
-                each.chance is not None
-                and each.chance.at_floor
-                and each.interval is not None
-                and each.interval.low > 0
-            )
+            assert each.chance is not None
+            assert each.chance.at_floor
+            assert each.interval is not None
+            assert each.interval.low > 0
 
 
 def test_clusters_that_cannot_be_read_are_refused() -> None:
@@ -398,9 +360,3 @@ def test_the_command_line_takes_clusters(
         "label", sensitive_features="sex", clusters="person", n_permutations=19
     )
     assert scanned.clusters == 30
-
-
-def test_the_level_of_a_measure_and_its_p_value_are_one() -> None:
-    numbers = np.random.default_rng(0).random(200)
-    level = float(critical(numbers))
-    assert p_value(level, numbers) > 0.05 >= p_value(level + 1e-9, numbers)

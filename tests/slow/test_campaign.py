@@ -57,17 +57,14 @@ def test_draws_follow_from_seed_and_number_and_keep_to_what_is_stated(draws: Mod
     several = [draws.draw(3, number) for number in range(150)]
     again = draws.draw(3, 7)
     assert again.facts == several[7].facts
-    assert np.array_equal(again.labels, several[7].labels) and np.array_equal(
-        again.weight, several[7].weight
-    )
+    assert np.array_equal(again.labels, several[7].labels)
+    assert np.array_equal(again.weight, several[7].weight)
     assert draws.draw(4, 7).facts != again.facts
     for one in several:
         facts = one.facts
-        assert (
-            20 <= facts["rows"] <= 3000
-            and 2 <= facts["classes"] <= 150
-            and 0.05 <= facts["lam"] <= 10
-        )
+        assert 20 <= facts["rows"] <= 3000
+        assert 2 <= facts["classes"] <= 150
+        assert 0.05 <= facts["lam"] <= 10
         assert facts["epsilon"] == 0 or 1e-9 <= facts["epsilon"] <= 1
         assert all(2 <= len(member) <= 36 for member in one.members)
         assert np.allclose(one.labels.sum(axis=1), 1.0, atol=1e-14)
@@ -155,7 +152,6 @@ def test_a_campaign_counts_every_problem_once(tmp_path: Path) -> None:
         tmp_path, "--seed", "1", "--first", "6", "--count", "6", "--processes", "2"
     )
     assert (status, report["seed"], report["first"]) == (0, 1, 6)
-    assert (report["problems"], report["clean"], report["wrong"]) == (6, 6, 0) and report[
-        "not_clean"
-    ] == []
+    assert (report["problems"], report["clean"], report["wrong"]) == (6, 6, 0)
+    assert report["not_clean"] == []
     assert 0 < report["median_seconds"] <= report["longest_seconds"]

@@ -26,14 +26,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def shell(
-    capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> Shell:
-    monkeypatch.chdir(folder)
-    return Shell(capsys, folder)
-
-
 def through(
     folder: Path, streams: str, *words: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
@@ -169,10 +161,8 @@ def test_values_that_look_alike_are_told_and_kept_apart(
             f"{where} holds {pair}, which differ in blanks or capitals alone and are taken as different."
             in note
         )
-    assert (
-        note.startswith("Note: 3 groups have fewer than 10 rows")
-        and "--min-group-size 10 with --small-groups merge" in note
-    )
+    assert note.startswith("Note: 3 groups have fewer than 10 rows")
+    assert "--min-group-size 10 with --small-groups merge" in note
     assert (
         shell(
             words[0],
@@ -191,9 +181,8 @@ def test_probabilities_that_do_not_add_up_can_be_audited_as_the_error_says(shell
     shell.write("soft.csv", "a,b,sex\n0.5,0.4,f\n0.2,0.6,m\n0.3,0.6,f\n")
     words = ("audit", "soft.csv", "--label-columns", "a,b", "--sensitive", "sex")
     done = shell(*words)
-    assert done.code == 3 and done.err.endswith(
-        "Divide each row by its sum, which --normalize does.\n"
-    )
+    assert done.code == 3
+    assert done.err.endswith("Divide each row by its sum, which --normalize does.\n")
     facts = shell(*words, "--normalize", "--json", "--html", "r.html").facts
     assert facts["families"][0]["means"] == [
         pytest.approx([(5 / 9 + 3 / 9) / 2, (4 / 9 + 6 / 9) / 2]),
@@ -213,19 +202,15 @@ def test_a_sentence_about_use_ends_like_one(shell: Shell) -> None:
 def test_what_was_checked_is_green_or_red_on_a_terminal_alone(folder: Path, shell: Shell) -> None:
     shell("debias people.csv --form round -o fair.csv", *ASK)
     shown = on_a_terminal(folder, called(["verify", "fair.csv"]))
-    assert (
-        b"\x1b[32mok\x1b[39m" in shown
-        and b"\x1b[32mVerified\x1b[39m" in shown
-        and b"\x1b[31m" not in shown
-    )
+    assert b"\x1b[32mok\x1b[39m" in shown
+    assert b"\x1b[32mVerified\x1b[39m" in shown
+    assert b"\x1b[31m" not in shown
     assert "\x1b" not in shell("verify fair.csv").out
     Path("fair.csv").write_text(Path("fair.csv").read_text().replace("boss\n", "clerk\n"))
     wrong = on_a_terminal(folder, called(["verify", "fair.csv"]))
-    assert (
-        b"\x1b[31mFAIL\x1b[39m" in wrong
-        and b"\x1b[31mNOT VERIFIED\x1b[39m" in wrong
-        and b"\x1b[32mok\x1b[39m" in wrong
-    )
+    assert b"\x1b[31mFAIL\x1b[39m" in wrong
+    assert b"\x1b[31mNOT VERIFIED\x1b[39m" in wrong
+    assert b"\x1b[32mok\x1b[39m" in wrong
 
 
 def test_the_bar_of_a_first_pass_has_percent_and_time_left(folder: Path) -> None:
@@ -251,10 +236,8 @@ def test_an_order_of_the_classes_is_typed_instead_of_a_table_of_costs(shell: She
         "fair.csv",
         "-q",
     )
-    assert (
-        shell(*words, "--costs", "ordinal=Fail,Pass,Top", "--html", "r.html").code == 0
-        and shell("verify fair.csv").code == 0
-    )
+    assert shell(*words, "--costs", "ordinal=Fail,Pass,Top", "--html", "r.html").code == 0
+    assert shell("verify fair.csv").code == 0
     costs = json.loads(Path("fair.csv.r2b.json").read_text())["costs"]
     assert costs == [[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [2.0, 1.0, 0.0]]
     assert "is without the class 'Top'" in shell(*words, "--costs", "ordinal=Fail,Pass").err

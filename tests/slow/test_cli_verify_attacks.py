@@ -8,7 +8,7 @@ import edit_campaign
 import numpy as np
 import pyarrow.csv
 import pytest
-from cli_calls import Shell, csv_of, people, read_columns
+from cli_calls import Shell, read_columns
 
 import r2b
 
@@ -18,12 +18,7 @@ FORMS = ["soft", "round", "sample", "expand"]
 
 
 @pytest.fixture
-def shell(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Shell:
-    monkeypatch.chdir(tmp_path)
-    made = Shell(capsys, tmp_path)
-    made.write("people.csv", csv_of(people()))
+def shell(shell: Shell) -> Shell:
     rng = np.random.default_rng(0)
     share = np.round(rng.beta(2, 2, 160), 6)
     sex = np.where(rng.random(160) < 0.3 + 0.4 * share, "f", "m")
@@ -32,8 +27,8 @@ def shell(
         "sex,p_a,p_b,w",
         *(f"{s},{p!r},{1 - p!r},{w}" for s, p, w in zip(sex, share.tolist(), weight, strict=True)),
     ]
-    made.write("scores.csv", "\n".join(lines) + "\n")
-    return made
+    shell.write("scores.csv", "\n".join(lines) + "\n")
+    return shell
 
 
 def parity_of(path: str, label: str, weight: str | None = None) -> float:

@@ -46,11 +46,9 @@ def test_a_reader_that_breaks_down_does_not_take_the_app_along(
     dying = "import os, sys; sys.stdin.buffer.read(); os.kill(os.getpid(), 11)"
     monkeypatch.setattr(parsing, "CHILD", dying)
     answer = app.post("/tables?name=people.feather", whole("feather"))
-    assert (
-        answer.status == 400
-        and answer.json["problem"].startswith("people.feather is damaged")
-        and "signal 11" in answer.json["problem"]
-    )
+    assert answer.status == 400
+    assert answer.json["problem"].startswith("people.feather is damaged")
+    assert "signal 11" in answer.json["problem"]
     monkeypatch.setattr(parsing, "CHILD", "import time; time.sleep(60)")
     monkeypatch.setattr(parsing, "SECONDS", 1)
     answer = app.post("/tables?name=people.feather", whole("feather"))
@@ -110,20 +108,16 @@ def test_a_small_file_that_grows_is_refused_with_both_sizes_and_the_limit(
     assert len(content) < 400_000
     with unpacked_within(10_000_000), pytest.raises(FileTooLargeError) as refused:
         FileSource.open(f"big.{kind}", stream=io.BytesIO(content)).columns(["sex"])
-    assert (
-        int(str(refused.value.facts["size"])) > 10_000_000
-        and "`--max-unpacked`" in refused.value.remedy
-    )
+    assert int(str(refused.value.facts["size"])) > 10_000_000
+    assert "`--max-unpacked`" in refused.value.remedy
     assert (
         len(FileSource.open(f"big.{kind}", stream=io.BytesIO(content)).columns(["sex"])["sex"])
         >= 8000
     )
     answer = app.post(f"/tables?name=big.{kind}", content)
-    assert (
-        answer.status == 413
-        and "unpacked" in answer.json["problem"]
-        and "--max-upload" in answer.json["remedy"]
-    )
+    assert answer.status == 413
+    assert "unpacked" in answer.json["problem"]
+    assert "--max-upload" in answer.json["remedy"]
     assert app.post("/tables?name=a.csv", PEOPLE).status == 201
 
 

@@ -109,22 +109,6 @@ def test_runs_as_a_module_in_a_pipe_and_leaves_a_report(tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
-def test_main_returns_zero(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert demo.main() == 0
-    assert "5.28 %" in capsys.readouterr().out
-
-
-def test_a_report_of_another_content_is_left_alone(tmp_path: Path) -> None:
-    first = demo.write_report(tmp_path / "demo")
-    assert demo.write_report(tmp_path / "demo") == first
-    first.write_text("mine")
-    second = demo.write_report(tmp_path / "demo")
-    assert second != first and first.read_text() == "mine" and second.stat().st_size > 10_000
-
-
 @pytest.mark.skipif(os.name != "posix", reason="pipes break differently elsewhere")
 def test_a_reader_that_leaves_early_is_no_error() -> None:
     reading, writing = os.pipe()

@@ -91,15 +91,6 @@ def test_the_kernel_computes_what_that_of_memory_does(
             np.testing.assert_allclose(vars(found)[name], value, atol=1e-12, err_msg=name)
 
 
-def test_a_projection_is_nearer_than_any_point_of_a_grid() -> None:
-    rows = torch.from_numpy(np.random.default_rng(0).standard_normal((20, 3)))
-    grid = np.array([(a, b, 20 - a - b) for a in range(21) for b in range(21 - a)]) / 20
-    x = kernel.project(rows)
-    assert np.allclose(x.sum(1).numpy(), 1.0)
-    nearest = ((grid[None] - rows.numpy()[:, None]) ** 2).sum(2).min(1)
-    assert (((x - rows) ** 2).sum(1).numpy() <= nearest + 1e-12).all()
-
-
 @devices
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(

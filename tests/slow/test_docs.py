@@ -126,21 +126,6 @@ def test_blocks_run_and_show_what_they_say(
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "README.md",
-        "docs/guide.md",
-        "docs/messages.md",
-        "docs/how-it-works.md",
-        "docs/file-format.md",
-    ],
-)
-def test_pages_have_blocks_to_run(name: str) -> None:
-    blocks = blocks_of((ROOT / name).read_text(encoding="utf-8"))
-    assert any(block.printed is not None or SHOWN.search(block.source) for block in blocks)
-
-
-@pytest.mark.parametrize(
     "wrong",
     [
         "```python\n1 + 1  # -> 3\n```\n",
@@ -295,25 +280,6 @@ def test_every_name_that_a_page_gives_to_the_package_exists() -> None:
     asked = set(re.findall(r"`(\w+)=", FENCE.sub("", text)))
     assert {"families", "objective", "missing"} <= asked
     assert not asked - parameters - {"basis", "changes"}
-
-
-def test_prose_fits_the_width_of_the_sources() -> None:
-    # Of pages that are made from results, the scripts say where lines end.
-    made = {"benchmark", "gpu", "planning", "reproduction"}
-    pages = [
-        f"docs/{path.stem}"
-        for path in sorted((ROOT / "docs").glob("*.md"))
-        if path.stem not in made
-    ]
-    names = ("README", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "RELEASING", *pages)
-    lines = [
-        (name, line)
-        for name in names
-        for line in FENCE.sub("", (ROOT / f"{name}.md").read_text(encoding="utf-8")).splitlines()
-    ]
-    assert not [
-        (name, line) for name, line in lines if len(line) > 140 and not line.startswith("|")
-    ]
 
 
 def test_every_status_and_error_is_explained() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,11 @@ from reruns import skip_without_data
 
 from experiments import reproduce, rerun
 from experiments.coco import run as coco_run
-from experiments.coco import section, target_parity, targets_of
-from experiments.coco_data import PHOTOGRAPHS, folder_of, images_of, injected, split_of
+from experiments.coco import section
+from experiments.coco_data import PHOTOGRAPHS, folder_of, images_of, split_of
 from experiments.coco_features import extracted, features_of
 from experiments.coco_softmax import linear_softmax
-from experiments.dermatology import SCHEDULES, debias_scores, train_and_measure
+from experiments.dermatology import debias_scores
 from experiments.dermatology_data import split_rows
 from experiments.labelling import FAIR_MODEL, VISIBLE
 from experiments.read_coco import gender_of, read_coco, shares_of
@@ -28,7 +26,6 @@ from r2b.errors import (
     FileFormatError,
     InputError,
     LengthError,
-    MissingExtraError,
     ParameterError,
 )
 from r2b.metrics import demographic_parity_difference
@@ -130,13 +127,6 @@ def test_photographs_are_read_without_person_and_our_models_train_on_them(tmp_pa
     assert found[FAIR_MODEL]["parity"] < found["BL"]["parity"]
 
 
-def test_the_photographs_that_are_here_are_those_of_the_page() -> None:
-    skip_without_data("coco_images")
-    images = images_of(Path(os.environ["R2B_DATA"]))
-    assert images.shares.shape == (2_200, 17)
-    assert target_parity(images.shares, images.groups) == pytest.approx(0.05, abs=5e-4)
-
-
 @pytest.mark.parametrize(
     ("captions", "gender"),
     [
@@ -187,50 +177,6 @@ def test_files_that_are_not_of_the_layout_are_refused_by_name(
         images_of(None)
 
 
-def write_ppm(path: Path, pixels: np.ndarray[Any, Any]) -> None:
-    height, width, _ = pixels.shape
-    path.write_bytes(b"P6 %d %d 255\n" % (width, height) + pixels.astype(np.uint8).tobytes())
-
-
-def test_images_go_through_resnet_50_or_are_refused_with_the_way_out_without_torchvision(
-    tmp_path: Path, monkeypatch: Any
-) -> None:
-    drawn = draw_coco(tmp_path, n=20)
-    (tmp_path / "toy2014").mkdir()
-    file = tmp_path / "features_toy2014.npz"
-    file.unlink()
-    if importlib.util.find_spec("torchvision") is None:
-        with pytest.raises(MissingExtraError, match="pip install"):
-            images_of(tmp_path)
-        return
-    # Weights cannot be fetched everywhere. A network as it is before training lies where
-    # torchvision keeps what it has fetched.
-    import torch
-    from torchvision.models import ResNet50_Weights, resnet50
-
-    torch.manual_seed(0)
-    network = resnet50().eval()
-    kept = tmp_path / "hub" / "checkpoints" / Path(ResNet50_Weights.IMAGENET1K_V1.url).name
-    kept.parent.mkdir(parents=True)
-    torch.save(network.state_dict(), kept)
-    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
-    drawings = np.random.default_rng(0).integers(0, 256, (20, 260, 300, 3))
-    pixels = dict(zip(drawn["ids"].tolist(), drawings, strict=True))
-    for image, drawing in pixels.items():
-        write_ppm(tmp_path / "toy2014" / f"{image:012d}.ppm", drawing)
-    images = images_of(tmp_path)
-    with np.load(file) as written:  # they are extracted once
-        known, features = written["image_id"], written["x"]
-    np.testing.assert_array_equal(images.features, features)
-    assert features.shape == (len(known), 2_048)
-    first = torch.as_tensor(pixels[int(known[0])]).permute(2, 0, 1).to(torch.uint8)
-    expected = ResNet50_Weights.IMAGENET1K_V1.transforms(antialias=True)(first)
-    network.fc = torch.nn.Identity()
-    with torch.inference_mode():
-        alone = network(expected[None])[0].numpy()
-    np.testing.assert_allclose(features[0], alone, rtol=0.02, atol=0.2)
-
-
 def test_images_go_through_a_network_in_batches_as_they_would_alone(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     pixels = torch.rand((5, 3, 20, 30), generator=torch.Generator().manual_seed(0))
@@ -270,19 +216,6 @@ def test_the_learner_does_what_torchs_sgd_with_momentum_does() -> None:
             optimiser.step()
     theirs = torch.softmax(model(torch.tensor(X_test)), dim=1).detach().numpy()
     np.testing.assert_allclose(ours, theirs, atol=2e-5)
-
-
-def test_bias_is_injected_and_reweighing_makes_groups_agree() -> None:
-    rng = np.random.default_rng(0)
-    shares, groups = rng.dirichlet(np.ones(5), 4000), rng.integers(0, 2, 4000)
-    found = injected(shares, groups, 0.5, seed=3)
-    changed = (found != shares).any(axis=1)
-    assert abs(changed.mean() - 0.5) < 0.03
-    assert (found[changed] == np.eye(5)[groups[changed]]).all()
-    assert (injected(shares, groups, 0.0, seed=3) == shares).all()
-    weights = targets_of("RW", found, groups)
-    assert target_parity(weights, groups) < 1e-12 < 0.1 < target_parity(found, groups)
-    assert abs(weights.sum() - len(found)) < 1e-9
 
 
 def test_a_whole_run_on_a_drawn_set_lowers_parity_and_says_that_it_is_official(
@@ -414,17 +347,6 @@ def test_scores_are_debiased_by_the_tuning_split_with_the_attribute() -> None:
     assert debias_scores("BL", *given) is given[2]
     with pytest.raises(ParameterError, match="'RW' does not change scores"):
         debias_scores("RW", *given)
-
-
-def test_training_on_fair_labels_lowers_parity_of_new_predictions() -> None:
-    cases = drawn_cases(4000)
-    rows, schedule = split_rows(cases, (0.6, 0.2, 0.2), seed=0), next(iter(SCHEDULES.values()))
-    before, after = (
-        train_and_measure(cases, rows, method, 0, schedule) for method in ("BL", "Exact")
-    )
-    assert after["fitted_parity"] < 1e-9 < 0.3 < before["fitted_parity"]
-    assert after["parity"] < 0.7 * before["parity"]
-    assert before["top_1"] > 0.5
 
 
 def test_both_public_tables_run_in_the_small_setting(tmp_path: Path) -> None:

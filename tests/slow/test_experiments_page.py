@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -26,15 +25,11 @@ from experiments.claims import (
     counted,
     section,
 )
-from experiments.convergence import section as convergence_section
-from experiments.drawing import figure_of
-from experiments.experiment import Row
 from experiments.figures import Axis, Panel, Picture, Series
 from experiments.guarantee import COUNTEREXAMPLE, Counterexample
 from experiments.journal import results_path
-from experiments.paper_numbers import ADULT, Value
+from experiments.paper_numbers import Value
 from experiments.report import page_of, results_of
-from experiments.summary import differences
 from experiments.tables import Cell, beside, boldface, cell, lower, paired, verdict
 from r2b.errors import ParameterError
 from r2b.metrics import generalization_bound
@@ -249,27 +244,6 @@ def test_other_rows_get_another_verdict(results):
     assert [counted(n, 3, "").verdict for n in (3, 2, 0)] == [HOLDS, PARTLY, FAILS]
 
 
-def test_the_words_of_pages_have_the_numbers_of_the_rows(results):
-    said = convergence_section(results["convergence"])
-    table = said[said.index("| tau |") : said.index("### By round")].strip()
-    assert table in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
-    words = differences(results["adult"])
-
-    def mean(measure, **wanted):
-        return f"{100 * frame('adult_choices', **wanted)[measure].mean():.1f}"
-
-    plain = {"order": "education-num", "method": "BL", "learner": "rf"}
-    raised = mean("parity", features="without income", p=0.0, **plain)
-    numbered = mean("error_parity", features="ordinal", p=0.5, **plain)
-    assert f"raises it to {raised}. The order" in words and f"to {numbered}. For kNN" in words
-    texts = [
-        mean("parity", repair="texts", p=p, learner=learner, method="DPR")
-        for p in (0.0, 0.5)
-        for learner in ("rf", "knn")
-    ]
-    assert f"(disparities {', '.join(texts[:3])} and {texts[3]})" in words
-
-
 @pytest.mark.parametrize("counts", [(380, 610), (350, 650), (400, 560)])
 def test_the_counterexample_debiases_as_the_package_does(counts):
     """f is fixed, so its labels debiased with epsilon 0 and its own bound come from the package."""
@@ -344,74 +318,7 @@ def test_intervals_are_students_and_paired_differences_leave_out_what_splits_sha
         paired(one, [{"seed": 99, "m": 0.1}], "m")
 
 
-def test_the_papers_numbers_are_in_their_places() -> None:
-    assert len(ADULT) == 5 * 2 * 2 * 6
-    assert ADULT["parity", 0.5, "rf", "R2B"] == Value(1.0, 0.2)
-    assert ADULT["top_1", 0.0, "knn", "DPR"] == Value(33.4, 0.3)
-    assert ADULT["top_3", 0.5, "knn", "OST"] == Value(53.4, 11.8)
-
-
 # Pictures.
-
-
-def only(name: str, rows: list[Row]) -> Picture:
-    [picture] = find(name).figures(rows).values()
-    return picture
-
-
-def test_rounds_show_the_furthest_table_at_epsilon_0() -> None:
-    short = {f"short_{t}": 1 / t for t in (1, 10, 20, 50, 100)}
-    known = {"target": "free", "tau": 0.5, "epsilon": 0.0}
-    half = {name: value / 2 for name, value in short.items()}
-    rows = [
-        {**known, **short},
-        {**known, **half},
-        {**known, "epsilon": 0.1, **{name: 9.0 for name in short}},
-        {**known, "tau": 4.0, **dict.fromkeys(short)},
-    ]
-    rows += [{**row, "target": "population"} for row in rows]
-    free, pinned = only("convergence", rows).panels
-    assert free.series == pinned.series
-    points = [point[:2] for point in free.series[0].points]
-    assert points == [(1, 100.0), (10, 10.0), (20, 5.0), (50, 2.0), (100, 1.0)]
-
-
-def test_a_bound_stands_beside_the_parity_that_was_seen() -> None:
-    known = {"learner": "rf", "seed": 0, "parity": 0.02, "printed": 0.3, "proven": 0.6}
-    sizes = [(None, None, "Adult"), (4, 10, "synthetic")]
-    rows = [{"data": data, "classes": c, "features": d, **known} for c, d, data in sizes]
-    facts = only("guarantee", rows).facts
-    seen = "disparity seen: Adult, forest 2; synthetic, L = 4, d = 10, forest 2\n"
-    assert f"{seen}bound as printed: Adult, forest 30;" in facts
-    assert "where a bound says nothing 100" in facts
-
-
-def test_normalising_shows_the_largest_of_each_kind_and_the_papers_example_for_ost_alone() -> None:
-    known = {"kind": "labels", "data_parity": 0.5, "before": 0.001}
-    rows = [
-        {**known, "method": method, "divided": divided}
-        for method in ("OST", "R2B0")
-        for divided in (0.04, 0.06)
-    ]
-    ost, r2b0 = only("normalising", rows).panels
-    assert (ost.title, ost.level, r2b0.title, r2b0.level) == ("OST", 22.0, "R2B_0", None)
-    found = [series.points for series in ost.series]
-    assert found == [(("synthetic", value, None),) for value in (50.0, 0.1, 6.0)]
-
-
-def test_time_grows_along_one_size_at_a_time() -> None:
-    shapes = [(3_000, 16, 2), (30_000, 16, 2), (3_000, 64, 2), (3_000, 16, 32)]
-    rows = [
-        {"labels": "soft", "solver": s, "size": n, "classes": c, "groups": g, "time": n * c * g}
-        for n, c, g in shapes
-        for s in ("rounds", "exact")
-    ]
-    rows.append({**rows[1], "labels": "class", "time": 99.0})
-    panels = only("appendix_time", rows).panels
-    along = [panel.along.title for panel in panels if panel.along]
-    assert along == ["rows (log)", "classes (log)", "groups (log)"]
-    places = [[place for place, *_ in panel.series[0].points] for panel in panels]
-    assert places == [[3_000, 30_000], [16, 64], [2, 32]]
 
 
 def lines_picture() -> Picture:
@@ -438,28 +345,3 @@ def test_a_picture_says_what_it_shows_and_is_the_same_every_time(picture: Pictur
     assert "<dc:date>" not in drawing and drawing == picture.svg()
     if picture.along is None:
         assert all(words in drawing for words in (">by chance alone<", ">below 0.01<"))
-
-
-def test_names_beside_lines_do_not_overlap_and_bars_are_intervals() -> None:
-    text = pytest.importorskip("matplotlib.text").Text
-    figure = figure_of(lines_picture())
-    figure.draw_without_rendering()
-    ax = figure.axes[0]
-    boxes = sorted((text.get_window_extent(name) for name in ax.texts), key=lambda box: box.y0)
-    assert len(boxes) == 6
-    assert all(low.y1 <= high.y0 + 1 for low, high in pairwise(boxes))
-    assert max(box.x1 for box in boxes) <= figure.axes[1].get_tightbbox().x0
-    ends = next(bar.get_segments()[0][:, 1].tolist() for bar in ax.collections)
-    assert ends == pytest.approx([2.5, 3.5]) and ax.get_ylim()[0] == 0.0
-
-
-def test_a_value_below_the_axis_stands_at_its_edge_and_intervals_end_there() -> None:
-    pytest.importorskip("matplotlib")
-    [ax] = figure_of(dots_picture()).axes
-    plain = ("None", None)
-    dots = [line for line in ax.lines if line.get_marker() not in plain]
-    places = {line.get_marker(): float(line.get_xdata()[0]) for line in dots}
-    assert places[8] == ax.get_xlim()[0] == 0.01
-    assert places["D"] == 22.8
-    bars = [x for x in ax.lines if x.get_marker() in plain and x.get_linestyle() == "-"]
-    assert min(bar.get_xdata()[0] for bar in bars) == 0.01  # an interval that reaches 0

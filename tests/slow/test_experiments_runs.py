@@ -11,15 +11,11 @@ from reruns import assert_agrees, assert_comes_out_again, skip_without_data
 
 from experiments import find, reproduce
 from experiments.adult import run as adult_run
-from experiments.adult import split_of
-from experiments.appendix_bins import distance
 from experiments.appendix_cartoon import LABELS, section
-from experiments.appendix_time import exponent, sample_labels
 from experiments.experiment import Row
 from experiments.journal import read_results, results_path
-from experiments.labelling import LABEL_METHODS, METHODS, VISIBLE, drawn_classes, weights_of
+from experiments.labelling import LABEL_METHODS, METHODS, VISIBLE, drawn_classes
 from experiments.learners import class_forest, measures_of, nearest, per_class_forest, vote
-from experiments.synthetic import biased_groups, sample_of
 from experiments.synthetic import run as synthetic_run
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -71,12 +67,6 @@ def test_labels_are_drawn_with_their_chances(even: bool) -> None:
     np.testing.assert_allclose(np.bincount(one, minlength=3) / 400, channel[2], atol=0.1)
 
 
-def test_only_reweighing_gives_weights() -> None:
-    y, groups = np.array([0, 1, 0, 0, 1, 1]), np.array([0, 0, 1, 1, 1, 0])
-    assert weights_of("R2B", y, groups) is None
-    assert np.ptp(weights_of("RW", y, groups)) > 0  # type: ignore[arg-type]
-
-
 def test_measures_are_those_of_the_definitions() -> None:
     scores = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4], [0.5, 0.4, 0.1]])
     y, groups = np.array([0, 1, 0, 2]), np.array([0, 0, 1, 1])
@@ -100,26 +90,6 @@ def test_measures_are_those_of_the_definitions() -> None:
 
 
 # Samples.
-
-
-def test_adult_is_split_alike_with_and_without_bias() -> None:
-    plain, biased = (split_of(p, 3) for p in (0.0, 0.5))
-    assert len(plain.y) + len(plain.y_test) == 45_222
-    assert (plain.sex == biased.sex).all()
-    moved = plain.y != biased.y
-    assert 0.45 < moved.mean() < 0.5
-    assert (biased.y[moved] == biased.sex[moved]).all()
-
-
-def test_synthetic_groups_are_biased_as_described() -> None:
-    y = np.repeat([0, 1], 200_000)
-    groups = biased_groups(y, np.random.default_rng(0))
-    shares = [np.bincount(groups[y == k], minlength=5) / 200_000 for k in (0, 1)]
-    np.testing.assert_allclose(shares[0], [0.1, 0.6, 0.1, 0.1, 0.1], atol=0.005)
-    np.testing.assert_allclose(shares[1], [0.6, 0.1, 0.1, 0.1, 0.1], atol=0.005)
-    sample = sample_of(4, 10, 500, 400, 0)
-    assert sample.X.shape == (2_000, 10)
-    assert np.bincount(sample.y_test).tolist() == [100] * 4
 
 
 TINY_ADULT = {
@@ -173,52 +143,8 @@ def test_figure_1_has_the_papers_numbers_and_the_optimum_of_a_general_solver(
     assert found["Exact"]["parity"] == pytest.approx(0, abs=1e-9)
 
 
-def test_equal_widths_leave_narrow_modes_apart_and_equal_mass_does_not(tmp_path: Path) -> None:
-    stats = pytest.importorskip("scipy.stats")
-    rng = np.random.default_rng(0)
-    one, other = rng.integers(0, 6, 80), rng.integers(1, 9, 50)
-    known = stats.ks_2samp(one, other, method="asymp").statistic
-    assert distance(one, other) == pytest.approx(known)
-    rows = reproduce("appendix_bins", quick=True, output=tmp_path, jobs=1)
-    found = {(row["bins"], row["spread"]): row for row in rows}
-    narrow, wide = found["equal_width", 0.001], found["equal_mass", 0.001]
-    assert narrow["distance_after"] > 0.4
-    assert narrow["values_two_modes"] <= 3 < narrow["values_one_mode"]
-    assert wide["distance_after"] < 0.01
-    assert wide["distance_before"] == narrow["distance_before"] > 0.4
-
-
-def test_fair_samples_stay_below_the_bounds_and_near_the_permuted_level(tmp_path: Path) -> None:
-    for row in reproduce("appendix_classes", quick=True, output=tmp_path, jobs=1):
-        assert 0 < row["parity"] < row["approximation"]
-        assert row["sharper"] <= row["approximation"] + 1e-12
-        assert row["parity"] == pytest.approx(row["chance"], rel=0.25)
-
-
 def run_of(name: str, **settings: object) -> Row:
     return find(name).run(settings, 0, None)
-
-
-def test_time_is_measured_and_grows_by_the_power_that_the_page_says() -> None:
-    labels, groups = sample_labels("soft", 500, 1)
-    np.testing.assert_allclose(labels.sum(axis=1), 1)
-    classes, groups = sample_labels("class", 5000, 1)
-    assert classes[groups == 1].mean() > classes[groups == 0].mean() + 1
-    shape = {"labels": "class", "size": 2_000, "classes": 16, "groups": 2}
-    exact, descent = (
-        run_of("appendix_time", **shape, solver=solver, steps=50) for solver in ("exact", "sgd")
-    )
-    assert exact["time"] > 0
-    assert exact["label_parity"] < 1e-9 < exact["data_parity"]
-    assert exact["time_per_label_and_round"] is None
-    assert descent["time_per_label_and_round"] == pytest.approx(descent["time"] / 16)
-    known = {"labels": "soft", "solver": "exact"}
-    rows = [
-        {**known, "size": n, "classes": 16, "groups": g, "time": t}
-        for n, g, t in ((3_000, 2, 1.0), (3_000, 32, 4.0), (30_000, 2, 100.0))
-    ]
-    assert exponent(rows, "groups", "exact") == pytest.approx(0.5)
-    assert exponent(rows, "rows", "exact") == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("method", ["OST", "HTO", "R2B0"])
@@ -234,18 +160,6 @@ def test_debiasing_classes_one_by_one_is_fair_until_rows_are_divided(method: str
     assert (row["excess"] < 1e-12) == (method != "OST"), "pinned means add up to 1"
 
 
-def test_rounds_are_held_to_the_optimum_of_their_own_problem() -> None:
-    known = {"table": "probabilities", "epsilon": 0.0, "tau": 0.5}
-    free, pinned = (
-        run_of("convergence", target=target, **known) for target in ("free", "population")
-    )
-    for row in (free, pinned):
-        assert row["raw_parity"] < 1e-12
-        assert row["short_100"] < 1e-9 < 1e-3 < row["short_1"]
-        assert row["parity_100"] < 1e-9
-    assert pinned["optimum"] > free["optimum"], "a pinned mean costs distance"
-
-
 def test_the_bound_of_proposition_2_is_made_of_its_terms() -> None:
     shape = {"data": "synthetic", "classes": 4, "features": 10, "per_class": 1_000, "rows": None}
     row = run_of("guarantee", **shape, learner="knn", trees=None)
@@ -254,14 +168,6 @@ def test_the_bound_of_proposition_2_is_made_of_its_terms() -> None:
     terms = row["label_parity"] + 2 * row["fit_gap"] + 2 * row["complexity"] + root
     assert row["printed"] == pytest.approx(terms)
     assert row["parity"] <= row["printed"] <= row["proven"]
-
-
-def test_two_classes_of_one_probability_differ_by_the_root_of_their_number() -> None:
-    few, many = (run_of("appendix_balance", classes=classes, size=4_000) for classes in (4, 256))
-    for row, classes in ((few, 4), (many, 256)):
-        constant = row["mean_gap"] / np.sqrt(4_000 / classes)
-        assert constant == pytest.approx(2 / np.sqrt(np.pi), rel=0.25)
-    assert many["relative_error"] > 3 * few["relative_error"]
 
 
 # Stored rows.

@@ -106,23 +106,6 @@ def test_fair_labels_give_the_model_of_the_weighted_expansion(library):
     np.testing.assert_allclose(ours, expanded, rtol=0, atol=1e-6 if library == "lightgbm" else 1e-4)
 
 
-def test_features_are_handed_over_once(library, monkeypatch):
-    module = pytest.importorskip(library)
-    name = "Dataset" if library == "lightgbm" else "DMatrix"
-    handed = []
-
-    class Watched(getattr(module, name)):
-        def __init__(self, data, *args, **kwargs):
-            handed.append(data)
-            super().__init__(data, *args, **kwargs)
-
-    monkeypatch.setattr(module, name, Watched)
-    seen, _ = injected_adult()
-    train(library, fair_adult(), seen.X, rounds=1)
-    assert len(handed) == 1
-    assert handed[0] is seen.X
-
-
 def test_a_model_survives_pickling_without_its_labels(library):
     seen, held_out = injected_adult()
     model = train(library, fair_adult(), seen.X, rounds=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 
 import browser
@@ -53,12 +52,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
     fair.report(path, form="round")
     return path
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[browser.Browser]:
-    with browser.launch() as found:
-        yield found
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -188,33 +188,6 @@ def test_every_parameter_of_a_method_has_a_description() -> None:
     assert not empty
 
 
-def test_a_function_without_example_and_relations_is_seen() -> None:
-    def bare(a: int) -> None:
-        """Do something.
-
-        Parameters
-        ----------
-        a : int
-        """
-
-    assert lacking_in(bare) == ["a", "Examples", "See Also"]
-
-
-def test_a_parameter_without_a_description_is_seen() -> None:
-    pytest.importorskip("numpydoc")
-
-    def half(a: int, b: int, *rest: int) -> None:
-        """Do something.
-
-        Parameters
-        ----------
-        a : int
-            Described.
-        """
-
-    assert taken(half) - documented(half) == {"b"}
-
-
 def test_every_page_is_in_the_navigation() -> None:
     trees = re.findall(
         r"```{toctree}\n(.*?)```", (DOCS / "index.md").read_text(encoding="utf-8"), flags=re.DOTALL
@@ -272,20 +245,6 @@ def test_an_example_runs_prints_and_draws(
     finally:
         plt.close("all")
     assert drawn and capsys.readouterr().out
-
-
-def test_the_gallery_has_the_eight_cases() -> None:
-    names = [re.sub(r"^\d+_", "", path.stem) for path in EXAMPLES]
-    assert names == [
-        "census",
-        "images",
-        "annotators",
-        "students",
-        "recruiting",
-        "network",
-        "spark",
-        "finished_model",
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -347,12 +306,6 @@ def test_every_example_has_its_pictures_on_its_page(site: Path) -> None:
             continue  # shown, not run
         text = (site / "examples" / f"{path.stem}.html").read_text(encoding="utf-8")
         assert "sphx-glr-script-out" in text and f"sphx_glr_{path.stem}_001" in text, path.stem
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[browser.Browser]:
-    with browser.launch() as started:
-        yield started
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn import config_context
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier
 from sklearn.frozen import FrozenEstimator
@@ -21,11 +20,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import LinearSVC
 
 from r2b.errors import InputError, ParameterError
 from r2b.sklearn import LabelDebiaser, ParityClassifier
-from r2b.sklearn.learners import choose_form
 
 # what is trained on, without what is predicted out of fold
 GIVEN = {"groups": "given", "decisions": "likeliest"}
@@ -44,12 +42,6 @@ IN_THEIR_OWN_ORDER = {
     "columns": lambda: pd.DataFrame(MATRIX, columns=RANKS),
     "dictionary": lambda: dict(zip(RANKS, MATRIX.T, strict=True)),
 }
-
-
-@pytest.fixture
-def routing():
-    with config_context(enable_metadata_routing=True):
-        yield
 
 
 def requesting(learner, **settings):
@@ -154,11 +146,6 @@ def test_a_learner_that_splits_deep_inside_another_is_seen(learner):
     assert fitted(learner).form_ == "sample"
 
 
-def test_folds_behind_the_probabilities_of_a_support_vector_machine_are_seen():
-    assert choose_form("auto", SVC(probability=True)).form == "sample"
-    assert choose_form("auto", SVC()).form == "expand"
-
-
 def test_a_sampler_inside_gets_one_class_per_row_since_weights_do_not_follow_its_rows():
     imblearn = pytest.importorskip("imblearn")
     under = imblearn.under_sampling.RandomUnderSampler(random_state=0)
@@ -184,30 +171,6 @@ def test_a_sampler_inside_gets_one_class_per_row_since_weights_do_not_follow_its
 def test_what_is_no_learner_is_refused_by_fit(learner):
     with pytest.raises(ParameterError, match="Pass a classifier or a regressor"):
         fitted(learner)
-
-
-def test_features_in_another_order_than_labels_are_refused():
-    frame, y, groups = pd.DataFrame(X), pd.Series(LABELS), pd.Series(GROUPS)
-    for form in ("expand", "round"):
-        with pytest.raises(
-            InputError, match=r"`X` and `y` have the same row labels in a different order"
-        ):
-            ParityClassifier(LogisticRegression(), form=form, **GIVEN).fit(
-                frame.iloc[::-1], y, sensitive_features=groups
-            )
-    with pytest.raises(InputError, match="different order"):
-        ParityClassifier(GaussianNB(), **GIVEN).partial_fit(
-            frame.iloc[::-1], y, sensitive_features=groups
-        )
-    model = ParityClassifier(LogisticRegression(), **GIVEN).fit(frame, y, sensitive_features=groups)
-    for given in (
-        {"sensitive_features": groups.iloc[::-1]},
-        {"sensitive_features": groups, "y": y.iloc[::-1]},
-    ):
-        with pytest.raises(InputError, match="different order"):
-            model.parity_report(frame, **given)
-    with pytest.raises(InputError, match="`y` and `sensitive_features`"):
-        fitted(LogisticRegression()).parity_report(X, sensitive_features=groups, y=y.iloc[::-1])
 
 
 @pytest.mark.parametrize("state", ["abc", -1, 1.5, np.random])

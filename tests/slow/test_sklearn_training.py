@@ -68,17 +68,6 @@ def test_rows_of_weight_zero_are_not_shown(form):
     assert set(map(tuple, learner.X_)) == set(map(tuple, X[weight > 0]))
 
 
-def test_labels_that_are_already_fair_are_shown_with_the_same_features():
-    learner = (
-        ParityClassifier(Recorder(), epsilon=1.0, **GIVEN)
-        .fit(X, LABELS, sensitive_features=GROUPS)
-        .estimator_
-    )
-    assert learner.X_ is X
-    np.testing.assert_array_equal(learner.y_, LABELS)
-    np.testing.assert_array_equal(learner.weight_, 1)
-
-
 def soft_cross_entropy(soft, weight, penalty):
     """Coefficients of the minimum of weighted soft cross-entropy plus |coef|^2 / 2C, found without any repetition of rows."""
     n_classes = soft.shape[1]

@@ -57,9 +57,8 @@ def optimum(
     assert np.abs(wrong).max() < 1e-13
     assert (side * prices >= 0).all()
     bound = side.any(axis=0)
-    assert (means[:, bound] > low[bound] - 1e-12).all() and (
-        means[:, bound] < low[bound] + epsilon + 1e-12
-    ).all()
+    assert (means[:, bound] > low[bound] - 1e-12).all()
+    assert (means[:, bound] < low[bound] + epsilon + 1e-12).all()
     assert (np.ptp(means[:, ~bound], axis=0) <= epsilon).all()
     return prices, x
 

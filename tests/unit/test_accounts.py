@@ -5,7 +5,6 @@ not listed one by one.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -70,26 +69,3 @@ def test_accounts_of_continuous_attributes_give_moments() -> None:
     text = str(fair)
     assert "largest changes of moments" in text and "age, linear: a" in text
     assert "-0.0000" not in text and " rows (" not in text
-
-
-def test_the_deviation_of_a_sample_is_a_number_where_rounding_takes_a_probability_above_one() -> (
-    None
-):
-    y, sex, _ = people(40)
-    fair = r2b.debias(y, sensitive_features=sex, epsilon=0.1)
-    # What costs and a small lam leave on some processors: a class that is certain, and a last digit
-    # more.
-    table = np.tile(np.array([[np.nextafter(1.0, 2.0), 0.0], [0.0, 1.0]]), (2, 1, 1))
-    rounded = replace(fair, rule=replace(fair.rule, table=table, unchanged=False))
-    assert rounded.soft_labels.max() > 1
-    assert rounded.sampling_deviation.tolist() == [[0.0, 0.0], [0.0, 0.0]]
-
-
-def test_the_parity_of_labels_that_left_is_stated_once() -> None:
-    y, sex, _ = people()
-    fair = r2b.debias(y, sensitive_features=sex)
-    left = ("round", fair.realised(fair.round()))
-    facts = gather(
-        y, sensitive_features=sex, leaving=left, frontier_points=0, n_permutations=0, n_boot=0
-    )
-    assert to_markdown(facts).count("parity of the labels (round)") == 1

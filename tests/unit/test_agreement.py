@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
-from families_qp import BOUNDS, Table, asked, people, violation
+from families_qp import BOUNDS, asked, people
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,44 +97,6 @@ def test_the_answer_is_a_table_of_few_split_rows(seed, families):
     assert split <= len(fair.groups) * who.n_classes
 
 
-def test_labels_that_are_fair_stay_as_they_are():
-    y, sex = ["a", "b", "a", "b"], ["f", "f", "m", "m"]
-    fair = r2b.debias(y, sensitive_features=sex, objective="agreement")
-    assert fair.status.value == "already fair" and fair.unchanged
-    assert fair.transform(y, sensitive_features=sex).tolist() == fair.soft_labels.tolist()
-
-
-@pytest.mark.parametrize("families", ["crossed", "marginal", "both"])
-def test_a_saved_agreement_gives_the_same_labels_for_new_rows(tmp_path, families):
-    who = people(5, decades=1.0)
-    fair = r2b.debias(
-        who.given,
-        sensitive_features=who.sensitive,
-        families=families,
-        sample_weight=who.weight,
-        objective="agreement",
-    )
-    fair.save(tmp_path / "fair.json")
-    json.loads(
-        (tmp_path / "fair.json").read_text(),
-        parse_constant=lambda word: pytest.fail(f"{word} is not strict JSON"),
-    )
-    again = r2b.load(tmp_path / "fair.json")
-    order = np.random.default_rng(0).permutation(len(who.y))
-    new = {name: column[order] for name, column in who.sensitive.items()}
-    np.testing.assert_array_equal(
-        again.transform(who.given[order], sensitive_features=new), fair.soft_labels[order]
-    )
-    np.testing.assert_array_equal(again.channel, fair.channel)
-    assert again.certificate.holds and again.status is fair.status
-    for form in ("round", "sample"):
-        drawn = [
-            each.transform(who.given, sensitive_features=who.sensitive, form=form, random_state=3)
-            for each in (fair, again)
-        ]
-        assert drawn[0].tolist() == drawn[1].tolist()
-
-
 def test_a_class_that_a_group_did_not_have_gets_the_best_answer_to_its_prices():
     # Group m has no "c"; a new row (m, c) must get one class for sure, and one that its prices make
     # no worse than any other.
@@ -193,38 +153,6 @@ def test_a_dear_change_is_avoided():
     )
 
 
-def test_rows_without_a_value_keep_their_labels():
-    y, sex = list("aabbabaab"), ["f", "f", "f", "m", "m", "m", None, None, "m"]
-    fair = r2b.debias(y, sensitive_features=sex, objective="agreement", missing="exclude")
-    np.testing.assert_array_equal(fair.soft_labels[6:8], [[1.0, 0.0], [1.0, 0.0]])
-    assert fair.certificate.holds and fair.families.left_out == pytest.approx(2 / 9)
-
-
-def test_a_cell_of_no_weight_is_answered_for_but_costs_nothing():
-    people = {"sex": list("ffffmmmm"), "race": list("ppqqppqq")}
-    fair = r2b.debias(
-        list("abaabbbb"),
-        sensitive_features=people,
-        families="marginal",
-        sample_weight=[1, 1, 0, 0, 1, 1, 1, 1],
-        objective="agreement",
-    )
-    assert fair.certificate.holds
-    np.testing.assert_allclose(fair.soft_labels.sum(axis=1), 1.0, atol=1e-12)
-
-
-def test_agreement_on_a_continuous_attribute_is_certified_and_takes_new_values():
-    age = np.array([20.0, 25, 30, 35, 40, 45, 50, 55, 60, 65])
-    y = list("aaaababbbb")
-    fair = r2b.debias(
-        y, sensitive_features={"age": r2b.Continuous(age, basis="linear")}, objective="agreement"
-    )
-    assert fair.certificate.holds and fair.certificate.disparity <= 1e-9
-    np.testing.assert_allclose(
-        fair.transform(["a"], sensitive_features={"age": [33.0]}).sum(axis=1), 1.0, atol=1e-9
-    )
-
-
 def test_labels_that_are_fair_stay_as_they_are_whatever_a_change_would_cost():
     # Keeping every label costs nothing, so the objective is 0 and the gap has nothing to be
     # measured against.
@@ -246,7 +174,7 @@ def test_labels_that_are_fair_stay_as_they_are_whatever_a_change_would_cost():
 def test_a_run_without_time_still_gives_out_distributions(dear):
     who = people(2, decades=0.0)
     costs = 3.0 * (1.0 - np.eye(who.n_classes)) if dear else None
-    with pytest.warns(r2b.errors.NotSolvedWarning):
+    with pytest.warns(r2b.errors.NotSolvedWarning, match="time"):
         fair = r2b.debias(
             who.given,
             sensitive_features=who.sensitive,
@@ -255,48 +183,6 @@ def test_a_run_without_time_still_gives_out_distributions(dear):
             costs=costs,
         )
     x = fair.soft_labels
-    assert not fair.status.ok and not fair.certificate.holds
+    assert fair.status is r2b.Status.OUT_OF_TIME and not fair.certificate.holds
     np.testing.assert_allclose(x.sum(axis=1), 1.0, atol=1e-9)
     assert x.min() >= 0
-
-
-def test_a_run_without_time_says_so():
-    who = people(2, decades=0.0)
-    with pytest.warns(r2b.errors.NotSolvedWarning, match="time"):
-        fair = r2b.debias(
-            who.given, sensitive_features=who.sensitive, objective="agreement", time_limit=1e-9
-        )
-    assert fair.status is r2b.Status.OUT_OF_TIME
-
-
-@pytest.mark.parametrize("dear", [False, True], ids=["plain", "costs"])
-@pytest.mark.parametrize(
-    ("bound", "seed"),
-    [
-        ("to_overall", 7567),
-        ("target", 6006),
-        ("population", 7265),
-        ("ratio", 6175),
-        ("ratio", 7425),
-    ],
-)
-def test_groups_of_little_weight_do_not_make_it_infeasible_or_uncertified(bound, seed, dear):
-    # A small share times a small epsilon must not fall below what the linear programme's solver can
-    # tell from 0.
-    families = {7567: "control", 6006: "control", 7265: "control", 6175: "both", 7425: "control"}[
-        seed
-    ]
-    who = people(seed, decades=6.0)
-    arguments, rules = asked(who, families, bound, "name" if seed == 7425 else "tiny", seed)
-    costs = (
-        np.random.default_rng([seed, 99]).uniform(0.3, 2.0, (who.n_classes, who.n_classes))
-        if dear
-        else None
-    )
-    if costs is not None:
-        np.fill_diagonal(costs, 0.0)
-    fair = r2b.debias(
-        who.given, sample_weight=who.weight, objective="agreement", costs=costs, **arguments
-    )
-    assert fair.status.ok and fair.certificate.holds
-    assert violation(Table(who.y, who.w, rules, 0.0), fair.soft_labels) <= 2e-9

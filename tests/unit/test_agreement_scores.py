@@ -166,15 +166,3 @@ def test_class_labels_with_uncertain_groups_take_new_rows():
         [0, 1], sensitive_features=r2b.Membership([[0.25, 0.75], [0.5, 0.5]], groups=["f", "m"])
     )
     np.testing.assert_allclose(new.sum(axis=1), 1.0, atol=1e-9)
-
-
-def test_offsets_that_no_labels_meet_are_found_infeasible():
-    y, _, who, _ = case(1, n_groups=2)
-    with pytest.warns(r2b.errors.NotSolvedWarning, match="infeasible"):
-        fair = r2b.debias(
-            y,
-            sensitive_features=who,
-            offsets=[[2.0, -2.0, 0, 0], [0, 0, 0, 0]],
-            objective="agreement",
-        )
-    assert fair.status is r2b.Status.INFEASIBLE

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import r2b
-from r2b._audit import Audit, FamilyAudit, audit
+from r2b._audit import FamilyAudit, audit
 from r2b.errors import EmptyError, InputError, MissingValueError, ParameterError, WeightError
 
 QUIET: dict[str, Any] = {"n_permutations": 0, "n_boot": 0}
@@ -159,39 +159,6 @@ def test_probabilities_are_averaged() -> None:
     )
 
 
-def test_of_a_family_only_the_columns_count() -> None:
-    matrix, people, _ = soft_example()
-    with_bound = audit(
-        matrix,
-        sensitive_features=people,
-        families=[r2b.Family("sex", bound="target", epsilon=0.3)],
-        **QUIET,
-    )
-    assert (
-        with_bound.to_json()
-        == audit(matrix, sensitive_features=people, families=["sex"], **QUIET).to_json()
-    )
-
-
-def test_a_weight_of_two_moves_means_like_a_repeated_row() -> None:
-    rng = np.random.default_rng(4)
-    y, people, repeats = (
-        rng.integers(0, 3, 200),
-        {"a": rng.integers(0, 2, 200), "b": rng.integers(0, 3, 200)},
-        rng.integers(1, 4, 200),
-    )
-    weighted = audit(y, sensitive_features=people, sample_weight=repeats, **QUIET)
-    repeated = audit(
-        np.repeat(y, repeats),
-        sensitive_features={n: np.repeat(v, repeats) for n, v in people.items()},
-        **QUIET,
-    )
-    for one, other in zip(weighted.families, repeated.families, strict=True):
-        np.testing.assert_allclose(one.means, other.means, atol=1e-12)
-        np.testing.assert_allclose(one.share, other.share, atol=1e-12)
-        assert one.rows.sum() == 200
-
-
 def with_gaps() -> tuple[list[str], dict[str, list[str | None]]]:
     y = ["a", "b", "a", "b", "b", "a", "a", "b"]
     return y, {
@@ -330,14 +297,6 @@ def test_data_that_cannot_be_measured_are_refused() -> None:
         audit(["a", "b", "a"], sensitive_features=["f", "m", "m"], sample_weight=[0, 1, 1])
     with pytest.raises(InputError, match="distinct values"):
         audit(np.random.default_rng(0).permutation(3000), sensitive_features=np.arange(3000) % 2)
-
-
-def test_nothing_that_is_found_can_be_written_to() -> None:
-    found: Audit = audit(["a", "b"] * 4, sensitive_features=["f", "m"] * 4, **QUIET)
-    with pytest.raises(ValueError, match="read-only"):
-        found.families[0].means[0, 0] = 1.0
-    with pytest.raises(AttributeError):
-        found.n_rows = 3  # type: ignore[misc]
 
 
 def test_groups_of_one_attribute_are_printed_with_its_name() -> None:

@@ -13,7 +13,7 @@ import r2b
 from r2b._constraints.parity import Parity
 from r2b._data import read
 from r2b._data.merge import Rows, merge
-from r2b._solve.certificate import Certificate, Problem, certify
+from r2b._solve.certificate import Problem, certify
 from r2b._solve.oracle import Oracle, respond
 
 
@@ -184,10 +184,8 @@ def test_labels_handed_to_the_wrong_rows_do_not_pass(name):
     proof = certify(
         problem, Traded.of(rows, kernel="numpy"), fair.prices, fair.certificate.means_before
     )
-    assert (
-        proof.means == pytest.approx(fair.certificate.means, abs=1e-14)
-        and proof.simplex_violation < 1e-15
-    )
+    assert proof.means == pytest.approx(fair.certificate.means, abs=1e-14)
+    assert proof.simplex_violation < 1e-15
     assert proof.relative_gap > 1e-4 and not proof.holds
     assert proof.lower_bound <= fair.certificate.objective + 1e-12
 
@@ -262,10 +260,3 @@ def test_rows_just_off_a_sum_of_one_are_not_certified_unchanged_and_called_ok():
     y = np.array([[0.6, 0.4], [0.4, 0.6 + 5e-7], [0.6, 0.4], [0.4, 0.6]])
     fair = r2b.debias(y, sensitive_features=[0, 0, 1, 1], epsilon=0.5)
     assert fair.status.ok == fair.certificate.holds
-
-
-def test_round_trip_through_plain_values():
-    proof = r2b.debias(["a", "b", "a", "a"], sensitive_features=["f", "f", "m", "m"]).certificate
-    again = Certificate.from_json(proof.to_json(), n_groups=2, n_outcomes=2)
-    assert again.to_json() == proof.to_json() and again.holds
-    assert again.means.shape == (2, 2) and isinstance(again.disparity, float)

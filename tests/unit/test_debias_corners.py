@@ -79,30 +79,6 @@ def test_the_largest_changes_are_those_of_the_whole_channel(monkeypatch):
     assert fair.largest_changes(0) == fair.largest_changes(-1) == []
 
 
-def test_new_classes_get_fitted_ones_also_where_labels_were_fair_already():
-    fair = r2b.debias(["a", "b"] * 20, sensitive_features={"s": ["f", "f", "m", "m"] * 10})
-    assert fair.unchanged
-    for form in ("round", "sample"):
-        new = fair.transform(
-            ["c"] * 9 + ["a"],
-            sensitive_features={"s": ["x"] * 9 + ["f"]},
-            form=form,
-            unseen="overall",
-        )
-        assert set(new[:9]) == {"a", "b"} and new[9] == "a"
-
-
-@pytest.mark.parametrize("size", [1e-300, 1e300])
-def test_the_deviation_of_a_sample_does_not_depend_on_the_size_of_weights(size):
-    weight = np.random.default_rng(1).uniform(0.5, 1.0, 300)
-    one, other = (
-        r2b.debias(Y, sensitive_features=SEX, epsilon=0.01, sample_weight=weight * each)
-        for each in (1.0, size)
-    )
-    np.testing.assert_allclose(other.sampling_deviation, one.sampling_deviation, rtol=1e-9)
-    np.testing.assert_allclose(other.soft_labels, one.soft_labels, atol=1e-9)
-
-
 def test_choices_may_have_columns_of_their_own():
     choices = {
         "sex": {},

@@ -104,12 +104,10 @@ def test_it_is_refused_with_the_facts_and_a_remedy(name):
     message = str(error)
     assert [piece for piece in pieces if piece not in message] == []
     assert message == f"{error.problem} {error.remedy}"
-    assert (
-        error.problem.endswith(".")
-        and error.remedy.endswith(".")
-        and error.remedy[0].isupper()
-        and len(error.remedy) > 15
-    )
+    assert error.problem.endswith(".")
+    assert error.remedy.endswith(".")
+    assert error.remedy[0].isupper()
+    assert len(error.remedy) > 15
     for key, value in kept.items():
         assert np.array_equal(value, handed[key], equal_nan=value.dtype != object)
 

@@ -48,11 +48,9 @@ def test_nothing_is_said_where_nothing_is_doubtful():
 
 def test_one_group():
     found = kinds(sensitive_features={"sex": ["f"] * N})
-    assert (
-        list(found) == ["one group"]
-        and found["one group"].values == ("f",)
-        and found["one group"].column == "sex"
-    )
+    assert list(found) == ["one group"]
+    assert found["one group"].values == ("f",)
+    assert found["one group"].column == "sex"
     assert "nothing to compare" in found["one group"].problem
     assert kinds(sensitive_features={"sex": ["f"] * N}, bound="target", target="population") == {}
 
@@ -74,11 +72,9 @@ def test_groups_of_decimal_numbers(column):
 
 def test_small_groups():
     found = kinds(sensitive_features=few("x", "y"))["small groups"]
-    assert (
-        set(found.values) == {"x", "y"}
-        and "2 groups have fewer than 10 rows" in found.problem
-        and "'sex=x' (3)" in found.problem
-    )
+    assert set(found.values) == {"x", "y"}
+    assert "2 groups have fewer than 10 rows" in found.problem
+    assert "'sex=x' (3)" in found.problem
     assert "small_groups='exclude'" in found.remedy
     assert "small groups" not in kinds(sensitive_features=few("x", rows=10))
     crossed = {"sex": SEX, "race": np.where(np.arange(N) < 5, "a", "b")}
@@ -91,27 +87,21 @@ def test_small_groups():
 @pytest.mark.parametrize("value", ["?", "Unknown", "N/A", " ", "none", "-", "NaN"])
 def test_placeholders(value):
     found = kinds(sensitive_features=few(value, rows=20))
-    assert (
-        found["placeholders"].values == (value,)
-        and found["placeholders"].column == "sex"
-        and repr(value) in found["placeholders"].problem
-    )
+    assert found["placeholders"].values == (value,)
+    assert found["placeholders"].column == "sex"
+    assert repr(value) in found["placeholders"].problem
     within = kinds(control_features={"job": ["clerk", "boss", value, value] * (N // 4)})
     assert within["placeholders"].column == "job"
 
 
 def test_values_that_look_alike():
     found = kinds(sensitive_features=few("M", "m ", rows=20))["look alike"]
-    assert (
-        found.column == "sex"
-        and found.values == ("M", "m", "m ")
-        and "'M' and 'm' and 'm '" in found.problem
-    )
+    assert found.column == "sex"
+    assert found.values == ("M", "m", "m ")
+    assert "'M' and 'm' and 'm '" in found.problem
     labels = kinds(y=np.where(np.arange(N) % 3 == 0, "Yes", Y).tolist())
-    assert (
-        labels["look alike"].values == ("Yes", "yes")
-        and "The label" in labels["look alike"].problem
-    )
+    assert labels["look alike"].values == ("Yes", "yes")
+    assert "The label" in labels["look alike"].problem
 
 
 def test_one_warning_lists_everything_and_keeps_its_facts():
@@ -187,12 +177,10 @@ def test_the_command_line_says_it(capsys, tmp_path, monkeypatch, words):
         )
     assert done.code == quiet.code == 0 and quiet.err == ""
     (note,) = [line for line in done.err.splitlines() if line.startswith("Note:")]
-    assert (
-        "'?'" in note
-        and "--missing" in note
-        and "--small-groups exclude" in note
-        and "DataWarning" not in note
-    )
+    assert "'?'" in note
+    assert "--missing" in note
+    assert "--small-groups exclude" in note
+    assert "DataWarning" not in note
 
 
 # Small groups that are left out.
@@ -246,9 +234,8 @@ def test_small_groups_of_strata_and_families():
         min_group_size=10,
         small_groups="exclude",
     )
-    assert "sex=x | job=rare" in within.families.excluded and not any(
-        "rare" in family.name for family in within.certificate.families
-    )
+    assert "sex=x | job=rare" in within.families.excluded
+    assert not any("rare" in family.name for family in within.certificate.families)
     rare = job == "rare"
     np.testing.assert_array_equal(
         within.soft_labels[rare].argmax(axis=1), (y[rare] == "yes").astype(int)

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import r2b
-from r2b._constraints.epsilon import epsilon_per_class
 from r2b.errors import ParameterError
 from r2b.report import gather, to_markdown
 from r2b.sklearn import LabelDebiaser
@@ -89,7 +88,6 @@ def test_a_target_may_be_missed_by_two():
     ],
 )
 def test_a_mapping_bounds_the_classes_that_it_names(given, wanted):
-    assert epsilon_per_class(given, ["a", "b", "c"]).tolist() == wanted
     fair = r2b.debias(Y, sensitive_features=SEX, epsilon=given)
     assert fair.certificate.epsilon.tolist() == wanted
     assert (fair.certificate.disparity_by_class <= np.array(wanted) + 1e-9).all()
@@ -115,21 +113,3 @@ def test_names_that_are_no_class_are_refused():
         r2b.debias(Y, sensitive_features=SEX, bound="target", target={"a": 0.5, "b": 0.5})
     with pytest.raises(ParameterError, match=r"`epsilon` is -1\.0 for class 'b'"):
         r2b.debias(Y, sensitive_features=SEX, epsilon={"b": -1.0})
-
-
-@pytest.mark.parametrize(
-    "epsilon", [-0.1, np.nan, -np.inf, "fair", None, [0.1, -0.1, 0.1], [0.1, np.nan, 0.0], 1j]
-)
-def test_epsilons_that_are_no_bound_are_refused(epsilon):
-    with pytest.raises(ParameterError) as raised:
-        epsilon_per_class(epsilon, range(3))
-    assert "epsilon" in raised.value.problem and raised.value.remedy.endswith(".")
-
-
-def test_the_error_names_the_class_and_the_shape():
-    with pytest.raises(ParameterError, match=r"`epsilon` is -0\.5 for class 'b'"):
-        epsilon_per_class([0.1, -0.5], ["a", "b"])
-    for wrong in ([0.1, 0.2], [[0.1, 0.2, 0.3]], []):
-        with pytest.raises(ParameterError, match="3 classes") as raised:
-            epsilon_per_class(wrong, range(3))
-        assert raised.value.facts["n_classes"] == 3

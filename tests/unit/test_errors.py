@@ -12,7 +12,7 @@ import pytest
 
 from r2b import errors
 from r2b.cli.options import _OPTIONS
-from r2b.cli.output import _ALIASES, phrase
+from r2b.cli.output import _ALIASES
 from r2b.errors import InputError, MessageWithRemedy, ParameterError, options_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,20 +131,3 @@ def test_an_edge_leaves_out_what_it_has_no_option_for() -> None:
     assert only.render(words, "See help.") == ("Odd.", "See help.")
     ticked = InputError("The column 'a`b' is odd.", remedy="Rename it.")
     assert ticked.render(words, "")[0] == "The column 'a`b' is odd."
-
-
-def test_the_command_line_knows_its_own_options_alone() -> None:
-    import click
-
-    from r2b.cli.commands import group
-
-    command = group.commands["debias"]
-    with click.Context(command, info_name="debias"):
-        assert phrase("min_group_size", 10) == "--min-group-size 10"
-        assert phrase("force", True) == "--force"
-        assert phrase("sensitive_features['age']", None) == "column 'age'"
-        assert (
-            phrase("y", None) == "the label" and phrase("sensitive_features", ...) == "--sensitive"
-        )
-        assert phrase("costs", {"ordinal": [...]}) == "--costs ordinal=..."
-        assert phrase("progress", None) is None

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from r2b.errors import InputError, LengthError, MissingValueError, ParameterError, ShapeError
-from r2b.metrics.explained import explained_of_moments, explained_variation
+from r2b.metrics.explained import explained_variation
 
 CHOICES = ["linear", "spline", [np.sin, np.tanh]]
 
@@ -119,32 +117,6 @@ def test_a_class_without_variance_has_nothing_to_explain():
             ["a", "b", "a", "c"], age, sample_weight=[1, 1, 1, 0], basis="linear"
         ).as_dict()["c"]
         == 0.0
-    )
-
-
-CONTAINERS = {
-    "pandas": lambda v: pd.Series(v, name="age"),
-    "pandas nullable": lambda v: pd.Series(v, name="age").astype("Float64"),
-    "pandas frame": lambda v: pd.DataFrame({"age": v}),
-    "polars": lambda v: pl.Series("age", v),
-    "pyarrow table": lambda v: pa.table({"age": v}),
-    "dictionary": lambda v: {"age": v.tolist()},
-}
-
-
-def test_moments_that_are_already_there_give_the_same():
-    age, classes, _, weight = table(4)
-    found = explained_variation(classes, age, sample_weight=weight)
-    share, one_hot = weight / weight.sum(), np.eye(3)[classes]
-    moments = found.basis.evaluate(age).T @ (share[:, None] * one_hot)
-    np.testing.assert_allclose(
-        explained_of_moments(moments, share @ one_hot), found.by_class, atol=1e-13
-    )
-    np.testing.assert_array_equal(
-        explained_of_moments(np.full((2, 3), 1e-17), np.array([0.0, 1.0, 1.0 + 1e-16])), np.zeros(3)
-    )
-    assert explained_of_moments(np.array([[1e-200]]), np.array([1e-200]))[0] == pytest.approx(
-        1e-200
     )
 
 

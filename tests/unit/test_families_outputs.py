@@ -19,9 +19,7 @@ CASES = {
     "list": {
         "families": [
             "race",
-            r2b.Family(
-                ["sex", "race"], bound="ratio", epsilon={"c0": 0.3, "c1": 0.3, "c2": np.inf}
-            ),
+            r2b.Family(["sex", "race"], bound="ratio", epsilon=[0.3, 0.3, np.inf]),
         ]
     },
     "control": {"families": "marginal", "control": True},
@@ -66,7 +64,7 @@ def test_every_form_has_the_certified_means(name):
 
 @pytest.mark.parametrize("weights", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("soft", [False, True], ids=["class", "soft"])
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ("agreement", "list")])
+@pytest.mark.parametrize("name", CASES)
 def test_a_file_gives_back_the_same_labels(tmp_path, name, soft, weights):
     who, control, fair = fitted(name, soft=soft, weights=weights)
     path = tmp_path / "fair.json"
@@ -83,28 +81,12 @@ def test_a_file_gives_back_the_same_labels(tmp_path, name, soft, weights):
     assert [family.bound for family in again.certificate.families] == [
         family.bound for family in fair.certificate.families
     ]
-    assert (
-        again.families.absent == fair.families.absent
-        and again.families.left_out == fair.families.left_out
-    )
+    assert again.families.absent == fair.families.absent
+    assert again.families.left_out == fair.families.left_out
     assert repr(again) == repr(fair)
     assert str(again).splitlines()[1:6] == str(fair).splitlines()[1:6]
     with pytest.raises(RowsUnavailableError):
         again.round()
-
-
-def test_an_infinite_epsilon_survives_a_file(tmp_path):
-    who, _, fair = fitted("list")
-    fair.save(tmp_path / "fair.json")
-    json.loads(
-        (tmp_path / "fair.json").read_text(),
-        parse_constant=lambda word: pytest.fail(f"{word} is not strict JSON"),
-    )
-    again = r2b.load(tmp_path / "fair.json")
-    assert again.certificate.families[1].epsilon.tolist() == [0.3, 0.3, np.inf]
-    np.testing.assert_array_equal(
-        again.transform(who.given, sensitive_features=who.sensitive), fair.soft_labels
-    )
 
 
 PEOPLE = {"sex": ["f", "f", "m", "m", "m"], "race": ["p", "q", "p", "p", "p"]}

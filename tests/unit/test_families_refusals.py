@@ -238,26 +238,12 @@ def test_targets_that_contradict_on_almost_the_same_rows_are_refused_or_said_to_
 BACKWARDS = ["q", "p"]
 
 
-def test_an_epsilon_with_class_names_goes_by_them():
-    by_name = r2b.debias(Y, sensitive_features=PEOPLE, epsilon={"p": 0.5, "q": 0.1})
-    series = r2b.debias(
-        Y, sensitive_features=PEOPLE, epsilon=pd.Series([0.1, 0.5], index=BACKWARDS)
-    )
-    np.testing.assert_array_equal(series.certificate.epsilon, by_name.certificate.epsilon)
-
-
 def test_a_target_with_class_names_goes_by_them():
     by_name = r2b.debias(Y, sensitive_features=PEOPLE, bound="target", target={"p": 0.3, "q": 0.7})
     series = r2b.debias(
         Y, sensitive_features=PEOPLE, bound="target", target=pd.Series([0.7, 0.3], index=BACKWARDS)
     )
     np.testing.assert_allclose(series.certificate.means, by_name.certificate.means, atol=1e-9)
-
-
-def test_costs_with_class_names_go_by_them():
-    table = pd.DataFrame([[0.0, 1.0], [2.0, 0.0]], index=BACKWARDS, columns=BACKWARDS)
-    fair = r2b.debias(Y, sensitive_features=PEOPLE, costs=table)
-    np.testing.assert_array_equal(fair.costs, [[0.0, 2.0], [1.0, 0.0]])
 
 
 def test_absent_groups_are_listed_and_their_stratum_does_without_them():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from r2b._data import Vocabulary, read
+from r2b._data import Vocabulary
 from r2b._data.arrays import (
     compact_integers,
     encode_text,
@@ -148,24 +148,6 @@ def test_a_vocabulary_survives_json(library, kind):
     for other in PLAIN:
         assert restored.encode(make(other, values), what="y").tolist() == codes
     assert restored.decode(np.array(codes)).tolist() == vocabulary.values[codes].tolist()
-
-
-@pytest.mark.parametrize(
-    "dtype", ["i1", "u2", ">i4", "?", "f2", "f4", ">f8", "U5", "S3", "M8[D]", "M8[ns]", "m8[s]"]
-)
-def test_numpy_dtypes_are_kept(dtype):
-    column = np.array([1, 0, 1]).astype(dtype)
-    codes, vocabulary = encoded(column)
-    assert codes.tolist() == [1, 0, 1]
-    assert vocabulary.values.dtype == column.dtype
-    back = vocabulary.decode(codes)
-    assert back.dtype == column.dtype
-    np.testing.assert_array_equal(back, column)
-    restored = Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json())))
-    # a file holds text no wider than it is
-    stored = np.array(["1", "0"], column.dtype.kind) if column.dtype.kind in "US" else column
-    assert restored.values.dtype == stored.dtype
-    assert restored.encode(column, what="y").tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -358,21 +340,6 @@ def test_unusual_values_are_kept_and_survive_json(library, values):
     )
     restored = Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json(), allow_nan=False)))
     assert restored.encode(make(library, values), what="y").tolist() == codes.tolist()
-
-
-def test_values_are_read_only_and_the_users_array_is_not():
-    column = np.array(["a", "b"])
-    data = read(column, sensitive_features=column)
-    for array in (
-        data.labels.codes,
-        data.cells.codes,
-        data.cells.table,
-        data.cells.names,
-        data.labels.vocabulary.values,
-    ):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = array[1]
-    assert column.flags.writeable
 
 
 INTEGERS = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i2", ">i8", ">u4"]

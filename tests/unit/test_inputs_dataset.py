@@ -1,8 +1,6 @@
 """Labels, groups and weights together, and new rows read with the codes of the fitted ones."""
 
 import json
-import subprocess
-import sys
 from decimal import Decimal
 
 import numpy as np
@@ -11,7 +9,6 @@ import pytest
 from r2b._data import Continuous, ContinuousSettings, Membership, Schema, read
 from r2b._data.cells import read_cells
 from r2b.errors import (
-    FileFormatError,
     InputError,
     LengthError,
     MissingValueError,
@@ -158,15 +155,6 @@ def test_new_probabilities_are_put_in_the_fitted_order(library, again):
         schema.read([[0.5, 0.25, 0.25]], sensitive_features=["f"])
     with pytest.raises(ShapeError, match="were fitted"):
         schema.read(["no"], sensitive_features=["f"])
-
-
-def test_reading_imports_no_frame_library():
-    code = (
-        "import sys, r2b._data, r2b.metrics\n"
-        "r2b._data.read(['a', 'b'], sensitive_features={'s': [0, 1]})\n"
-        "assert not {'pandas', 'polars', 'pyarrow'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 JOB = ["x", "x", "y", "x", "z"]
@@ -389,38 +377,3 @@ def test_cells_may_weigh_nothing_where_no_mean_is_measured():
     schema = read(Y, sensitive_features=SEX).schema
     new = schema.read([0, 1], sensitive_features=["f", "m"], sample_weight=[1, 0])
     assert new.weight.tolist() == [1, 0]
-
-
-def test_a_basis_of_the_users_own_is_not_stored():
-    schema = restored(
-        read(Y, sensitive_features={"age": Continuous(AGE, basis=lambda values: values)}).schema
-    )
-    assert schema.kinds == ("continuous",) and schema.settings == (None,)
-    array = ContinuousSettings("spline", np.array([1, 2]))
-    assert array.to_json() == {"basis": "spline", "knots": [1.0, 2.0]}
-    assert ContinuousSettings("spline", object()).to_json() is None
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"n_control": 2},
-        {"n_control": True},
-        {"n_control": -1},
-        {"kinds": ["categorical"]},
-        {"kinds": ["odd", "odd"]},
-        {"kinds": ["membership", "categorical"]},
-        {"settings": [None]},
-        {"vocabularies": []},
-        {"table": [[2, 0]]},
-    ],
-    ids=str,
-)
-def test_a_damaged_layout_is_refused(damage):
-    whole = read(Y, sensitive_features=SEX, control_features=JOB).schema.to_json()
-    Schema.from_json(whole)
-    with pytest.raises(FileFormatError):
-        Schema.from_json({**whole, **damage})
-    whole["vocabularies"][0]["has_missing"] = "yes"
-    with pytest.raises(FileFormatError, match="has_missing"):
-        Schema.from_json(whole)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from r2b._data import arrays, read
-from r2b._data.merge import class_weights, joint_codes, merge
+from r2b._data.merge import class_weights, merge
 
 
 def tabulated(labels, groups, weight):
@@ -86,30 +86,3 @@ def test_a_collision_of_hashes_merges_nothing_wrong(monkeypatch):
     rows = merge(data)
     assert len(rows.labels) == 100 and np.array_equal(rows.labels, data.labels.matrix)
     assert rows.cell_weight.tolist() == [50, 50]
-
-
-def test_the_matrix_is_not_copied_where_rows_do_not_repeat():
-    y = np.random.default_rng(0).dirichlet(np.ones(3), 500)
-    rows = merge(read(y, sensitive_features=np.arange(500) % 3))
-    assert not rows.distinct and np.shares_memory(rows.labels, y)
-    assert rows.cell_weight.tolist() == [167, 167, 166]
-
-
-def test_many_groups_and_classes_do_not_overflow_the_joint_codes():
-    rng = np.random.default_rng(2)
-    y, groups = rng.integers(0, 300, 5000), rng.integers(0, 300, 5000)
-    data = read(y, sensitive_features=groups)
-    expected = np.zeros((data.n_cells, data.n_classes))
-    np.add.at(expected, (data.cells.codes, data.labels.codes), 1)
-    assert np.array_equal(class_weights(data), expected)
-    joint = joint_codes(data).astype(int)
-    assert np.array_equal(joint // data.n_classes, data.cells.codes) and np.array_equal(
-        joint % data.n_classes, data.labels.codes
-    )
-    assert np.array_equal(joint_codes(data, slice(100, 200)), joint[100:200])
-
-
-def test_cells_without_weight_are_left_out():
-    data = read(["a", "b", "a"], sensitive_features=[0, 0, 1], sample_weight=[1.0, 0.0, 2.0])
-    rows = merge(data)
-    assert rows.weight.tolist() == [1.0, 2.0] and rows.n_classes == 2

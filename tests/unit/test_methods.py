@@ -289,12 +289,3 @@ def test_classes_are_fair_alone_and_less_so_once_rows_are_divided_by_their_sums(
     np.testing.assert_allclose(out, HTO().fit_transform(y, sensitive_features=sex), atol=1e-12)
     hto, other = (each().fit_transform(MATRIX, **KNOWN) for each in (HTO, R2B0))
     assert np.abs(hto - other).max() > 0.1
-
-
-def test_a_soft_row_that_no_class_accepts_gets_the_overall_means():
-    rng = np.random.default_rng(1)
-    soft, groups = rng.dirichlet(np.full(6, 20.0), 300), rng.integers(0, 2, 300)
-    hto = HTO().fit(soft, sensitive_features=groups)
-    hto.thresholds_ = np.ones((2, 6))
-    found = hto.transform(np.full((1, 6), 1 / 6), sensitive_features=[0])
-    np.testing.assert_array_equal(found, hto.rho_[None, :])

@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from r2b._data import read
 from r2b.errors import InputError, ParameterError
 from r2b.metrics import (
     demographic_parity_difference,
     demographic_parity_difference_by_class,
     group_means,
 )
-from r2b.metrics.means import disparity_by_class, disparity_of_means, means_of, overall_mean
 
 both_methods = pytest.mark.parametrize("method", ["between_groups", "to_overall"])
 
@@ -75,25 +73,6 @@ def test_the_results_carry_their_names():
         [0, 2, 5, 0], sensitive_features=["a", "a", "b", "b"]
     )
     assert by_class.as_dict() == {0: 0, 2: 0.5, 5: 0.5}
-
-
-def test_groups_without_rows_do_not_count():
-    schema = read([0, 1, 1], sensitive_features=["a", "b", "c"]).schema
-    means, weights = means_of(schema.read([0, 1, 0], sensitive_features=["a", "c", "c"]))
-    assert weights.tolist() == [1, 0, 2]
-    assert np.isnan(means[1]).all()
-    assert disparity_of_means(means, weights) == 0.5
-    assert overall_mean(means, weights) == pytest.approx([2 / 3, 1 / 3])
-    assert disparity_by_class(means, weights, "to_overall") == pytest.approx([1 / 3, 1 / 3])
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_frames(library):
-    _, groups, weight, rows = table(6)
-    module = pytest.importorskip(library)
-    frame = module.DataFrame({f"class {k}": rows[:, k] for k in range(4)})
-    found = measure(frame, module.Series(groups), module.Series(weight))
-    assert found == pytest.approx(measure(rows, groups, weight), abs=1e-14)
 
 
 def test_a_method_that_is_not_known_is_refused():

@@ -8,9 +8,6 @@ import pytest
 from families_qp import Rule, Table, closest, fewest, indicators, least_violation, people, violation
 
 import r2b
-from r2b._audit.tradeoff import task_of
-from r2b._constraints.bounds import RangeBound, RatioBound
-from r2b._constraints.parity import Parity, surely_feasible, without_implied
 from r2b.errors import FileFormatError, ParameterError
 
 BOUNDS = ["range", "to_overall", "ratio", "target"]
@@ -25,15 +22,6 @@ def drawn(rng, n_groups, n_classes, size):
 def sexes(seed=0, size=0.05, **kinds):
     who = people(seed, decades=0.0, classes=3, **kinds)
     return who, drawn(np.random.default_rng(seed), 2, 3, size)
-
-
-def test_a_free_class_stays_free_whatever_is_added_to_it():
-    offsets = np.array([[-0.9, 0.9, 0.0], [0.0, 0.0, 0.0]])
-    means = np.array([[0.2, 0.3, 0.5], [0.1, 0.6, 0.3]])
-    for bound in (RangeBound(np.array([np.inf, 0.0, 0.0])), RatioBound(np.array([1.0, 0.0, 0.0]))):
-        parity = Parity.of_groups(bound, np.ones(2), offsets=offsets)
-        assert parity.members[0].violation(means, np.ones(2))[0] == 0
-        np.testing.assert_array_equal(parity.project(means).means[:, 0], means[:, 0])
 
 
 # --- the optimum ---
@@ -124,24 +112,6 @@ def test_offsets_that_no_labels_can_meet_are_proven_infeasible():
         r2b.debias(y, sensitive_features=sex, offsets=[[0.9, -0.9], [0.0, 0.0]]).status
         is r2b.Status.SOLVED
     )
-
-
-def test_a_family_with_offsets_is_neither_simple_nor_implied_nor_surely_feasible():
-    who, _ = sexes(4)
-    task = task_of(
-        who.given,
-        {
-            "sensitive_features": who.sensitive,
-            "families": "both",
-            "offsets": {"sex": [[0.01, -0.01, 0], [0, 0, 0]]},
-        },
-    )
-    assert len(without_implied(task.parity).parity.members) == 2  # race is implied, sex is not
-    assert not surely_feasible(task.parity)
-    alone = task_of(
-        who.given, {"sensitive_features": who.sex, "offsets": [[0.01, -0.01, 0], [0, 0, 0]]}
-    ).parity
-    assert not alone.simple
 
 
 # --- how they are written ---

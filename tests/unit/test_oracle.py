@@ -270,13 +270,6 @@ def test_passes_over_parts_say_what_a_pass_over_all_rows_says(kernel, design, la
     close(weight, plain.b.T @ plain.w)
 
 
-def test_a_merge_keeps_the_worst_row_and_changes_neither_result():
-    one, other = [[np.full((2, 2), v), np.full(5, v), np.array([v])] for v in (1.0, 3.0)]
-    merged = Pass("evidence", (2, 2)).merge(one, other)
-    assert merged[0].max() == 4.0 and merged[1].max() == 4.0 and merged[2].tolist() == [3.0]
-    assert one[0].max() == 1.0 and other[2].tolist() == [3.0]
-
-
 # --- the oracle ---
 
 

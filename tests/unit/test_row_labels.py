@@ -193,7 +193,8 @@ def test_the_remedy_fits_what_was_found():
         match=r"different order; at row 0 they are 0 and 59.*sensitive_features\.loc\[y\.index\]",
     ) as caught:
         r2b.debias(Y, sensitive_features=reordered(SEX))
-    assert caught.value.facts["row_labels"] == (0, 59) and caught.value.facts["arguments"] == (
+    assert caught.value.facts["row_labels"] == (0, 59)
+    assert caught.value.facts["arguments"] == (
         "y",
         "sensitive_features",
     )

@@ -165,11 +165,9 @@ def test_pandas_series_keep_index_name_and_category():
     groups = pandas.Series(["f", "f", "f", "m", "m", "m"], index=y.index)
     fair = r2b.debias(y, sensitive_features=groups)
     for leaving in (fair.round(), fair.sample()):
-        assert (
-            isinstance(leaving, pandas.Series)
-            and leaving.dtype == y.dtype
-            and leaving.name == "approved"
-        )
+        assert isinstance(leaving, pandas.Series)
+        assert leaving.dtype == y.dtype
+        assert leaving.name == "approved"
         assert leaving.index.equals(y.index)
     assert fair.classes.tolist() == ["no", "yes"] and fair.groups.tolist() == ["f", "m"]
 
@@ -200,11 +198,9 @@ def test_features_of_any_kind_go_along():
     X = np.random.default_rng(0).normal(size=(400, 3))
     assert np.array_equal(fair.expand(X)[0], X[index])
     frame = fair.expand(pandas.DataFrame(X, columns=list("abc")))[0]
-    assert (
-        isinstance(frame, pandas.DataFrame)
-        and list(frame.columns) == list("abc")
-        and np.array_equal(frame.to_numpy(), X[index])
-    )
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame.columns) == list("abc")
+    assert np.array_equal(frame.to_numpy(), X[index])
     frame = fair.expand(polars.DataFrame(X, schema=list("abc")))[0]
     assert isinstance(frame, polars.DataFrame) and np.array_equal(frame.to_numpy(), X[index])
     assert fair.expand(X.tolist())[0] == [X.tolist()[i] for i in index]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,6 @@ import r2b
 from r2b._audit.tradeoff import task_of
 from r2b._constraints.bounds import MomentBound, OverallBound, RangeBound, RatioBound, TargetBound
 from r2b._constraints.parity import Member, Parity, proves_infeasible, surely_feasible
-from r2b._data.compute import in_order, parts_of, workers
 from r2b._solve.certificate import PROVEN
 from r2b._solve.solvers import Limits, Outcome, Stage, Status, final_status, run
 
@@ -195,31 +193,6 @@ def test_the_next_stage_begins_at_the_best_prices(final):
     stages = [Stage(_Wanderer(), -1.0, 7, final=final), Stage(Watched(), -1.0, 0)]
     outcome = run(stages, np.zeros((1, 1)), Limits())
     assert begun == [3.0] and float(outcome.prices[0, 0]) == 3.0
-
-
-def _started(call):
-    """How many threads a call starts."""
-    count, start = [], threading.Thread.start
-
-    def counted(self):
-        count.append(self)
-        start(self)
-
-    threading.Thread.start = counted
-    try:
-        call()
-    finally:
-        threading.Thread.start = start
-    return len(count)
-
-
-def test_workers_are_started_once_and_results_stay_in_order():
-    def passes():
-        with workers(2):
-            for _ in range(20):
-                assert list(in_order(lambda part: part.start, parts_of(10, 1))) == list(range(10))
-
-    assert _started(passes) <= 2
 
 
 @pytest.mark.parametrize(("seed", "budget"), [(1, 0.24), (24, 0.25)])

@@ -163,12 +163,6 @@ def test_a_tag_that_no_row_has_is_named_and_stays():
     assert not fair.soft_labels[:, 3].any() and fair.status.ok
 
 
-def test_a_matrix_of_tags_without_the_word_is_pointed_to_it():
-    tags, group = people()
-    with pytest.raises(r2b.errors.ProbabilityError, match="multilabel=True"):
-        r2b.debias(tags, sensitive_features=group)
-
-
 def test_measures_audit_and_frontier_agree_with_the_certificate():
     tags, group = people()
     fair = r2b.debias(tags, multilabel=True, sensitive_features=group)
