@@ -73,7 +73,7 @@ class Member:
             return sides
         level = weight @ self.added / weight.sum() if self.bound.level == "mean" else 0.0
         less = np.where(sides.bounded, self.added - level, 0.0)
-        return replace(sides, low=sides.low - less, high=sides.high - less)
+        return sides._replace(low=sides.low - less, high=sides.high - less)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,6 @@ class Parity:
             and self.outcomes is None
             and not others
             and isinstance(member.bound, RangeBound)
-            and member.bound.epsilon.ndim == 1
             and member.offsets is None
         )
 
@@ -158,8 +157,7 @@ class Parity:
     def sides(self) -> Sides:
         """The two inequalities of every entry, on means without offsets."""
         parts = [member.sides(self.share[member.groups]) for member in self.members]
-        names = ("low", "high", "low_slope", "high_slope", "bounded")
-        return Sides(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return Sides(*map(np.concatenate, zip(*parts, strict=True)))
 
     @cached_property
     def matrix(self) -> Floats:
@@ -237,9 +235,8 @@ class Parity:
         parts = [
             m.bound.project(means[m.groups] + m.added, self.share[m.groups]) for m in self.members
         ]
-        names = ("means", "clipped", "slope")
-        found = Projected(*(np.concatenate([getattr(each, n) for each in parts]) for n in names))
-        return found if self.offsets is None else replace(found, means=found.means - self.offsets)
+        found = Projected(*map(np.concatenate, zip(*parts, strict=True)))
+        return found if self.offsets is None else found._replace(means=found.means - self.offsets)
 
     def settle(self, prices: Floats) -> Floats:
         """Return the closest prices at which the support function is finite."""
@@ -461,7 +458,9 @@ def _implied(parity: Parity, member: Member, other: Member) -> Places | None:
     # the offset of a union need not be the average of those of its parts
     if member.offsets is not None or other.offsets is not None:
         return None
-    if not (other.bound.compares_groups and member.bound.implied_by(other.bound)):
+    if not all(each.bound.compares_groups for each in (member, other)):
+        return None
+    if not member.bound.implied_by(other.bound):
         return None
     coarse, fine = parity.matrix[:, member.groups], parity.matrix[:, other.groups]
     if not all(np.isin(design, (0.0, 1.0)).all() for design in (coarse, fine)):

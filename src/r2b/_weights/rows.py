@@ -45,8 +45,7 @@ class WithTotal(Bound):
     @classmethod
     def around(cls, inner: Bound) -> WithTotal:
         """Return it for a bound on shares."""
-        none = np.zeros((*inner.epsilon.shape[:-1], 1))
-        return cls(np.concatenate([inner.epsilon, none], axis=-1), inner)
+        return cls(np.append(inner.epsilon, 0.0), inner)
 
     def __post_init__(self) -> None:
         for name in ("name", "level", "lowest_level"):
@@ -56,8 +55,7 @@ class WithTotal(Bound):
         """Return those of the shares, and 1 on both sides of the total."""
         shares, one = self.inner.sides(n_groups), np.ones((n_groups, 1))
         total = Sides(one, one, 0.0 * one, 0.0 * one, one > 0)
-        names = ("low", "high", "low_slope", "high_slope", "bounded")
-        return Sides(*(np.hstack([getattr(shares, n), getattr(total, n)]) for n in names))
+        return Sides(*map(np.hstack, zip(shares, total, strict=True)))
 
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return the disparities of the shares, and how far a total is off."""
@@ -70,15 +68,12 @@ class WithTotal(Bound):
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Project the shares; totals become 1."""
         shares, one = self.inner.project(means[:, :-1], weight), np.ones((len(means), 1))
-        return Projected(
-            np.hstack([shares.means, one]),
-            np.hstack([shares.clipped, one > 0]),
-            np.hstack([shares.slope, 0.0 * one]),
-        )
+        totals = Projected(one, one > 0, 0.0 * one)
+        return Projected(*map(np.hstack, zip(shares, totals, strict=True)))
 
     def derivative(self, at: Projected, weight: Floats) -> Floats:
         """Return that of the shares; totals do not move."""
-        shares = Projected(at.means[:, :-1], at.clipped[:, :-1], at.slope[:, :-1])
+        shares = Projected(*(part[:, :-1] for part in at))
         return np.pad(self.inner.derivative(shares, weight), ((0, 1), (0, 0), (0, 0)))
 
     def settle(self, prices: Floats, weight: Floats) -> Floats:

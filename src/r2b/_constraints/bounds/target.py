@@ -63,14 +63,9 @@ class TargetBound(Bound):
         """Return twice the largest distance from the target."""
         return np.asarray(2.0 * np.abs(means - self.target).max(axis=0))
 
-    @property
-    def spread(self) -> Floats | None:
-        """Two groups may be off to either side."""
-        return self.epsilon if self.epsilon.ndim == 1 else None
-
     def implied_by(self, other: Bound) -> bool:
         """Return whether averages of means within another bound are within this one."""
-        if not isinstance(other, TargetBound) or self.epsilon.ndim + other.epsilon.ndim > 2:
+        if not isinstance(other, TargetBound):
             return False
         apart = np.abs(other.target - self.target) + 0.5 * other.epsilon
         return bool((apart <= 0.5 * self.epsilon + SAME).all())
@@ -97,9 +92,9 @@ class TargetBound(Bound):
     @classmethod
     def from_json(cls, stored: Mapping[str, Any], n_groups: int) -> Self:
         """Restore a bound from :meth:`to_json`."""
-        epsilon = stored_epsilon(stored, n_groups)
+        epsilon = stored_epsilon(stored)
         target = np.array(stored["target"], dtype=np.float64)
-        if target.shape != epsilon.shape[-1:] or not np.isfinite(target).all():
+        if target.shape != epsilon.shape or not np.isfinite(target).all():
             raise ValueError(f"target is {stored['target']!r}")
         return cls(epsilon, target)
 

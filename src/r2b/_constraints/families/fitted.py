@@ -396,7 +396,7 @@ def _member_from_json(stored: dict[str, Any], groups: slice) -> Member:
     offsets = None
     if "offsets" in kept:
         offsets = np.array(kept["offsets"], dtype=np.float64)
-        if offsets.shape != (n_groups, bound.epsilon.shape[-1]) or not np.isfinite(offsets).all():
+        if offsets.shape != (n_groups, len(bound.epsilon)) or not np.isfinite(offsets).all():
             raise ValueError(f"offsets are {kept['offsets']!r}")
     return Member(str(stored["name"]), groups, bound, offsets)
 
