@@ -14,6 +14,7 @@ has the shape (n_groups, n_outcomes).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -74,6 +75,15 @@ class Member:
         level = weight @ self.added / weight.sum() if self.bound.level == "mean" else 0.0
         less = np.where(sides.bounded, self.added - level, 0.0)
         return sides._replace(low=sides.low - less, high=sides.high - less)
+
+
+def side_by_side(members: Sequence[Member]) -> tuple[Member, ...]:
+    """Return the families with their groups numbered from the first family to the last."""
+    ends = np.cumsum([member.n_groups for member in members]).tolist()
+    return tuple(
+        replace(m, groups=slice(end - m.n_groups, end))
+        for m, end in zip(members, ends, strict=True)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -439,13 +449,9 @@ def without_implied(parity: Parity) -> Slim:
         places = places[cells]
         offsets = None if kept[0].offsets is None else kept[0].offsets[cells]
         kept = [replace(kept[0], bound=kept[0].bound.reordered(cells), offsets=offsets)]
-    ends = np.cumsum([member.n_groups for member in kept]).tolist()
-    members = tuple(
-        replace(m, groups=slice(end - m.n_groups, end)) for m, end in zip(kept, ends, strict=True)
-    )
     slim = replace(
         parity,
-        members=members,
+        members=side_by_side(kept),
         names=parity.names[places],
         share=parity.share[places],
         design=None if whole else design,

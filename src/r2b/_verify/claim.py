@@ -80,7 +80,7 @@ def claim_of(
             compared.add(of)
         if isinstance(how, Crossings):
             values = defaultdict[int, list[str]](list)
-            for key, group in how.place.items():
+            for key, group in how.place:
                 values[group].append(", ".join(map(fair.schema.value_name, how.columns, key)))
             several_of = {k: each for k, each in values.items() if k >= 0 and len(each) > 1}
             merged |= {str(names[k]): each for k, each in several_of.items()}

@@ -284,7 +284,7 @@ def _names_of(families: Families, place: int, schema: Schema) -> list[list[Any]]
     member, counting = families.members[place], families.counting[place]
     names: list[list[Any]] = [[str(name)] for name in families.names[member.groups]]
     if isinstance(counting, Crossings):
-        for codes, group in counting.place.items():
+        for codes, group in counting.place:
             values = tuple(map(schema.value_name, counting.columns, codes))
             if group >= 0:
                 names[group] += [values, *values[: len(values) == 1]]

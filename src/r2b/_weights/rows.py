@@ -53,9 +53,9 @@ class WithTotal(Bound):
 
     def sides(self, n_groups: int) -> Sides:
         """Return those of the shares, and 1 on both sides of the total."""
-        shares, one = self.inner.sides(n_groups), np.ones((n_groups, 1))
-        total = Sides(one, one, 0.0 * one, 0.0 * one, one > 0)
-        return Sides(*map(np.hstack, zip(shares, total, strict=True)))
+        one = np.ones((n_groups, 1))
+        parts = [self.inner.sides(n_groups), Sides(one, one, 0.0 * one, 0.0 * one, one > 0)]
+        return Sides(*map(np.hstack, zip(*parts, strict=True)))
 
     def measure(self, means: Floats, weight: Floats) -> Floats:
         """Return the disparities of the shares, and how far a total is off."""
@@ -67,13 +67,13 @@ class WithTotal(Bound):
 
     def project(self, means: Floats, weight: Floats) -> Projected:
         """Project the shares; totals become 1."""
-        shares, one = self.inner.project(means[:, :-1], weight), np.ones((len(means), 1))
-        totals = Projected(one, one > 0, 0.0 * one)
-        return Projected(*map(np.hstack, zip(shares, totals, strict=True)))
+        one = np.ones((len(means), 1))
+        parts = [self.inner.project(means[:, :-1], weight), Projected(one, one > 0, 0.0 * one)]
+        return Projected(*map(np.hstack, zip(*parts, strict=True)))
 
     def derivative(self, at: Projected, weight: Floats) -> Floats:
         """Return that of the shares; totals do not move."""
-        shares = Projected(*(part[:, :-1] for part in at))
+        shares = Projected(at.means[:, :-1], at.clipped[:, :-1], at.slope[:, :-1])
         return np.pad(self.inner.derivative(shares, weight), ((0, 1), (0, 0), (0, 0)))
 
     def settle(self, prices: Floats, weight: Floats) -> Floats:

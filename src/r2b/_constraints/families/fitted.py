@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 
 from r2b._constraints.bounds import BOUNDS
-from r2b._constraints.parity import Member
+from r2b._constraints.parity import Member, side_by_side
 from r2b._data.arrays import Array, Flags, Floats, Whole, cross
 from r2b._data.basis import Basis
 from r2b._data.cells import WHAT, Cells, Layout
 from r2b._data.compute import one_blas_thread
 from r2b._data.mixtures import Mixtures
 from r2b._data.outcomes import Outcomes
+from r2b._data.values import json_value
 from r2b.errors import UnseenError
 
 Key = tuple[int, ...]
@@ -51,15 +52,16 @@ class Stratum:
 
     def of(self, cells: Layout) -> Flags:
         """Return which cells belong to it."""
-        if not self.columns:
-            return np.ones(cells.n_cells, dtype=bool)
-        return np.asarray(
-            (cells.table[:, list(self.columns)] == np.array(self.codes, dtype=np.int64)).all(axis=1)
-        )
+        return np.asarray((cells.table[:, list(self.columns)] == self.codes).all(axis=1))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
         return {"control_columns": list(self.columns), "control_codes": list(self.codes)}
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Stratum:
+        """Restore a stratum from :meth:`to_json`."""
+        return cls(_key(stored["control_columns"]), _key(stored["control_codes"]))
 
 
 def crossings_of(cells: Layout, columns: Key) -> tuple[Array, list[Key]]:
@@ -82,15 +84,19 @@ class Counting(ABC):
         The cells that it looks at.
     """
 
+    kind: ClassVar[str]
     stratum: Stratum
 
     @abstractmethod
     def design(self, cells: Layout) -> Floats:
         """Return the part of each cell in each group, of shape (n_cells, n_groups)."""
 
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)[1:]}
+        if isinstance(own.get("basis"), Basis):
+            own["basis"] = own["basis"].to_json()
+        return {"kind": self.kind, **json_value(own), **self.stratum.to_json()}
 
     def shifts(self, cells: Layout, prices: Floats) -> Floats:
         """Add up the prices of the family's groups for each cell."""
@@ -115,13 +121,14 @@ class Crossings(Counting):
     ----------
     columns : tuple of int
         Places of the columns in the table of cells.
-    place : dict
-        Codes of the columns to the number of the group; -1 for rows left out.
+    place : tuple of (tuple of int, int)
+        Codes of the columns, and the number of the group; -1 for rows left out.
     n_groups : int
     """
 
+    kind = "crossings"
     columns: Key
-    place: dict[Key, int]
+    place: tuple[tuple[Key, int], ...]
     n_groups: int
 
     def design(self, cells: Layout) -> Floats:
@@ -152,25 +159,13 @@ class Crossings(Counting):
             A cell is of a crossing that was not fitted.
         """
         codes, keys = crossings_of(cells, self.columns)
-        found = np.array([self.place.get(key, -2) for key in keys], dtype=np.int64)
+        place = dict(self.place)
+        found = np.array([place.get(key, -2) for key in keys], dtype=np.int64)
         places = np.where(self.stratum.of(cells), found[codes], -1)
         unseen = places == -2
         if unseen.any():
             _refuse_unseen(cells, unseen)
         return places
-
-    # Stores such as skops write dictionaries with text as keys alone.
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "place": list(self.place.items())}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, place=dict(state["place"]))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        place = [[list(key), group] for key, group in self.place.items()]
-        own = {"columns": list(self.columns), "place": place, "n_groups": self.n_groups}
-        return {"kind": "crossings", **own, **self.stratum.to_json()}
 
 
 def _refuse_unseen(cells: Layout, unseen: Flags) -> None:
@@ -196,6 +191,7 @@ class Mixture(Counting):
     column : int
     """
 
+    kind = "mixture"
     column: int
 
     def counted(self, cells: Layout) -> Flags:
@@ -214,10 +210,6 @@ class Mixture(Counting):
         inside = self.stratum.of(cells)
         return np.asarray(matrix if inside.all() else matrix * inside[:, None], dtype=np.float64)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return {"kind": "mixture", "column": self.column, **self.stratum.to_json()}
-
 
 @dataclass(frozen=True, eq=False)
 class Moments(Counting):
@@ -229,6 +221,7 @@ class Moments(Counting):
     basis : Basis
     """
 
+    kind = "moments"
     column: int
     basis: Basis
 
@@ -247,11 +240,6 @@ class Moments(Counting):
         return self.stratum.of(cells) & (
             cells.table[:, self.column] < len(cells.vocabularies[self.column].values)
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        own = {"column": self.column, "basis": self.basis.to_json()}
-        return {"kind": "moments", **own, **self.stratum.to_json()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,23 +348,19 @@ class Families:
     @classmethod
     def from_json(cls, stored: dict[str, Any], cells: Layout) -> Families:
         """Restore families from :meth:`to_json`."""
-        sizes = [int(family["n_groups"]) for family in stored["families"]]
-        ends = np.cumsum(sizes).tolist()
-        members = tuple(
-            _member_from_json(family, slice(end - size, end))
-            for family, size, end in zip(stored["families"], sizes, ends, strict=True)
-        )
+        members = side_by_side([_member_from_json(family) for family in stored["families"]])
         share, own = np.array(stored["share"], dtype=np.float64), cells.names
         if stored["names"] is not None:
             own = np.array([str(name) for name in stored["names"]], dtype=np.str_)
-        if share.shape != (ends[-1],) or own.shape != share.shape or not np.isfinite(share).all():
-            raise ValueError(f"{ends[-1]} groups, but {share.shape} shares and {own.shape} names")
+        n_groups = members[-1].groups.stop
+        if share.shape != (n_groups,) or own.shape != share.shape or not np.isfinite(share).all():
+            raise ValueError(f"{n_groups} groups, but {share.shape} shares and {own.shape} names")
         return cls(
             members,
             tuple(_counting_from_json(family) for family in stored["families"]),
             own,
             share,
-            tuple(_stratum_from_json(stratum) for stratum in stored["strata"]),
+            tuple(Stratum.from_json(stratum) for stratum in stored["strata"]),
             tuple(Absent(*(str(part) for part in each)) for each in stored["absent"]),
             float(stored["left_out"]),
             by_cell=stored["names"] is None,
@@ -390,31 +374,27 @@ def _bound_to_json(member: Member) -> dict[str, Any]:
     return stored if member.offsets is None else stored | {"offsets": member.offsets.tolist()}
 
 
-def _member_from_json(stored: dict[str, Any], groups: slice) -> Member:
-    n_groups, kept = groups.stop - groups.start, stored["bound"]
+def _member_from_json(stored: dict[str, Any]) -> Member:
+    n_groups, kept = int(stored["n_groups"]), stored["bound"]
     bound = BOUNDS[kept["kind"]].from_json(kept, n_groups)
     offsets = None
     if "offsets" in kept:
         offsets = np.array(kept["offsets"], dtype=np.float64)
         if offsets.shape != (n_groups, len(bound.epsilon)) or not np.isfinite(offsets).all():
             raise ValueError(f"offsets are {kept['offsets']!r}")
-    return Member(str(stored["name"]), groups, bound, offsets)
+    return Member(str(stored["name"]), slice(0, n_groups), bound, offsets)
 
 
 def _counting_from_json(stored: dict[str, Any]) -> Counting:
-    stratum = _stratum_from_json(stored)
-    if stored["kind"] == "crossings":
-        place = {_key(key): int(group) for key, group in stored["place"]}
+    stratum, kind = Stratum.from_json(stored), stored["kind"]
+    if kind == Crossings.kind:
+        place = tuple((_key(key), int(group)) for key, group in stored["place"])
         return Crossings(stratum, _key(stored["columns"]), place, int(stored["n_groups"]))
-    if stored["kind"] == "mixture":
+    if kind == Mixture.kind:
         return Mixture(stratum, int(stored["column"]))
-    if stored["kind"] == "moments":
+    if kind == Moments.kind:
         return Moments(stratum, int(stored["column"]), Basis.from_json(stored["basis"]))
-    raise ValueError(f"a family of kind {stored['kind']!r}")
-
-
-def _stratum_from_json(stored: dict[str, Any]) -> Stratum:
-    return Stratum(_key(stored["control_columns"]), _key(stored["control_codes"]))
+    raise ValueError(f"a family of kind {kind!r}")
 
 
 def _key(stored: Any) -> Key:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,13 @@ from r2b._constraints.families.fitted import (
 )
 from r2b._constraints.families.offsets import by_family, read_offsets
 from r2b._constraints.families.request import Family, Request, families_of
-from r2b._constraints.parity import Member, Parity, common_limits, some_shares
+from r2b._constraints.parity import (
+    Member,
+    Parity,
+    common_limits,
+    side_by_side,
+    some_shares,
+)
 from r2b._data.arrays import SUM_ROUNDING, Floats, frozen
 from r2b._data.attributes import CATEGORICAL, CONTINUOUS, MEMBERSHIP
 from r2b._data.basis import fit_basis
@@ -43,28 +49,23 @@ class _Built:
     """One family of one stratum; without a design its groups are the cells."""
 
     family: Family
-    name: str
+    member: Member  # as if it were alone and without offsets
     counting: Counting
     names: list[Any]
     share: Floats
-    bound: Bound
     design: Floats | None
 
-    @property
-    def as_member(self) -> Member:
-        """The family alone, without offsets."""
-        return Member(self.name, slice(0, len(self.names)), self.bound)
 
-
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Builder:
-    """What all families of a table share while they are built."""
+    """What the families of a stratum share while they are built."""
 
     request: Request
     cells: Cells
     cell_share: Floats
     labels: Floats | Rows
     outcomes: Outcomes | None
+    stratum: Stratum
     absent: list[Absent] = field(default_factory=list)
     excluded: list[str] = field(default_factory=list)
 
@@ -72,6 +73,11 @@ class _Builder:
     def compared(self) -> Any:
         """Names of the outcomes, or of the classes where every class is compared."""
         return self.request.names if self.outcomes is None else self.outcomes.names
+
+    @property
+    def matrix(self) -> Floats | None:
+        """The outcomes as a matrix; None where every class is compared."""
+        return None if self.outcomes is None else self.outcomes.matrix
 
     def shares(self, means: Floats) -> Floats:
         """Return the shares of outcomes from means of labels."""
@@ -111,22 +117,30 @@ class _Builder:
         values = map(self.cells.value_name, columns, codes)
         return ", ".join(f"{n}={v}" if n else v for n, v in zip(names, values, strict=True))
 
-    def build(self, family: Family, stratum: Stratum, *, whole: bool) -> _Built | None:
-        """Settle one family in one stratum; return None where it has nothing to compare.
+    @property
+    def where(self) -> str:
+        """The name of the stratum."""
+        return self.name_of(self.stratum.columns, self.stratum.codes)
+
+    def here(self, name: str) -> str:
+        """Return a name of all rows as that of rows in the stratum."""
+        return f"{name} | {self.where}" if self.stratum.columns else name
+
+    def build(self, family: Family, *, whole: bool) -> _Built | None:
+        """Settle one family; return None where it has nothing to compare.
 
         The groups of a ``whole`` family are the cells, too many for a design perhaps.
         """
-        cells, n_cells = self.cells, self.cells.n_cells
-        columns = tuple(cells.columns.index(name) for name in family.names)
-        where = f" | {self.name_of(stratum.columns, stratum.codes)}" if stratum.columns else ""
-        name, kind = _named(family) + where, cells.kinds[columns[0]]
+        cells, name = self.cells, self.here(_named(family))
+        columns = tuple(cells.columns.index(each) for each in family.names)
         of_kind = {CONTINUOUS: self._moments, MEMBERSHIP: self._mixture}
+        kind = cells.kinds[columns[0]]
         find = self._cells if whole else of_kind.get(kind, self._crossings)
-        found = find(family, columns, stratum, name)
+        found = find(family, columns)
         if found is None:
             return None
         counting, groups = found
-        names = [f"{each}{where}" for each in groups] if where else groups
+        names = list(map(self.here, groups)) if self.stratum.columns else groups
         design = None if whole else counting.design(cells)
         share = self.cell_share if design is None else self.cell_share @ design
         kind_of_bound: type[Bound] = BOUNDS[str(family.bound)]
@@ -135,7 +149,7 @@ class _Builder:
             weight = self.cell_share[counting.counted(cells)].sum()
             share, kind_of_bound = np.full(len(names), float(weight)), MomentBound
         else:
-            parts = np.arange(n_cells) if design is None else design
+            parts = np.arange(cells.n_cells) if design is None else design
             refuse_weightless_groups(cells, parts, share, names)
         assert family.epsilon is not None
         asked = Asked(
@@ -145,13 +159,14 @@ class _Builder:
             name,
             groups,
             family.names,
-            lambda: self.mean(np.ones(n_cells) if design is None else design.sum(axis=1)),
+            lambda: self.mean(np.ones(len(share)) if design is None else design.sum(axis=1)),
             lambda: self.means(design),
             add_up=self.outcomes is None,
         )
-        return _Built(family, name, counting, names, share, kind_of_bound.of(asked), design)
+        member = Member(name, slice(0, len(names)), kind_of_bound.of(asked))
+        return _Built(family, member, counting, names, share, design)
 
-    def _moments(self, family: Family, columns: Key, stratum: Stratum, name: str) -> _Groups | None:
+    def _moments(self, family: Family, columns: Key) -> _Groups | None:
         """Find the moments of a continuous attribute, which are bounded whatever is asked."""
         (column,), (attribute,) = columns, family.names
         if not BOUNDS[str(family.bound)].of_moments:
@@ -163,11 +178,11 @@ class _Builder:
             raise ParameterError(problem, remedy=remedy, family=attribute, bound=family.bound)
         codes = self.cells.table[:, column]
         values = np.asarray(self.cells.vocabularies[column].values, np.float64)
-        inside = stratum.of(self.cells) & (codes < len(values))
+        inside = self.stratum.of(self.cells) & (codes < len(values))
         weight = np.bincount(codes[inside], self.cell_share[inside], minlength=len(values))
         there = weight > 0
-        if stratum.columns and there.sum() < 2:
-            self._note_absent(family, stratum, ["a second value"])
+        if self.stratum.columns and there.sum() < 2:
+            self._note_absent(family, ["a second value"])
             return None
         settings = self.cells.settings[column]
         assert settings is not None
@@ -175,16 +190,16 @@ class _Builder:
         try:
             basis = fit_basis(values[there], weight[there], **options)
         except R2BError as error:
-            if not stratum.columns:
+            if not self.stratum.columns:
                 raise
-            where = self.name_of(stratum.columns, stratum.codes)
-            raise error.changed(problem=f"In the stratum {where!r}: {error.problem}") from error
-        return Moments(stratum, column, basis), list(basis.names)
+            problem = f"In the stratum {self.where!r}: {error.problem}"
+            raise error.changed(problem=problem) from error
+        return Moments(self.stratum, column, basis), list(basis.names)
 
-    def _mixture(self, family: Family, columns: Key, stratum: Stratum, name: str) -> _Groups:
+    def _mixture(self, family: Family, columns: Key) -> _Groups:
         """Find the groups of uncertain memberships, refusing small ones."""
         (column,), (attribute,) = columns, family.names
-        mixtures, counting = self.cells.vocabularies[column], Mixture(stratum, column)
+        mixtures, counting = self.cells.vocabularies[column], Mixture(self.stratum, column)
         assert isinstance(mixtures, Mixtures)
         names = [f"{attribute}={g}" if attribute else f"{g}" for g in mixtures.groups]
         rows = dict(zip(names, self.cells.counts @ counting.design(self.cells), strict=True))
@@ -194,20 +209,18 @@ class _Builder:
                 "Lower `min_group_size`, or add up the probabilities of small groups: uncertain "
                 "groups are not merged or left out."
             )
-            raise self._too_small(name, small, remedy)
+            raise self._too_small(family, small, remedy)
         return counting, names
 
-    def _cells(self, family: Family, columns: Key, stratum: Stratum, name: str) -> _Groups:
+    def _cells(self, family: Family, columns: Key) -> _Groups:
         """Take the cells as groups."""
-        place = {tuple(row): cell for cell, row in enumerate(self.cells.table.tolist())}
-        return Crossings(stratum, columns, place, len(place)), self.cells.names.tolist()
+        place = tuple((tuple(row), cell) for cell, row in enumerate(self.cells.table.tolist()))
+        return Crossings(self.stratum, columns, place, len(place)), self.cells.names.tolist()
 
-    def _crossings(
-        self, family: Family, columns: Key, stratum: Stratum, name: str
-    ) -> _Groups | None:
+    def _crossings(self, family: Family, columns: Key) -> _Groups | None:
         """Find the groups of a family; none where nothing is compared."""
         codes, crossings = crossings_of(self.cells, columns)
-        inside = stratum.of(self.cells)
+        inside = self.stratum.of(self.cells)
         rows = np.bincount(codes, self.cells.counts * inside, len(crossings)).tolist()
         here = set(np.unique(codes[inside]).tolist())
         names = {
@@ -217,46 +230,47 @@ class _Builder:
         }
         counted = [k for k in names if k in here]
         fewest = 1
-        if stratum.columns:
+        if self.stratum.columns:
             fewest = BOUNDS[str(family.bound)].fewest_groups
-            self._note_absent(family, stratum, [names[k] for k in names if k not in here])
+            self._note_absent(family, [names[k] for k in names if k not in here])
             if len(counted) < fewest:
                 return None
         if not counted:
+            name = _named(family)
             problem = f"Every row of the family {name!r} is left out because its value is missing."
             remedy = "Pass `missing='group'`, or another column."
             raise InputError(problem, remedy=remedy, family=name)
+        large = [k for k in counted if rows[k] >= self.request.min_group_size]
         few = [k for k in counted if rows[k] < self.request.min_group_size]
         small = {names[k]: int(rows[k]) for k in few}
-        groups = [[k] for k in counted if rows[k] >= self.request.min_group_size]
-        named: list[Any] = [names[k] for (k,) in groups]
+        named: list[Any] = [names[k] for k in large]
+        place = {crossings[k]: group for group, k in enumerate(large)}
         if small and self.request.small_groups == "exclude":
-            if not groups and not stratum.columns:
+            if not large and not self.stratum.columns:
                 remedy = "Lower `min_group_size`, or pass another column."
-                raise self._too_small(name, small, remedy)
-            where = f" | {self.name_of(stratum.columns, stratum.codes)}" if stratum.columns else ""
-            self.excluded += [f"{group}{where}" for group in small]
+                raise self._too_small(family, small, remedy)
+            self.excluded.extend(map(self.here, small))
         elif small:
-            groups.append(few)
-            named.append(self._merged(columns, small, named, name))
+            place |= {crossings[k]: len(large) for k in few}
+            named.append(self._merged(family, small, named))
         if len(named) < fewest:
             return None
-        place = {crossings[k]: number for number, each in enumerate(groups) for k in each}
         place |= {crossings[k]: -1 for k in here if crossings[k] not in place}
-        return Crossings(stratum, columns, place, len(named)), named
+        return Crossings(self.stratum, columns, tuple(place.items()), len(named)), named
 
-    def _note_absent(self, family: Family, stratum: Stratum, groups: list[str]) -> None:
-        where = self.name_of(stratum.columns, stratum.codes)
+    def _note_absent(self, family: Family, groups: list[str]) -> None:
         if groups and self.request.absent == "error":
-            problem = f"The stratum {where!r} has no rows of the group {groups[0]!r}."
+            problem = f"The stratum {self.where!r} has no rows of the group {groups[0]!r}."
             remedy = (
                 "Merge strata, or pass `absent='report'` to leave such groups out and list them."
             )
-            raise InputError(problem, remedy=remedy, stratum=where, group=groups[0], absent=groups)
-        self.absent += [Absent(_named(family), where, group) for group in groups]
+            facts: dict[str, Any] = {"stratum": self.where, "group": groups[0], "absent": groups}
+            raise InputError(problem, remedy=remedy, **facts)
+        self.absent.extend(Absent(_named(family), self.where, group) for group in groups)
 
-    def _too_small(self, name: str, small: Mapping[str, float], remedy: str) -> InputError:
+    def _too_small(self, family: Family, small: Mapping[str, float], remedy: str) -> InputError:
         """Return an error about groups of few rows; ``small`` has the rows of each by name."""
+        name = self.here(_named(family))
         facts = {"family": name, "groups": list(small), "counts": list(small.values())}
         many = f"{len(small)} group{'s' if len(small) > 1 else ''}"
         rows = [f"{g!r} ({n:.10g} row{'' if n == 1 else 's'})" for g, n in small.items()]
@@ -264,7 +278,7 @@ class _Builder:
         problem = f"The family {name!r} has {many} of {few}."
         return InputError(problem, remedy=remedy, **facts)
 
-    def _merged(self, columns: Key, small: dict[str, int], kept: list[str], name: str) -> str:
+    def _merged(self, family: Family, small: dict[str, int], kept: list[str]) -> str:
         """Name the group that small groups are merged into, where they may be."""
         total = sum(small.values())
         if self.request.small_groups == "error":
@@ -272,15 +286,16 @@ class _Builder:
                 "Pass `small_groups='merge'` to merge them into one, `small_groups='exclude'` to "
                 "leave them out, or lower `min_group_size`."
             )
-            raise self._too_small(name, small, remedy)
+            raise self._too_small(family, small, remedy)
         if total < self.request.min_group_size:
             together = f"They have {total} rows even when put together as {OTHER!r}."
             remedy = f"{together} Lower `min_group_size`, or leave their rows out."
-            raise self._too_small(name, small, remedy)
+            raise self._too_small(family, small, remedy)
         # A column with a name shows it with every value, and so with this one.
-        alone = self.cells.columns[columns[0]] if len(columns) == 1 else ""
+        alone = family.names[0] if len(family.names) == 1 else ""
         merged = f"{alone}={OTHER}" if alone else OTHER
         if merged in kept:
+            name = self.here(_named(family))
             problem = (
                 f"The family {name!r} already has a group called {merged!r}, so the small groups "
                 "cannot be merged under this name."
@@ -291,39 +306,38 @@ class _Builder:
     def offsets(self, built: list[_Built]) -> list[Floats | None]:
         """Read what is added to the means of each family."""
         found = list[Floats | None]()
-        parts = by_family(self.request.offsets, [each.name for each in built])
+        parts = by_family(self.request.offsets, [each.member.name for each in built])
         for part, each in zip(parts, built, strict=True):
-            own = each.family.offsets
+            own, name = each.family.offsets, each.member.name
             if own is not None and (part is not None or self.cells.n_control):
                 fault = "stand in the family, but its groups differ by control features"
                 fault = "are given twice" if part is not None else fault
-                remedy = f"Pass `offsets={{{each.name!r}: ...}}` alone, and none in the Family."
-                problem = f"The offsets of the family {each.name!r} {fault}."
-                raise ParameterError(problem, remedy=remedy, family=each.name)
+                remedy = f"Pass `offsets={{{name!r}: ...}}` alone, and none in the Family."
+                problem = f"The offsets of the family {name!r} {fault}."
+                raise ParameterError(problem, remedy=remedy, family=name)
             given = own if part is None else part
-            added = read_offsets(given, each.bound, each.name, each.names, self.request.names)
+            added = read_offsets(given, each.member.bound, name, each.names, self.request.names)
             found.append(None if added is None else self.shares(added))
         return found
 
-    def refuse_contradiction(self, built: list[_Built], stratum: Stratum) -> None:
+    def refuse_contradiction(self, built: list[_Built]) -> None:
         """Refuse targets of families over the same rows that no labels can meet together.
 
         The mean over all rows lies between the means of groups, hence within reach of every target;
         rows that are all alike show that nothing else is needed.
         """
-        inside = stratum.of(self.cells)
+        inside = self.stratum.of(self.cells)
         everyone = [
-            each.as_member
+            each.member
             for each in built
-            if each.bound.level == "none"
-            and each.bound.compares_groups
+            if each.member.bound.level == "none"
+            and each.member.bound.compares_groups
             and (each.design is None or np.allclose(each.design.sum(axis=1)[inside], 1.0))
         ]
-        matrix = None if self.outcomes is None else self.outcomes.matrix
-        if len(everyone) < (2 if matrix is None else 1):
+        if len(everyone) < (2 if self.matrix is None else 1):
             return
         low, high = common_limits(everyone)
-        if some_shares(low, high, matrix, SUM_ROUNDING):
+        if some_shares(low, high, self.matrix, SUM_ROUNDING):
             return
         facts: dict[str, Any] = {"families": [each.name for each in everyone]}
         fault = "leave no shares of the classes that meet them all"
@@ -341,11 +355,8 @@ class _Builder:
 
     def joined(self, built: list[_Built]) -> tuple[Families, Parity]:
         """Put families side by side."""
-        ends = np.cumsum([len(each.names) for each in built]).tolist()
-        members = tuple(
-            Member(each.name, slice(end - len(each.names), end), each.bound, own)
-            for each, end, own in zip(built, ends, self.offsets(built), strict=True)
-        )
+        each_offsets = zip(built, self.offsets(built), strict=True)
+        members = side_by_side([replace(each.member, offsets=own) for each, own in each_offsets])
         designs = [each.design for each in built if each.design is not None]
         design, names = None, self.cells.names
         if designs:  # else groups are the cells
@@ -365,8 +376,7 @@ class _Builder:
             excluded=tuple(self.excluded),
             outcomes=self.outcomes,
         )
-        matrix = None if self.outcomes is None else self.outcomes.matrix
-        parity = Parity(members, names, share, self.cell_share, design, outcomes=matrix)
+        parity = Parity(members, names, share, self.cell_share, design, outcomes=self.matrix)
         return families, parity
 
 
@@ -405,18 +415,19 @@ def resolve(
     """
     share = cell_weight / cell_weight.sum()
     outcomes = read_outcomes(request.outcomes, request.names)
-    builder = _Builder(request, groups, share, labels, outcomes)
+    builder = _Builder(request, groups, share, labels, outcomes, Stratum())
     wanted = families_of(request, groups)
     whole = _cells_are_groups(request, groups, wanted)
     built: list[_Built] = []
     for stratum in builder.strata():
         if builder.is_left_out(stratum.columns, stratum.codes):
             continue
-        found = [builder.build(family, stratum, whole=whole) for family in wanted]
+        inside = replace(builder, stratum=stratum)
+        found = [inside.build(family, whole=whole) for family in wanted]
         here = [each for each in found if each is not None]
         # Means with offsets may meet targets that contradict each other: the solver will tell.
         if request.offsets is None and all(each.family.offsets is None for each in here):
-            builder.refuse_contradiction(here, stratum)
+            inside.refuse_contradiction(here)
         built += here
     if not built:
         control = groups.columns[groups.n_sensitive :]

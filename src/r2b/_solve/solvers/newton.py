@@ -173,7 +173,7 @@ class Newton:
         np.einsum("gkgk->gk", matrix)[:] += damping
         for member in parity.members:
             mine, share = member.groups, parity.share[member.groups]
-            face = Projected(*(part[mine] for part in target))
+            face = Projected(target.means[mine], target.clipped[mine], target.slope[mine])
             along = member.bound.derivative(face, share)
             leaving = np.eye(len(share)) - along
             matrix[mine] = np.einsum("kgh,hkal->gkal", leaving, matrix[mine], optimize=True)
