@@ -69,10 +69,10 @@ class Reduce2Binary(Shown):
     def __init__(
         self, gamma: float = 1.0, eps: float = 0.0, eta: float = 0.5, num_classes: int = 2
     ) -> None:
-        self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
-        self.eps = float(at_least("eps", eps, 0.0, most=1.0))
-        self.eta = float(at_least("eta", eta, 0.0, above=True))
-        self.num_classes = int(at_least("num_classes", num_classes, 2, integer=True))
+        self.gamma = at_least("gamma", gamma, 0.0, above=True)
+        self.eps = at_least("eps", eps, 0.0, most=1.0)
+        self.eta = at_least("eta", eta, 0.0, above=True)
+        self.num_classes = at_least("num_classes", num_classes, 2, integer=True)
 
     def fit(
         self,

@@ -7,6 +7,7 @@ what these rounds are tested against.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import Literal, get_args
 
 import numpy as np
@@ -183,10 +184,10 @@ class R2B(LabelMethod):
         random_state: int | np.random.Generator = 0,
     ) -> None:
         self.epsilon = epsilon
-        self.tau = float(at_least("tau", tau, 0.0, above=True))
-        self.lam = float(at_least("lam", lam, 0.0, above=True))
-        self.max_rounds = int(at_least("max_rounds", max_rounds, 1, integer=True))
-        self.tol = None if tol is None else float(at_least("tol", tol, 0.0))
+        self.tau = at_least("tau", tau, 0.0, above=True)
+        self.lam = at_least("lam", lam, 0.0, above=True)
+        self.max_rounds = at_least("max_rounds", max_rounds, 1, integer=True)
+        self.tol = None if tol is None else at_least("tol", tol, 0.0)
         one_of("target", target, get_args(CommonMean))
         one_of("output", output, get_args(Output))
         one_of("binary", binary, get_args(BinarySolver))
@@ -206,6 +207,13 @@ class R2B(LabelMethod):
             else box(rho, bound.epsilon)
         )
         weight, rng = rows.row_weight[:, None], generator(self.random_state)
+
+        def apart(rows_now: Floats) -> float:
+            return float(np.ptp(rows.means(rows_now), axis=0).max())
+
+        def squared(change: Floats) -> float:
+            return float((weight * change**2).sum())
+
         gamma, epsilon = self.lam + self.tau, bound.epsilon
         iterates = _Iterates.begin(labels, self.tau, self.lam)
         found: Floats | None = None
@@ -225,17 +233,15 @@ class R2B(LabelMethod):
             thresholds.append(found)
             history.append(
                 Round(
-                    disparity=float(np.ptp(rows.means(new), axis=0).max()),
-                    squared_distance=float((weight * (new - labels) ** 2).sum()),
-                    raw_disparity=float(np.ptp(rows.means(iterates.z), axis=0).max()),
-                    primal_residual=float(np.sqrt((weight * (iterates.z - h) ** 2).sum())),
-                    dual_residual=float(np.sqrt((weight * (iterates.z - before) ** 2).sum())),
+                    disparity=apart(new),
+                    squared_distance=squared(new - labels),
+                    raw_disparity=apart(iterates.z),
+                    primal_residual=sqrt(squared(iterates.z - h)),
+                    dual_residual=sqrt(squared(iterates.z - before)),
                 )
             )
-            if (
-                self.tol is not None
-                and history[-1].primal_residual + history[-1].dual_residual <= self.tol
-            ):
+            residual = history[-1].primal_residual + history[-1].dual_residual
+            if self.tol is not None and residual <= self.tol:
                 break
         self.thresholds_: Floats = np.stack(thresholds)
         self.history_, self.rho_ = tuple(history), rho

@@ -29,19 +29,17 @@ def at_least(
     most: float = np.inf,
     integer: bool = False,
 ) -> Any:
-    """Return ``value`` if it is a finite number in the range; refuse it otherwise."""
+    """Return a finite number in the range as an int or a float; refuse any other value."""
     if (
         not is_a(Integral if integer else Real, value)
         or not least <= value <= most
         or value == (least if above else np.inf)
     ):
-        kind, start = (
-            "an integer" if integer else "a finite number",
-            "above" if above else "of at least",
-        )
+        kind = "an integer" if integer else "a finite number"
+        start = "above" if above else "of at least"
         remedy = f"Pass {kind} {start} {least}{'' if most == np.inf else f' and at most {most}'}."
         raise ParameterError(f"{name} is {value!r}.", remedy=remedy, value=value)
-    return value
+    return int(value) if integer else float(value)
 
 
 def refuse_unfitted(method: Any, attribute: str, rows: str) -> None:

@@ -10,6 +10,7 @@ curve, never searched to a tolerance.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -185,74 +186,52 @@ def free_thresholds(rows: GroupedRows, scores: Floats, gamma: float, epsilon: Fl
 
 @dataclass(frozen=True, eq=False)
 class _Curves:
-    """Group means as functions of thresholds; group s has points ``start[s]:start[s+1]``."""
+    """Group means as functions of thresholds; group s has points ``start[s]:start[s+1]``.
 
-    knots: Floats  # (L, 2n) thresholds, rising within a group
-    means: Floats  # (L, 2n) means there, falling from 1 to 0
+    The first and the last point of a group are beyond all others by far: they stand for infinity,
+    where the mean is 1 or 0.
+    """
+
+    knots: Floats  # (L, 2n + 2R) thresholds, rising within a group
+    means: Floats  # (L, 2n + 2R) means there, falling from 1 to 0
     start: Places
     weight: Floats
-    reach: float  # beyond every knot by far; stands for infinity where the mean is 1 or 0
 
     @classmethod
     def of(cls, rows: GroupedRows, scores: Floats, gamma: float) -> Self:
-        n_rows, n_classes = scores.shape
-        knots, means = np.empty((n_classes, 2 * n_rows)), np.empty((n_classes, 2 * n_rows))
+        largest = max(abs(float(scores.min()) - gamma), abs(float(scores.max()))) + gamma
+        reach = 4.0 * largest * float(rows.weight.sum() / rows.weight.min())
         columns = np.ascontiguousarray(scores.T)
-        for begin, end in zip(rows.start[:-1], rows.start[1:], strict=True):
-            own = columns[:, begin:end]
-            place = slice(2 * begin, 2 * end)
-            knots[:, place], means[:, place] = _curve(own, rows.share[begin:end], gamma)
-        largest = float(np.abs(knots).max()) + gamma
-        return cls(
-            knots,
-            means,
-            2 * rows.start,
-            rows.weight,
-            4.0 * largest * float(rows.weight.sum() / rows.weight.min()),
-        )
+        curves = [
+            _curve(columns[:, begin:end], rows.share[begin:end], gamma, reach)
+            for begin, end in pairwise(rows.start)
+        ]
+        knots, means = (np.concatenate(each, axis=1) for each in zip(*curves, strict=True))
+        return cls(knots, means, 2 * (rows.start + np.arange(len(rows.start))), rows.weight)
 
     def thresholds(self, means: Floats) -> tuple[Floats, Floats]:
         """Return the least and the largest threshold at which each group has ``means``."""
-        shape = np.broadcast_shapes(means.shape, (len(self.weight), len(self.knots)))
-        wanted = np.broadcast_to(means, shape)
-        columns = np.arange(shape[-1])
-        begin, end = self.start[:-1, None], self.start[1:, None]
-        # Values above the wanted one come first, then those equal to it: (before, after) are the
+        wanted = np.broadcast_to(means, (2, len(self.weight), len(self.knots)))
+        # Means above the wanted one come first, then those equal to it: (before, after) are the
         # ends of the equal ones.
-        before, after = self._count(np.stack([wanted + _ULPS, wanted - _ULPS]))
-        left, right = np.maximum(before - 1, begin), np.minimum(before, end - 1)
-        high, low = self.means[columns, left], self.means[columns, right]
+        bounds = np.stack([wanted + _ULPS, wanted - _ULPS])
+        before, after = ends = np.empty(bounds.shape, np.intp)
+        for group, (begin, end) in enumerate(pairwise(self.start)):
+            for column, rising in enumerate(self.means[:, begin:end][:, ::-1]):
+                here = ..., group, column
+                ends[here] = end - np.searchsorted(rising, bounds[here], side="right")
+        columns = np.arange(len(self.knots))
+        high, low = self.means[columns, before - 1], self.means[columns, before]
+        left, right = self.knots[columns, before - 1], self.knots[columns, before]
         fall = np.where(high > low, high - low, 1.0)
-        between = self.knots[columns, left] + (high - wanted) / fall * (
-            self.knots[columns, right] - self.knots[columns, left]
-        )
+        between = left + (high - wanted) / fall * (right - left)
         level = after > before
-        least = np.where(
-            before == begin, -self.reach, np.where(level, self.knots[columns, right], between)
-        )
-        most = np.where(
-            after == end,
-            self.reach,
-            np.where(level, self.knots[columns, np.maximum(after - 1, begin)], between),
-        )
-        return least, most
-
-    def _count(self, bounds: Floats) -> Places:
-        # For bounds (2, ..., R, L): how many values, from the start of all, lie above bounds[0],
-        # and how many lie at or above bounds[1].
-        low = np.broadcast_to(self.start[:-1, None], bounds.shape).copy()
-        high = np.broadcast_to(self.start[1:, None], bounds.shape).copy()
-        columns = np.arange(bounds.shape[-1])
-        for _ in range(int(np.diff(self.start).max()).bit_length()):
-            middle = np.minimum((low + high) >> 1, self.means.shape[1] - 1)
-            above = (self.means[columns, middle] > bounds) & (low < high)
-            low = np.where(above, middle + 1, low)
-            high = np.where(above, high, np.minimum(middle, high))
-        return low
+        last = self.knots[columns, after - 1]
+        return np.where(level, right, between), np.where(level, last, between)
 
 
-def _curve(scores: Floats, share: Floats, gamma: float) -> tuple[Floats, Floats]:
-    """Return thresholds (L, 2n), sorted, and the means there, of one group's scores (L, n)."""
+def _curve(scores: Floats, share: Floats, gamma: float, reach: float) -> tuple[Floats, Floats]:
+    """Return thresholds (L, 2n + 2), sorted, and the means there, of one group's scores (L, n)."""
     breaks = np.concatenate([scores - gamma, scores], axis=1)
     order = np.argsort(breaks, axis=1, kind="stable")
     knots = np.take_along_axis(breaks, order, axis=1)
@@ -267,7 +246,9 @@ def _curve(scores: Floats, share: Floats, gamma: float) -> tuple[Floats, Floats]
     means[:, 1:] += 1.0
     np.clip(means, 0.0, 1.0, out=means)
     means[:, -1] = 0.0
-    return knots, means
+    ends = ((0, 0), (1, 1))
+    knots = np.pad(knots, ends, constant_values=((0, 0), (-reach, reach)))
+    return knots, np.pad(means, ends, constant_values=((0, 0), (1.0, 0.0)))
 
 
 def _balanced(curves: _Curves, own: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
@@ -283,7 +264,7 @@ def _balanced(curves: _Curves, own: Floats, epsilon: Floats) -> tuple[Floats, Fl
     # ends with the first level at which the least sum is no longer positive
     for _ in range(levels.shape[1].bit_length()):
         middle = (low + high) >> 1
-        least, _most = _prices(curves, levels[columns, middle], epsilon)
+        least, _ = _prices(curves, levels[columns, middle], epsilon)
         done = curves.weight @ least <= 0
         high = np.where(done, middle, high)
         low = np.where(done, low, np.minimum(middle + 1, high))
@@ -295,21 +276,17 @@ def _balanced(curves: _Curves, own: Floats, epsilon: Floats) -> tuple[Floats, Fl
     jump = curves.weight @ most >= 0
     first, last = np.where(jump, most, before), np.where(jump, least, most)
     total, rest = curves.weight @ first, curves.weight @ last
-    part = np.where(
-        total > rest, np.clip(total / np.where(total > rest, total - rest, 1.0), 0.0, 1.0), 0.0
-    )
+    fall = np.where(total > rest, total - rest, np.inf)
+    part = np.clip(total / fall, 0.0, 1.0)
     level = np.where(jump, right, left + part * (right - left))
     return level, first + part * (last - first)
 
 
-def _prices(curves: _Curves, level: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
+def _prices(curves: _Curves, level: Floats, epsilon: Floats) -> list[Floats]:
     # Groups below the band are raised (t < 0) to its lower end, those above are lowered (t > 0) to
     # its upper end.
     ends = np.stack([level, np.minimum(level + epsilon, 1.0)])[:, None, :]
-    least, most = curves.thresholds(ends)
-    return np.minimum(least[0], 0.0) + np.maximum(least[1], 0.0), np.minimum(
-        most[0], 0.0
-    ) + np.maximum(most[1], 0.0)
+    return [np.minimum(each[0], 0.0) + np.maximum(each[1], 0.0) for each in curves.thresholds(ends)]
 
 
 def _polished(

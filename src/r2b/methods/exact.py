@@ -56,7 +56,7 @@ class Exact(LabelMethod):
         self.epsilon = epsilon
         self.lam = lam
         self.tol = tol
-        self.max_iter = int(at_least("max_iter", max_iter, 1, integer=True))
+        self.max_iter = at_least("max_iter", max_iter, 1, integer=True)
 
     def _learn(self, dataset: Dataset) -> None:
         settings = Settings(lam=self.lam, tol=self.tol, max_iter=self.max_iter)

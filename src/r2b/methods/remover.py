@@ -161,12 +161,8 @@ class DPRemover:
             self._move(column, name, place, groups, seed)
             for (column, name), place in zip(_named(table), places, strict=True)
         ]
-        rebuilt = _rebuilt(table, moved)
-        return (
-            nw.from_native(rebuilt, eager_only=True)
-            if libraries.is_narwhals_dataframe(X)
-            else rebuilt
-        )
+        rebuilt, wrapped = _rebuilt(table, moved), libraries.is_narwhals_dataframe(X)
+        return nw.from_native(rebuilt, eager_only=True) if wrapped else rebuilt
 
     def fit_transform(self, X: Any, *, sensitive_features: Any, sample_weight: Any = None) -> Any:
         """Fit and move the same rows."""
@@ -259,11 +255,8 @@ def _places(table: Frame, fitted: tuple[str, ...]) -> list[int]:
 def _holds_numbers(column: Column, what: str) -> bool:
     """Tell numbers from categories; times are neither, and refused."""
     if column.library in ("numpy", "list"):
-        values = (
-            np.array(column.native, dtype=object)
-            if isinstance(column.native, (list, tuple))
-            else np.asarray(column.native)
-        )
+        as_given = object if column.library == "list" else None
+        values = np.asarray(column.native, dtype=as_given)
         numeric, times = values.dtype.kind in "iuf", values.dtype.kind in "mM"
     else:
         series: nw.Series[Any] = nw.from_native(column.native, series_only=True, allow_series=True)
@@ -276,12 +269,10 @@ def _holds_numbers(column: Column, what: str) -> bool:
             remedy=remedy,
             column=what,
         )
-    families = (
-        {family_of(type(value)) for value in values.tolist() if not is_missing(value)}
-        if values.dtype.kind == "O"
-        else set()
-    )
-    return numeric or (bool(families) and families <= {"int", "float"})
+    if numeric or values.dtype.kind != "O":
+        return numeric
+    families = {family_of(type(value)) for value in values.tolist() if not is_missing(value)}
+    return bool(families) and families <= {"int", "float"}
 
 
 def _rebuilt(table: Frame, moved: list[Any]) -> Any:
@@ -295,13 +286,9 @@ def _rebuilt(table: Frame, moved: list[Any]) -> Any:
         frame = libraries.get_pandas().DataFrame(bare, index=table.native.index)
         frame.columns = table.native.columns
         return frame
-    named = dict(
-        zip(
-            table.native if table.library == "dict" else (column.name for column in table.columns),
-            moved,
-            strict=True,
-        )
-    )
-    if table.library == "polars":
-        return libraries.get_polars().DataFrame(named)
-    return libraries.get_pyarrow().table(named) if table.library == "pyarrow" else named
+    names = table.native if table.library == "dict" else [each.name for each in table.columns]
+    named = dict(zip(names, moved, strict=True))
+    if table.library == "dict":
+        return named
+    library: Any = table.library
+    return nw.from_dict(named, backend=library).to_native()

@@ -186,8 +186,8 @@ class RTO(Shown):
         random_state: int | np.random.Generator | None = 0,
     ) -> None:
         self.epsilon = float(epsilon_per_class(epsilon, range(1), largest=1.0)[0])
-        self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
-        self.rho = None if rho is None else float(at_least("rho", rho, 0, most=1))
+        self.gamma = at_least("gamma", gamma, 0.0, above=True)
+        self.rho = None if rho is None else at_least("rho", rho, 0, most=1)
         one_of("solver", solver, get_args(BinarySolver))
         one_of("score_range", score_range, get_args(ScoreRange))
         self.solver, self.score_range = solver, score_range
@@ -322,7 +322,7 @@ class HTO(LabelMethod):
 
     def __init__(self, epsilon: Epsilon = 0.0, *, gamma: float = 0.01) -> None:
         self.epsilon = epsilon
-        self.gamma = float(at_least("gamma", gamma, 0.0, above=True))
+        self.gamma = at_least("gamma", gamma, 0.0, above=True)
 
     def _learn(self, dataset: Dataset) -> None:
         rows, labels, bound = grouped_labels(dataset, self.epsilon)
