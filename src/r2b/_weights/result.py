@@ -19,6 +19,7 @@ from r2b._data.arrays import Array, Floats
 from r2b._data.cells import Layout
 from r2b._data.compute import seed_of
 from r2b._data.frames import Backend, frame_of
+from r2b._data.merge import cell_sums
 from r2b._labels.draws import row_draws
 from r2b._labels.result import PriceRule, Result
 from r2b._labels.storage import array_of, restored_parts
@@ -173,10 +174,6 @@ class RowWeights(Result):
 
     FORMAT = "r2b-weights"
 
-    def of_rows(self, rows: Any) -> RowWeights:
-        """Return the same weights, of the rows of a table elsewhere."""
-        return replace(self, rows=rows)
-
     @property
     def _rows(self) -> Dataset:
         if self.data is None:
@@ -207,21 +204,11 @@ class RowWeights(Result):
         """
         data, (factor, own), sums = self._rows, self._summed, []
         for weight in (own, own * factor):
-            by_cell = self._sums(data, weight)
+            _, by_cell = cell_sums(data.labels, data.cells, weight)
             by_group = [how.design(data.cells).T @ by_cell for how in self.rule.families.counting]
             sums.append(np.concatenate(by_group))
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(sums[1] / sums[0])
-
-    def _sums(self, data: Dataset, weight: Floats) -> Floats:
-        n_cells, n_classes, codes = data.n_cells, data.n_classes, data.cells.codes
-        if data.labels.codes is not None:
-            place = codes.astype(np.int64) * n_classes + data.labels.codes
-            sums = np.bincount(place, weight, n_cells * n_classes)
-            return np.asarray(sums.reshape(n_cells, n_classes), np.float64)
-        matrix = data.labels.array
-        columns = [np.bincount(codes, weight * matrix[:, k], n_cells) for k in range(n_classes)]
-        return np.column_stack(columns)
 
     @property
     def largest_weight(self) -> float:
@@ -257,8 +244,7 @@ class RowWeights(Result):
         UnseenError
             A class or group is new.
         """
-        schema = self.rule.schema
-        data = schema.read(
+        data = self.schema.read(
             y,
             sensitive_features=sensitive_features,
             control_features=control_features,
@@ -305,13 +291,12 @@ class RowWeights(Result):
             )
             raise ParameterError(problem, remedy=remedy, fraction=fraction, largest=most)
         seed = seed_of(random_state)
-        draws = row_draws(key, seed, data)
         codes = data.cells.codes.astype(np.int64)
         if data.labels.codes is not None:
             codes = codes * data.n_classes + data.labels.codes
         # Rows of a kind lie together, in the order of their keys. One is taken whenever the chances
         # so far pass a whole number: of each kind as many as are due, within one.
-        order = np.lexsort((draws, codes))
+        order = np.lexsort((row_draws(key, seed, data), codes))
         start = np.random.default_rng(seed).random()
         reached = np.floor(np.cumsum(fraction * self.weights[order]) + start)
         chosen = np.zeros(data.n_rows, dtype=bool)

@@ -20,6 +20,7 @@ from r2b._data.arrays import SUM_ROUNDING, Floats, frozen, plain_value
 from r2b._data.attributes import CONTINUOUS
 from r2b._data.compute import refuse_beyond_memory
 from r2b._data.merge import merge
+from r2b._data.numbers import refuse_other_number
 from r2b._data.values import listed
 from r2b._labels.debiasing import Options, Settings, request_and_settings, takes_options
 from r2b._labels.task import by_row, refuse_scores, warn_unsolved
@@ -122,7 +123,10 @@ def reweighed(
 ) -> RowWeights:
     """Weigh the rows of a table, or the combinations that were counted."""
     refuse_scores(data)
-    largest = _largest(max_weight)
+    if max_weight is not None:
+        remedy = "Pass a number of at least 1, such as `max_weight=3`, or leave it out."
+        refuse_other_number("max_weight", max_weight, remedy, lambda most: most >= 1)
+    largest = math.inf if max_weight is None else float(max_weight)
     task = _task_of(data, request, largest, representation)
     found = _solve(task, request, settings)
     rule = WeightRule(data.schema, task.families, frozen(found.prices), largest)
@@ -208,16 +212,6 @@ def _solve(task: _Task, request: Request, settings: Settings) -> Outcome:
     return outcome
 
 
-def _largest(max_weight: float | None) -> float:
-    if max_weight is None:
-        return math.inf
-    if not (is_a(Real, max_weight) and max_weight >= 1):
-        problem = f"max_weight is {max_weight!r}."
-        remedy = "Pass a number of at least 1, such as `max_weight=3`, or leave it out."
-        raise ParameterError(problem, remedy=remedy, max_weight=max_weight)
-    return float(max_weight)
-
-
 def _refuse_infeasible(task: _Task, request: Request) -> None:
     """Refuse a problem without a solution, and say what would make one."""
     oracle, parity = task.oracle, task.parity
@@ -235,9 +229,7 @@ def _refuse_infeasible(task: _Task, request: Request) -> None:
             f"No weights bring the share of class {label!r} in the group {group!r} within the "
             f"bound: it is missed by at least {missed.by:.3g}."
         )
-    ways = []
-    if epsilon is not None:
-        ways.append(f"`epsilon={epsilon}`")
+    ways = [] if epsilon is None else [f"`epsilon={epsilon}`"]
     if cap is not None and cap > oracle.largest:
         ways.append(f"`max_weight={cap}`")
     remedy = (
@@ -274,49 +266,39 @@ def read_totals(
     for name, each in wanted.items():
         groups = families.members[members[name]].groups
         share = families.share[groups]
-        names = _names_of(families, members[name], schema)
-        totals[groups] = _shares(each, names, name) * share.sum() / share
+        names = list(map(str, families.names[groups]))
+        places: dict[Any, int] = {group: place for place, group in enumerate(names)}
+        counting = families.counting[members[name]]
+        if isinstance(counting, Crossings):  # a group may also be named by its values
+            for codes, place in counting.place:
+                values = tuple(map(schema.value_name, counting.columns, codes))
+                if place >= 0:
+                    places |= dict.fromkeys([values, *values[: len(values) == 1]], place)
+        totals[groups] = _shares(each, names, places, name) * share.sum() / share
     return totals
 
 
-def _names_of(families: Families, place: int, schema: Schema) -> list[list[Any]]:
-    """Return what each group of a family may be called: its name, or its values."""
-    member, counting = families.members[place], families.counting[place]
-    names: list[list[Any]] = [[str(name)] for name in families.names[member.groups]]
-    if isinstance(counting, Crossings):
-        for codes, group in counting.place:
-            values = tuple(map(schema.value_name, counting.columns, codes))
-            if group >= 0:
-                names[group] += [values, *values[: len(values) == 1]]
-    return names
-
-
-def _off_one(numbers: Floats) -> bool:
-    return abs(float(numbers.sum()) - 1.0) > SUM_ROUNDING
-
-
-def _shares(wanted: Any, names: list[list[Any]], family: str) -> Floats:
+def _shares(wanted: Any, groups: list[str], places: Mapping[Any, int], family: str) -> Floats:
+    """Return the share asked for of each group of a family."""
     if isinstance(wanted, str) and wanted == "equal":
-        return np.full(len(names), 1.0 / len(names))
-    fault, groups = "", [each[0] for each in names]
-    if not isinstance(wanted, Mapping):
-        fault = f"is {wanted!r}"
-    else:
+        return np.full(len(groups), 1.0 / len(groups))
+    fault = f"is {dict(wanted) if isinstance(wanted, Mapping) else wanted!r}"
+    if isinstance(wanted, Mapping):
         given: dict[Any, Any] = {
             tuple(map(str, key)) if isinstance(key, tuple) else str(key): each
             for key, each in wanted.items()
         }
-        found = [next((given[n] for n in each if n in given), None) for each in names]
-        known = {n for each in names for n in each}
-        strange = [key for key in given if key not in known]
-        lacking = [group for group, each in zip(groups, found, strict=True) if each is None]
-        numbers = np.array([each for each in found if is_a(Real, each)], np.float64)
-        if strange or lacking:
-            fault = f"names {strange[0]!r}" if strange else f"lacks {lacking[0]!r}"
-        elif len(numbers) < len(found) or (numbers <= 0).any() or _off_one(numbers):
-            fault = f"is {dict(wanted)!r}"
-        else:
-            return np.asarray(numbers / numbers.sum())
+        found = {places.get(key): each for key, each in given.items()}
+        lacking = [group for place, group in enumerate(groups) if found.get(place) is None]
+        shares: list[Any] = [found.get(place) for place in range(len(groups))]
+        if None in found:
+            fault = f"names {next(key for key in given if key not in places)!r}"
+        elif lacking:
+            fault = f"lacks {lacking[0]!r}"
+        elif all(is_a(Real, each) and each > 0 for each in shares):
+            numbers = np.array(shares, np.float64)
+            if abs(float(numbers.sum()) - 1.0) <= SUM_ROUNDING:
+                return np.asarray(numbers / numbers.sum())
     problem = f"The representation of the family {family!r} {fault}."
     remedy = f"Pass 'equal', or a share above 0 for each of {listed(groups)} that add up to 1."
     raise ParameterError(problem, remedy=remedy, family=family, representation=wanted)

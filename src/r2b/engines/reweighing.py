@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from r2b._data import Dataset
@@ -76,7 +76,7 @@ def reweigh_table(
         counts = None
     found = reweighed(data, request, settings, max_weight, representation)
     rows = TableRows(source, roles, data.schema, counts, normalize, None, data.size)
-    return found.of_rows(WeighedRows(rows))
+    return replace(found, rows=WeighedRows(rows))
 
 
 @takes_options(without=(*WITHOUT, "normalize"))
@@ -130,4 +130,4 @@ def reweigh_counts(
     found = reweigh_table(source, roles, max_weight, representation, options)
     made = found.rows.table
     rows = CountedRows(source, roles, made.schema, made.counts, total=made.total)
-    return found.of_rows(WeighedRows(rows))
+    return replace(found, rows=WeighedRows(rows))
