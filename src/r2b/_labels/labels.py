@@ -223,7 +223,7 @@ class FairLabels(Result):
             Library of the frame, as for :meth:`to_frame`.
         """
         if not as_frame:
-            return self._rows.soft(self.rule, dtype)
+            return self._rows.labelled.soft(self.rule, dtype)
         rows = self._rows.in_memory()
         columns = dict(zip(self.classes.tolist(), rows.soft(self.rule, dtype).T, strict=True))
         return frame_of(columns, backend, self._rows.came_as, rows.dataset.index)
@@ -238,7 +238,7 @@ class FairLabels(Result):
                 remedy="Pass how many rows a block has, a whole number of at least 1.",
                 block_rows=block_rows,
             )
-        return self._rows.iter_soft(self.rule, int(block_rows), dtype)
+        return self._rows.labelled.iter_soft(self.rule, int(block_rows), dtype)
 
     def sample(self, random_state: RandomState = 0, *, key: Any = None) -> Any:
         """Draw one class per row from its distribution; parity holds in expectation.
@@ -259,7 +259,7 @@ class FairLabels(Result):
         column
             Of the kind and dtype of the old labels.
         """
-        return self._rows.sample(self.rule, seed_of(random_state), key)
+        return self._rows.labelled.sample(self.rule, seed_of(random_state), key)
 
     @property
     def sampling_deviation(self) -> Floats:
@@ -292,7 +292,7 @@ class FairLabels(Result):
         column
             Of the kind and dtype of the old labels.
         """
-        return self._rows.round(self.rule, seed_of(random_state), key)
+        return self._rows.labelled.round(self.rule, seed_of(random_state), key)
 
     @property
     def rounding_bound(self) -> Floats:
@@ -319,7 +319,7 @@ class FairLabels(Result):
             Features (or row numbers), class labels and weights; the weights of a row add up to its
             weight.
         """
-        return self._rows.expand(self.rule, X)
+        return self._rows.labelled.expand(self.rule, X)
 
     def realised(self, labels: Any) -> Realised:
         """Measure what labels of the fitted rows achieve, by the same families and bounds.
@@ -524,18 +524,15 @@ class FairLabels(Result):
         """
         check_form(form)
         one_of("unseen", unseen, get_args(Unseen))
-        rule, data = (
-            self.rule,
-            {
-                "sensitive_features": sensitive_features,
-                "control_features": control_features,
-                "sample_weight": sample_weight,
-                "normalize": normalize,
-            },
-        )
-        read = read_new if self.rows is None else self.rows.read
+        data = {
+            "sensitive_features": sensitive_features,
+            "control_features": control_features,
+            "sample_weight": sample_weight,
+            "normalize": normalize,
+        }
+        rule, read = self.rule, read_new if self.rows is None else self.rows.read
         try:
-            rows = read(rule, y, data)
+            rows = read(rule, y, data).labelled
         except UnseenError:
             if unseen == "error":
                 raise

@@ -11,6 +11,7 @@ from r2b._constraints.families import Families
 from r2b._data import Dataset
 from r2b._data.arrays import Floats
 from r2b._data.cells import Layout
+from r2b._data.compute import parts_of
 from r2b._solve.certificate import Certificate, FamilyProof, between_groups, measured
 
 if TYPE_CHECKING:
@@ -143,12 +144,11 @@ def promised_parity(families: Families, proof: Certificate, bound: Floats) -> fl
 
 def means_by_cell(data: Dataset, fair: FairLabels) -> Floats:
     """Return the means of fair labels over the cells of a table, which may have other cells."""
-    sums, total, start = np.zeros((data.n_cells, data.n_classes)), np.zeros(data.n_cells), 0
+    sums, codes = np.zeros((data.n_cells, data.n_classes)), data.cells.codes
     counted = data.repeats if data.weight is None else data.weight
-    for block in fair.iter_soft(max(1, (1 << 20) // data.n_classes)):
-        part = slice(start, start + len(block))
-        weight = np.ones(len(block)) if counted is None else counted[part]
-        np.add.at(sums, data.cells.codes[part], block * weight[:, None])
-        np.add.at(total, data.cells.codes[part], weight)
-        start += len(block)
+    weight = np.ones(data.n_rows) if counted is None else counted
+    step = max(1, (1 << 20) // data.n_classes)
+    for rows, block in zip(parts_of(data.n_rows, step), fair.iter_soft(step), strict=True):
+        np.add.at(sums, codes[rows], block * weight[rows, None])
+    total = np.bincount(codes, weight, data.n_cells)
     return sums / np.where(total > 0, total, 1.0)[:, None]

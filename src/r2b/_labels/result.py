@@ -12,10 +12,12 @@ import numpy as np
 from r2b._constraints.families import Families
 from r2b._data import Schema
 from r2b._data.arrays import Array, Floats
-from r2b._data.values import one_of
+from r2b._data.values import json_value, one_of
 from r2b._plot import group_means, percent, shorten
 from r2b._solve.certificate import Proof
 from r2b._solve.solvers import Progress, Status
+
+VERSION = 1  # of the files
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,9 +179,24 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the rows as plain values, as the file holds them."""
-        from r2b._labels.storage import content_of
-
-        return content_of(self)
+        rule = self.rule.fitted
+        content: dict[str, Any] = json_value(
+            {
+                "format": self.FORMAT,
+                "version": VERSION,
+                "schema": rule.schema.to_json(),
+                "families": rule.families.to_json(),
+                **{name: getattr(rule, name) for name in rule.STORED},
+                "status": self.status.value,
+                "residual": self.residual,
+                "certificate": self.certificate.to_json(),
+                "history": [
+                    [step.iteration, step.stage, step.residual, step.seconds]
+                    for step in self.history
+                ],
+            }
+        )
+        return content
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything but the rows to a JSON file that :func:`r2b.load` reads.

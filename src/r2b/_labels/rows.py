@@ -52,25 +52,10 @@ class LabelRows(ABC):
     def in_memory(self) -> MemoryRows:
         """Read the rows into memory, in their order."""
 
-    def soft(self, rule: Rule, dtype: Any) -> Any:
-        """Build the matrix of fair labels."""
-        return self.in_memory().soft(rule, dtype)
-
-    def iter_soft(self, rule: Rule, block_rows: int, dtype: Any) -> Iterator[Any]:
-        """Iterate over the matrix, a block of rows at a time."""
-        return self.in_memory().iter_soft(rule, block_rows, dtype)
-
-    def sample(self, rule: Rule, seed: int, key: Any) -> Any:
-        """Draw one class per row."""
-        return self.in_memory().sample(rule, seed, key)
-
-    def round(self, rule: Rule, seed: int, key: Any) -> Any:
-        """Pick one class per row so that group means stay."""
-        return self.in_memory().round(rule, seed, key)
-
-    def expand(self, rule: Rule, X: Any) -> tuple[Any, Any, Any]:
-        """Repeat each row for its classes, with weights."""
-        return self.in_memory().expand(rule, X)
+    @property
+    def labelled(self) -> MemoryRows:
+        """The rows whose labels are returned as arrays: these rows in memory, or on a device."""
+        return self.in_memory()
 
     def read(self, rule: Rule, y: Any, data: dict[str, Any]) -> LabelRows:
         """Read new rows with the classes and groups of a rule."""

@@ -19,7 +19,7 @@ from r2b._data import Schema
 from r2b._data.arrays import Floats
 from r2b._data.values import UNREADABLE, json_value
 from r2b._labels.labels import FairLabels
-from r2b._labels.result import PriceRule, Result
+from r2b._labels.result import VERSION, PriceRule
 from r2b._labels.rule import Rule
 from r2b._solve.certificate import Certificate, Proof
 from r2b._solve.solvers import Progress, Status
@@ -31,28 +31,6 @@ if TYPE_CHECKING:
 Restored = TypeVar("Restored")
 
 FORMAT, WEIGHTS, TAGS = FairLabels.FORMAT, "r2b-weights", "r2b-tags"
-VERSION = 1
-
-
-def content_of(result: Result) -> dict[str, Any]:
-    """Return everything but the rows as plain values, as the file holds them."""
-    rule = result.rule.fitted
-    content: dict[str, Any] = json_value(
-        {
-            "format": result.FORMAT,
-            "version": VERSION,
-            "schema": rule.schema.to_json(),
-            "families": rule.families.to_json(),
-            **{name: getattr(rule, name) for name in rule.STORED},
-            "status": result.status.value,
-            "residual": result.residual,
-            "certificate": result.certificate.to_json(),
-            "history": [
-                [step.iteration, step.stage, step.residual, step.seconds] for step in result.history
-            ],
-        }
-    )
-    return content
 
 
 def write_json(content: dict[str, Any], path: str | PathLike[str]) -> None:
@@ -204,7 +182,7 @@ def _restored(content: dict[str, Any]) -> FairLabels:
 def restored_parts(
     content: dict[str, Any], rule: Callable[..., PriceRule], proof: type[Proof]
 ) -> tuple[Any, ...]:
-    """Restore what every result has from :func:`content_of`.
+    """Restore what every result has from its ``to_json``.
 
     Parameters
     ----------

@@ -80,10 +80,12 @@ class TagCertificate:
     @classmethod
     def of(cls, proofs: Sequence[Certificate]) -> Self:
         """Put the certificates of tags together."""
-        disparity, before = (
-            np.array([getattr(each, name) for each in proofs])
-            for name in ("disparity", "disparity_before")
-        )
+
+        def sum_of(name: str) -> float:
+            return float(sum(getattr(each, name) for each in proofs))
+
+        disparity = np.array([each.disparity for each in proofs])
+        before = np.array([each.disparity_before for each in proofs])
         return cls(
             disparity=float(disparity.max()),
             disparity_before=float(before.max()),
@@ -91,11 +93,11 @@ class TagCertificate:
             disparity_before_by_tag=before,
             epsilon=np.array([each.epsilon.min() for each in proofs]),
             excess=max(each.excess for each in proofs),
-            objective=sum(each.objective for each in proofs),
-            lower_bound=sum(each.lower_bound for each in proofs),
+            objective=sum_of("objective"),
+            lower_bound=sum_of("lower_bound"),
             relative_gap=max((each.relative_gap for each in proofs), key=abs),
-            distance=0.5 * sum(each.distance for each in proofs),  # a tag counts in two classes
-            expected_changes=sum(each.expected_changes for each in proofs),
+            distance=0.5 * sum_of("distance"),  # a tag counts in two classes
+            expected_changes=sum_of("expected_changes"),
             holds=all(each.holds for each in proofs),
         )
 
@@ -154,8 +156,7 @@ class FairTags:
         """The status of all tags: that of the first that is not solved, if there is one."""
         every = [each.status for each in self.labels]
         worst = next((each for each in every if not each.ok), None)
-        changed = next((each for each in every if each is Status.SOLVED), every[0])
-        return worst or changed
+        return worst or (Status.SOLVED if Status.SOLVED in every else every[0])
 
     @property
     def disparity(self) -> float:
@@ -356,9 +357,11 @@ class FairTags:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything but the rows to one JSON file that ``r2b.load`` reads."""
-        from r2b._labels.storage import content_of, tags_content, write_json
+        from r2b._labels.storage import tags_content, write_json
 
-        write_json(tags_content(self.names.tolist(), list(map(content_of, self.labels))), path)
+        write_json(
+            tags_content(self.names.tolist(), [each.to_json() for each in self.labels]), path
+        )
 
     def __str__(self) -> str:
         proof, many = self.certificate, 20

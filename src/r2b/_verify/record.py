@@ -20,7 +20,6 @@ from r2b._labels.rows import Form
 from r2b._labels.storage import (
     TAGS,
     WEIGHTS,
-    content_of,
     in_words,
     read_json,
     restored_tags,
@@ -98,7 +97,7 @@ class Record:
     def content(self, fair: FairLabels) -> dict[str, Any]:
         """Return everything that ``FairLabels.save`` writes, and this record."""
         own = {"version": VERSION, "r2b": r2b.__version__, **self.to_json()}
-        return {**content_of(fair), "file": own}
+        return {**fair.to_json(), "file": own}
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain values that strict JSON can hold."""
@@ -214,7 +213,7 @@ def _read_record(path: str, content: Any) -> tuple[FairLabels, Record]:
         # What is read must be all that is there, in every part: no number that is taken for
         # another, no name that is passed over.
         own = {"version": VERSION, "r2b": str(stored["r2b"]), **record.to_json()}
-        _refuse_other(content | {"file": stored}, content_of(fair) | {"file": own})
+        _refuse_other(content | {"file": stored}, fair.to_json() | {"file": own})
         return fair, record
     except UNREADABLE as cause:
         problem = f"{path} cannot be followed: {in_words(cause)}."

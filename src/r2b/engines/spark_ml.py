@@ -16,7 +16,7 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from r2b._files.text import did_you_mean
 from r2b._labels import FairLabels
 from r2b._labels.debiasing import refuse_unknown
-from r2b._labels.storage import content_of, solution_of
+from r2b._labels.storage import solution_of
 from r2b.engines.tables import scan
 from r2b.errors import ParameterError
 
@@ -140,7 +140,7 @@ class LabelDebiaserModel(
         super().__init__()
         self._setDefault(**_DEFAULTS)
         if fair is not None:
-            self._set(prices=json.dumps(content_of(fair), allow_nan=False))
+            self._set(prices=json.dumps(fair.to_json(), allow_nan=False))
 
     def setParams(self, **given: Any) -> Self:
         """Set parameters by name: columns, form, key, seed."""

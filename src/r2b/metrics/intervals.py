@@ -139,17 +139,6 @@ def disparity_interval(
     return gap_interval(data.cells.codes, data.labels.array, means_of(data)[0], data.weight, level)
 
 
-def effective_size(weight: Array) -> float:
-    """Return Kish's effective number of rows, (sum w)^2 / sum w^2.
-
-    Examples
-    --------
-    >>> effective_size(np.ones(5)), round(effective_size(np.array([3.0, 1.0])), 3)
-    (5.0, 1.6)
-    """
-    return float(group_sizes(np.zeros(len(weight), np.intp), weight, 1)[0])
-
-
 def group_sizes(codes: Array, weight: Array | None, n_groups: int) -> Array:
     """Return Kish's effective size of every group; without weights, its number of rows.
 

@@ -92,6 +92,11 @@ class TensorRows(LabelRows):
         """Copy the rows to the host."""
         return self._host
 
+    @property
+    def labelled(self) -> Any:
+        """These rows: their labels are made on the device."""
+        return self
+
     @cached_property
     def blocks(self) -> DeviceBlocks:
         """The kernel over these rows, for probabilities."""
