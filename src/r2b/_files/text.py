@@ -45,20 +45,20 @@ def listed_names(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - 12} more" if len(names) > 12 else shown
 
 
-def members(columns: Mapping[str, Any]) -> list[str]:
-    """Return the keys and values of each row as JSON, without braces.
+def objects_of(columns: Mapping[str, Any]) -> list[str]:
+    """Return each row as an object of JSON.
 
     Examples
     --------
-    >>> members({"a": ["x", "y"], "b": [1, None]})
-    ['"a": "x", "b": 1', '"a": "y", "b": null']
+    >>> objects_of({"a": ["x", "y"], "b": [1, None]})
+    ['{"a": "x", "b": 1}', '{"a": "y", "b": null}']
     """
     parts = [
         [f"{key}: {_json(value, name)}" for value in plain_values(values)]
         for name, values in columns.items()
         for key in [json.dumps(name, ensure_ascii=False)]
     ]
-    return [", ".join(row) for row in zip(*parts, strict=True)]
+    return [f"{{{', '.join(row)}}}" for row in zip(*parts, strict=True)]
 
 
 def _json(value: Any, name: str) -> str:
@@ -111,12 +111,9 @@ def header_of(names: Sequence[str], format: Format) -> str:
 
 def lines_of(columns: Mapping[str, Any], format: Format) -> str:
     """Return the rows of columns as lines of text, without a header."""
-    lines = (
-        [f"{{{line}}}" for line in members(columns)]
-        if format.kind == "jsonl"
-        else dialect_of(format).records(columns)
-    )
-    return "".join(f"{line}\n" for line in lines)
+    is_json = format.kind == "jsonl"
+    records = objects_of(columns) if is_json else dialect_of(format).records(columns)
+    return "".join(f"{record}\n" for record in records)
 
 
 def table_of(columns: Mapping[str, Any], format: Format) -> bytes:

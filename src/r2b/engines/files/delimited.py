@@ -78,7 +78,7 @@ class DelimitedStored(TextStored):
         self.newline = header[len(body) :].encode() or b"\n"
         quoted = Dialect(delimiter, quote_all=True).joined([names]) == [body]
         self.dialect = Dialect(delimiter, quoted)
-        self._header, self._header_lines = header.encode(), reader.line_num
+        self._header = header.encode()
         self.schema = pyarrow().schema([(name, pyarrow().string()) for name in names])
 
     def header_with(self, new: Sequence[str]) -> bytes:
@@ -109,7 +109,10 @@ class DelimitedStored(TextStored):
 
     def parsed(self, chunk: Chunk, wanted: Wanted, *, spelled: bool) -> Any:
         """Parse a chunk."""
-        self._refuse_blank(chunk)
+        # pyarrow would pass over blank lines, which begin with the end of a line
+        first = np.frombuffer(chunk.raw, np.uint8)[np.append(0, chunk.ends[:-1])]
+        for blank in np.flatnonzero((first == ord("\n")) | (first == ord("\r")))[:1].tolist():
+            raise self._blank(chunk.line_of(blank))
         names, columns = self.schema.names, wanted.columns
         places = range(len(names)) if columns is None else [*map(names.index, columns)]
         if not places:
@@ -134,7 +137,7 @@ class DelimitedStored(TextStored):
                 ),
                 reader.ParseOptions(
                     delimiter=self.dialect.delimiter,
-                    newlines_in_values=chunk.ends is not None,
+                    newlines_in_values=b'"' in chunk.raw,
                     ignore_empty_lines=False,
                     invalid_row_handler=refuse,
                 ),
@@ -153,17 +156,6 @@ class DelimitedStored(TextStored):
             problem = f"it has {table.num_rows:,} records, not {chunk.n_records:,}"
             raise self._unreadable(chunk, problem)
         return table.rename_columns([names[place] for place in places])
-
-    def _refuse_blank(self, chunk: Chunk) -> None:
-        """Refuse blank lines between records."""
-        seen = np.frombuffer(chunk.raw, np.uint8)
-        ends = (seen == ord("\n")) | (seen == ord("\r"))
-        # a carriage return and its line feed are one end
-        again = ends[1:] & ((seen[1:] == ord("\r")) | (seen[:-1] == ord("\n")))
-        if ends[0] or (again & ends[:-1]).any():
-            for number, record in enumerate(chunk.records()):
-                if not record.strip(b"\r\n"):
-                    raise self._blank(chunk.line_of(number))
 
     def _blank(self, line: int) -> InputError:
         remedy = 'Remove it, or write "" for a field without text.'
@@ -193,16 +185,14 @@ class DelimitedStored(TextStored):
             n_names=len(self.schema),
         )
 
-    def _cut(self, raw: bytes, last: bool, line: int) -> tuple[int, Whole | None]:
-        alone = b"\r" in raw and raw.count(b"\r") > raw.count(b"\r\n")
-        if b'"' not in raw and not alone:
-            return super()._cut(raw, last, line)
-        ends = record_ends(raw, ord(self.dialect.delimiter), alone)
+    def _ends(self, raw: bytes, last: bool, line: int) -> Whole:
+        """Return where records end: at the ends of lines that are not in quotes."""
+        if b'"' not in raw and b"\r" not in raw:
+            return super()._ends(raw, last, line)
+        ends = record_ends(raw, ord(self.dialect.delimiter))
         if ends is None or (last and raw.count(b'"') % 2):
-            ends = self._ends_one_by_one(raw, last, line)
-        if last and (not len(ends) or ends[-1] < len(raw)):
-            ends = np.append(ends, len(raw))
-        return int(ends[-1]) if len(ends) else 0, ends
+            return self._ends_one_by_one(raw, last, line)
+        return ends
 
     def _ends_one_by_one(self, raw: bytes, last: bool, line: int) -> Whole:
         """Find ends of records where quotes stand inside fields."""
@@ -230,10 +220,10 @@ class DelimitedStored(TextStored):
         return self._wrong(line, problem, remedy)
 
 
-def record_ends(raw: bytes, delimiter: int, alone: bool = False) -> Whole | None:
+def record_ends(raw: bytes, delimiter: int) -> Whole | None:
     r"""Find where records end in bytes with quotes; None if a quote stands inside a field.
 
-    With ``alone``, carriage returns that no line feed follows end lines as well.
+    Carriage returns that no line feed follows end lines as well.
 
     Examples
     --------
@@ -241,11 +231,9 @@ def record_ends(raw: bytes, delimiter: int, alone: bool = False) -> Whole | None
     array([ 7, 11])
     """
     seen = np.frombuffer(raw, np.uint8)
-    lines = seen == ord("\n")
-    if alone:
-        returns = seen == ord("\r")
-        returns[:-1] &= ~lines[1:]
-        lines |= returns
+    lines, returns = seen == ord("\n"), seen == ord("\r")
+    returns[:-1] &= ~lines[1:]
+    lines |= returns
     quotes, ends = np.flatnonzero(seen == ord('"')), np.flatnonzero(lines)
     around = np.zeros(256, bool)
     around[[delimiter, *b'\r\n"']] = True

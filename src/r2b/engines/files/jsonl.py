@@ -10,7 +10,7 @@ from typing import Any
 
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import Format, as_text
-from r2b._files.text import members, parse_object
+from r2b._files.text import objects_of, parse_object
 from r2b.engines.files.lines import Chunk, TextStored
 from r2b.engines.files.listing import Part
 from r2b.engines.files.reading import Wanted, no_columns
@@ -55,13 +55,13 @@ class JsonStored(TextStored):
         )
 
     def texts(self, columns: Mapping[str, Any]) -> list[str]:
-        """Return the keys and values of new columns, row by row."""
-        return members(columns)
+        """Return objects of new columns, row by row."""
+        return objects_of(columns)
 
     def joined(self, record: bytes, new: bytes) -> bytes:
         """Put new keys at the end of an object."""
         begin = record.strip()[:-1].rstrip()
-        return begin + (b"" if begin.endswith(b"{") else b", ") + new + b"}"
+        return begin + (b"" if begin.endswith(b"{") else b", ") + new[1:]
 
     def parsed(self, chunk: Chunk, wanted: Wanted, *, spelled: bool) -> Any:
         """Parse a chunk."""
@@ -86,7 +86,7 @@ class JsonStored(TextStored):
 
     def _objects(self, chunk: Chunk) -> list[dict[str, Any]]:
         found = []
-        for number, record in enumerate(chunk.records()[: chunk.n_records], chunk.line):
+        for number, record in enumerate(chunk.records(), chunk.line):
             text = record.decode().strip()
             if not text:
                 problem = f"Line {number} of {self.part.name} is blank."

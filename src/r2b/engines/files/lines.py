@@ -6,13 +6,12 @@ Text is worked on as UTF-8. New columns are put at the end of each record; nothi
 from __future__ import annotations
 
 import codecs
-import io
 import itertools
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -44,32 +43,29 @@ class Chunk:
         Line on which it begins, from 1.
     consumed : int
         Bytes of the file, packed or not, that were read by then.
-    ends : ndarray, optional
-        Where records end; by default after every line feed.
-    n_records : int
-        0 for blank lines at the end of the file.
+    ends : ndarray
+        Where each record ends; blank lines at the end of the file have none.
     """
 
     raw: bytes
     first: int
     line: int
     consumed: int
-    ends: Whole | None
-    n_records: int
+    ends: Whole
+
+    @property
+    def n_records(self) -> int:
+        """The number of records."""
+        return len(self.ends)
 
     def records(self) -> list[bytes]:
         """Return the bytes of each record with the end of its line."""
-        if self.ends is None:
-            return list(io.BytesIO(self.raw))
-        return [
-            self.raw[start:stop] for start, stop in itertools.pairwise([0, *self.ends.tolist()])
-        ]
+        places = itertools.pairwise([0, *self.ends.tolist()])
+        return [self.raw[start:stop] for start, stop in places]
 
     def line_of(self, record: int) -> int:
         """Return the line on which a record begins."""
-        return self.line + (
-            record if self.ends is None else n_lines(b"".join(self.records()[:record]))
-        )
+        return self.line + n_lines(b"".join(self.records()[:record]))
 
 
 class TextStored(Stored):
@@ -106,7 +102,7 @@ class TextStored(Stored):
         if seen and not self.encoding.startswith(("utf-16", "utf-32")):
             problem = f"{part.name} cannot be read as {format}. {seen[0]}."
             raise self._wrong(1, problem, seen[1])
-        self._header, self._header_lines = b"", 0
+        self._header = b""
 
     @abstractmethod
     def parsed(self, chunk: Chunk, wanted: Wanted, *, spelled: bool) -> Any:
@@ -138,24 +134,35 @@ class TextStored(Stored):
         """Return the records of a chunk with new columns in each."""
         if not chunk.n_records:
             return chunk.raw
-        bodies, ends = self._divided(chunk)
-        rows = _repeated_rows(made)
-        if rows is not None:
+        bodies, ends = chunk.raw.splitlines(), [b"\n"] * chunk.n_records
+        if len(bodies) != len(ends) or b"\r" in chunk.raw:  # records of several lines
+            records = chunk.records()
+            bodies = [record.rstrip(b"\r\n") for record in records]
+            pairs = zip(records, bodies, strict=True)
+            ends = [record[len(body) :] or self.newline for record, body in pairs]
+        new: list[bytes] = []
+        rows: list[int] = []
+        first = 0
+        for each in made:
+            new += self._texts_of_rows(each.columns)
+            if each.rows is not None:  # they count from the first of their batch
+                rows += (each.rows + first).tolist()
+                first += int(each.rows[-1]) + 1
+        if rows:
             bodies, ends = [bodies[row] for row in rows], [ends[row] for row in rows]
         if not chunk.raw.endswith((b"\r", b"\n")):
             ends[-1] = b""
-        new = _texts_of_rows(made, self.texts)
         lines = zip(map(self.joined, bodies, new), ends, strict=True)
         return b"".join(itertools.chain.from_iterable(lines))
 
-    def _divided(self, chunk: Chunk) -> tuple[list[bytes], list[bytes]]:
-        """Return the text of each record, and the ends of their lines."""
-        if chunk.ends is None and b"\r" not in chunk.raw:
-            return chunk.raw.splitlines(), [b"\n"] * chunk.n_records
-        records = chunk.records()
-        bodies = [record.rstrip(b"\r\n") for record in records]
-        pairs = zip(records, bodies, strict=True)
-        return bodies, [record[len(body) :] or self.newline for record, body in pairs]
+    def _texts_of_rows(self, columns: Mapping[str, Any]) -> list[bytes]:
+        """Return the text of new columns, row by row; equal rows are written once."""
+        coded = [encoded_column(column) for column in columns.values()]
+        first, place, _ = combined(coded, len(coded[0][0]))
+        rows = pyarrow().array(first)
+        texts = self.texts({name: column.take(rows) for name, column in columns.items()})
+        found = np.array([text.encode() for text in texts], dtype=object)[place].tolist()
+        return cast(list[bytes], found)
 
     def start(self) -> str:
         """Return the text at the start of the file, which has its header."""
@@ -171,7 +178,7 @@ class TextStored(Stored):
         """Cut the file after its header; blank lines at its end are a last chunk of no records."""
         pieces = self._pieces(size)
         carry, consumed, last = b"", 0, False
-        row, line = 0, 1 + self._header_lines
+        row, line = 0, 1 + n_lines(self._header)
         while len(carry) < len(self._header):
             carry += next(pieces)[0]
         carry = carry[len(self._header) :]
@@ -180,7 +187,8 @@ class TextStored(Stored):
             last, carry = not more, carry + more
             if carry.endswith(b"\r") and not last:
                 continue  # it may belong to a line feed that follows
-            end, ends = self._cut(carry, last, line)
+            ends = self._ends(carry, last, line)
+            end = len(carry) if last else int(ends.max(initial=0))
             body = len(carry[:end].rstrip(b"\r\n"))
             end = body + (2 if carry[body : body + 2] == b"\r\n" else 1) if body else 0
             raw, carry = carry[:end], carry[end:]
@@ -191,14 +199,11 @@ class TextStored(Stored):
                 )
                 raise self._wrong(line, problem, "Look for a quote that is not closed.")
             if raw:
-                ends = None if ends is None else ends[ends <= len(raw)]
-                n_records = n_feeds(raw) + (not raw.endswith(b"\n"))
-                n_records = n_records if ends is None else len(ends)
-                yield Chunk(raw, row, line, consumed, ends, n_records)
-                row += n_records
-                line += n_records if ends is None else n_lines(raw)
+                ends = np.append(ends[ends < len(raw)], len(raw))
+                yield Chunk(raw, row, line, consumed, ends)
+                row, line = row + len(ends), line + n_lines(raw)
         if carry:
-            yield Chunk(carry, row, line, consumed, None, 0)
+            yield Chunk(carry, row, line, consumed, np.empty(0, np.int64))
 
     def _pieces(self, size: int | None = None) -> Iterator[tuple[bytes, int]]:
         """Yield the text after the mark in UTF-8, with the bytes of the file read so far."""
@@ -229,9 +234,9 @@ class TextStored(Stored):
                     return
                 place, line = place + len(raw), line + n_feeds(piece)
 
-    def _cut(self, raw: bytes, last: bool, line: int) -> tuple[int, Whole | None]:
-        """Return where the last whole record ends and, if not at line feeds, where each does."""
-        return len(raw) if last else raw.rfind(b"\n") + 1, None
+    def _ends(self, raw: bytes, last: bool, line: int) -> Whole:
+        """Return where records end: after every line feed."""
+        return np.flatnonzero(np.frombuffer(raw, np.uint8) == ord("\n")) + 1
 
     def _unreadable(self, chunk: Chunk, reason: str) -> InputError:
         """Say that a chunk cannot be parsed."""
@@ -256,32 +261,3 @@ def n_lines(raw: bytes) -> int:
     3
     """
     return n_feeds(raw) + (raw.count(b"\r") - raw.count(b"\r\n") if b"\r" in raw else 0)
-
-
-def _repeated_rows(made: Sequence[NewColumns]) -> list[int] | None:
-    """Return the rows of a chunk that are written, None for each once.
-
-    Rows of a batch are numbered from its own first, and every row is written at least once.
-    """
-    found: list[int] = []
-    first = 0
-    for each in made:
-        if each.rows is None:
-            return None
-        found += (each.rows + first).tolist()
-        first += int(each.rows[-1]) + 1
-    return found
-
-
-def _texts_of_rows(
-    made: Sequence[NewColumns], texts_of: Callable[[Mapping[str, Any]], list[str]]
-) -> list[bytes]:
-    """Return the text of new columns, row by row; equal rows of a batch are written once."""
-    found: list[bytes] = []
-    for columns in (each.columns for each in made):
-        coded = [encoded_column(column) for column in columns.values()]
-        first, place, _ = combined(coded, len(coded[0][0]))
-        rows = pyarrow().array(first)
-        texts = texts_of({name: column.take(rows) for name, column in columns.items()})
-        found += np.array([text.encode() for text in texts], dtype=object)[place].tolist()
-    return found
