@@ -94,7 +94,7 @@ def test_what_a_killed_writer_left_is_swept_and_what_a_living_one_writes_is_not(
     out = tmp_path / "out"
     out.mkdir()
     with AtomicWriter() as living:
-        mine = living.reserve_folder(out / "fair", ["year=1/a.csv", "b.csv"]).places
+        mine = living.reserve(out / "fair", ["year=1/a.csv", "b.csv"]).places
         for path in mine:
             path.write_bytes(b"x")
         # No pattern for tables finds what is on its way.
@@ -126,7 +126,7 @@ def test_a_folder_is_replaced_whole_and_nothing_of_the_old_one_stays(
     (tmp_path / "fair").mkdir()
     (tmp_path / "fair" / "old.csv").write_bytes(b"old")
     with AtomicWriter(force=True) as writer:
-        (new,) = writer.reserve_folder(tmp_path / "fair", ["new.csv"]).places
+        (new,) = writer.reserve(tmp_path / "fair", ["new.csv"]).places
         new.write_bytes(b"new")
         writer.commit()
     assert [(path.name, path.read_bytes()) for path in (tmp_path / "fair").iterdir()] == [

@@ -16,15 +16,15 @@ import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import eq
 from pathlib import Path
-from types import TracebackType
 
 from r2b._files.paths import (
+    file_identity,
     is_device,
     refuse_precious,
     refuse_within,
     refused_path,
-    same_file,
     taken_name,
     unwritable,
 )
@@ -101,12 +101,7 @@ class AtomicWriter:
     def __enter__(self) -> AtomicWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for staged in [*self._written, *self._reserved]:
             staged.discard()
 
@@ -126,7 +121,7 @@ class AtomicWriter:
         """
         target = Path(os.path.normpath(path)) if folder else Path(path)
         there = target.exists()
-        if any(same_file(target, Path(each)) for each in self.keep):
+        if there and file_identity(target) in map(file_identity, self.keep):
             problem = f"{path} is the file that is read."
             raise refused_path(path, problem, "Write to another name; the input is never changed.")
         refuse_within(target, self.keep)
@@ -148,15 +143,16 @@ class AtomicWriter:
         if there and folder:
             refuse_precious(target)
 
-    def reserve(self, path: str | Path) -> Path:
-        """Return a hidden name beside a target, to write to; errors as for :meth:`check`."""
-        self.check(path)
-        self._reserved.append(_stage(path))
-        return self._reserved[-1].places[0]
+    def reserve(self, path: str | Path, names: Sequence[str] | None = None) -> Staged:
+        """Return a hidden folder to write to; errors as for :meth:`check`.
 
-    def reserve_folder(self, path: str | Path, names: Sequence[str]) -> Staged:
-        """Return a hidden folder for the files of a folder; errors as for :meth:`check`."""
-        self.check(path, folder=True)
+        Parameters
+        ----------
+        path : path
+        names : sequence of str, optional
+            Of the files of a folder; None where the target is a file.
+        """
+        self.check(path, folder=names is not None)
         self._reserved.append(_stage(path, names))
         return self._reserved[-1]
 
@@ -190,15 +186,15 @@ class AtomicWriter:
             if not self.force and staged.target.exists():
                 raise taken_name(staged.target)
         old = [each for each in about if tables and each.target.exists()]
-        marks = [os.stat(each.folder if each.names else each.places[0]) for each in tables]
+        marks = [file_identity(each.folder if each.names else each.places[0]) for each in tables]
         try:
             for staged in old:
                 os.rename(staged.target, staged.folder / "old")
             for staged in tables:
                 self._land(staged)
         except BaseException:
-            stands = [each.target.exists() and os.stat(each.target) for each in tables]
-            if not any(map(_same_inode, marks, stands)):
+            stands = (file_identity(staged.target) for staged in tables)
+            if not any(map(eq, marks, stands)):
                 for staged in old:
                     with contextlib.suppress(FileNotFoundError):
                         os.rename(staged.folder / "old", staged.target)
@@ -270,10 +266,6 @@ class AtomicWriter:
             os.rename(old, target)
             raise
         staged.folder = old
-
-
-def _same_inode(one: os.stat_result, other: os.stat_result | bool) -> bool:
-    return isinstance(other, os.stat_result) and os.path.samestat(one, other)
 
 
 def _exchanged(one: Path, other: Path) -> bool:

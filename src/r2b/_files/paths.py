@@ -95,11 +95,12 @@ def is_device(target: Path) -> bool:
     return False
 
 
-def same_file(one: Path, other: Path) -> bool:
-    """Tell whether two paths lead to one file that exists."""
+def file_identity(path: str | Path) -> tuple[int, int] | None:
+    """Return what all paths to a file share, and no path to another; None where there is none."""
     with contextlib.suppress(OSError):
-        return os.path.samefile(one, other)
-    return False
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    return None
 
 
 def local_path(given: str | os.PathLike[str]) -> str:

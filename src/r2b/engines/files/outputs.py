@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from r2b._files.arrow import pyarrow
 from r2b._files.formats import Format, LeftOpen, squeezed
@@ -22,21 +23,15 @@ from r2b.errors import InputError
 _LARGEST_GROUP = 1 << 28  # bytes of a row group; larger ones are split
 
 
-class Output(Protocol):
-    """What writes the rows of a file: lines of text in UTF-8, or batches."""
-
-    def take(self, piece: Any) -> None:
-        """Write some rows."""
-
-    def close(self) -> None:
-        """Write what ends the file."""
+Output = tuple[Callable[[Any], object], Callable[[], object]]
+"""What writes rows, which are lines of text in UTF-8 or a batch, and what ends the file."""
 
 
 @contextmanager
 def open_output(
     target: Path | BinaryIO, file: Stored, schema: Any, shape: Format, relabel: Relabel
-) -> Iterator[Output]:
-    """Open a file that is written from another, and bring it to the disk when all is written.
+) -> Iterator[Callable[[Any], object]]:
+    """Yield what writes rows to a new file, and bring it to the disk when all are written.
 
     Parameters
     ----------
@@ -50,62 +45,68 @@ def open_output(
     relabel : Relabel
     """
     raw: Any = open(target, "xb") if isinstance(target, Path) else LeftOpen(target)  # noqa: SIM115
-    packed = output = raw
+    packed, close = raw, raw.close
     try:
         packed = squeezed(raw, shape.compression)
-        output = _output(packed, file, schema, shape, relabel)
-        yield output
-        output.close()
+        take, close = _output(packed, file, schema, shape, relabel)
+        yield take
+        close()
         if packed is not raw:
             packed.close()
         raw.flush()
         if isinstance(target, Path):
             os.fsync(raw.fileno())
     finally:
-        for each in (output, packed, raw):
+        for each in (close, packed.close, raw.close):
             with suppress(Exception):  # the disk may be full; what is there is thrown away
-                each.close()
+                each()
 
 
 def _output(target: Any, file: Stored, schema: Any, shape: Format, relabel: Relabel) -> Output:
     match shape.kind:
         case "parquet":
-            return ParquetOutput(target, schema, file, relabel)
+            made = ParquetOutput(target, schema, file, relabel)
+            return made.take, made.close
         case "arrow":
-            return ArrowOutput(target, schema, file)
+            return _arrow_output(target, schema, file)
         case "xlsx":
-            return WorkbookOutput(target, schema, file, relabel)
+            n_rows = None if relabel.form == "expand" else file.n_rows
+            sheet = SheetWriter(target, schema.names, file.sheet, n_rows)
+            return lambda piece: sheet.take(piece.record), sheet.close
         case kind if kind == file.kind:
             target.write(file.mark)
-            return TextOutput(target, file.header_with(relabel.names), file.encoding)
+            take = partial(_write_text, codecs.getwriter(file.encoding)(target), file.encoding)
+            take(file.header_with(relabel.names))
+            return take, lambda: None
         case _:
-            return TextOutput(target, header_of(schema.names, shape).encode())
+            target.write(header_of(schema.names, shape).encode())
+            return target.write, lambda: None
 
 
-class TextOutput:
-    """Lines of text, from UTF-8 to another encoding."""
+def _write_text(target: codecs.StreamWriter, encoding: str, lines: bytes) -> None:
+    """Write lines of UTF-8 in another encoding."""
+    try:
+        target.write(lines.decode())
+    except UnicodeEncodeError as cause:
+        letter = cause.object[cause.start]
+        raise InputError(
+            f"The character {letter!r} cannot be written in the encoding {encoding}.",
+            remedy="Write Parquet or Arrow, or convert the file to UTF-8 first.",
+            encoding=encoding,
+        ) from cause
 
-    def __init__(self, file: Any, header: bytes, encoding: str = "utf-8") -> None:
-        self._file, self._encoding = file, encoding
-        self._encoder = codecs.getincrementalencoder(encoding)()
-        self.take(header)
 
-    def take(self, piece: bytes) -> None:
-        """Write some lines."""
-        try:
-            self._file.write(
-                piece if self._encoding == "utf-8" else self._encoder.encode(piece.decode())
-            )
-        except UnicodeEncodeError as cause:
-            letter = cause.object[cause.start]
-            raise InputError(
-                f"The character {letter!r} cannot be written in the encoding {self._encoding}.",
-                remedy="Write Parquet or Arrow, or convert the file to UTF-8 first.",
-                encoding=self._encoding,
-            ) from cause
-
-    def close(self) -> None:
-        """Lines need no end."""
+def _arrow_output(target: Any, schema: Any, file: Stored) -> Output:
+    """Return what writes an Arrow file or stream, with the codec of the one that it comes from."""
+    ipc, types = pyarrow().ipc, pyarrow().types
+    if file.kind != "arrow":
+        # An Arrow file holds one dictionary per column, and each row group of Parquet its own.
+        for place, field in enumerate(schema):
+            if types.is_dictionary(field.type):
+                schema = schema.set(place, field.with_type(field.type.value_type))
+    options = ipc.IpcWriteOptions(compression=file.codec, use_threads=False)
+    writer = (ipc.new_stream if file.streamed else ipc.new_file)(target, schema, options=options)
+    return lambda piece: writer.write_batch(fitted(piece.record, schema)), writer.close
 
 
 class ParquetOutput:
@@ -142,46 +143,6 @@ class ParquetOutput:
     def close(self) -> None:
         """Write the footer."""
         self._flush()
-        self._writer.close()
-
-
-class ArrowOutput:
-    """An Arrow file or stream, with the batches and the codec of the one that it comes from."""
-
-    def __init__(self, target: Any, schema: Any, file: Stored) -> None:
-        ipc, types = pyarrow().ipc, pyarrow().types
-        if file.kind != "arrow":
-            # An Arrow file holds one dictionary per column, and each row group of Parquet its own.
-            for place, field in enumerate(schema):
-                if types.is_dictionary(field.type):
-                    schema = schema.set(place, field.with_type(field.type.value_type))
-        self._schema = schema
-        options = ipc.IpcWriteOptions(compression=file.codec, use_threads=False)
-        make = ipc.new_stream if file.streamed else ipc.new_file
-        self._writer = make(target, schema, options=options)
-
-    def take(self, piece: Batch) -> None:
-        """Write some rows."""
-        self._writer.write_batch(fitted(piece.record, self._schema))
-
-    def close(self) -> None:
-        """End the file."""
-        self._writer.close()
-
-
-class WorkbookOutput:
-    """A workbook with one sheet."""
-
-    def __init__(self, target: Any, schema: Any, file: Stored, relabel: Relabel) -> None:
-        n_rows = None if relabel.form == "expand" else file.n_rows
-        self._writer = SheetWriter(target, schema.names, file.sheet, n_rows)
-
-    def take(self, piece: Batch) -> None:
-        """Write some rows."""
-        self._writer.take(piece.record)
-
-    def close(self) -> None:
-        """End the file."""
         self._writer.close()
 
 

@@ -144,12 +144,8 @@ def write_into(
         with open(path, "wb") as device:
             _write(source, relabel, shape, [device])
         return Listing(path, path, (Part(path, name),), shape, False)
-    if many:
-        staged = writer.reserve_folder(path, [file.part.name for file in source.files])
-        places, root = staged.places, str(staged.folder)
-    else:
-        places = [writer.reserve(path)]
-        root = str(places[0])
+    staged = writer.reserve(path, [file.part.name for file in source.files] if many else None)
+    places = staged.places
     folder = os.path.dirname(os.path.realpath(path))
     try:
         refuse_little_room(folder, _room_for(source, relabel, shape), "the new files")
@@ -157,10 +153,10 @@ def write_into(
     except OSError as cause:
         raise unwritable(path, cause) from cause
     if not many:
-        return Listing(name, root, (Part(root, name),), shape, False)
+        return Listing(name, str(places[0]), (Part(str(places[0]), name),), shape, False)
     written = zip(source.files, places, strict=True)
     parts = [replace(file.part, path=str(place), held=None) for file, place in written]
-    return Listing(name, root, tuple(parts), shape, True)
+    return Listing(name, str(staged.folder), tuple(parts), shape, True)
 
 
 def _room_for(source: FileSource, relabel: Relabel, shape: Format) -> int:
@@ -182,10 +178,10 @@ def _write(
     piece = next(pieces, None)
     for number, target in enumerate(targets):  # files without rows are written too
         file, schema = source.files[number], _new_schema(source, number, relabel)
-        with open_output(target, file, schema, shape, relabel) as out:
+        with open_output(target, file, schema, shape, relabel) as take:
             while piece is not None and piece[0] == number:
                 for each in piece[1]:
-                    out.take(each)
+                    take(each)
                 piece = next(pieces, None)
 
 
