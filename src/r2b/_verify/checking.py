@@ -32,9 +32,10 @@ from r2b._labels.summary import MEASURES
 from r2b._solve.certificate import PROVEN
 from r2b._solve.settings import SETTINGS
 from r2b._verify.claim import CALLED, COMPARED, Check, claim_lines, claim_of, required_checks
-from r2b._verify.output import ROWS, Fingerprints, Output, RowSums, spelled_schema
+from r2b._verify.output import ROWS, Output, RowSums, WrittenRows, checksums, spelled_schema
 from r2b._verify.record import Record, beside, read_records
 from r2b._verify.table import ColumnMarks, column_marks
+from r2b.engines.batch import Batch
 from r2b.engines.files import EMPTY, FileSource
 from r2b.engines.files.delimited import DelimitedStored
 from r2b.engines.gathering import held_rows
@@ -44,6 +45,7 @@ from r2b.engines.table_rows import TableRows, recounted
 from r2b.errors import FileFormatError, InputError, ParameterError, R2BError
 
 _READING = ("format", "encoding", "decimal", "delimiter", "na", "sheet", "watch")
+_NAMES = ("label", "columns", "sensitive", "control")  # requirements that name columns
 FOLLOWED = "the certificate can be followed"
 NOT_CHECKED = ("command", "history", "residual", "r2b", "names of outcomes")
 """What a certificate says of how it was made; nothing follows from it."""
@@ -307,10 +309,11 @@ def verify(
         if not error.facts.get("damaged"):
             raise
         return Verification(path, [Check(FOLLOWED, False, error.problem)])
-    named = {"label": label, "columns": columns}
-    named |= {"sensitive": sensitive_features, "control": control_features}
     asked: dict[str, Any] = {
-        **{part: None if each is None else names_of(each, part) for part, each in named.items()},
+        "label": label,
+        "columns": columns,
+        "sensitive": sensitive_features,
+        "control": control_features,
         "weight": sample_weight,
         "families": families,
         "bound": bound,
@@ -321,7 +324,11 @@ def verify(
         "min_rows": min_group_size,
         "form": form,
     }
-    required = {part: wanted for part, wanted in asked.items() if wanted is not None}
+    required = {
+        part: names_of(wanted, part) if part in _NAMES else wanted
+        for part, wanted in asked.items()
+        if wanted is not None
+    }
 
     def verified(tag: Any, asked: dict[str, Any]) -> Verification:
         """Check the label, or one tag."""
@@ -437,8 +444,8 @@ class _Checking:
 
     def _measure(self, strict: bool) -> None:
         fair, record = self.fair, self.record
-        sums, marks, groups = self._added()
-        n_rows = int(sums.sums["rows"])
+        sums, marks = self._added()
+        n_rows, groups = int(sums.sums["rows"]), sums.groups
         if n_rows != record.n_rows or groups is None:
             remedy = "Pass the output as it was written."
             raise InputError(f"{n_rows:,}, not {record.n_rows:,}", remedy=remedy, check=ROWS)
@@ -493,20 +500,23 @@ class _Checking:
         self.measured |= {"disparity_before": proof.disparity_before, "disparity": proof.disparity}
         self.measured["realised"] = drawn
 
-    def _added(self) -> tuple[RowSums, dict[str, str], Cells | None]:
-        """Read all rows: what they add up to, their fingerprints and their groups."""
-        relabel, groups = self._relabel(), None
-        sums, marks = RowSums(relabel), Fingerprints()
-        data = None if self.table is self.output else self.table
-        output = Output(self.output, relabel.decode, relabel.form, relabel.names, data)
-        looked = work_ahead(
-            lambda piece: sums.look(output.read(piece)), output.pieces(), self.output.threads
-        )
-        for seen, rows in looked:
-            marks.take(rows)
-            sums.add(*seen)
-            groups = rows.data.cells
-        return sums, marks.marks(), groups
+    def _added(self) -> tuple[RowSums, dict[str, str]]:
+        """Read all rows: what they add up to, and their fingerprints."""
+        relabel = self._relabel()
+        sums = RowSums(relabel)
+        output = Output(self.output, relabel.decode, relabel.form, relabel.names, self.table)
+
+        def look(piece: tuple[Batch, Batch]) -> tuple[WrittenRows, Any]:
+            rows = output.read(piece)
+            return rows, sums.look(rows)
+
+        def added() -> Iterator[WrittenRows]:
+            for rows, seen in work_ahead(look, output.pieces(), self.output.threads):
+                sums.add(*seen)
+                yield rows
+
+        marks = checksums(added())
+        return sums, marks
 
     def _columns(self) -> ColumnMarks:
         """Compare all columns but the new ones with those that were written, or with the data's."""
@@ -626,8 +636,8 @@ class _Checking:
 
     def _labels(self, sums: RowSums) -> None:
         """Check labels one by one: classes or distributions that follow from the prices."""
-        wrong = int(sums.sums["wrong"])
-        rows = f"{wrong:,} row{'' if wrong == 1 else 's'}, the first is row {sums.first}"
+        wrong, first = int(sums.sums["wrong"]), -sums.most["first"]
+        rows = f"{wrong:,} row{'' if wrong == 1 else 's'}, the first is row {first:.0f}"
         found = f"off by {sums.most['away']:.0e}"
         differ = f"{found} in {rows}"
         if sums.whole:

@@ -16,7 +16,7 @@ import numpy as np
 
 from r2b._constraints.families import Families
 from r2b._constraints.parity import Parity
-from r2b._data import Dataset, Schema, Vocabulary
+from r2b._data import Cells, Dataset, Schema, Vocabulary
 from r2b._data.arrays import Array, Floats
 from r2b._data.cells import Layout
 from r2b._data.compute import work_ahead
@@ -44,7 +44,6 @@ from r2b.engines.source import Relabel
 from r2b.errors import InputError
 
 ROWS = "rows are as many as were debiased"
-Seen = tuple[dict[str, Any], dict[str, float], int | None]
 _TERMS = ("slack", "squared_norm", "agreement", "distance", "moved")
 
 
@@ -75,12 +74,6 @@ class WrittenRows:
     labels: Labels
     total: Floats | None = None
 
-    @property
-    def old(self) -> list[Array]:
-        """The data as they stand: labels, cells and weights."""
-        weight = np.empty(0) if self.weight is None else self.weight
-        return [self.data.labels.array, self.data.cells.codes, weight]
-
 
 @dataclass(frozen=True, eq=False)
 class Output:
@@ -93,56 +86,50 @@ class Output:
     form : {"soft", "round", "sample", "expand"}
     names : tuple of str
         Of the new columns.
-    data : FileSource or None
-        The table that was debiased, where the output lacks its columns: rows are in the same order.
+    data : FileSource
+        The table that was debiased, in the same order: the output itself, or another table.
     """
 
     source: FileSource
     decode: Decode
     form: Form
     names: tuple[str, ...]
-    data: FileSource | None = None
+    data: FileSource
 
-    def pieces(self) -> Iterator[tuple[Batch, Batch | None]]:
-        """Iterate over batches of the output, with the same rows of another table if given."""
-        roles = self.decode.roles
-        old = tuple(dict.fromkeys([*roles.used, *roles.key]))
-        if self.data is None:
-            own, columns = self.source.with_numbers(roles.numbers), [*old, *self.names]
-            yield from ((batch, None) for batch in self._batches(own, columns))
-            return
-        name, n_rows = self.data.name, 0
-        table = pyarrow().table(self.data.with_numbers(roles.numbers).columns(old))
-        for batch in self._batches(self.source, self.names):
-            rows = table.slice(batch.first, self._n_rows(batch))
-            n_rows = batch.first + self._n_rows(batch)
-            if n_rows > len(table):
-                break
-            yield batch, Batch(one_record(rows), batch.first, name, batch.first)
-        if n_rows != len(table):
-            problem = f"{name} has {len(table):,} rows, and the output others"
-            raise InputError(problem, remedy="Pass the table that was debiased.", check=ROWS)
-
-    def _batches(self, source: FileSource, columns: Sequence[str]) -> Iterator[Batch]:
-        """Iterate over batches, each with all copies of its rows and the number of the first."""
+    def pieces(self) -> Iterator[tuple[Batch, Batch]]:
+        """Yield batches with all copies of their rows, and the debiased rows that they are of."""
+        roles, names, source = self.decode.roles, self.names, self.source
+        old, table = tuple(dict.fromkeys([*roles.used, *roles.key])), None
+        if self.data is source:
+            source, names = source.with_numbers(roles.numbers), (*old, *names)
+        else:
+            table = pyarrow().table(self.data.with_numbers(roles.numbers).columns(old))
         most = max(1024, PIECE_ENTRIES // len(self.decode.schema.classes))
-        batches = source.run(columns, lambda batch: batch, coded=False, most_rows=most)
+        batches = source.run(names, lambda batch: batch, coded=False, most_rows=most)
         if self.form == "expand":
             records = whole_rows((batch.record for batch in batches), self.names[2])
             batches = map(Batch, records)
-        if not self.decode.roles.categorical:  # the cells of a batch are not those of the table
+        if not roles.categorical:  # the cells of a batch are not those of the table
             every = [batch.record for batch in batches]
             batches = iter([Batch(pyarrow().concat_batches(every))] if every else [])
-        first = 0
+        end = 0
         for batch in batches:
-            yield replace(batch, first=first)
-            first += self._n_rows(batch)
+            first, rows = end, batch
+            if self.form == "expand":
+                starts = pyarrow().array(copies(batch.record, self.names[2])[0])
+                rows = Batch(taken_rows(batch.record, starts))
+            end += len(rows)
+            if table is not None:
+                if end > len(table):
+                    break
+                record = one_record(table.slice(first, len(rows)))
+                rows = Batch(record, first, self.data.name, first)
+            yield replace(batch, first=first), replace(rows, first=first)
+        if table is not None and end != len(table):
+            problem = f"{self.data.name} has {len(table):,} rows, and the output others"
+            raise InputError(problem, remedy="Pass the table that was debiased.", check=ROWS)
 
-    def _n_rows(self, batch: Batch) -> int:
-        """Count the rows that were debiased in a batch, in which they may be repeated."""
-        return len(batch) if self.form != "expand" else len(copies(batch.record, self.names[2])[0])
-
-    def read(self, piece: tuple[Batch, Batch | None]) -> WrittenRows:
+    def read(self, piece: tuple[Batch, Batch]) -> WrittenRows:
         """Read a piece; it may be done in any thread.
 
         Raises
@@ -150,20 +137,16 @@ class Output:
         InputError
             A value cannot be read, or rows are not where they should be.
         """
-        (batch, beside), classes, total = piece, self.decode.schema.classes, None
+        (batch, rows), classes, total = piece, self.decode.schema.classes, None
         made = made_columns(batch.columns, self.form, self.names, classes.values)
         if self.form == "soft":
             labels = Labels(classes, matrix=np.column_stack(made))
         elif self.form == "expand":
             labels, total = self._gathered(batch, made)
-            if beside is None:
-                starts = pyarrow().array(copies(batch.record, self.names[2])[0])
-                beside = Batch(taken_rows(batch.record, starts), batch.first)
         else:
             labels = Labels(classes, codes=made[0])
-        data = batch if beside is None else beside
-        read, weight = self.decode.read(data), self.decode.weight(data)
-        return WrittenRows(data, read, weight, made, labels, total)
+        data, weight = self.decode.read(rows), self.decode.weight(rows)
+        return WrittenRows(rows, data, weight, made, labels, total)
 
     def _gathered(self, batch: Batch, made: list[Array]) -> tuple[Labels, Floats]:
         """Put the copies of rows together: the weights of a row are its probabilities."""
@@ -238,37 +221,33 @@ def _numbers(column: Any, name: str) -> Floats:
     return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
 
 
-class Fingerprints:
-    """Checksums of columns of rows in order, the same for every format and batch size."""
+def checksums(pieces: Iterable[WrittenRows]) -> dict[str, str]:
+    """Return one checksum of the debiased rows, and one of the new columns.
 
-    def __init__(self) -> None:
-        self._seen: dict[str, list[Any]] = {}
-
-    def take(self, rows: WrittenRows) -> None:
-        """Add rows: the labels and cells that were read, their weights and the new columns."""
-        for name, columns in (("data", rows.old), ("labels", rows.made)):
-            seen = self._seen.setdefault(name, [hashlib.sha256() for _ in columns])
-            for each, column in zip(seen, columns, strict=True):
+    They are the same for every format and batch size.
+    """
+    seen: dict[str, list[Any]] = {}
+    for rows in pieces:
+        weight = np.empty(0) if rows.weight is None else rows.weight
+        data = [rows.data.labels.array, rows.data.cells.codes, weight]
+        for name, columns in (("data", data), ("labels", rows.made)):
+            marks = seen.setdefault(name, [hashlib.sha256() for _ in columns])
+            for mark, column in zip(marks, columns, strict=True):
                 kind = "<f8" if column.dtype.kind == "f" else "<i8"
-                each.update(np.ascontiguousarray(column, kind).tobytes())
-
-    def marks(self) -> dict[str, str]:
-        """Return one checksum of the data and one of the new columns."""
-        return {
-            name: hashlib.sha256(b"".join(each.digest() for each in seen)).hexdigest()
-            for name, seen in self._seen.items()
-        }
+                mark.update(np.ascontiguousarray(column, kind).tobytes())
+    return {
+        name: hashlib.sha256(b"".join(mark.digest() for mark in marks)).hexdigest()
+        for name, marks in seen.items()
+    }
 
 
 def fingerprints(
     source: FileSource, decode: Decode, form: Form, names: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return the fingerprints of an output: of the debiased rows, and of the new columns."""
-    found, schema = Fingerprints(), spelled_schema(decode.schema, source, decode.roles)
-    output = Output(source, replace(decode, schema=schema), form, names)
-    for rows in work_ahead(output.read, output.pieces()):
-        found.take(rows)
-    return found.marks()
+    """Return the checksums of an output: of the debiased rows, and of the new columns."""
+    schema = spelled_schema(decode.schema, source, decode.roles)
+    output = Output(source, replace(decode, schema=schema), form, names, source)
+    return checksums(work_ahead(output.read, output.pieces()))
 
 
 def spelled_schema(schema: Schema, source: FileSource, roles: ColumnRoles) -> Schema:
@@ -304,9 +283,10 @@ class RowSums:
         Arrays and numbers that are added up: of labels before and after by cell, of rows, and the
         terms of the gap.
     most : dict
-        Numbers of which the largest is kept: how far off rows are.
-    first : int or None
-        The first row whose label does not follow from the prices.
+        Numbers of which the largest is kept: how far off rows are; and minus the number of the
+        first row whose label does not follow from the prices.
+    groups : Cells or None
+        The cells of the rows; None where there are no rows.
     """
 
     def __init__(self, relabel: Relabel) -> None:
@@ -314,66 +294,65 @@ class RowSums:
         self.shifts = relabel.response.shifts
         self.sums: dict[str, Any] = defaultdict(float)
         self.most: dict[str, float] = defaultdict(lambda: -np.inf)
-        self.first: int | None = None
+        self.groups: Cells | None = None
 
-    def look(self, rows: WrittenRows) -> tuple[Seen, WrittenRows]:
-        """Look at some rows, and give them back; it may be done in any thread."""
-        # numbers that are none are found, not warned of
+    def look(self, rows: WrittenRows) -> tuple[dict[str, Any], dict[str, float]]:
+        """Return what some rows add up to, and how far off they are; it may be done in any thread.
+
+        Numbers that are none are found, not warned of.
+        """
         with np.errstate(invalid="ignore", over="ignore"):
-            return self._look(rows), rows
+            return self._look(rows)
 
-    def _look(self, rows: WrittenRows) -> Seen:
-        data, fair = rows.data, self.relabel.rows(rows.data)
-        self.shifts = fair.response.shifts
+    def _look(self, rows: WrittenRows) -> tuple[dict[str, Any], dict[str, float]]:
+        data, labels, rule = rows.data, rows.labels, self.relabel.rule
+        fair = self.relabel.rows(data)
+        self.shifts, self.groups = fair.response.shifts, data.cells
         weight = np.ones(len(rows.batch)) if rows.weight is None else rows.weight
         old, cells, mass, x, place = _alike(fair, weight)
-        sums: dict[str, Any] = {"rows": len(rows.batch), **self._terms(old, cells, mass, x)}
-        sums["mass"], sums["before"] = cell_sums(data.labels, data.cells, rows.weight)
-        sums["count"] = np.bincount(data.cells.codes, minlength=data.n_cells)
-        if not data.labels.is_soft:
-            sums["classes"] = np.bincount(data.labels.array, minlength=data.n_classes)
-        most = {"weight": float(weight.max()), "lightest": float(-weight.min())}
-        most["simplex"], labels = _off_simplex(x), rows.labels
-        if labels.matrix is None:
-            away = (labels.array != self.relabel.codes(rows.batch, data)).astype(np.float64)
-        else:
-            expected = x[place]
-            if rows.total is not None:  # a row without weight has no copy that says its label
-                there = rows.total[:, None] > 0
-                labels = replace(labels, matrix=np.where(there, labels.matrix, expected))
-                apart = np.abs(rows.total - weight) / np.maximum(1.0, rows.total)
-                most["apart"] = float(apart.max()) if np.isfinite(apart).all() else np.inf
-            away = np.abs(labels.array - expected).max(axis=1)
-            most["off"] = _off_simplex(labels.array)
-        _, sums["after"] = cell_sums(labels, data.cells, rows.weight)
-        _, sums["plain"] = cell_sums(labels, data.cells, None)
-        wrong = np.flatnonzero(~(away <= PROVEN))
-        sums["wrong"], most["away"] = len(wrong), float(away.max())
-        return sums, most, rows.batch.first + int(wrong[0]) if len(wrong) else None
-
-    def add(self, sums: dict[str, Any], most: dict[str, float], first: int | None) -> None:
-        """Add what was seen of the next rows."""
-        for name, value in sums.items():
-            self.sums[name] = self.sums[name] + value
-        for name, value in most.items():
-            self.most[name] = value if np.isnan(value) else max(self.most[name], value)
-        self.first = first if self.first is None else self.first
-
-    def _terms(self, old: Floats, cells: Array, weight: Floats, x: Floats) -> dict[str, Any]:
-        """Add up the terms of the objective and of the gap, and the expected labels by cell."""
-        rule = self.relabel.rule
+        sums: dict[str, Any] = {"rows": len(rows.batch)}
         worth = old if rule.costs is None else old @ -rule.costs
         slope, apart = rule.lam * x - worth + self.shifts[cells], x - old
-        each = [
+        terms = [
             (x * slope).sum(axis=1) - slope.min(axis=1),
             (x * x).sum(axis=1),
             (x * worth).sum(axis=1),
             (apart * apart).sum(axis=1),
             0.5 * np.abs(apart).sum(axis=1),
         ]
-        found = {name: float(weight @ term) for name, term in zip(_TERMS, each, strict=True)}
-        columns = [np.bincount(cells, weight * column, len(self.shifts)) for column in x.T]
-        return {**found, "expected": np.column_stack(columns)}
+        sums |= {name: float(mass @ term) for name, term in zip(_TERMS, terms, strict=True)}
+        expected = [np.bincount(cells, mass * column, len(self.shifts)) for column in x.T]
+        sums["expected"] = np.column_stack(expected)
+        sums["mass"], sums["before"] = cell_sums(data.labels, data.cells, rows.weight)
+        sums["count"] = np.bincount(data.cells.codes, minlength=data.n_cells)
+        if not data.labels.is_soft:
+            sums["classes"] = np.bincount(data.labels.array, minlength=data.n_classes)
+        most = {"weight": float(weight.max()), "lightest": float(-weight.min())}
+        most["simplex"] = _off_simplex(x)
+        if labels.matrix is None:
+            away = (labels.array != self.relabel.codes(rows.batch, data)).astype(np.float64)
+        else:
+            if rows.total is not None:  # a row without weight has no copy that says its label
+                there = rows.total[:, None] > 0
+                labels = replace(labels, matrix=np.where(there, labels.matrix, x[place]))
+                off = np.abs(rows.total - weight) / np.maximum(1.0, rows.total)
+                most["apart"] = float(off.max()) if np.isfinite(off).all() else np.inf
+            away = np.abs(labels.array - x[place]).max(axis=1)
+            most["off"] = _off_simplex(labels.array)
+        _, sums["after"] = cell_sums(labels, data.cells, rows.weight)
+        _, sums["plain"] = cell_sums(labels, data.cells, None)
+        wrong = np.flatnonzero(~(away <= PROVEN))
+        sums["wrong"], most["away"] = len(wrong), float(away.max())
+        if len(wrong):
+            most["first"] = -float(rows.batch.first + wrong[0])
+        return sums, most
+
+    def add(self, sums: dict[str, Any], most: dict[str, float]) -> None:
+        """Add what was seen of the next rows."""
+        for name, value in sums.items():
+            self.sums[name] = self.sums[name] + value
+        for name, value in most.items():  # a number that is none stays
+            self.most[name] = float(np.maximum(self.most[name], value))
 
     def cell_means(self, name: str) -> Floats:
         """Return means of cells from the sums of this name; a cell without weight has none."""
